@@ -270,7 +270,7 @@ class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
         source: str | None = None,
         tried: Iterable[LayerAnswer] = (),
         hints: Iterable[str] = (),
-        is_refused: bool = False,
+        found: str = SourceError.outcome,
     ) -> None:
         self.source = source
         self.tried = tuple(tried)
@@ -278,15 +278,12 @@ class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
         wrong = next((attempt for attempt in self.tried if attempt.asked), None)
         said = f": {wrong.answer}" if wrong is not None else ""
         named = f" from source `{without_credentials(source)}`" if source else ""
-        found = "the rules for sources refuse the code of" if is_refused else "no code was found for"
         super().__init__(
             module_id,
             f"{found} module `{module_id}`{named}{said}",
             detail=[attempt.describe() for attempt in self.tried] if wrong is None else [f"named by {wrong.layer}"],
             hints=hints,
         )
-        if is_refused:
-            self.exit_code = 4
 
     @classmethod
     def of(cls, module_id: str, error: SourceError) -> ModuleMissingError:
@@ -295,8 +292,10 @@ class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
         if isinstance(cause, ContractVersionError):
             return UnknownContractError(module_id, cause)
         if isinstance(error, UnresolvedError):
-            is_refused = isinstance(error.__cause__, SourceRefusedError)
-            return cls(module_id, source=error.source, tried=error.attempts, hints=error.hints, is_refused=is_refused)
+            found = cause.outcome if isinstance(cause, SourceError) else error.outcome
+            missing = cls(module_id, source=error.source, tried=error.attempts, hints=error.hints, found=found)
+            missing.exit_code = 4 if isinstance(cause, SourceRefusedError) else missing.exit_code
+            return missing
         answer = "; ".join([error.summary, *error.detail])
         return cls(module_id, tried=[LayerAnswer("source", "", answer)], hints=error.hints)
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
 _LAYOUT = ("the source names the repository's root or the package's folder, the one with `__init__.py`",)
+
+_MAX_PACKAGES: Final = 4  # that an error names
 
 # Also a password with a slash in it, which makes of its user a host whose port is no number.
 _CREDENTIALS = re.compile(r"(\w+://)(?:[^/\s`]*@|[^/\s`@:\[]*:(?![0-9]*(?:[/?#\s`]|$))[^\s`]*@)")
@@ -54,8 +56,11 @@ class SourceError(Exception):
     """Base of the errors that this package raises on purpose; `code` names the kind of failure for scripts.
 
     Without an explicit code, it is the name of the class. A class exists for errors that callers distinguish, or whose
-    fields they read; other kinds of failures differ only in their code.
+    fields they read; other kinds of failures differ only in their code. `outcome` begins the headline about a module
+    whose search ended so.
     """
+
+    outcome: str = "no code was found for"
 
     def __init__(self, summary: str, *, code: str = "", detail: Iterable[str] = (), hints: Iterable[str] = ()) -> None:
         self.code = code or type(self).__name__
@@ -111,19 +116,52 @@ class UnresolvedError(SourceError):
         )
 
 
-class NotFetchedError(SourceError):
-    """Raised when something would have to be fetched, and nothing may be."""
+@dataclass(frozen=True, slots=True)
+class NoFetching:
+    """Why nothing is fetched, as the end of a sentence, and the hint for what the cache lacks.
 
-    def __init__(self, program: str) -> None:
+    The hint may depend on whether a lock file has it.
+    """
+
+    reason: str
+    hint: Callable[[bool], str]
+
+
+OFFLINE: Final = NoFetching("nothing is fetched offline", lambda is_locked: "fetch it first, without `offline`")
+
+
+class NotFetchedError(SourceError):
+    """Raised when something would have to be fetched, and nothing may be; `packages` are what, if they are known."""
+
+    def __init__(
+        self,
+        program: str,
+        no_fetching: NoFetching = OFFLINE,
+        *,
+        packages: Sequence[str] = (),
+        is_locked: bool = False,
+    ) -> None:
         self.program = program
+        self.packages = tuple(packages)
+        self._no_fetching = no_fetching
+        self.outcome = "packages are missing for" if packages else self.outcome
+        more = f" and {len(packages) - _MAX_PACKAGES} more" if len(packages) > _MAX_PACKAGES else ""
+        what = f"{', '.join(packages[:_MAX_PACKAGES])}{more}" if packages else f"what {program} would fetch"
+        is_one = len(packages) < 2
         super().__init__(
-            f"something is not in the cache, and {program} is not run here to fetch it",
-            hints=["fetch it while there is a network: `paddock lock PLAN`, or `paddock sync PLAN` where it is locked"],
+            f"{what} {'is' if is_one else 'are'} not in the cache, and {no_fetching.reason}",
+            hints=[no_fetching.hint(is_locked)],
         )
+
+    def of_packages(self, packages: Iterable[str], *, is_locked: bool) -> NotFetchedError:
+        """Return the same error with the names of the packages that would have to be fetched."""
+        return NotFetchedError(self.program, self._no_fetching, packages=[*packages], is_locked=is_locked)
 
 
 class SourceRefusedError(SourceError):
     """Raised when a rule refuses where code would come from: a policy's, or one for code that was not accepted."""
+
+    outcome = "the rules for sources refuse the code of"
 
 
 class OwnRightsError(SourceRefusedError):

@@ -22,6 +22,8 @@ from paddock_sources.commands.command_runner import CommandAccess, CommandRunner
 from paddock_sources.constraints import NO_RULES, DependencyRules
 from paddock_sources.dependencies import Dependencies, distributions
 from paddock_sources.errors import (
+    OFFLINE,
+    NoFetching,
     NotFetchedError,
     OwnRightsError,
     SourceError,
@@ -76,6 +78,7 @@ class Provisioner:
         preloaded: returns the versions of the distributions of a worker's runtime, by name.
         progress: gets the steps of work that takes a while.
         offline: nothing is fetched.
+        no_fetching: why, and what to do about it.
         live: folders run in place.
         lends_keys: the user accepted the text that names the sources: their own keys are used, and private addresses
             are asked.
@@ -93,6 +96,7 @@ class Provisioner:
         preloaded: Callable[[], Mapping[str, str]],
         progress: Progress,
         offline: bool = False,
+        no_fetching: NoFetching = OFFLINE,
         live: bool = False,
         lends_keys: bool = True,
         judge: Callable[[GitUri], None] = lambda uri: None,
@@ -100,14 +104,16 @@ class Provisioner:
         self.settings = settings
         self._cache = cache
         self._git_runner = runner  # also offline, where it is given nothing to reach
-        self._runner = _Closed(NotFetchedError) if offline else runner
-        self._direct = _Closed(NotFetchedError) if offline else direct
+        closed = _Closed(lambda program: NotFetchedError(program, no_fetching))
+        self._runner = closed if offline else runner
+        self._direct = closed if offline else direct
         self._lends_keys = lends_keys
         self._lent: set[str] = set()  # repositories that the user's own rights may fetch all the same
         self._environ = environ
         self._preloaded = preloaded
         self._progress = progress
         self._offline = offline
+        self._no_fetching = no_fetching
         self._live = live
         self._builtin = BuiltinSource()
         self._dependencies = Dependencies(
@@ -468,6 +474,7 @@ class Provisioner:
             progress=self._progress,
             environ=self._environ,
             offline=self._offline,
+            no_fetching=self._no_fetching,
             credentials=self._credentials if lends_keys else None,
         )
 

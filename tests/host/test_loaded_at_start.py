@@ -111,7 +111,7 @@ def test_options_of_a_chat_load_nothing_it_works_with() -> None:
 
 
 def test_each_command_loads_only_the_libraries_of_its_kind_and_is_listed() -> None:
-    *loaded, names, (listed, briefs) = _printed(
+    *loaded, names, (listed, briefs, inside) = _printed(
         "from paddock.cli.commands import paddock",
         "from paddock.cli.command_group import LazyCommand",
         "def load(name):",
@@ -125,7 +125,9 @@ def test_each_command_loads_only_the_libraries_of_its_kind_and_is_listed() -> No
         "from paddock.cli.modules import module",
         "lazy = [one for group in (paddock, module) for one in group.commands.values()]",
         "briefs = [(one.get_short_help_str(1000), one.load().get_short_help_str(1000)) for one in lazy]",
-        "print(json.dumps([[(one.name, one.load().name) for one in lazy], briefs]))",
+        "loaded = [(one, one.load()) for one in lazy]",
+        "inside = [(sorted(one.inside), sorted(getattr(its, 'commands', []))) for one, its in loaded]",
+        "print(json.dumps([[(one.name, its.name) for one, its in loaded], briefs, inside]))",
     )
     assert {*names} == {name.partition(" ")[0] for row, _ in _ROWS for name in row}
     known: set[str] = set()
@@ -136,9 +138,9 @@ def test_each_command_loads_only_the_libraries_of_its_kind_and_is_listed() -> No
         )
         assert found - known == {*of_it}, row
         known |= found
-    # Lists have the first sentence of each help, without loading what it is of.
-    assert len(listed) > 20
-    assert [pair for pair in [*listed, *briefs] if pair[0] != pair[1]] == []
+    # Lists have the first sentence of each help, and the names in each group, without loading what it is of.
+    assert len(listed) > 20 and any(names for names, _ in inside)
+    assert [pair for pair in [*listed, *briefs, *inside] if pair[0] != pair[1]] == []
 
 
 def test_a_command_runs_no_plugin_of_pydantic(tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def test_limits_in_hints_are_limits() -> None:
         (("show",), "Did you mean `paddock policy show`?"),
         (("init", "nowhere.yaml", "--provider", "opneai", "--yes"), "did you mean `openai`?"),
         (("init", "nowhere.yaml", "--provider", "clippy", "--yes"), "ollama, vllm, lmstudio, llama.cpp"),
-        (("chat", "What is this?"), "if that is a prompt: `paddock run 'What is this?'`"),
+        (("chat", "What is this?"), "if that is a prompt: `paddock run plan.yaml 'What is this?'`"),
         (("module", "validate", "git+file:///a/b.git"), "`git+file:///a/b.git` is an address"),
         (("module", "test", "https://host/b.git"), "`https://host/b.git` is an address"),
         (("module", "shell", "builtin:tool-bash"), "`builtin:tool-bash` is an address"),

@@ -77,6 +77,10 @@ def test_a_breakpoint_of_a_called_tool_is_passed_over(shout: Path) -> None:
         done = paddock("call", str(shout), "shout", '{"text": "a"}', "--isolation", isolation)
         assert (done.returncode, done.stdout) == (0, "A!\n"), done.stderr
         assert "breakpoint() was passed over" in done.stderr and "Pdb" not in done.stderr
+    code.write_text(code.read_text().replace("breakpoint()", "import pdb; pdb.set_trace()"))
+    done = paddock("call", str(shout), "shout", '{"text": "a"}')
+    assert (done.returncode, done.stdout) == (0, "A!\n"), done.stderr
+    assert "pdb.set_trace() was passed over" in done.stderr and "BdbQuit" not in done.stderr
     code.write_text(f"{code.read_text()}\nbreakpoint()\n")  # when it is imported
     done = paddock("module", "validate", str(shout))
     assert done.returncode == 0, done.stdout + done.stderr

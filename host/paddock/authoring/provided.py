@@ -27,7 +27,7 @@ from paddock.policy.evaluate import refuse_sources
 from paddock.policy.files.policy import Policy
 from paddock_sources import Resolution, SourceError
 from paddock_sources.cache import SourceCache
-from paddock_sources.errors import OwnRightsError
+from paddock_sources.errors import OFFLINE, NoFetching, OwnRightsError
 from paddock_sources.lock.lock_file import LockedModule, LockFile
 from paddock_sources.progress import Progress, SilentProgress
 from paddock_sources.provisioner import Provisioner
@@ -49,12 +49,16 @@ class TrialNeeds:
 
 @dataclass(frozen=True, slots=True)
 class FetchOptions:
-    """How missing code may be fetched; `progress` shows slow steps, `audit` records each connection."""
+    """How missing code may be fetched; `progress` shows slow steps, `audit` records each connection.
+
+    `no_fetching` says what to do about what is missing `offline`.
+    """
 
     environ: Mapping[str, str]
     offline: bool = False
     progress: Progress = field(default_factory=SilentProgress)
     audit: AuditLog | None = None
+    no_fetching: NoFetching = OFFLINE
 
 
 def _environment_error(error: SourceError, needs: TrialNeeds) -> KindError:
@@ -117,6 +121,7 @@ async def _resolution(
         fetch_options.environ,
         cache,
         offline=fetch_options.offline,
+        no_fetching=fetch_options.no_fetching,
         lends_keys=False,
         policy=policy,
         progress=fetch_options.progress,

@@ -20,7 +20,7 @@ from paddock.errors import ConsentRefusedError, PlanError, PlanProblem
 from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.plan.permissions import Permissions, grants_of
 from paddock.plan.problems import NotAcceptedError
-from paddock.plan.secret_references import secrets_in_use
+from paddock.plan.secret_references import how_to_set, secrets_in_use
 from paddock.plan.source_map import Location, Positions
 from paddock.policy.decision import Decision
 from paddock.policy.evaluate import EvaluationContext, evaluate, lacks_secrets, raise_findings, refuse_secrets
@@ -198,16 +198,15 @@ class Authorizer:
         """Authorise the one module of a call, whose entry is made of flags.
 
         Raises:
-            PolicyRefusedError, PlanError, SecretError: the call is not allowed, or something that
-                a flag names does not exist.
+            PolicyRefusedError, PlanError, SecretError: the call is not allowed, or a path that a flag names does not
+                exist.
         """
-        self._check_is_set(grants_of(entry.permissions))
         return await self._authorize(
             [ModuleRequest(entry, resolution.source, (), named, resolution.commit)], [resolution], _BY_FLAGS, None
         )
 
-    def _check_is_set(self, granted: Permissions) -> None:
-        """Refuse a variable or a secret that a person named and that does not exist, like a missing folder.
+    def check_call(self, granted: Permissions) -> None:
+        """Refuse a variable or a secret that a flag names and that is not set, before any code is looked for.
 
         Raises:
             PlanError: one is not there.
@@ -216,7 +215,7 @@ class Authorizer:
             PlanProblem(
                 f"permissions.env[{index}]",
                 f"environment variable `{name}` is not set",
-                f"set it before the call, or give it a value there: `{name}=VALUE`",
+                f"set `{name}` first: `export {name}=VALUE`; or for the module alone: `--allow-env={name}=VALUE`",
             )
             for index, name in enumerate(granted.env)
             if "=" not in name and name not in self._environ
@@ -224,7 +223,7 @@ class Authorizer:
             PlanProblem(
                 f"permissions.secrets[{index}]",
                 f"secret `{secret.name}` is not set: there is no {self._secrets.where(secret.name)}",
-                f"set that variable before the call, or name another place for `{secret.name}` in secrets.toml",
+                how_to_set(secret.name),
             )
             for index, secret in enumerate(granted.secrets)
             if secret.name not in self._secrets

@@ -16,7 +16,7 @@ from types import ModuleType
 
 import click
 
-from paddock.cli.command_group import INTERRUPTED
+from paddock.cli.command_group import INTERRUPTED, Interrupted
 from paddock.cli.standard_files import OutputRefusedError, open_standard_files
 
 __all__ = ["main"]
@@ -63,7 +63,10 @@ def _run(given: list[str]) -> int:
         show_usage(error, given)
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted", err=True)
+        click.echo(Interrupted().text, err=True)
+        return INTERRUPTED
+    except Interrupted as error:
+        click.echo(error.text, err=True)
         return INTERRUPTED
     except (BrokenPipeError, OutputRefusedError, SystemExit):
         raise

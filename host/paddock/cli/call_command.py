@@ -20,7 +20,7 @@ import click
 
 from paddock.authorization.grant_lines import what_writing_opens
 from paddock.cli import failure, options, plan_options
-from paddock.cli.command_group import INTERRUPTED, example
+from paddock.cli.command_group import INTERRUPTED, Interrupted, example
 from paddock.cli.options import SourceFlags
 from paddock.cli.sources.addresses import masked
 from paddock.cli.terminal.approval import TerminalApproval
@@ -154,19 +154,22 @@ def call(
         rules=None if named is None else named.rules,
     )
     screen.hide_with(session.mask)
+    outcome: ToolCallOutcome | Interrupted
     with LogLines(screen), fetching:
         try:
             outcome = asyncio.run(
                 interruptible(session.run, screen, lambda: session.activity, on_stop=approval.withdraw)
             )
         except KeyboardInterrupt:
-            outcome = None
+            outcome = Interrupted()
+        except Interrupted as error:
+            outcome = error
         except SystemExit:
             raise
         except BaseException as error:  # the top of a command: an unforeseen error is reported here
             defect = failure.as_exception(error)
             outcome = ToolCallOutcome(failed_result(defect), "", (), defect)
-    if outcome is not None and named is None and isinstance(outcome.error, ModuleMissingError):
+    if isinstance(outcome, ToolCallOutcome) and named is None and isinstance(outcome.error, ModuleMissingError):
         for one in known:
             outcome.error.with_hint(_hint(one))
         if unread is not None:
@@ -174,7 +177,7 @@ def call(
     for change in session.changes:
         screen.warning(change)
     code = _report(outcome, tool, screen, as_json=as_json, verbose=verbose)
-    if outcome is not None and outcome.error is None and not outcome.result.success:
+    if isinstance(outcome, ToolCallOutcome) and outcome.error is None and not outcome.result.success:
         _tell_unseen(screen, outcome, confinements, folder)
     return code
 
@@ -194,11 +197,13 @@ def _tell_confined(screen: Screen, confined: Confined, folder: Path, *, verbose:
 def _tell_unseen(screen: Screen, outcome: ToolCallOutcome, confinements: Sequence[Confinement], folder: Path) -> None:
     """Say how to see whether a module may read, if nothing was seen of a refusal that a failed call may be about.
 
-    To look whether a file is there is no attempt that anything reports. An exception says more, but for a missing file.
+    To look whether a file is there is no attempt that anything reports. An exception says more, but for a missing file;
+    and an answer or an input of a wrong type has nothing to do with files.
     """
     error = outcome.result.error or {}
-    is_about_more = "traceback" in error and error.get("type") not in ("FileNotFoundError", "NotADirectoryError")
-    if is_about_more or outcome.denials or outcome.denials_left_out or outcome.programs:
+    kind = error.get("type")
+    is_about_more = "traceback" in error and kind not in ("FileNotFoundError", "NotADirectoryError")
+    if is_about_more or kind == "TypeError" or outcome.denials or outcome.denials_left_out or outcome.programs:
         return
     for one in confinements:
         granted = (*one.grants.reads, *one.grants.writes)
@@ -238,11 +243,11 @@ def _hint(named: NamedSource) -> str:
     )
 
 
-def _report(outcome: ToolCallOutcome | None, tool: str, screen: Screen, *, as_json: bool, verbose: bool) -> int:
-    if outcome is None:
+def _report(outcome: ToolCallOutcome | Interrupted, tool: str, screen: Screen, *, as_json: bool, verbose: bool) -> int:
+    if isinstance(outcome, Interrupted):
         if as_json:
-            print_json(failure.as_result(failure.INTERRUPTION), screen.mask)
-        screen.ending("interrupted")
+            print_json(failure.as_result(outcome.as_dict()), screen.mask)
+        screen.ending(outcome.text)
         return INTERRUPTED
     result = outcome.result
     if isinstance(outcome.error, (PlanError, PolicyRefusedError)):

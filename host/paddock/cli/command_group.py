@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Literal
@@ -11,11 +11,25 @@ from typing import Literal
 import click
 
 INTERRUPTED = 130
+_BY_PERSON = "interrupted"
 _WHOLE = 1000  # characters, more than any command's first sentence has
 
 
 ForeseenWorkers = Callable[[Sequence[str]], Literal["modules", "programs"] | None]
 """Tells from a command's arguments whether it will start modules, or programs such as git, in workers."""
+
+
+class Interrupted(Exception):
+    """Raised when a person or a signal ended a command; `text` says which, for people."""
+
+    def __init__(self, text: str = _BY_PERSON) -> None:
+        self.text = text
+        super().__init__(text)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it for scripts."""
+        message = "interrupted by the person at the terminal" if self.text == _BY_PERSON else self.text
+        return {"type": "Interrupted", "message": message}
 
 
 def example(line: str) -> str:
@@ -26,11 +40,21 @@ def example(line: str) -> str:
 class LazyCommand(click.Command):
     """Stands for a command in lists; `brief` is the first sentence of its help, `place` is `package.module:name`.
 
-    `workers` tells from its arguments which workers it will start, if any; their template starts before it is loaded.
+    `inside` are the names of its own commands, if it is a group. `workers` tells from its arguments which workers it
+    will start, if any; their template starts before it is loaded.
     """
 
-    def __init__(self, name: str, place: str, brief: str, *, workers: ForeseenWorkers = lambda args: None) -> None:
+    def __init__(
+        self,
+        name: str,
+        place: str,
+        brief: str,
+        *,
+        inside: Collection[str] = (),
+        workers: ForeseenWorkers = lambda args: None,
+    ) -> None:
         super().__init__(name, short_help=brief)
+        self.inside = inside
         self._place = place
         self._workers = workers
 
@@ -65,8 +89,8 @@ class CommandGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the name of the command that is meant, the command, loaded, and its arguments."""
-        if self.get_command(ctx, args[0]) is None and (inside := self._groups_with(ctx, args[0])):
-            meant = " or ".join(f"`{ctx.command_path} {group} {args[0]}`" for group in inside)
+        if self.get_command(ctx, args[0]) is None and (groups := self._groups_with(args[0])):
+            meant = " or ".join(f"`{ctx.command_path} {group} {args[0]}`" for group in groups)
             raise click.UsageError(f"No such command '{args[0]}'. Did you mean {meant}?", ctx)
         name, command, rest = super().resolve_command(ctx, args)
         if isinstance(command, LazyCommand):
@@ -76,14 +100,10 @@ class CommandGroup(click.Group):
             gc.enable()
         return name, command, rest
 
-    def _groups_with(self, context: click.Context, name: str) -> list[str]:
-        """Return the groups in this one that have a command of this name; loads each command."""
-        found = []
-        for group, command in sorted(self.commands.items()):
-            loaded = command.load() if isinstance(command, LazyCommand) else command
-            if isinstance(loaded, click.Group) and loaded.get_command(context, name) is not None:
-                found.append(group)
-        return found
+    def _groups_with(self, name: str) -> list[str]:
+        """Return the groups in this one that have a command of this name; nothing is loaded for that."""
+        commands = sorted(self.commands.items())
+        return [group for group, one in commands if isinstance(one, LazyCommand) and name in one.inside]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands."""

@@ -41,6 +41,7 @@ _COMMANDS = (
         "policy",
         "paddock.cli.policy_command:policy",
         "Show or check the operator's files: policies, accepted plans, secrets and sources.",
+        inside=("check", "show"),
     ),
     LazyCommand(
         "selftest",
@@ -97,11 +98,13 @@ _COMMANDS = (
         "cache",
         "paddock.cli.sources.cache_command:cache",
         "Show, check and shrink the cache of modules' code and dependencies.",
+        inside=("clean", "dir", "list", "prune", "size", "verify"),
     ),
     LazyCommand(
         "module",
         "paddock.cli.modules:module",
         "Write modules: start a project, validate it, run its tests, open a shell for it.",
+        inside=("new", "shell", "test", "validate"),
     ),
     LazyCommand(
         "help",

@@ -9,10 +9,12 @@ from __future__ import annotations
 import errno
 import itertools
 import platform
+import re
 import shlex
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import click
@@ -62,9 +64,8 @@ _ADVICE: Mapping[str, str] = {
     "ConfigurationError": "see `config` in the provider's entry of the plan",
 }
 
+_ANY_PLAN = re.compile(r"(`paddock \w+ )PLAN\b")
 _SEE_TRACEBACK = "`-v` shows where in the module's code it was raised, `--json` too"
-
-INTERRUPTION: Mapping[str, object] = {"type": "Interrupted", "message": "interrupted by the person at the terminal"}
 
 
 class SourceFailedError(PaddockError):
@@ -140,6 +141,11 @@ def as_dict(error: BaseException) -> dict[str, object]:
     return facts
 
 
+def name_plan(error: PaddockError, plan: Path) -> None:
+    """Have the hints of an error about a plan name that plan, where they have a command for any plan."""
+    error.hints = tuple(_ANY_PLAN.sub(lambda found: found[1] + shlex.quote(str(plan)), hint) for hint in error.hints)
+
+
 def text(error: BaseException) -> str:
     """Return the text about `error` for a person; for an internal error, everything that a report needs."""
     error = of_system(error)
@@ -149,12 +155,11 @@ def text(error: BaseException) -> str:
 def text_of_turn(error: BaseException, mask: Callable[[str], str], *, verbose: bool) -> str:
     """Return the text about a failed turn for a person, with the traceback of a module only if `verbose`.
 
-    `mask` applies before lines are joined: a secret of several lines would have another spelling after that.
+    `mask` hides secrets.
     """
     if verbose or not isinstance(error, TurnError):
         return text(error)
-    message = " ".join(mask(error.message).split())  # clients' messages have several lines
-    shown = TurnError(error.module_id, error.kind, message, report=error.report)
+    shown = TurnError(error.module_id, error.kind, _on_one_line(error.message, mask), report=error.report)
     for hint in (*error.hints, *([_SEE_TRACEBACK] if error.traceback else [])):
         shown.with_hint(hint)
     return text(shown)
@@ -167,9 +172,17 @@ def brief(error: BaseException, mask: Callable[[str], str]) -> str:
     """
     if not isinstance(error, TurnError) or error.report is not None:
         return text(error)
-    said = " ".join(mask(error.message).split())[:_MAX_BRIEF]
+    said = _on_one_line(error.message, mask)[:_MAX_BRIEF]
     kind = error.kind.rpartition(".")[2]
     return "\n".join([f"error: {escape(f'{kind}: {said}')}", *(f"hint: {escape(hint)}" for hint in error.hints)])
+
+
+def _on_one_line(message: str, mask: Callable[[str], str]) -> str:
+    """Return a client's message, which may have several lines, as one.
+
+    It is masked first: a secret of several lines has another spelling once they are joined.
+    """
+    return " ".join(mask(message).split())
 
 
 def show_usage(error: click.ClickException, args: Sequence[str]) -> None:

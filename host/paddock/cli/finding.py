@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from paddock.cli import failure
-from paddock.cli.command_group import INTERRUPTED
+from paddock.cli.command_group import INTERRUPTED, Interrupted
 from paddock.cli.terminal.interruption import interruptible
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.log_lines import LogLines
@@ -34,9 +34,11 @@ def find(
     """
     with LogLines(screen, level=level):
         try:
-            found = asyncio.run(interruptible(search, screen, activity))
+            return asyncio.run(interruptible(search, screen, activity))
         except KeyboardInterrupt:
-            found = None
+            interrupted = Interrupted()
+        except Interrupted as error:
+            interrupted = error
         except SystemExit:
             raise
         except BaseException as error:  # the top of a command: an unforeseen error is reported here
@@ -44,9 +46,7 @@ def find(
             if as_json:
                 print_json({"ok": False, "error": failure.as_dict(error)})
             return failure.exit_code(error)
-    if found is None:
-        if as_json:
-            print_json({"ok": False, "error": failure.INTERRUPTION})
-        screen.ending("interrupted")
-        return INTERRUPTED
-    return found
+    if as_json:
+        print_json({"ok": False, "error": interrupted.as_dict()})
+    screen.ending(interrupted.text)
+    return INTERRUPTED

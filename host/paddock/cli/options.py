@@ -5,21 +5,27 @@ This file imports nothing that a command works with: a chat asks for its first l
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shlex
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
 if TYPE_CHECKING:
     from paddock.module_sources.resolve import SourceOptions
     from paddock_sandbox.profile import IsolationLevel
+    from paddock_sources.errors import NoFetching
     from paddock_sources.progress import Progress
 
+USUAL_PLAN: Final = "plan.yaml"
 ISOLATING: Final = ("ns", "bwrap", "landlock")
 LEVELS: Final = click.Choice([*ISOLATING, "none"])
+
+_LONGEST_LINE: Final = 300  # characters; people paste no longer one
 
 JSON: Final = click.option("--json", "as_json", is_flag=True, help="Write one JSON object to stdout, and nothing else.")
 WORKING_DIR: Final = click.option(
@@ -97,7 +103,7 @@ class SourceFlags:
         if self.dev and (self.locked or self.frozen):
             raise click.UsageError("--dev runs folders as they are, which no lock file can say")
         use = LockUse.FROZEN if self.frozen else LockUse.LOCKED if self.locked else LockUse.UPDATE
-        return SourceOptions(use, offline=self.offline, live=self.dev, progress=progress)
+        return SourceOptions(use, offline=self.offline, live=self.dev, progress=progress, no_fetching=no_fetching())
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +115,55 @@ class SessionOptions:
     trust_plan: bool = False
     grants: tuple[str, ...] = ()
     sources: SourceFlags = SourceFlags()
+
+
+def no_fetching() -> NoFetching:
+    """Return what to tell a person who gave `--offline` about code that is missing: the command that fetches it."""
+    from paddock_sources.errors import NoFetching
+
+    return NoFetching("nothing is fetched offline", lambda is_locked: f"fetch it while there is a network: {_online()}")
+
+
+def _online() -> str:
+    """Return this command without `--offline`, unless it is too long to be shown or to be pasted."""
+    words = sys.argv[1:]
+    options = words[: words.index("--")] if "--" in words else words
+    line = shlex.join(["paddock", *(one for one in options if one != "--offline"), *words[len(options) :]])
+    is_short = len(line) <= _LONGEST_LINE and line.isprintable()
+    return f"`{line}`" if is_short else "the same command without `--offline`"
+
+
+class PlanAndPrompt(NamedTuple):
+    """The words of a command line, as a plan and a prompt."""
+
+    plan: str
+    prompt: str | None
+
+    @property
+    def run(self) -> str:
+        """The command that gives the prompt to the plan."""
+        return shlex.join(["paddock", "run", self.plan, *([] if self.prompt is None else [self.prompt])])
+
+
+def plan_and_prompt(words: Sequence[str]) -> PlanAndPrompt:
+    """Return the probable meaning of words: a plan, first or last, and a prompt, which may have come without quotes.
+
+    Without a plan it is plan.yaml.
+    """
+    if not words:
+        return PlanAndPrompt(USUAL_PLAN, None)
+    for plan, others in ((words[0], words[1:]), (words[-1], words[:-1])):
+        if _names_a_plan(plan):
+            return PlanAndPrompt(plan, " ".join(others) if others else None)
+    return PlanAndPrompt(USUAL_PLAN, " ".join(words))
+
+
+def _names_a_plan(word: str) -> bool:
+    if Path(word).exists():
+        return True
+    from paddock.plan.formats.document import EXTENSIONS
+
+    return Path(word).suffix.lower() in EXTENSIONS
 
 
 def check_verbosity(*, quiet: bool, verbose: bool) -> None:

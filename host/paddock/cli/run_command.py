@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shlex
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,12 +20,26 @@ import anyio
 import click
 
 from paddock.cli import failure
-from paddock.cli.command_group import INTERRUPTED, example
-from paddock.cli.options import JSON, QUIET, SessionOptions, check_verbosity, session_options
+from paddock.cli.command_group import INTERRUPTED, Interrupted, example
+from paddock.cli.options import (
+    JSON,
+    QUIET,
+    PlanAndPrompt,
+    SessionOptions,
+    check_verbosity,
+    plan_and_prompt,
+    session_options,
+)
 from paddock.cli.session_on_screen import SessionOpener, row_of
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.consent import TerminalConsent
-from paddock.cli.terminal.denial_notes import lines_to_paste, tell_denials, tell_lines_to_paste, tell_programs
+from paddock.cli.terminal.denial_notes import (
+    homes_to_keep,
+    lines_to_paste,
+    tell_denials,
+    tell_lines_to_paste,
+    tell_programs,
+)
 from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.interruption import Interruption
 from paddock.cli.terminal.json_output import print_json
@@ -35,8 +48,6 @@ from paddock.cli.terminal.progress import ActivityLine, activity_of
 from paddock.cli.terminal.render import Screen
 from paddock.cli.terminal.standard_streams import print_answer, read_stdin
 from paddock.errors import PaddockError, render
-from paddock.module_sources.sourced_modules import USUAL_PLAN
-from paddock.plan.formats.document import EXTENSIONS
 from paddock.plan.permissions import Permissions, permissions_line
 from paddock.session.session import ModuleStatus, Session
 
@@ -50,27 +61,28 @@ def _one_prompt(context: click.Context, parameter: click.Parameter, words: tuple
     return words[0] if words else None
 
 
-def _plan_and_prompt(first: Path | None, prompt: str | None) -> tuple[Path, str | None]:
+def _plan_and_prompt(words: tuple[str, ...]) -> PlanAndPrompt:
     """Return the plan, by default plan.yaml, and the prompt; a text of several words that names no file is a prompt.
 
     Raises:
-        click.UsageError: the two are given the other way round.
+        click.UsageError: these are not a plan and a prompt; the error has the command that was probably meant.
     """
-    if first is None:
-        return Path(USUAL_PLAN), prompt
-    if first.suffix.lower() in EXTENSIONS or first.exists():
-        return first, prompt
-    if prompt is not None:
-        raise click.UsageError(f"the plan comes first, then the prompt; there is no file `{first}`")
-    if len(str(first).split()) == 1:  # it may be either, and a prompt costs money
-        asks = shlex.join(["paddock", "run", USUAL_PLAN, str(first)])
-        raise click.UsageError(f"there is no plan `{first}`; if that is the prompt: `{asks}`")
-    return Path(USUAL_PLAN), str(first)
+    meant = plan_and_prompt(words)
+    is_plan = not words or words[0] == meant.plan
+    if is_plan and len(words) < 3:
+        return meant
+    no_plan = "" if is_plan else f"there is no plan `{words[0]}`; "
+    if len(words) > 1:
+        how = "the plan comes first, then the prompt" if meant.prompt in words else "the prompt is one argument"
+    elif len(words[0].split()) == 1:  # it may be either, and a prompt costs money
+        how = "if that is the prompt"
+    else:
+        return meant
+    raise click.UsageError(f"{no_plan}{how}: `{meant.run}`")
 
 
 @click.command(epilog=example('paddock run plan.yaml "What is in this folder?"'))
-@click.argument("plan", required=False, type=click.Path(path_type=Path))
-@click.argument("prompt", nargs=-1, metavar="[PROMPT]", callback=_one_prompt)
+@click.argument("words", nargs=-1, metavar="[PLAN] [PROMPT]")
 @session_options
 @JSON
 @QUIET
@@ -85,8 +97,7 @@ def _plan_and_prompt(first: Path | None, prompt: str | None) -> tuple[Path, str 
     "would propose.",
 )
 def run(
-    plan: Path | None,
-    prompt: str | None,
+    words: tuple[str, ...],
     options: SessionOptions,
     as_json: bool,
     quiet: bool,
@@ -97,7 +108,8 @@ def run(
 
     PLAN is plan.yaml by default. Without PROMPT, `run` reads the prompt from stdin.
     """
-    plan, prompt = _plan_and_prompt(plan, prompt)
+    meant = _plan_and_prompt(words)
+    plan, prompt = Path(meant.plan), meant.prompt
     check_verbosity(quiet=quiet, verbose=verbose)
     screen = Screen(sys.stderr, is_quiet=quiet)
     opener = SessionOpener(plan, options, screen, is_verbose=verbose)
@@ -106,7 +118,7 @@ def run(
     if prompt is not None and not prompt.strip():
         raise click.UsageError("the prompt is empty")
     follows = (options.working_dir or Path.cwd()).resolve() if not (as_json or quiet) and _is_one_terminal() else None
-    turn = _Turn(screen, opener, follows, verbose=verbose, prints_grants=prints_grants)
+    turn = _Turn(plan, screen, opener, follows, verbose=verbose, prints_grants=prints_grants)
     with LogLines(screen, verbose=verbose), opener.fetching:
         try:
             asyncio.run(turn.run(prompt or ""))
@@ -124,14 +136,22 @@ def run(
 
 
 class _Turn:
-    """One turn and its result; the turn is shown while it runs if `followed_in` is set, the folder of its files."""
+    """One turn with a plan, and its result; it is shown as it runs if `followed_in` is set, the folder of its files."""
 
     def __init__(
-        self, screen: Screen, opener: SessionOpener, followed_in: Path | None, *, verbose: bool, prints_grants: bool
+        self,
+        plan: Path,
+        screen: Screen,
+        opener: SessionOpener,
+        followed_in: Path | None,
+        *,
+        verbose: bool,
+        prints_grants: bool,
     ) -> None:
+        self._plan = plan
         self.response: str | None = None
         self.is_shown = False  # whether a person has seen the response as it arrived
-        self.is_interrupted = False
+        self.interrupted: Interrupted | None = None
         self._screen = screen
         self._opener = opener
         self._verbose = verbose
@@ -148,36 +168,46 @@ class _Turn:
 
     @property
     def exit_code(self) -> int:
-        if self.is_interrupted:
+        if self.interrupted is not None:
             return INTERRUPTED
         return 0 if self._error is None else failure.exit_code(self._error)
 
     def as_dict(self) -> dict[str, object]:
         """Return the outcome for scripts."""
-        error: Mapping[str, object] | None = failure.INTERRUPTION if self.is_interrupted else None
+        error: Mapping[str, object] | None = self.interrupted.as_dict() if self.interrupted is not None else None
         if self._error is not None:
             error = failure.as_dict(self._error)
         grants = {name: permissions_line(one) for name, one in self._grants().items()} if self._prints_grants else None
+        more = {} if grants is None else {"grants": grants, "keeps": list(self._homes())}
         return {
             "session_id": self._session_id,
             "response": self.response,
             "modules": [module.as_dict() for module in self._modules],
             "tracebacks": self._opener.tracebacks.as_list(),
-            **({"grants": grants} if grants is not None else {}),
+            **more,
             "error": error,
         }
 
     def _grants(self) -> dict[str, Permissions]:
         """Return what each module would have to be granted for all that it was refused and not given."""
-        denials = (denial for module in self._modules for denial in module.denials)
-        return lines_to_paste(denials, self._consent.not_given)
+        return lines_to_paste(self._denials(), self._consent.not_given)
+
+    def _homes(self) -> tuple[str, ...]:
+        """Return the modules whose home would have to stay."""
+        return homes_to_keep(self._denials(), self._consent.not_kept)
+
+    def _denials(self) -> Iterator[Mapping[str, object]]:
+        return (denial for module in self._modules for denial in module.denials)
 
     def interrupt(self) -> None:
-        """Note that the person interrupted the turn where nothing of it could be stopped any more."""
-        self.is_interrupted = True
+        """Note and report that the person interrupted the turn where nothing of it could be stopped any more."""
+        self.interrupted = Interrupted()
+        self._screen.ending(self.interrupted.text)
 
     def fail(self, error: Exception) -> None:
         """Note the failure of the turn and report it to the person."""
+        if isinstance(error, PaddockError):
+            failure.name_plan(error, self._plan)
         self._error = error
         self._screen.text(failure.text_of_turn(error, self._screen.mask, verbose=self._verbose))
 
@@ -205,22 +235,22 @@ class _Turn:
             except Exception as error:  # modules raise exceptions of any class; `of_turn` recognises Paddock's own
                 failed = error
             finally:
-                self.is_interrupted = interruption.happened
+                self.interrupted = Interrupted(interruption.text) if interruption.happened else None
                 self._modules = _as_before_the_end(self._modules, session.modules) or session.modules
         self._say_what_happened()
         for change in session.changes:
             self._screen.warning(change)
         left_out = sum(module.denials_left_out for module in self._modules)
-        tell_denials(self._screen, (denial for module in self._modules for denial in module.denials), left_out)
+        tell_denials(self._screen, self._denials(), left_out)
         if self._verbose:
             self._screen.listing([(module.module, module.resources.describe()) for module in self._modules])
-        if interruption.text:
-            self._screen.ending(interruption.text)
+        if self.interrupted is not None:
+            self._screen.ending(self.interrupted.text)
         for module in self._modules:
             tell_programs(self._screen, module.module, module.programs)
         if self._prints_grants:
             is_complete = not any(module.programs or module.denials_left_out for module in self._modules)
-            tell_lines_to_paste(self._screen, self._grants(), is_complete=is_complete)
+            tell_lines_to_paste(self._screen, self._grants(), self._homes(), is_complete=is_complete)
         if failed is not None:
             self.fail(failure.of_turn(failed, session.plan.orchestrator.module, self._modules))
 
@@ -281,7 +311,7 @@ class _Turn:
     def _say_what_happened(self) -> None:
         has_ended_well = self._error is None and self.response is not None
         # A listing shows the ends of modules as well, where one is written.
-        if has_ended_well or (self._screen.is_quiet and not self.is_interrupted):
+        if has_ended_well or (self._screen.is_quiet and self.interrupted is None):
             for module in self._modules:
                 for report in module.exit_reports:
                     self._screen.warning("; ".join([f"module {report.describe()}", *report.hints]))

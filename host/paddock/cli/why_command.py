@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import sys
 from collections.abc import Iterable
@@ -33,7 +32,6 @@ from paddock_sources.near import near
 
 _REFUSED: Final = 4
 _MAX_UNREAD: Final = 3  # records that are named
-_ANY_PLAN: Final = re.compile(r"\bPLAN\b")
 _MAX_NAMED: Final = 8  # of the existing names
 _VERBS: Final[dict[Family, str]] = {
     "read": "read",
@@ -182,8 +180,7 @@ def _explain(name: str, family: Family, target: str, *, session: str | None, pla
             try:
                 record = preview.record(name)
             except PaddockError as error:
-                # A hint that stands for any plan, such as `paddock lock PLAN`, is for this one.
-                error.hints = tuple(_ANY_PLAN.sub(lambda _: shlex.quote(str(plan)), hint) for hint in error.hints)
+                failure.name_plan(error, plan)
                 raise
             module = record.module(name)
             if module is None:

@@ -23,7 +23,7 @@ from paddock.policy.files.policy import Policy
 from paddock.policy.files.sources import load_source_settings
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.direct_runner import DirectRunner
-from paddock_sources.errors import SourceRefusedError
+from paddock_sources.errors import OFFLINE, NoFetching, SourceRefusedError
 from paddock_sources.progress import Progress, SilentProgress
 from paddock_sources.provisioner import NO_RUNNER, Provisioner
 from paddock_sources.uri import GitUri
@@ -48,6 +48,7 @@ async def provisioning(
     cache: SourceCache | None = None,
     *,
     offline: bool = False,
+    no_fetching: NoFetching = OFFLINE,
     live: bool = False,
     lends_keys: bool = True,
     policy: Policy | None = None,
@@ -59,8 +60,9 @@ async def provisioning(
 
     Provided code is kept in `cache`, and stays there while that is open; by default while this context is.
 
-    With `offline`, nothing is fetched. With `live`, modules in folders run from there. Without `lends_keys`, for a plan
-    that the user has not accepted, nothing is fetched that takes the user's own keys or is at a private address.
+    With `offline`, nothing is fetched; `no_fetching` says why, and what to do about it. With `live`, modules in folders
+    run from there. Without `lends_keys`, for a plan that the user has not accepted, nothing is fetched that takes the
+    user's own keys or is at a private address.
     `progress` shows slow steps, `audit` records each connection. `host` starts the workers that fetch, where the caller
     has one.
 
@@ -81,14 +83,19 @@ async def provisioning(
                 preloaded=_preloaded,
                 progress=progress or SilentProgress(),
                 offline=offline,
+                no_fetching=no_fetching,
                 live=live,
                 lends_keys=lends_keys,
                 judge=partial(_judge, judged_by),
             )
 
 
-def offline_provisioner(environ: Mapping[str, str], cache: SourceCache) -> Provisioner:
+def offline_provisioner(
+    environ: Mapping[str, str], cache: SourceCache, no_fetching: NoFetching = OFFLINE
+) -> Provisioner:
     """Return a provisioner that only looks at code that is already here: it fetches nothing, and starts nothing.
+
+    `no_fetching` says why, and what to do about it.
 
     Raises:
         PolicyFileError: the user's settings cannot be trusted or understood.
@@ -102,6 +109,7 @@ def offline_provisioner(environ: Mapping[str, str], cache: SourceCache) -> Provi
         preloaded=_preloaded,
         progress=SilentProgress(),
         offline=True,
+        no_fetching=no_fetching,
     )
 
 

@@ -40,7 +40,7 @@ from paddock_sources import Resolution, Resolver, SourceError, SourceUri
 from paddock_sources.application import ApplicationResolver
 from paddock_sources.cache import SourceCache
 from paddock_sources.constraints import DependencyRules
-from paddock_sources.errors import without_credentials
+from paddock_sources.errors import OFFLINE, NoFetching, without_credentials
 from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile, linked_lock
 from paddock_sources.lock.lock_placeholder import LockPlaceholder
 from paddock_sources.locked_sources import LockedSources, LockUse
@@ -56,9 +56,10 @@ _log = logging.getLogger(__name__)
 class SourceOptions:
     """Options for getting the code of modules.
 
-    `use` says how the lock file is used; with `offline`, nothing is fetched; with `live`, modules in folders run from
-    there and not from a copy. `progress` shows what is fetched. `application` is an application's own resolver, an
-    object as the contract describes it, which is asked before the plan is.
+    `use` says how the lock file is used; with `offline`, nothing is fetched, and `no_fetching` says what to do about
+    it; with `live`, modules in folders run from there and not from a copy. `progress` shows what is fetched.
+    `application` is an application's own resolver, an object as the contract describes it, which is asked before the
+    plan is.
     """
 
     use: LockUse = LockUse.UPDATE
@@ -66,6 +67,7 @@ class SourceOptions:
     live: bool = False
     progress: Progress = field(default_factory=SilentProgress)
     application: Any = None
+    no_fetching: NoFetching = OFFLINE
 
 
 class ModuleSources:
@@ -229,6 +231,7 @@ class ModuleSources:
             self._environ,
             self._cache,
             offline=options.offline,
+            no_fetching=options.no_fetching,
             live=options.live,
             lends_keys=self._lends_keys,
             host=self._host,

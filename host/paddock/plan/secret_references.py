@@ -32,6 +32,14 @@ class Reference:
     has_default: bool
 
 
+def how_to_set(name: str) -> str:
+    """Return what a person does about a secret that is not set; the command neither shows nor keeps what is typed."""
+    return (
+        f"set `{name}` first: `read -rs {name} && export {name}` takes it from the keyboard; or say under [{name}] in "
+        "`secrets.toml` where it is (`paddock help secrets`)"
+    )
+
+
 def references(value: Any, path: str = "") -> Iterator[Reference]:
     """Yield the references in a configuration, or any part of one, that stands at `path`."""
     for place, text in _texts(value, path):
@@ -109,8 +117,7 @@ def _problems(found: Iterator[Reference], permissions: Permissions, known: Conta
             hint = f"grant it where the module is listed as a table: permissions: {{secrets: [{one.name}]}}"
             yield PlanProblem(one.place, f"`{one.written}` is a secret that this entry is not granted", hint)
         elif one.name not in known:
-            hint = f"set it before the start: export {one.name}=…; or write in `secrets.toml` where it is"
-            yield PlanProblem(one.place, f"environment variable `{one.name}` is not set", hint)
+            yield PlanProblem(one.place, f"environment variable `{one.name}` is not set", how_to_set(one.name))
 
 
 def _texts(config: Any, path: str) -> Iterator[tuple[str, str]]:

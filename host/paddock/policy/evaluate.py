@@ -17,7 +17,7 @@ from paddock.plan.model import ModuleEntry
 from paddock.plan.net_rule import NetRule
 from paddock.plan.permissions import SecretGrant, grants_of
 from paddock.plan.problems import NotAcceptedError, path_text
-from paddock.plan.secret_references import secrets_in_use, variable_problems
+from paddock.plan.secret_references import how_to_set, secrets_in_use, variable_problems
 from paddock.plan.source_map import Positions
 from paddock.policy.decision import ClosedNetwork, Decision
 from paddock.policy.files.policy import Policy, rules_about
@@ -245,8 +245,7 @@ def _judge_secrets(
         except NotAcceptedError as error:
             findings.problem(path, error)
         if secret.name not in secrets:
-            hint = f"set it before the start: export {secret.name}=…; or write in `secrets.toml` where it is"
-            findings.problem(path, NotAcceptedError(f"secret `{secret.name}` has no value", hint))
+            findings.problem(path, NotAcceptedError(f"secret `{secret.name}` has no value", how_to_set(secret.name)))
 
 
 def _judge_networks(

@@ -33,10 +33,15 @@ from paddock.workers.scratch import PrivateFolder
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources import Resolution, Resolver, SourceError
 from paddock_sources.cache import SourceCache
+from paddock_sources.errors import NoFetching
 from paddock_sources.lock.lock_file import LOCK_FILE, LockFile
 from paddock_sources.locked_sources import LockedSources
 
 _STRONGEST: Final[IsolationLevel] = "ns"
+_LOOKS_ONLY: Final = NoFetching(
+    "nothing is fetched to answer this",
+    lambda is_locked: f"fetch it: `paddock {'sync' if is_locked else 'lock'} PLAN`",
+)
 _AS_IF_ACCEPTED: Final = Trust(True, Rule(BUILT_IN, "you have not accepted the plan; the answer is as if you had"))
 
 
@@ -87,7 +92,7 @@ class Preview:
         self._acceptance = PlanAcceptance.of(accepted, GrantsFile.of_user(environ))
         self._runtime_paths = runtime_paths
         base = self.plan.origin.parent if self.plan.origin is not None else Path.cwd()
-        provisioner = offline_provisioner(environ, cache)
+        provisioner = offline_provisioner(environ, cache, _LOOKS_ONLY)
         try:
             sources = LockedSources(provisioner, LockFile.read(base / LOCK_FILE), base)
         except SourceError as error:

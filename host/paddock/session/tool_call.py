@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 from paddock.audit import AuditLog
 from paddock.authorization.authorizer import Authorization, Authorizer
@@ -31,6 +31,7 @@ from paddock.isolation.planner import OnConfined, SandboxPlanner
 from paddock.isolation.sandbox_host import SandboxHost
 from paddock.module_sources.resolve import ModuleSources, SourceOptions
 from paddock.plan.model import EntryPlace, ModuleEntry
+from paddock.plan.permissions import grants_of
 from paddock.policy.files.policy import Policy
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.rpc.peer import Handle
@@ -55,6 +56,8 @@ from paddock_sources.constraints import NO_RULES, DependencyRules
 from paddock_sources.lock.lock_file import LockFile
 from paddock_sources.module_id import kind_of_id
 from paddock_sources.uri import BuiltinUri, PackageUri
+
+_ANY_TOOL: Final = "tool"  # stands for the module, whose id only its code says
 
 _log = logging.getLogger(__name__)
 
@@ -168,6 +171,8 @@ class ToolCallSession:
         check_event_loop()
         try:
             authorizer = await Authorizer.at_work(self._options.working_dir, self._options.environ, self._policy)
+            with self._session_recorder.refusals(PaddockError):
+                self._request.check(authorizer)
             async with confined(self._request, authorizer, self._options, self._session_recorder) as modules:
                 self._resources = modules.resources
                 outcome = await self._run(modules)
@@ -336,6 +341,15 @@ class _CallRequest:
         self._lock = lock
         self._rules = rules
 
+    def check(self, authorizer: Authorizer) -> None:
+        """Refuse what the flags alone show to be wrong, before anything is fetched.
+
+        Raises:
+            PlanError: a flag names a variable or a secret that is not set, or is not understood.
+        """
+        entry = self._entry_of({"module": _ANY_TOOL})
+        authorizer.check_call(grants_of(entry.permissions))
+
     @asynccontextmanager
     async def resolved(self, authorizer: Authorizer, host: SandboxHost) -> AsyncIterator[FoundCode]:
         options = self._options
@@ -380,6 +394,9 @@ class _CallRequest:
                     named |= {"module": _tool_of(await sources.module_ids(uri)), "source": uri.text}
         except SourceError as error:
             raise ModuleMissingError.of(self._source, error) from error
+        return self._entry_of(named)
+
+    def _entry_of(self, named: Mapping[str, object]) -> ModuleEntry:
         return ModuleEntry.read({**self._written, **named}, EntryPlace("tool", "", Path.cwd()))
 
     async def authorize(

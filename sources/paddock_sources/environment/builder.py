@@ -23,7 +23,7 @@ from paddock_sources.environment.locked import SITE, LockedDistribution, environ
 from paddock_sources.environment.requirements import Requirements
 from paddock_sources.environment.site import check_distributions, clean_site
 from paddock_sources.environment.wheels import fetched
-from paddock_sources.errors import SourceError
+from paddock_sources.errors import NotFetchedError, SourceError
 from paddock_sources.progress import Phase, Progress, SilentProgress
 
 if TYPE_CHECKING:
@@ -81,6 +81,8 @@ def resolve(
     for tried, within in tries:
         try:
             locked = solved(tried, within)
+        except NotFetchedError as error:
+            raise error.of_packages(requirements.index, is_locked=False) from error
         except InstallerError as error:
             if error.code not in _NO_VERSIONS:
                 raise
@@ -123,6 +125,8 @@ def install(
         try:
             with _at_work(by, cache, runner, index, python, progress, named, "installing", site) as task:
                 by.install(locked, fetched(locked, task, attempt=by.name), site, task)
+        except NotFetchedError as error:
+            raise error.of_packages([f"{one.name} {one.version}" for one in locked], is_locked=True) from error
         except InstallerError as error:
             if error.code != "ModesRefusedError":
                 raise

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, Self
 
-from paddock_sources.errors import SourceError
+from paddock_sources.errors import NoFetching, SourceError
 
 FetchCode = Literal[
     "AuthRequiredError",
@@ -57,19 +57,10 @@ class FetchError(SourceError):
         )
 
     @classmethod
-    def offline(cls, repository: str, wanted: str, *, is_locked: bool) -> Self:
+    def offline(cls, repository: str, wanted: str, no_fetching: NoFetching, *, is_locked: bool) -> Self:
         """Something, locked or not, would have to be fetched and nothing may be."""
-        by = (
-            "`paddock sync PLAN`"
-            if is_locked
-            else "`paddock lock PLAN`, or `paddock add SOURCE` for one that no plan names"
-        )
-        return cls(
-            repository,
-            f"{wanted} is not in the cache, and nothing is fetched offline",
-            code="OfflineError",
-            hints=[f"fetch it while there is a network: {by}"],
-        )
+        problem = f"{wanted} is not in the cache, and {no_fetching.reason}"
+        return cls(repository, problem, code="OfflineError", hints=[no_fetching.hint(is_locked)])
 
     @classmethod
     def auth_required(cls, repository: str, host: str, *, was_given: bool = False, by_ssh: bool = False) -> Self:

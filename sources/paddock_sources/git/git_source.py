@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from paddock_sources.commands.command_runner import CommandAccess, CommandError, CommandRunner
-from paddock_sources.errors import NotFetchedError
+from paddock_sources.errors import OFFLINE, NoFetching, NotFetchedError
 from paddock_sources.git.credentials import Credentials
 from paddock_sources.git.errors import FetchError
 from paddock_sources.git.git_config import GitLimits, config_text, git_environ, trusted_certificates
@@ -52,6 +52,7 @@ class GitSource:
         direct: runs git when it needs the user's keys, and git's credential helpers.
         environ: the operator's environment; only the trusted certificates and the use of ssh are taken from it.
         offline: no server is asked; git runs only for files whose objects are here.
+        no_fetching: why, and what to do about it.
         credentials: the servers' credentials; shared by all sources, so each server's helpers are asked once.
 
     Raises:
@@ -68,6 +69,7 @@ class GitSource:
         progress: Progress | None = None,
         environ: Mapping[str, str] | None = None,
         offline: bool = False,
+        no_fetching: NoFetching = OFFLINE,
         limits: GitLimits | None = None,
         credentials: Credentials | None = None,
     ) -> None:
@@ -78,6 +80,7 @@ class GitSource:
         self._progress = progress or SilentProgress()
         self._environ = os.environ if environ is None else environ
         self._is_offline = offline
+        self._no_fetching = no_fetching
         self._limits = limits or GitLimits()
         self._credentials = credentials or Credentials(direct, self._environ)
         self._kept = KeptCommits(cache, self.remote)
@@ -184,7 +187,7 @@ class GitSource:
 
     def _online(self, wanted: str, do: Callable[[GitWork], _Result], *, is_locked: bool = False) -> _Result:
         if self._is_offline:
-            raise FetchError.offline(self.remote.shown, wanted, is_locked=is_locked)
+            raise FetchError.offline(self.remote.shown, wanted, self._no_fetching, is_locked=is_locked)
         if self.remote.folder is not None and not self.remote.folder.is_dir():
             raise FetchError.repository_not_found(self.remote.shown, detail=["there is no such folder"])
         self._progress.step(ProgressStep(self.remote.shown, "looking up"))

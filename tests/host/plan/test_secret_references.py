@@ -73,7 +73,7 @@ def test_a_reference_in_a_variable_is_checked_like_one_in_a_configuration(
 
 def test_what_has_no_value_says_where_one_can_come_from() -> None:
     (problem,) = reference_problems({"k": "${KEY}"}, "config", GRANTED, {})
-    assert "export KEY=…" in problem.hint and "secrets.toml" in problem.hint
+    assert "export KEY`" in problem.hint and "secrets.toml" in problem.hint
 
 
 @pytest.mark.parametrize(

@@ -600,7 +600,7 @@ def test_a_secret_that_has_no_value_is_missed_before_anything_starts(work: Path)
     injected = {"secrets": [{"name": "KEY", "inject": "host"}], "net": ["a.example"]}
     assert decide(work, secrets={"KEY": "x"}, permissions=injected)
     found = problems(lambda: decide(work, permissions=injected))
-    assert "`KEY` has no value | set it before the start: export KEY=" in found["tools[0].permissions.secrets[0]"]
+    assert "`KEY` has no value | set `KEY` first: `read -rs KEY && export" in found["tools[0].permissions.secrets[0]"]
 
 
 def test_a_variable_may_hold_a_secret_that_is_granted(work: Path) -> None:

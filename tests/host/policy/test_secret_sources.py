@@ -380,7 +380,7 @@ async def test_an_unknown_module_is_reported_with_places_and_remedy(home: Path) 
     assert f"variable `KEY` is not set, and `{file_in(home)}` has no [KEY]" in told
     assert "variable `EMPTY` is empty" in told
     assert f"environment variable `GONE`, by {file_in(home)}:1: it is not set" in told
-    assert "export KEY=…" in told and 'command = ["pass"' in told
+    assert "`read -rs KEY && export KEY`" in told and "`paddock help secrets`" in told
 
 
 # -- the file that says where they are

@@ -14,34 +14,34 @@ from pathlib import Path
 import click
 
 from paddock.cli.command_group import example
-from paddock.cli.options import SessionOptions, session_options
+from paddock.cli.options import USUAL_PLAN, SessionOptions, plan_and_prompt, session_options
 
 
 @click.command(epilog=example("paddock chat plan.yaml"))
-@click.argument("plan", type=click.Path(path_type=Path), default="plan.yaml")
+@click.argument("words", nargs=-1, metavar="[PLAN]")
 @session_options
 @click.option(
     "-v", "--verbose", is_flag=True, help="Also show what is meant for developers, such as the model's thinking."
 )
-def chat(plan: Path, options: SessionOptions, verbose: bool) -> int:
+def chat(words: tuple[str, ...], options: SessionOptions, verbose: bool) -> int:
     """Hold a conversation with the modules of PLAN.
 
     PLAN is plan.yaml by default. On a terminal, /help lists the commands and keys. Elsewhere each line of stdin is a
     prompt.
     """
+    meant = plan_and_prompt(words)
+    if meant.prompt is not None:
+        chats = shlex.join(["paddock", "chat", *([] if meant.plan == USUAL_PLAN else [meant.plan])])
+        no_plan = f"there is no plan `{words[0]}`; if that is a" if len(words) == 1 else "a chat takes no"
+        raise click.UsageError(f"{no_plan} prompt: `{meant.run}` answers it, or type it into `{chats}`")
+    plan = Path(meant.plan)
     if not plan.exists():
         # Imported here, so that a chat with a plan does not wait for it.
         from paddock.cli import failure
         from paddock.cli.terminal.render import Screen
         from paddock.errors import PlanError
-        from paddock.plan.formats.document import EXTENSIONS
         from paddock.plan.load import load_plan
 
-        if plan.suffix.lower() not in EXTENSIONS:
-            asks = shlex.join(["paddock", "run", str(plan)])
-            raise click.UsageError(
-                f"there is no plan `{plan}`; if that is a prompt: `{asks}` answers it, or type it into `paddock chat`"
-            )
         try:
             load_plan(plan)
         except PlanError as error:  # as `paddock run` reports it, instead of below a line to type in

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from paddock.cli import failure, options
-from paddock.cli.command_group import example
+from paddock.cli.command_group import INTERRUPTED, Interrupted, example
 from paddock.cli.init.catalogue import PURPOSES, SCRIPTED, ModuleCatalogue, other_code
 from paddock.cli.init.provider_choice import ProviderChoice, ServiceOptions
 from paddock.cli.init.questions import ask, confirm, numbered
@@ -148,6 +148,11 @@ def init(
         _lock(catalogue.fetched)
         if wishes.logs:
             (Path.cwd() / _LOG).parent.mkdir(exist_ok=True)
+    except Interrupted as error:  # while code was fetched
+        screen.ending(error.text)
+        if as_json:
+            print_json({"plan": None, "error": error.as_dict()})
+        return INTERRUPTED
     except (click.ClickException, click.Abort):
         raise
     except Exception as error:  # the top of a command: an unforeseen error is reported here

@@ -17,7 +17,7 @@ from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.plain_process import PlainEnvironment, plain_environment, write_scripts
 from paddock.authoring.trial import TrialContext
 from paddock.cli.command_group import INTERRUPTED, example
-from paddock.cli.modules.module_trial import PATH, Interrupted, TrialOptions, run_trials, tell_failure
+from paddock.cli.modules.module_trial import PATH, TrialOptions, run_trials, tell_failure
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError
 from paddock.text import escape
@@ -44,8 +44,6 @@ def shell(path: Path, command: tuple[str, ...], is_printed: bool, offline: bool)
     try:
         folder = ModuleFolder.at(path)
         environment = fetched(screen, folder, TrialOptions({}, offline=offline))
-    except Interrupted:
-        return INTERRUPTED
     except PaddockError as error:
         return tell_failure(screen, error)
     if is_printed:

@@ -17,9 +17,9 @@ import click
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.suite import SuiteOutcome, run_own_tests
 from paddock.authoring.trial import TrialContext
-from paddock.cli.command_group import INTERRUPTED, example
+from paddock.cli.command_group import example
 from paddock.cli.modules.module_shell_command import fetched, run_plainly
-from paddock.cli.modules.module_trial import PATH, Interrupted, TrialOptions, run_trials, tell_failure, trial_options
+from paddock.cli.modules.module_trial import PATH, TrialOptions, run_trials, tell_failure, trial_options
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError
 from paddock.text import escape
@@ -65,8 +65,6 @@ def test(path: Path, pytest_args: tuple[str, ...], trial: TrialOptions) -> int:
 
     try:
         outcome = run_trials(work, trial, screen, f"running the tests of {path}", output.write)
-    except Interrupted:
-        return INTERRUPTED
     except PaddockError as error:
         return tell_failure(screen, error)
     if outcome.is_empty:
@@ -120,8 +118,6 @@ def _debug(path: Path, pytest_args: tuple[str, ...], trial: TrialOptions, screen
     try:
         folder = ModuleFolder.at(path)
         variables = fetched(screen, folder, trial).variables
-    except Interrupted:
-        return INTERRUPTED
     except PaddockError as error:
         return tell_failure(screen, error)
     screen.note("the tests run in a plain process, without a sandbox")

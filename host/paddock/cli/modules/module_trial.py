@@ -20,6 +20,7 @@ from paddock.authoring.provided import FetchOptions
 from paddock.authoring.trial import TrialContext
 from paddock.authorization.authorizer import Authorizer
 from paddock.cli import failure, options, plan_options
+from paddock.cli.command_group import Interrupted
 from paddock.cli.terminal.confinement_notes import tell_confinements
 from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.interruption import interruptible
@@ -56,10 +57,6 @@ class _ModulePath(click.Path):
 PATH: Final = click.argument("path", type=_ModulePath(path_type=Path))
 
 
-class Interrupted(Exception):
-    """Raised when the person at the terminal interrupts the command."""
-
-
 @dataclass(frozen=True, slots=True)
 class TrialOptions:
     """The options that these commands share."""
@@ -89,7 +86,7 @@ def run_trials(
     """Return the result of `work`.
 
     Raises:
-        Interrupted: the person interrupted it.
+        Interrupted: a person or a signal ended it.
         PaddockError: `work` raised it; the message names options where they are wrong.
     """
     fetching = FetchProgress(screen)
@@ -97,7 +94,7 @@ def run_trials(
     async def in_trial_context() -> _Found:
         environ = dict(os.environ)
         audit = AuditLog(str(uuid.uuid4()), environ=environ)
-        fetch_options = FetchOptions(environ, trial.offline, fetching, audit)
+        fetch_options = FetchOptions(environ, trial.offline, fetching, audit, options.no_fetching())
         # Relative paths are not supported here: nothing in the user's folders is granted.
         authorizer = await Authorizer.at_work(Path("/"), environ, None)
         on_confined = partial(tell_confinements, screen)
@@ -107,15 +104,12 @@ def run_trials(
         stack.enter_context(LogLines(screen))
         stack.enter_context(fetching)
         try:
-            found = asyncio.run(interruptible(in_trial_context, screen, lambda: activity))
+            return asyncio.run(interruptible(in_trial_context, screen, lambda: activity))
         except KeyboardInterrupt:
-            found = None
+            raise Interrupted from None
         except (PlanError, PolicyRefusedError) as error:
             plan_options.retell(error)
             raise
-    if found is None:
-        raise Interrupted
-    return found
 
 
 def tell_failure(screen: Screen, error: PaddockError) -> int:

@@ -20,8 +20,8 @@ from paddock.authoring.module_name import KINDS
 from paddock.authoring.suite import SuiteOutcome, run_behavior_tests
 from paddock.authoring.trial import TrialContext
 from paddock.cli import failure
-from paddock.cli.command_group import INTERRUPTED, example
-from paddock.cli.modules.module_trial import PATH, Interrupted, TrialOptions, run_trials, tell_failure, trial_options
+from paddock.cli.command_group import INTERRUPTED, Interrupted, example
+from paddock.cli.modules.module_trial import PATH, TrialOptions, run_trials, tell_failure, trial_options
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError
@@ -92,9 +92,10 @@ def validate(
 
     try:
         result = run_trials(work, trial, screen, f"validating {path}", on_line if verbose or behavioral else None)
-    except Interrupted:
+    except Interrupted as error:
         if as_json:
-            _print_nothing((chosen, folder), failure.INTERRUPTION)
+            _print_nothing((chosen, folder), error.as_dict())
+        screen.ending(error.text)
         return INTERRUPTED
     except PaddockError as error:
         return _fail(screen, error, (chosen, folder), as_json=as_json)

@@ -18,7 +18,7 @@ from typing import Final
 import click
 
 from paddock.cli import failure, options
-from paddock.cli.command_group import INTERRUPTED, CommandGroup, example
+from paddock.cli.command_group import INTERRUPTED, CommandGroup, Interrupted, example
 from paddock.cli.failure import SourceFailedError
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
@@ -178,8 +178,8 @@ def _run(work: Callable[[SourceCache], _CommandReport], *, as_json: bool) -> int
             report = work(cache)
     except KeyboardInterrupt:
         if as_json:
-            print_json({"error": failure.INTERRUPTION})
-        screen.ending("interrupted")
+            print_json({"error": Interrupted().as_dict()})
+        screen.ending(Interrupted().text)
         return INTERRUPTED
     except SourceError as caught:
         error = SourceFailedError.of(caught, code="CacheFailedError")

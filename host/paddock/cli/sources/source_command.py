@@ -25,8 +25,9 @@ import anyio.to_thread
 import click
 
 from paddock.cli import failure
-from paddock.cli.command_group import INTERRUPTED
+from paddock.cli.command_group import INTERRUPTED, Interrupted
 from paddock.cli.failure import SourceFailedError
+from paddock.cli.options import no_fetching
 from paddock.cli.sources.addresses import masked
 from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.interruption import Interruption
@@ -135,7 +136,7 @@ async def open_provider(environ: Mapping[str, str], progress: Progress, *, offli
     """Open a fetcher of code for the user who has `environ`."""
     from paddock.module_sources.provisioning import provisioning
 
-    async with provisioning(environ, offline=offline, progress=progress) as provisioner:
+    async with provisioning(environ, offline=offline, no_fetching=no_fetching(), progress=progress) as provisioner:
         yield provisioner
 
 
@@ -151,18 +152,15 @@ def run_source_command(
     screen = Screen(sys.stderr, masked, is_quiet=quiet)
     dialogue = Dialogue.at(screen, sys.stdin) if asks and not as_json else None
     try:
-        outcome = asyncio.run(_at_desk(work, screen, dialogue, offline=offline))
+        outcome = asyncio.run(with_provider(work, screen, dialogue, offline=offline))
     except KeyboardInterrupt:
-        outcome = None
+        return _interrupted(Interrupted(), screen, as_json=as_json)
+    except Interrupted as error:
+        return _interrupted(error, screen, as_json=as_json)
     except (click.ClickException, SystemExit):
         raise
     except BaseException as caught:  # the top of a command: an unforeseen error is reported here
         return _failed(caught, screen, as_json=as_json)
-    if outcome is None:
-        if as_json:
-            print_json({"error": dict(failure.INTERRUPTION)})
-        screen.ending("interrupted")
-        return INTERRUPTED
     with reporting(screen, "the command has done its work") if outcome.code == 0 else nullcontext():
         if as_json:
             print_json({**outcome.facts, "error": None}, masked)
@@ -178,7 +176,28 @@ async def with_provider(
     *,
     offline: bool = False,
 ) -> _Found:
-    """Do work that needs a fetcher, and return its result; its own errors are raised as they are."""
+    """Do work that needs a fetcher, and return its result; its own errors are raised as they are.
+
+    Raises:
+        Interrupted: a person or a signal ended it.
+    """
+
+    def stop() -> None:
+        if dialogue is not None:
+            dialogue.end()
+        scope.cancel()
+
+    with (
+        anyio.CancelScope() as scope,
+        Interruption(screen.note, lambda: False, stop) as interruption,
+    ):
+        return await _with_provider(work, screen, dialogue, offline=offline)
+    raise Interrupted(interruption.text)
+
+
+async def _with_provider(
+    work: Callable[[CommandContext], Awaitable[_Found]], screen: Screen, dialogue: Dialogue | None, *, offline: bool
+) -> _Found:
     from paddock.cli.terminal.fetch_progress import FetchProgress
 
     policy = Policy.load(os.environ)
@@ -194,24 +213,11 @@ async def with_provider(
     raise problem
 
 
-async def _at_desk(
-    work: Callable[[CommandContext], Awaitable[CommandOutcome]],
-    screen: Screen,
-    dialogue: Dialogue | None,
-    *,
-    offline: bool,
-) -> CommandOutcome | None:
-    def stop() -> None:
-        if dialogue is not None:
-            dialogue.end()
-        scope.cancel()
-
-    with (
-        anyio.CancelScope() as scope,
-        Interruption(screen.note, lambda: False, stop),
-    ):
-        return await with_provider(work, screen, dialogue, offline=offline)
-    return None
+def _interrupted(error: Interrupted, screen: Screen, *, as_json: bool) -> int:
+    if as_json:
+        print_json({"error": error.as_dict()})
+    screen.ending(error.text)
+    return INTERRUPTED
 
 
 def _failed(caught: BaseException, screen: Screen, *, as_json: bool) -> int:

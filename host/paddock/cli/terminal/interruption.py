@@ -16,6 +16,7 @@ from typing import Any, Self, TypeVar
 
 import anyio
 
+from paddock.cli.command_group import Interrupted
 from paddock.cli.terminal.progress import ActivityLine
 from paddock.cli.terminal.render import Screen
 
@@ -111,10 +112,13 @@ async def interruptible(
     activity: Callable[[], str],
     *,
     on_stop: Callable[[], None] = lambda: None,
-) -> _Result | None:
-    """Return the result of `work`, None if it was interrupted; `activity` describes the work in a few words.
+) -> _Result:
+    """Return the result of `work`; `activity` describes the work in a few words.
 
     `on_stop` is called right before the work is cancelled.
+
+    Raises:
+        Interrupted: a person or a signal ended it.
     """
 
     def stop() -> None:
@@ -123,8 +127,8 @@ async def interruptible(
 
     with (
         anyio.CancelScope() as scope,
-        Interruption(screen.note, lambda: False, stop),
+        Interruption(screen.note, lambda: False, stop) as interruption,
         ActivityLine(screen, activity),
     ):
         return await work()
-    return None
+    raise Interrupted(interruption.text)

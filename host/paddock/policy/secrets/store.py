@@ -19,10 +19,11 @@ import anyio
 import anyio.to_thread
 
 from paddock.errors import PaddockError, PlanProblem, PolicyFileError
+from paddock.plan.secret_references import how_to_set
 from paddock.plan.source_map import Location, Positions
 from paddock.policy.files.owned_file import OperatorFile, read_owned
 from paddock.policy.files.policy import user_config_folder
-from paddock.policy.files.secrets import WAYS_TEXT, SecretLocation, secrets_in
+from paddock.policy.files.secrets import SecretLocation, secrets_in
 from paddock.policy.owner import Owner
 from paddock.policy.secrets.command import MAX_BYTES, NoSecretError, run_secret_command
 from paddock.text import reason_of
@@ -170,17 +171,15 @@ class SecretSources(Mapping[str, str]):
             return self._read(name, entry.what)
         value = self._environ.get(entry.what)
         if value is None:
-            raise NoSecretError(f"{self.where(name)}: it is not set", f"set it before the start: export {entry.what}=…")
+            hint = f"set it first: `read -rs {entry.what} && export {entry.what}` takes it from the keyboard"
+            raise NoSecretError(f"{self.where(name)}: it is not set", hint)
         return value
 
     def _missing(self, name: str, *, is_set: bool) -> NoSecretError:
         looked = (
             f"environment variable `{name}` is {'empty' if is_set else 'not set'}, and `{self._path}` has no [{name}]"
         )
-        hint = (
-            f"set it before the start: export {name}=…; or write where it is into {self._path}: [{name}], {WAYS_TEXT}"
-        )
-        return NoSecretError(f"secret `{name}` is nowhere: {looked}", hint)
+        return NoSecretError(f"secret `{name}` is nowhere: {looked}", how_to_set(name))
 
     def _printed(self, name: str, argv: tuple[str, ...], stop: int | None) -> str:
         home = self._owner.home
