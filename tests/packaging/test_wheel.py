@@ -49,6 +49,7 @@ def names(wheel: Path) -> set[str]:
         "paddock_sandbox/lockdown.py",
         "paddock_sdk/worker/main.py",
         "paddock_sdk/stand_in/amplifier_core/__init__.py",
+        "paddock_sdk/stand_in/amplifier_core/py.typed",
         "paddock_sources/resolver.py",
         "paddock_sources/builtin/loop-basic/pyproject.toml",
         "paddock_sources/builtin/loop-basic/amplifier_module_loop_basic/__init__.py",

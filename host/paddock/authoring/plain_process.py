@@ -68,7 +68,6 @@ async def plain_environment(trial_context: TrialContext, folder: ModuleFolder) -
     variables = {
         # The author's own folder, and not the copy: what an editor changes is what runs.
         "PYTHONPATH": os.pathsep.join((str(folder.import_root), *libraries)),
-        "MYPYPATH": os.pathsep.join(libraries[: len(_OF_OURS)]),
         "PATH": os.pathsep.join((interpreter, fetch_options.environ.get("PATH", os.defpath))),
     }
     return PlainEnvironment(variables, installed)

@@ -40,7 +40,7 @@ from paddock_sources.locked_sources import LockedSources
 _STRONGEST: Final[IsolationLevel] = "ns"
 _LOOKS_ONLY: Final = NoFetching(
     "nothing is fetched to answer this",
-    lambda is_locked: f"fetch it: `paddock {'sync' if is_locked else 'lock'} PLAN`",
+    lambda is_locked: f"fetch it while there is a network: `paddock {'sync' if is_locked else 'lock'} PLAN`",
 )
 _AS_IF_ACCEPTED: Final = Trust(True, Rule(BUILT_IN, "you have not accepted the plan; the answer is as if you had"))
 
