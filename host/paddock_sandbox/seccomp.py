@@ -231,7 +231,10 @@ _IOPRIO_WHO_PROCESS: Final = 1
 
 def _by_argument() -> dict[str, Program]:
     return {
-        "clone": _clone(_ALLOW),
+        # A thread with descriptors of its own: the watchdog counts the locks, and what else is kept open, of one table
+        # of descriptors a process.
+        "clone": _argument(0, Branch(Test.ANY_BIT, _NEW_NAMESPACES, yes=_FORBIDDEN, no=_thread_with_files())),
+        "close_range": _argument(2, Branch(Test.ANY_BIT, _UNSHARES, yes=_INVALID, no=_ALLOW)),
         "ioctl": _argument(1, _among(_TERMINAL_ATTACKS, yes=_FORBIDDEN, no=_ALLOW)),
         "fcntl": _fcntl(_ALLOW),
         # Pages of a supply of the machine's own, which no control group for memory counts.
@@ -254,21 +257,18 @@ def _by_argument() -> dict[str, Program]:
 
 def _by_argument_where_memory_is_not_counted() -> dict[str, Program]:
     return {
-        # A thread with descriptors of its own: the watchdog counts one table of descriptors a process.
-        "clone": _clone(Mask(_THREAD_WITH_FILES, Branch(Test.EQUAL, _THREAD, yes=_FORBIDDEN, no=_ALLOW))),
         # The kernel's answer to a user whose pipes have as many pages as allowed.
         "fcntl": _fcntl(Branch(Test.EQUAL, _SET_PIPE_SIZE, yes=_FORBIDDEN, no=_ALLOW)),
         # It can be filled, and taken out of the address space but for a page: then no reading of /proc shows its size.
         # Memory is shared by files of the private folder, which is bounded.
         "mmap": _mmap(Mask(_SHARED_WITHOUT_FILE, Branch(Test.EQUAL, _SHARED_WITHOUT_FILE, yes=_FORBIDDEN, no=_ALLOW))),
-        "close_range": _argument(2, Branch(Test.ANY_BIT, _UNSHARES, yes=_INVALID, no=_ALLOW)),
         # The rules of a confinement of one's own: as many as one likes, in each of many descriptors.
         "landlock_create_ruleset": _UNSUPPORTED,
     }
 
 
-def _clone(otherwise: Program) -> Program:
-    return _argument(0, Branch(Test.ANY_BIT, _NEW_NAMESPACES, yes=_FORBIDDEN, no=otherwise))
+def _thread_with_files() -> Program:
+    return Mask(_THREAD_WITH_FILES, Branch(Test.EQUAL, _THREAD, yes=_FORBIDDEN, no=_ALLOW))
 
 
 def _fcntl(otherwise: Program) -> Program:

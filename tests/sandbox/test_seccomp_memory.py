@@ -72,10 +72,14 @@ _REFUSED = {
     "tee": "EINVAL",
     "vmsplice": "EINVAL",
     "pipe": "EPERM",
-    "descriptors of a thread's own": "EINVAL",
     "rules": "ENOTSUP",
 }
-_ALWAYS_REFUSED = {"lock of a description": "EINVAL", "listener": "EPERM", "program at a socket": "EPERM"}
+_ALWAYS_REFUSED = {
+    "lock of a description": "EINVAL",
+    "descriptors of a thread's own": "EINVAL",
+    "listener": "EPERM",
+    "program at a socket": "EPERM",
+}
 _LEFT_ALONE = ("private memory", "shared file", "record lock")
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import ExitStack
 
 import pytest
 
 from host.workers.trees import RunningTree, tree
+from paddock.workers import limits
 from paddock.workers.limits import unmapped_memory
 from paddock.workers.limits.process_tree import ProcessTree
-from paddock.workers.limits.unmapped_memory import SOCKET_MOST, UnmappedMemory, record_locks
+from paddock.workers.limits.record_locks import record_locks
+from paddock.workers.limits.unmapped_memory import SOCKET_MOST, UnmappedMemory
 from paddock_sandbox.socket_memory import open_inquiry
 from paddock_sandbox.syscalls import call
 
@@ -139,14 +142,55 @@ def test_record_locks_are_counted_up_to_what_was_asked() -> None:
         assert record_locks((subject.init_pid,), 1000) == 0
 
 
-def test_locks_of_others_hide_none_of_a_tree() -> None:
-    # Wherever the kernel's list begins: six processes with few, each beside the five others' thousand.
+def test_locks_of_others_hide_none_of_a_tree_and_cost_it_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits.record_locks, "_LIST_BYTES", 1)  # as if the machine had more than can be read
     with ExitStack() as stack:
-        subjects = [stack.enter_context(tree(f"{_PREPARED}kept = lock(1000)\nhere()")) for _ in range(6)]
+        subjects = [stack.enter_context(tree(f"{_PREPARED}kept = lock({count})\nhere()")) for count in (1000, 1000, 10)]
         for subject in subjects:
             subject.begin()
             subject.is_here()
             subject.begin()
             subject.is_here()
-        # The kernel counts its way to the next page of the list: locks that others release meanwhile are left out.
-        assert min(record_locks(_pids(subject), 2000) for subject in subjects) > 900
+        assert [record_locks(_pids(subject), 2000) for subject in subjects] == [1000, 1000, 10]
+
+
+def test_locks_of_all_processes_and_a_dead_first_thread_are_counted() -> None:
+    act = """
+kept = [lock(100), lock(200)]
+if os.fork() == 0:
+    kept.append(lock(300))
+    here()
+    os.read(begin[0], 1)
+    os._exit(0)
+import threading
+threading.Thread(target=lambda: (here(), os.read(begin[0], 1))).start()
+import platform
+libc.syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)  # the exit of one thread
+"""
+    with tree(f"{_PREPARED}{act}") as subject:
+        for voices in (1, 2):
+            subject.begin()
+            for _ in range(voices):
+                subject.is_here()
+        assert record_locks(_pids(subject), 10_000) == 600
+
+
+def test_locks_that_cannot_be_counted_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tree(f"{_PREPARED}kept = lock(300)\nhere()") as subject:
+        subject.begin()
+        subject.is_here()
+        subject.begin()
+        subject.is_here()
+        pids = _pids(subject)
+        with monkeypatch.context() as more_open_than_is_looked_at:
+            more_open_than_is_looked_at.setattr(limits.record_locks, "_MOST_DESCRIPTORS", 2)
+            assert record_locks(pids, 1000) == 1001
+
+        def refuse(path: str) -> bytes:
+            raise PermissionError(errno.EACCES, path)
+
+        # As of a program that may not be read: then the machine's list is the only one that has its locks.
+        monkeypatch.setattr(limits.record_locks, "read_whole", refuse)
+        assert record_locks(pids, 1000) == 300
+        monkeypatch.setattr(limits.record_locks, "_LIST_BYTES", 1)
+        assert record_locks(pids, 1000) == 1001

@@ -27,10 +27,6 @@ _WATCH_BYTES: Final = 216  # of a descriptor in a set of them
 _EVENT_BYTES: Final = 512  # of a file with a long name
 _MAPPING_BYTES: Final = 320
 _INODE_BYTES: Final = 1536  # of a file in a tmpfs, with a long name
-# That are read of the machine's list of locks: some 35,000, which takes a third of a second. Locks of `flock` are among
-# them, one for each open file. So it takes four modules, each with all that it may have of both, to hide those of one
-# more.
-_LOCKS_BYTES: Final = 2 << 20
 _MAPS_BYTES: Final = 32 << 20
 _SENT_BYTES: Final = 4 << 20  # of a descriptor on its way: a set of watches of all that a process can have open
 _HIDDEN_SECONDS: Final = 4.0
@@ -132,26 +128,6 @@ class UnmappedMemory:
         except OSError:
             pass
         return sum(found.get(inode, SOCKET_MOST) for inode in inodes)
-
-
-def record_locks(pids: Iterable[int], most: int) -> int:
-    """Return how many record locks processes hold, or more than `most`; a long list is read only at its beginning.
-
-    No control group counts what these take.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    wanted = {b"%d" % pid for pid in pids}
-    held = read = 0
-    # The kernel returns a page at a time, and goes through all earlier ones for each.
-    with open("/proc/locks", "rb", buffering=0) as locks:
-        rest = b""
-        while read < _LOCKS_BYTES and held <= most and (data := locks.read(1 << 16)):
-            read += len(data)
-            *lines, rest = (rest + data).split(b"\n")
-            held += sum(fields[1] == b"POSIX" and fields[4] in wanted for fields in map(bytes.split, lines) if fields)
-    return held
 
 
 @dataclass(slots=True)

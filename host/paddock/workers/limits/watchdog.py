@@ -26,7 +26,8 @@ import anyio.to_thread
 from paddock.plan.units import size_text
 from paddock.workers.exit_report import LimitHit
 from paddock.workers.limits.process_tree import ProcessTree, TreeReading, swapped_bytes
-from paddock.workers.limits.unmapped_memory import SOCKET_MOST, record_locks
+from paddock.workers.limits.record_locks import record_locks
+from paddock.workers.limits.unmapped_memory import SOCKET_MOST
 
 _logger = logging.getLogger(__name__)
 INTERVAL = 0.2  # seconds from one look at all trees to the next

@@ -1,0 +1,66 @@
+"""Count the record locks that a tree of processes holds: no control group counts what they take.
+
+The kernel lists the locks of each open file beside it, so the locks of other processes change neither the count nor the
+time it takes: 15 microseconds for an open file, and 7 for a lock. The filter of system calls sees to it that a process
+has one table of descriptors. The code does plain reads of `/proc`, for a thread that
+may wait. A process that may not be looked into is looked for in the machine's list. What cannot be counted counts as
+more than may be.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Final
+
+from paddock.workers.limits.process_tree import descriptors_of, read_whole, speaker_of, unless_gone
+
+_MOST_DESCRIPTORS: Final = 20_000  # that are looked at, of all processes together, in a third of a second
+_LIST_BYTES: Final = 2 << 20  # that are read of the machine's list: some 35,000 locks, in a third of a second
+_LOCK: Final = b"\nlock:"
+_RECORD: Final = b": POSIX "
+
+
+def record_locks(pids: Iterable[int], most: int) -> int:
+    """Return how many record locks processes hold; counting stops beyond `most`. A process that is gone holds none.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    held = looked_at = 0
+    closed: list[int] = []
+    for pid in pids:
+        try:
+            with unless_gone():
+                speaker = speaker_of(pid)
+                for number in os.listdir(f"/proc/{speaker}/fdinfo"):
+                    looked_at += 1
+                    if held > most or looked_at > _MOST_DESCRIPTORS:
+                        return max(held, most + 1)
+                    with unless_gone():
+                        held += _locks_in(read_whole(f"/proc/{speaker}/fdinfo/{number}"))
+        except PermissionError:
+            # The process ended meanwhile, and has nothing open; or it runs a program that may not be read.
+            if descriptors_of(pid):
+                closed.append(pid)
+    return held + _listed(closed, most - held) if closed and held <= most else held
+
+
+def _locks_in(description: bytes) -> int:
+    return sum(_RECORD in line for line in description.split(_LOCK)[1:]) if _LOCK in description else 0
+
+
+def _listed(pids: Iterable[int], most: int) -> int:
+    """Return how many locks of processes are in the machine's list; more than `most` if it is too long to be read."""
+    wanted = {b"%d" % pid for pid in pids}
+    held = read = 0
+    # The kernel returns a page at a time, and goes through all earlier ones for each.
+    with open("/proc/locks", "rb", buffering=0) as locks:
+        rest = b""
+        while held <= most and (data := locks.read(1 << 16)):
+            read += len(data)
+            if read > _LIST_BYTES:
+                return most + 1
+            *lines, rest = (rest + data).split(b"\n")
+            held += sum(fields[1] == b"POSIX" and fields[4] in wanted for fields in map(bytes.split, lines) if fields)
+    return held
