@@ -6,13 +6,23 @@ A host that only passes messages on loads these alone.
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, PlainSerializer
 
-__all__ = ["Envelope", "ImageBlock", "Money", "TextBlock", "Visibility"]
+__all__ = ["FIRST_ERROR", "Envelope", "FieldsByName", "ImageBlock", "Money", "TextBlock", "Visibility"]
 
 Visibility: TypeAlias = Literal["internal", "developer", "user"] | None
+
+
+class _FirstError(FailFast):
+    """Refuse a list or a mapping at its first error: its sender could cause one, of 600 bytes, by each byte of it."""
+
+    __hash__ = object.__hash__  # part of a union has to be hashable up to Python 3.11
+
+
+FIRST_ERROR: Final = _FirstError()
+FieldsByName: TypeAlias = Annotated[dict[str, Any], FIRST_ERROR]
 
 
 def _refuse_float(value: object) -> object:
@@ -44,5 +54,5 @@ class ImageBlock(Envelope):
     """An image; `source` locates its bytes."""
 
     type: Literal["image"] = "image"
-    source: dict[str, Any]
+    source: FieldsByName
     visibility: Visibility = None

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 # At run time too: modules ask for the hints of these protocols with `typing.get_type_hints`.
+from paddock_sdk.contract.block_models import FieldsByName
 from paddock_sdk.contract.message_models import ChatRequest, ChatResponse, ToolCall
 from paddock_sdk.contract.models import HookResult, ModelInfo, ProviderInfo, ToolResult
 
@@ -136,7 +137,7 @@ class ApprovalRequest(BaseModel):
     tool_name: str
     action: str
     risk_level: str
-    details: dict[str, Any] = Field(default_factory=dict)
+    details: FieldsByName = Field(default_factory=dict)
     timeout: float | None = Field(default=None, gt=0)
 
 

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from paddock_sdk.contract.block_models import Envelope, ImageBlock, Money, TextBlock, Visibility
+from paddock_sdk.contract.block_models import (
+    FIRST_ERROR,
+    Envelope,
+    FieldsByName,
+    ImageBlock,
+    Money,
+    TextBlock,
+    Visibility,
+)
 
 __all__ = [
     "ChatRequest",
@@ -60,7 +68,7 @@ class ToolCallBlock(Envelope):
     type: Literal["tool_call"] = "tool_call"
     id: str
     name: str
-    input: dict[str, Any]
+    input: FieldsByName
     visibility: Visibility = None
 
 
@@ -92,17 +100,17 @@ class Message(Envelope):
     """One entry of a conversation."""
 
     role: Literal["system", "developer", "user", "assistant", "function", "tool"]
-    content: str | list[ContentBlockUnion]
+    content: str | Annotated[list[ContentBlockUnion], FIRST_ERROR]
     name: str | None = None
     tool_call_id: str | None = None
-    metadata: dict[str, Any] | None = None
+    metadata: FieldsByName | None = None
 
 
 class ToolSpec(Envelope):
     """A tool as it is described to a model; `parameters` is a JSON schema."""
 
     name: str
-    parameters: dict[str, Any]
+    parameters: FieldsByName
     description: str | None = None
 
 
@@ -129,7 +137,7 @@ class ResponseFormatJsonSchema(BaseModel):
 
     type: Literal["json_schema"] = "json_schema"
     # Not named `schema`, which pydantic's own class method already is.
-    json_schema: dict[str, Any] = Field(validation_alias="schema", serialization_alias="schema")
+    json_schema: FieldsByName = Field(validation_alias="schema", serialization_alias="schema")
     strict: bool | None = None
 
 
@@ -139,18 +147,18 @@ ResponseFormat: TypeAlias = ResponseFormatText | ResponseFormatJson | ResponseFo
 class ChatRequest(Envelope):
     """A request to a provider for a completion."""
 
-    messages: list[Message]
-    tools: list[ToolSpec] | None = None
+    messages: Annotated[list[Message], FIRST_ERROR]
+    tools: Annotated[list[ToolSpec], FIRST_ERROR] | None = None
     response_format: ResponseFormat | None = None
     temperature: float | None = None
     top_p: float | None = None
     max_output_tokens: int | None = None
     conversation_id: str | None = None
     stream: bool | None = False
-    metadata: dict[str, Any] | None = None
+    metadata: FieldsByName | None = None
     model: str | None = None
-    tool_choice: str | dict[str, Any] | None = None
-    stop: list[str] | None = None
+    tool_choice: str | FieldsByName | None = None
+    stop: Annotated[list[str], FIRST_ERROR] | None = None
     reasoning_effort: str | None = None
     timeout: float | None = None
 
@@ -163,7 +171,7 @@ class ToolCall(Envelope):
 
     id: str
     name: str
-    arguments: dict[str, Any]
+    arguments: FieldsByName
 
     if not TYPE_CHECKING:  # where a checker reads it, any name would be an attribute
 
@@ -200,9 +208,9 @@ class Degradation(Envelope):
 class ChatResponse(Envelope):
     """A provider's answer; providers subclass it to carry more."""
 
-    content: list[ContentBlockUnion]
-    tool_calls: list[ToolCall] | None = None
+    content: Annotated[list[ContentBlockUnion], FIRST_ERROR]
+    tool_calls: Annotated[list[ToolCall], FIRST_ERROR] | None = None
     usage: Usage | None = None
     degradation: Degradation | None = None
     finish_reason: str | None = None
-    metadata: dict[str, Any] | None = None
+    metadata: FieldsByName | None = None

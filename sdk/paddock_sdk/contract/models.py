@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -24,7 +24,7 @@ from pydantic import (
     model_validator,
 )
 
-from paddock_sdk.contract.block_models import ImageBlock, Money, TextBlock
+from paddock_sdk.contract.block_models import FIRST_ERROR, FieldsByName, ImageBlock, Money, TextBlock
 
 __all__ = [
     "ConfigField",
@@ -39,6 +39,8 @@ __all__ = [
 ]
 
 _DEFERRED = ConfigDict(defer_build=True)
+
+_PlainBlock: TypeAlias = Annotated[TextBlock | ImageBlock, Field(discriminator="type")]
 
 # C0 without tab, newline and carriage return; DEL and C1; lone surrogates, which no UTF-8 encoder accepts.
 # Compiled at its first use (and kept by `re`), so that importing the models does not pay for it.
@@ -77,8 +79,8 @@ class ToolResult(BaseModel):
 
     success: bool = True
     output: Any | None = None
-    error: dict[str, Any] | None = None
-    content: list[Annotated[TextBlock | ImageBlock, Field(discriminator="type")]] | None = None
+    error: FieldsByName | None = None
+    content: Annotated[list[_PlainBlock], FIRST_ERROR] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -172,13 +174,13 @@ class HookResult(BaseModel):
     model_config = _DEFERRED
 
     action: Literal["continue", "deny", "modify", "inject_context", "ask_user"] = "continue"
-    data: dict[str, Any] | None = None
+    data: FieldsByName | None = None
     reason: str | None = None
     context_injection: str | None = None
     context_injection_role: Literal["system", "user", "assistant"] = "system"
     ephemeral: bool = False
     approval_prompt: str | None = None
-    approval_options: list[str] | None = None
+    approval_options: Annotated[list[str], FIRST_ERROR] | None = None
     approval_timeout: float = 300.0
     approval_default: Literal["allow", "deny"] = "deny"
     suppress_output: bool = False
@@ -186,7 +188,7 @@ class HookResult(BaseModel):
     user_message_level: Literal["info", "warning", "error"] = "info"
     user_message_source: str | None = None
     append_to_last_tool_result: bool = False
-    context_injections: list[ContextInjection] = Field(default_factory=list)
+    context_injections: Annotated[list[ContextInjection], FIRST_ERROR] = Field(default_factory=list)
 
 
 class Pricing(BaseModel):
@@ -210,8 +212,8 @@ class ModelInfo(BaseModel):
     display_name: str
     context_window: int
     max_output_tokens: int
-    capabilities: list[str] = Field(default_factory=list)
-    defaults: dict[str, Any] = Field(default_factory=dict)
+    capabilities: Annotated[list[str], FIRST_ERROR] = Field(default_factory=list)
+    defaults: FieldsByName = Field(default_factory=dict)
     pricing: Pricing | None = None
 
 
@@ -225,10 +227,10 @@ class ConfigField(BaseModel):
     prompt: str
     field_type: Literal["text", "secret", "choice", "boolean"] = "text"
     env_var: str | None = None
-    choices: list[str] | None = None
+    choices: Annotated[list[str], FIRST_ERROR] | None = None
     required: bool = True
     default: str | None = None
-    show_when: dict[str, str] | None = None
+    show_when: Annotated[dict[str, str], FIRST_ERROR] | None = None
     requires_model: bool = False
 
 
@@ -239,10 +241,10 @@ class ProviderInfo(BaseModel):
 
     id: str
     display_name: str
-    credential_env_vars: list[str] = Field(default_factory=list)
-    capabilities: list[str] = Field(default_factory=list)
-    defaults: dict[str, Any] = Field(default_factory=dict)
-    config_fields: list[ConfigField] = Field(default_factory=list)
+    credential_env_vars: Annotated[list[str], FIRST_ERROR] = Field(default_factory=list)
+    capabilities: Annotated[list[str], FIRST_ERROR] = Field(default_factory=list)
+    defaults: FieldsByName = Field(default_factory=dict)
+    config_fields: Annotated[list[ConfigField], FIRST_ERROR] = Field(default_factory=list)
 
 
 class ModuleInfo(BaseModel):
@@ -256,7 +258,7 @@ class ModuleInfo(BaseModel):
     type: Literal["orchestrator", "provider", "tool", "context", "hook", "resolver"]
     mount_point: str
     description: str
-    config_schema: dict[str, Any] | None = None
+    config_schema: FieldsByName | None = None
 
 
 class SessionStatus(BaseModel):
@@ -276,7 +278,7 @@ class SessionStatus(BaseModel):
     total_output_tokens: int = 0
     cost_usd: Money | None = None
     last_activity: datetime | None = None
-    last_error: dict[str, Any] | None = None
+    last_error: FieldsByName | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form without the fields that are None."""
