@@ -59,6 +59,42 @@ async def test_a_called_tool_lives_as_in_a_session(write_module: WriteModule, tm
     assert (outcome.level, outcome.exit_reports, outcome.error) == ("ns", (), None)
 
 
+_TALKER = """
+    from amplifier_core import ToolResult
+
+    class Talker:
+        name = "talk"
+        description = "prints more than anyone reads"
+
+        async def execute(self, input):
+            for _ in range(3000):
+                print("x" * 1000)
+            print("the end", end="", flush=True)
+            return ToolResult(output="said")
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Talker())
+"""
+
+
+async def test_an_output_callback_that_raises_breaks_no_module(
+    write_module: WriteModule, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = 0
+
+    def fail(name: str, line: object) -> None:
+        nonlocal lines
+        lines += 1
+        raise RuntimeError("this screen is full")
+
+    with anyio.fail_after(120):
+        outcome = await ToolCallSession(write_module("tool-talk", _TALKER), "talk", {}, on_output=fail).run()
+    assert (outcome.result.output, outcome.exit_reports, outcome.error) == ("said", (), None)
+    assert lines > 2
+    (logged,) = [one for one in caplog.records if "on_output" in one.message]
+    assert "tool-talk" in logged.message and "this screen is full" in str(logged.exc_info)
+
+
 async def test_a_tool_that_is_not_there_is_told_with_those_that_are(write_module: WriteModule) -> None:
     outcome = await ToolCallSession(write_module("tool-stages", _STAGES), "stage", {}).run()
     assert outcome.error.code == "ToolMissingError"

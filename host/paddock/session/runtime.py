@@ -7,6 +7,7 @@ when leaving is cancelled; each wait is bounded. Objects that need each other ar
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import Context
@@ -43,6 +44,8 @@ from paddock_sdk.kernel.hooks import HookRegistry
 from paddock_sdk.kernel.session import AmplifierSession
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 _GRANTED_PATHS: Final = "session.granted_paths"  # the capability that tells each module its own grants
 _STOP_SECONDS: Final = 20.0  # for every process to end; each is killed long before
@@ -217,4 +220,15 @@ class SessionRuntime:
         if on_output is None:
             return None
         shown = f"{self._name}/{name}" if self._name is not None else name
-        return lambda line: on_output(shown, line)
+        has_failed = False
+
+        def hand_on(line: OutputLine) -> None:
+            nonlocal has_failed
+            try:
+                on_output(shown, line)
+            except Exception:  # the application's own: there is no caller to raise it to, and the module goes on
+                if not has_failed:
+                    _log.exception("the application's on_output failed for a line of %s; it still gets the next", shown)
+                has_failed = True
+
+        return hand_on
