@@ -35,6 +35,12 @@ _REACH = """
             raise FileNotFoundError(path)
         return "there"
 
+    def paths(listed):
+        return [path(one) for one in listed]
+
+    def edits(listed):
+        return [path(one["file_path"]) for one in listed]
+
     def work_in(folder):
         return subprocess.run(["true"], cwd=folder, check=True).returncode
 
@@ -107,7 +113,10 @@ async def reach(
     call = ToolCallSession(
         source,
         "reach",
-        {f"{how} {number}": str(target) for number, (how, target) in enumerate(acts)},
+        {
+            f"{how} {number}": target if type(target) is list else str(target)
+            for number, (how, target) in enumerate(acts)
+        },
         permissions=permissions,
         isolation=level,
         working_dir=home / "work",
@@ -156,10 +165,14 @@ async def test_what_a_tool_looks_for_or_may_only_read_is_told(
     for file in (work / "notes.txt", work / "other.txt", granted / "notes.txt"):
         file.write_text("note")
     looked_for = {"notes.txt": work / "notes.txt", f"{work}/other.txt": work / "other.txt", str(work): work}
+    inside = [work / name for name in ("listed.txt", "edited.txt")]
+    for file in inside:
+        file.write_text("note")
     missing = [("read", granted / "missing"), ("read", granted / "no/folder"), ("package", "no-such-package")]
     acts = [("work_in", home / "runs"), ("write", granted / "notes.txt")]
     given: dict[str, Any] = {"env": [f"BASE={work}"], "run": ["true"]}
-    looks = [("path", written) for written in looked_for]
+    looks: list[tuple[str, object]] = [("path", written) for written in looked_for]
+    looks += [("paths", [str(inside[0])]), ("edits", [{"file_path": str(inside[1])}])]
     refused = await reach(source, home, level, *missing, *looks, *acts, **given, read=[str(granted)])
     assert refused.result.output["package no-such-package"] == "none"
     assert not refused.result.success
@@ -167,7 +180,7 @@ async def test_what_a_tool_looks_for_or_may_only_read_is_told(
     layer, grant = told.pop(("write to", str(granted / "notes.txt")))
     assert layer == "files" and f'"{granted}/notes.txt"' in grant
     if level == "ns":  # elsewhere a name can be seen without a grant
-        assert told.keys() == {("read", str(path)) for path in (*looked_for.values(), home / "runs")}
+        assert told.keys() == {("read", str(path)) for path in (*looked_for.values(), *inside, home / "runs")}
     else:
         assert not told.keys() & {("read", str(path)) for _, path in missing}
     grants = {"read": [".", str(home / "runs")], "write": [str(granted / "notes.txt")]}

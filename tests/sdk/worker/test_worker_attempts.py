@@ -215,6 +215,30 @@ def test_the_same_again_is_told_once(attempts: AttemptRecorder) -> None:
     assert reach(attempts, act) == [["read", "/gone/x"]]
 
 
+def test_paths_inside_an_input_are_looked_for_so_deep_and_no_further(attempts: AttemptRecorder) -> None:
+    deep: Any = {"path": "/gone/deep"}
+    for _ in range(4):
+        deep = {"inner": deep}
+    for arguments, found in (
+        ({"path": "/gone/a", "text": "/gone/b"}, ["/gone/a"]),
+        ({"paths": ["/gone/a", ["/gone/b"], 3, {"name": "/gone/c"}]}, ["/gone/a", "/gone/b"]),
+        (
+            {"edits": [{"file_path": "/gone/a", "new_text": "/gone/b"}, {"where": {"Folder": "/gone/c"}}]},
+            ["/gone/a", "/gone/c"],
+        ),
+        ({"files": {"a": "/gone/a", 1: "/gone/b"}}, []),
+        (deep, []),
+        (deep["inner"], ["/gone/deep"]),
+        ({"texts": ["x"] * 1000, "path": "/gone/a"}, ["/gone/a"]),
+        (["/gone/a"], []),
+    ):
+        assert reach(attempts, lambda given=arguments: attempts.note_arguments(given, "/work")) == [
+            ["read", path] for path in found
+        ]
+    many = reach(attempts, lambda: attempts.note_arguments({"paths": [f"/gone/{one}" for one in range(1000)]}, "/"))
+    assert 16 <= len(many) <= 64
+
+
 def test_looking_is_no_attempt_of_its_own(attempts: AttemptRecorder, tmp_path: Path) -> None:
     (tmp_path / "x").write_text("")
     assert attempts.news() is not None

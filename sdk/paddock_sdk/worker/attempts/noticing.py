@@ -16,8 +16,10 @@ import re
 import stat
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, Final
 
 from paddock_sdk.worker.attempts.attempt_log import MAX_TEXT_BYTES, AttemptLog, Kind, without_sockets
@@ -31,7 +33,8 @@ _PORTS: Final = {"http": 80, "https": 443}
 _INTERNET: Final = frozenset({2, 10})  # AF_INET and AF_INET6, which arrive as members or plain numbers
 _LOOK: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _PATH_WORDS: Final = ("path", "file", "dir", "folder", "cwd", "root")  # in the name of an argument that is one
-_MAX_ARGUMENTS: Final = 16
+_MAX_ARGUMENTS: Final = 64  # that are looked at, with those inside of others
+_MAX_DEPTH: Final = 4
 _NO_PATH: Final = "\0"  # which no path begins with
 _FOR_WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _MAX_CAUSES: Final = 8  # of one exception
@@ -85,11 +88,8 @@ class AttemptRecorder:
 
     def note_arguments(self, arguments: object, folder: str) -> None:
         """Note the paths that a call is about, relative to `folder`: to look whether one is there is no event."""
-        if type(arguments) is not dict:
-            return
-        for name, value in list(arguments.items())[:_MAX_ARGUMENTS]:
-            if type(name) is str and type(value) is str and any(word in name.lower() for word in _PATH_WORDS):
-                self._note("read", os.path.join(folder, os.path.expanduser(value)))
+        for path in _paths_in(arguments):
+            self._note("read", os.path.join(folder, os.path.expanduser(path)))
 
     def note_failure(self, failure: object) -> None:
         """Note the kernel's limits, and the missing variable, that a failure is about."""
@@ -325,6 +325,28 @@ def _destination(target: Any) -> str | None:
         port = int(text) if text.isdigit() else _PORTS.get(text)
     written = f"[{host.partition('%')[0]}]" if ":" in host else host
     return f"{written}:{port}" if type(port) is int and port > 0 else written
+
+
+def _paths_in(arguments: object) -> Iterator[str]:
+    """Yield the texts in a call's arguments whose names say that they are paths, the outermost first.
+
+    The items of a list go by the list's name. So many values are looked at, and so deep, and no further.
+    """
+    waiting: deque[tuple[str, object, int]] = deque([("", arguments, 0)] if type(arguments) is dict else ())
+    for _ in range(_MAX_ARGUMENTS):
+        if not waiting:
+            return
+        name, value, depth = waiting.popleft()
+        if type(value) is str:
+            if any(word in name for word in _PATH_WORDS):
+                yield value
+        elif depth < _MAX_DEPTH:
+            room = _MAX_ARGUMENTS - len(waiting)
+            if type(value) is dict:
+                named = ((key.lower(), item) for key, item in islice(value.items(), room) if type(key) is str)
+                waiting.extend((key, item, depth + 1) for key, item in named)
+            elif type(value) is list:
+                waiting.extend((name, item, depth + 1) for item in islice(value, room))
 
 
 def _missing_variable(error: BaseException) -> str | None:
