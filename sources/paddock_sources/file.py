@@ -12,7 +12,7 @@ from paddock_sources.errors import SourceError
 from paddock_sources.manifest.read import ModuleManifest
 from paddock_sources.module_id import checked_module_id, kind_of_id
 from paddock_sources.resolution import Resolution
-from paddock_sources.tree import SourceTree
+from paddock_sources.tree import HeldFolder, SourceTree
 
 if TYPE_CHECKING:
     from paddock_sources.cache import SourceCache
@@ -21,13 +21,21 @@ if TYPE_CHECKING:
 class FileSource:
     """The folder at `folder`; `source` is the text that its resolutions carry, by default the real path.
 
-    With a `cache`, the folder is copied there, unless it runs `live`: in place, with all later changes.
+    With a `cache`, the folder is copied there, unless it runs `live`: in place, with all later changes. It has to be
+    the folder at `place`, if that is given.
     """
 
     def __init__(
-        self, folder: Path, *, source: str | None = None, cache: SourceCache | None = None, live: bool = False
+        self,
+        folder: Path,
+        *,
+        source: str | None = None,
+        cache: SourceCache | None = None,
+        live: bool = False,
+        place: HeldFolder | None = None,
     ) -> None:
         self.folder = folder
+        self._place = place
         self._source = source
         self._cache = cache
         self._is_live = live
@@ -36,7 +44,8 @@ class FileSource:
         """Return where the code of `module_id` is: inside the folder, or inside its copy.
 
         Raises:
-            SourceError: the folder is missing, unsafe to read, holds no such module, or one of a refused kind.
+            SourceError: the folder is missing or another, unsafe to read, holds no such module, or one of a refused
+                kind.
         """
         module_id = checked_module_id(module_id)
         root, tree = self._code()
@@ -65,10 +74,12 @@ class FileSource:
     def _code(self) -> tuple[Path, str]:
         """Return the folder to read, and the digest of the tree it is in, if it is a copy."""
         if self._cache is None or self._is_live:
+            if self._place is not None:
+                self._place.check()
             return self.folder, ""
         from paddock_sources.snapshot import FolderCopy
 
-        copy = FolderCopy.of(SourceTree(self.folder).root)
+        copy = FolderCopy.of(SourceTree(self.folder).root, self._place)
         entry = copy.into(self._cache)
         return entry.root / copy.name, entry.digest
 

@@ -216,7 +216,7 @@ class Provisioner:
                 root = _inside(uri, entry.root)
             case FolderUri():
                 pinned = pinned or self.pin(uri)
-                entry = self._snapshot(uri)
+                entry = snapshot(uri.folder, self._cache, uri.place)
                 root = entry.root
             case PackageUri(version=str(version)) if version:
                 return self._lock_package(uri, rules)
@@ -326,7 +326,8 @@ class Provisioner:
             case PackageUri():
                 return self._provide_package(uri, module_id, locked, rules)
             case FolderUri() if locked is None or self._live:
-                resolution = FileSource(uri.folder, cache=self._cache, live=self._live).resolve(module_id)
+                folder = FileSource(uri.folder, cache=self._cache, live=self._live, place=uri.place)
+                resolution = folder.resolve(module_id)
             case FolderUri() | GitUri() if locked is not None:
                 # Rules name a folder by its path, and a repository by its address.
                 name = os.path.realpath(uri.folder) if isinstance(uri, FolderUri) else without_credentials(uri.text)
@@ -354,7 +355,7 @@ class Provisioner:
 
     def tree_of(self, uri: FolderUri) -> str:
         """Return the digest of a folder's code as it is now."""
-        return self._snapshot(uri).digest
+        return snapshot(uri.folder, self._cache, uri.place).digest
 
     def module_ids(self, uri: SourceUri, locked: LockedModule | None) -> tuple[str, ...]:
         """Return the ids of the modules in a source.
@@ -409,12 +410,11 @@ class Provisioner:
         """Return the folder of the module's code as it was locked."""
         if isinstance(uri, FolderUri):
             tree = self._cached(locked.tree)
-            return _of_folder(uri, tree if tree is not None else _expected(self._snapshot(uri), uri, locked.tree))
+            if tree is None:
+                tree = _expected(snapshot(uri.folder, self._cache, uri.place), uri, locked.tree)
+            return _of_folder(uri, tree)
         # A lock file could name the digest of any tree in the cache, so the digest must also be that of this commit.
         return _inside(uri, _expected(self._git(uri).fetch(locked.commit), uri, locked.tree))
-
-    def _snapshot(self, uri: FolderUri) -> TreeEntry:
-        return snapshot(uri.folder, self._cache)
 
     def _cached(self, tree: str) -> Path | None:
         entry = self._cache.trees.get(tree)

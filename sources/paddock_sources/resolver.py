@@ -107,7 +107,7 @@ class Resolver:
         return self.provide(self.choose(module_id, source))
 
     def choose(self, module_id: str, source: object | None = None) -> ChosenSource:
-        """Return the source that the code of `module_id` must come from.
+        """Return the source that the code of `module_id` must come from, held to the folder that it is now.
 
         Raises:
             ModuleIdError: `module_id` cannot be an id.
@@ -122,7 +122,7 @@ class Resolver:
             except SourceError as error:
                 raise _wrong(module_id, written, attempts, LayerAnswer(layer.name, "", _told(error)), error) from error
             if isinstance(answer, SourceUri):
-                return ChosenSource(module_id, written, layer.name, answer, tuple(attempts))
+                return ChosenSource(module_id, written, layer.name, answer.held(), tuple(attempts))
             attempts.append(LayerAnswer(layer.name, "", answer.reason))
         raise UnresolvedError(module_id, written, attempts, hints=self._hints(module_id))
 
@@ -148,7 +148,7 @@ class Resolver:
             case BuiltinUri():
                 return _Renamed(self._builtin, uri.module_id)
             case FolderUri():
-                return FileSource(uri.folder)
+                return FileSource(uri.folder, place=uri.place)
             case GitUri():
                 hints = ["clone the repository and name the folder: `source: /path/to/clone`"]
                 raise unavailable(uri.text, "a git repository", hints=hints)

@@ -13,12 +13,14 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
 from paddock_sources.cache import SourceCache, TreeEntry, UnsafeTreeError
 from paddock_sources.cache.tree_writer import TreeChecker
 from paddock_sources.errors import SourceError
+from paddock_sources.tree import HeldFolder
 
 _LEFT_OUT: Final = re.compile(
     r"\.git|\.hg|\.svn|__pycache__|\.venv|venv|node_modules|\.[tn]ox|\.(?:mypy|pytest|ruff)_cache|.*\.egg-info",
@@ -28,65 +30,72 @@ _CHUNK_BYTES: Final = 1 << 20
 _MAX_DEPTH: Final = 64  # of folders, as in the cache; deeper ones would take for ever before a file is refused
 
 
-def snapshot(folder: Path, cache: SourceCache) -> TreeEntry:
-    """Return the tree in the cache with the current contents of `folder`.
+def snapshot(folder: Path, cache: SourceCache, held: HeldFolder | None = None) -> TreeEntry:
+    """Return the tree in the cache with the current contents of `folder`, which has to be the one that is `held`.
 
     Raises:
-        SourceError: a part of it cannot be read, or is of a kind that no module may have.
+        SourceError: a part of it cannot be read, or is of a kind that no module may have; or it is another folder.
         CacheError: it cannot be added to the cache.
     """
-    return FolderCopy.of(folder).into(cache)
+    return FolderCopy.of(folder, held).into(cache)
 
 
 @dataclass(frozen=True, slots=True)
 class FolderCopy:
-    """A copy to be made of the real `folder`; `name` is the place of the content in it, empty for its root.
+    """A copy to be made of a `folder`; `name` is the place of the content in it, empty for its root.
 
     A folder with an `__init__.py` keeps its own name, which decides whether and as what it can be imported.
     """
 
-    folder: Path
+    folder: HeldFolder
     name: str
 
     @classmethod
-    def of(cls, folder: Path) -> Self:
-        """Return the copy to be made of a folder, or of where a link leads.
+    def of(cls, folder: Path, held: HeldFolder | None = None) -> Self:
+        """Return the copy to be made of a folder, or of where a link leads: now, unless a folder is `held`.
 
         Raises:
             SourceError: it is not there.
         """
-        real = _real(folder)
-        return cls(real, real.name if (real / "__init__.py").is_file() else "")
+        real = _real(folder if held is None else held.path)
+        name = real.name if (real / "__init__.py").is_file() else ""
+        return cls(HeldFolder.of(real) if held is None else held, name)
 
     def into(self, cache: SourceCache) -> TreeEntry:
         """Return the copy; raises as `snapshot` does."""
-        with _told(self.folder):
+        with self.folder.opened() as root, _told(self.folder.path):
             looked_at = TreeChecker()
-            self._give(looked_at)
+            self._give(root, looked_at)
             digest = looked_at.finish()
         found = cache.trees.tree(digest)
         if found is not None:
             return found
-        with _told(self.folder):
-            return cache.trees.add_tree(self._give, {"folder": str(self.folder)})
+        with self.folder.opened() as root, _told(self.folder.path):
+            return cache.trees.add_tree(partial(self._give, root), {"folder": str(self.folder.path)})
 
-    def _give(self, tree: TreeChecker) -> None:
-        """Give `tree` all that is in the folder and belongs into a copy."""
-        waiting = [(os.fspath(self.folder), f"{self.name}/" if self.name else "")]
+    def _give(self, root: int, tree: TreeChecker) -> None:
+        """Give `tree` all that is in the folder and belongs into a copy.
+
+        Each name is looked up in the open folder that it was listed in, so that no link is followed that is put there
+        meanwhile.
+        """
+        waiting = [""]
         while waiting:
-            folder, prefix = waiting.pop()
-            for entry in _entries(folder, prefix):
-                path = prefix + entry.name
-                if _LEFT_OUT.fullmatch(entry.name):
-                    continue
-                if entry.is_symlink():
-                    tree.add_link(path, _target(entry.path, path))
-                elif entry.is_dir(follow_symlinks=False):
-                    if path.count("/") >= _MAX_DEPTH:
-                        raise UnsafeTreeError(path, f"it lies more than {_MAX_DEPTH} folders deep")
-                    waiting.append((entry.path, path + "/"))
-                elif entry.is_file(follow_symlinks=False):
-                    _give_file(entry.path, path, tree)
+            inside = waiting.pop()
+            prefix = "".join(f"{part}/" for part in (self.name, inside) if part)
+            with _entered(root, inside, prefix) as folder:
+                for entry in _entries(folder, prefix):
+                    path = prefix + entry.name
+                    if _LEFT_OUT.fullmatch(entry.name):
+                        continue
+                    if entry.is_symlink():
+                        tree.add_link(path, _target(entry.name, folder, path))
+                    elif entry.is_dir(follow_symlinks=False):
+                        if path.count("/") >= _MAX_DEPTH:
+                            raise UnsafeTreeError(path, f"it lies more than {_MAX_DEPTH} folders deep")
+                        waiting.append(f"{inside}/{entry.name}" if inside else entry.name)
+                    elif entry.is_file(follow_symlinks=False):
+                        _give_file(entry.name, folder, path, tree)
 
 
 def _real(folder: Path) -> Path:
@@ -98,6 +107,21 @@ def _real(folder: Path) -> Path:
     if not real.is_dir():
         raise _unsuitable(folder, ".", "it is not a folder")
     return real
+
+
+@contextmanager
+def _entered(root: int, inside: str, prefix: str) -> Iterator[int]:
+    """Open a folder inside of the open one, step by step and through no link."""
+    folder = os.dup(root)
+    try:
+        for name in filter(None, inside.split("/")):
+            with _reading(prefix):
+                entered = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            os.close(folder)
+            folder = entered
+        yield folder
+    finally:
+        os.close(folder)
 
 
 @contextmanager
@@ -117,20 +141,20 @@ def _unsuitable(folder: Path, path: str, problem: str) -> SourceError:
     )
 
 
-def _entries(folder: str, prefix: str) -> list[os.DirEntry[str]]:
+def _entries(folder: int, prefix: str) -> list[os.DirEntry[str]]:
     with _reading(prefix or "."), os.scandir(folder) as entries:
         return list(entries)
 
 
-def _target(link: str, path: str) -> str:
+def _target(link: str, folder: int, path: str) -> str:
     with _reading(path):
-        return os.readlink(link)
+        return os.readlink(link, dir_fd=folder)
 
 
-def _give_file(file: str, path: str, tree: TreeChecker) -> None:
+def _give_file(file: str, folder: int, path: str, tree: TreeChecker) -> None:
     with _reading(path):
         # Not blocking: the file may have become a fifo since the folder was listed.
-        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     try:
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISREG(mode):

@@ -8,11 +8,73 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
-from paddock_sources.errors import ManifestError
+from paddock_sources.errors import ManifestError, SourceError
 
 _MAX_ENTRIES = 10_000  # a repository root has tens of entries; more is a data folder or an attack on our memory
+
+
+@dataclass(frozen=True, slots=True)
+class HeldFolder:
+    """A folder of this machine at one moment: its real path and its identity there, None if there was no folder.
+
+    Rules judge a source once, and its code is read later. A link or another folder may have its name by then.
+    """
+
+    path: Path
+    identity: tuple[int, int] | None
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        """Return the folder that a path leads to now."""
+        real = os.path.realpath(path)
+        try:
+            found = os.stat(real, follow_symlinks=False)
+        except (OSError, ValueError):
+            return cls(Path(real), None)
+        return cls(Path(real), (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None)
+
+    def check(self) -> None:
+        """Make sure that the folder is still at its path.
+
+        Raises:
+            SourceError: it is not.
+        """
+        if HeldFolder.of(self.path) != self:
+            raise self._moved()
+
+    @contextmanager
+    def opened(self) -> Iterator[int]:
+        """Open the folder, and no other that has its name by now.
+
+        Raises:
+            SourceError: it is not there any more.
+        """
+        self.check()
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            raise ManifestError(self.path, _reason(error)) from error
+        try:
+            found = os.fstat(descriptor)
+            if (found.st_dev, found.st_ino) != self.identity:
+                raise self._moved()
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _moved(self) -> SourceError:
+        return SourceError(
+            f"`{self.path}` is not the folder any more that it was when rules judged it",
+            code="SourceMovedError",
+            detail=["a link, or another folder, has taken its place meanwhile"],
+            hints=["run the command again: the folder that is there now is judged then"],
+        )
 
 
 class SourceTree:

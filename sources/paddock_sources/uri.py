@@ -1,29 +1,34 @@
 """The value of `source:` in a plan, parsed into one class per family.
 
-Parsing touches no file and no network. It accepts `builtin:<id>`, folders (`/abs`, `./rel`, `../rel`, `file:///abs`),
-git addresses (`git+https://…@ref#subdirectory=…`, also `git+ssh`, `git+file`, and `git+http` to this machine), packages
-(`name`, `name==version`), and the equivalent tables (`{type: git, url, ref, subdirectory}`). All else raises
-`SourceUriError`. A parsed value is one that rules can match; `git.remote` decides whether git may get its address.
+Parsing touches no file and no network; only `anchored` and `held` look at folders. It accepts `builtin:<id>`, folders
+(`/abs`, `./rel`, `../rel`, `file:///abs`), git addresses (`git+https://…@ref#subdirectory=…`, also `git+ssh`,
+`git+file`, and `git+http` to this machine), packages (`name`, `name==version`), and the equivalent tables
+(`{type: git, url, ref, subdirectory}`). All else raises `SourceUriError`. A parsed value is one that rules
+can match; `git.remote` decides whether git may get its address.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from paddock_sources.errors import ModuleIdError, SourceUriError
 from paddock_sources.module_id import checked_module_id
 from paddock_sources.ref_name import problem_of_ref
+from paddock_sources.tree import HeldFolder
 from paddock_sources.uri_mapping import text_of_mapping
 
 _MAX_LENGTH = 4096  # PATH_MAX: nothing longer can name a folder
 _PACKAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 _VERSION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.!+_-]{0,126}[A-Za-z0-9])?")
 _NUMBERS = re.compile(r"[0-9a-fx.]+", re.IGNORECASE)  # `127.1`, `0x7f000001`: addresses to some resolvers
+_TWO_WAYS = re.compile(r"[/\\%?#\0]")  # in a part of a path: some read it as another path
+_PLAIN = "+,=:~"  # in a path, besides letters, digits and `-._`
 _SCHEMES = ("https", "ssh", "file", "http")
 _HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9.])?|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?")
 _LIKE_SSH = re.compile(r"(?:[^\s/@:]+(?::[^\s/@]*)?@)?(?P<host>[A-Za-z0-9.-]+\.[A-Za-z0-9-]+):(?P<path>[^\s:]+)")
@@ -86,6 +91,13 @@ class SourceUri:
         """Return the same source with a relative folder made absolute below `base`."""
         return self
 
+    def held(self) -> SourceUri:
+        """Return the same source, as the folder of this machine that it leads to now, if it is one.
+
+        Rules judge that folder, and its code is read from that folder alone, also if links lead elsewhere by then.
+        """
+        return self
+
 
 @dataclass(frozen=True, slots=True)
 class BuiltinUri(SourceUri):
@@ -100,6 +112,7 @@ class FolderUri(SourceUri):
 
     path: Path
     subdirectory: str = ""
+    place: HeldFolder | None = field(default=None, compare=False)
 
     def anchored(self, base: Path) -> SourceUri:
         if self.path.is_absolute():
@@ -114,6 +127,10 @@ class FolderUri(SourceUri):
             raise SourceUriError(self.text, reason) from error
         return FolderUri(str(path), path, self.subdirectory)
 
+    def held(self) -> FolderUri:
+        place = HeldFolder.of(self.folder)
+        return FolderUri(str(place.path), place.path, place=place)
+
     @property
     def folder(self) -> Path:
         """The folder, with `subdirectory` applied."""
@@ -127,6 +144,21 @@ class GitUri(SourceUri):
     url: str
     ref: str = ""
     subdirectory: str = ""
+    place: HeldFolder | None = field(default=None, compare=False)
+
+    def held(self) -> GitUri:
+        parts = urlsplit(self.url)
+        components = [unquote(component) for component in parts.path.split("/") if component]
+        if parts.scheme != "file" or any(one in (".", "..") or _TWO_WAYS.search(one) for one in components):
+            return self  # at a host; or an address that git never gets
+        path = "/" + "/".join(components)
+        place = HeldFolder.of(Path(path))
+        if str(place.path) == path:
+            return replace(self, place=place)
+        url = "file://" + quote(os.fsencode(place.path), safe="/" + _PLAIN)
+        ref = f"@{quote(self.ref, safe='/' + _PLAIN)}" if self.ref else ""
+        inside = f"#subdirectory={quote(self.subdirectory, safe='/' + _PLAIN)}" if self.subdirectory else ""
+        return GitUri(f"git+{url}{ref}{inside}", url, self.ref, self.subdirectory, place)
 
     @property
     def is_inside(self) -> bool:

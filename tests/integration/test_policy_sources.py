@@ -11,6 +11,14 @@ import pytest
 
 from integration.command_line import nothing_outlives_its_command
 from integration.policy_ground import PLAN, READ, Ground, copy_of_a_tool, refusals
+from paddock.cli import failure
+from paddock.errors import ModuleMissingError
+from paddock.module_sources.resolve import ModuleSources, SourceOptions
+from paddock.plan.model import EntryPlace, ModuleEntry
+from paddock.policy.files.policy import Policy
+from paddock.policy.pins import Pins
+from paddock_sources import Resolution
+from paddock_sources.cache import SourceCache
 
 _VARIABLE = "AMPLIFIER_MODULE_TOOL_FILESYSTEM"
 
@@ -116,6 +124,35 @@ def test_a_rule_about_a_folder_may_be_spelled_in_many_ways_as_well(
     assert ground.judge().returncode == 0
     policy = ground.own_rule(f'[[module]]\nmatch = "{spelled(match)}"\ngrants.env = []\n')
     assert refusals(ground.judge(), policy) == [("tools[0].permissions.env[0]", 3)]
+
+
+async def test_what_is_fetched_is_the_folder_that_was_judged(ground: Ground, spelled: Callable[[str], str]) -> None:
+    """Another folder, under the name of the judged one or behind the link that led there, is not taken instead."""
+    judged, elsewhere = ground.root / "modules/tool-x", ground.root / "elsewhere"
+    copy_of_a_tool(elsewhere)
+
+    async def resolved(source: str, meanwhile: Callable[[], object]) -> object:
+        async def check_pins(pins: Pins) -> None:  # what a session asks about after the judgement
+            meanwhile()
+
+        entry = ModuleEntry.read({"module": "tool-filesystem", "source": source}, EntryPlace("tool", "", ground.root))
+        with SourceCache.of_user(ground.environ) as cache:
+            policy = Policy.load(ground.environ)
+            sources = ModuleSources(cache, ground.environ, ground.root, None, policy, SourceOptions(offline=True))
+            return (await sources.resolve([entry], check_pins=check_pins))[entry.path]
+
+    def relink() -> None:
+        (ground.root / "by-link").unlink()
+        (ground.root / "by-link").symlink_to(elsewhere)
+
+    def replace() -> None:
+        judged.rename(ground.root / "away")
+        judged.symlink_to(elsewhere)
+
+    found = await resolved(spelled("{root}/by-link"), relink)
+    assert isinstance(found, Resolution) and found.source == str(judged)
+    refused = await resolved(str(judged), replace)
+    assert isinstance(refused, ModuleMissingError) and "is not the folder any more" in failure.text(refused)
 
 
 def test_a_rule_about_what_is_shipped_holds_for_it_under_another_name(ground: Ground) -> None:

@@ -9,13 +9,17 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from failures import failing
+from paddock_sources import snapshot as snapshots
 from paddock_sources.cache import SourceCache, tree_digest
 from paddock_sources.errors import SourceError
+from paddock_sources.file import FileSource
 from paddock_sources.snapshot import snapshot
+from paddock_sources.uri import FolderUri, SourceUri
 from sources.module_folder import make_module
 
 _SECONDS = 0.005  # for a folder that did not change
@@ -131,6 +135,47 @@ def test_what_no_module_may_have_is_refused_by_name(
         snapshot(folder, cache)
     assert any("--dev" in hint for hint in caught.value.hints)
     assert cache.trees.entries() == entries
+
+
+def test_a_link_that_replaces_a_folder_meanwhile_is_not_followed(
+    folder: Path, cache: SourceCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys" / "key").write_text("secret")
+    package = folder / "amplifier_module_tool_demo"
+    listed = snapshots._entries
+
+    def swapping(*listing: Any) -> list[os.DirEntry[str]]:
+        found = listed(*listing)
+        if not package.is_symlink():
+            package.rename(tmp_path / "away")
+            package.symlink_to(tmp_path / "keys")
+        return found
+
+    monkeypatch.setattr(snapshots, "_entries", swapping)
+    with failing("SnapshotError", "amplifier_module_tool_demo.*cannot be read"):
+        snapshot(folder, cache)
+    assert not cache.trees.entries()
+
+
+def test_a_held_folder_is_copied_and_none_that_took_its_place(folder: Path, cache: SourceCache, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(folder)
+    other = make_module(tmp_path / "other")
+    (other / "other").touch()
+    held = SourceUri.parse(f"{tmp_path}/link").held()
+    assert isinstance(held, FolderUri)
+    (tmp_path / "link").unlink()
+    (tmp_path / "link").symlink_to(other)
+    assert snapshot(held.folder, cache, held.place) == snapshot(folder, cache)
+    folder.rename(tmp_path / "away")
+    for replace in (folder.mkdir, lambda: folder.symlink_to(other)):
+        replace()
+        with failing("SourceMovedError", "not the folder any more"):
+            snapshot(held.folder, cache, held.place)
+        with failing("SourceMovedError", "not the folder any more"):
+            FileSource(held.folder, live=True, place=held.place).resolve("tool-demo")
+        if not folder.is_symlink():
+            folder.rmdir()
 
 
 def test_a_huge_file_is_refused_before_it_is_read_to_its_end(folder: Path, cache: SourceCache) -> None:

@@ -96,7 +96,7 @@ async def provided(
         PolicyRefusedError: no module may come from there.
         KindError: it is unavailable, or the user would have to accept something that it depends on.
     """
-    uri = FolderUri(str(folder.root), folder.root)
+    uri = FolderUri(str(folder.root), folder.root).held()
     refuse_sources({"": uri.text}, policy)
     with SourceCache.of_user(fetch_options.environ, check=check_cancelled) as cache:
         try:

@@ -178,6 +178,7 @@ class ModuleSources:
             ModuleMissingError: the code is unavailable.
             KindError: the lock file or the cache cannot be used.
         """
+        uri = await anyio.to_thread.run_sync(uri.held)
         async with self._opened() as (sources, _):
             refuse_sources({"": sources.pinned_text(uri)}, self._policy)
             try:

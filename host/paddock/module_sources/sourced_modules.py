@@ -85,7 +85,7 @@ class SourcedModule:
         if written in (self.name, *self.ids) or written in self.keys:
             return True
         try:
-            uri = SourceUri.parse(written).anchored(Path.cwd())
+            uri = SourceUri.parse(written).anchored(Path.cwd()).held()
             key = normalised_source(uri, folder)
         except SourceUriError:
             return False
@@ -304,7 +304,7 @@ def _locked(lock: LockFile, folder: Path, environ: Mapping[str, str]) -> Iterato
     with SourceCache.of_user(environ) as cache:
         provisioner = offline_provisioner(environ, cache)
         for locked in lock.modules:
-            uri = locked.uri(folder)
+            uri = locked.uri(folder).held()
             try:
                 ids = provisioner.module_ids(uri, locked)
             except SourceError:  # its code is not in the cache, and nothing is fetched to learn a name

@@ -1,8 +1,8 @@
 """The one name of a source that rules use, for every way a plan may spell it.
 
 A repository's name is its host and path: no user, no ref, no `.git`, no default port. A folder's name is its real
-place. A spelling that a server could read as another path than Paddock does is no name at all, and is refused wherever
-a rule asks for one.
+place, and so is that of a repository on this machine (`without_git` says where `.git` is part of it). A spelling that a
+server could read as another path than Paddock does is no name at all, and is refused wherever a rule asks for one.
 """
 
 from __future__ import annotations
@@ -69,11 +69,13 @@ class SourceName:
     def _of_repository(cls, url: str) -> Self:
         scheme, host, port, path = split_repository(url)
         components = [plain_component(component) for component in path.split("/") if component]
-        components = without_git_suffix(components)
+        if scheme == "file":
+            components = os.path.realpath("/" + "/".join(components)).strip("/").split("/")
+        components = without_git(components, is_here=scheme == "file")
         if not components:
             raise NotAcceptedError(f"`{without_credentials(url)}` names no repository", _PLAINLY)
         if scheme == "file":
-            return cls("git", os.path.realpath("/" + "/".join(components)), scheme)
+            return cls("git", "/" + "/".join(components), scheme)
         return cls("git", "/".join(components), scheme, host_text(parse_host(host)), port)
 
     @property
@@ -91,7 +93,8 @@ class SourceName:
     @property
     def folded_path(self) -> str:
         """Return the one spelling of all that a server or a file system may take for the same path."""
-        return "/".join(without_git_suffix(folded(self.path).split("/")))
+        is_here = self.family == "folder" or self.scheme == "file"
+        return "/".join(without_git(folded(self.path).split("/"), is_here=is_here))
 
 
 def without_credentials(source: str) -> str:
@@ -138,8 +141,15 @@ def plain_component(component: str) -> str:
     return plain
 
 
-def without_git_suffix(components: list[str]) -> list[str]:
-    """Return a path without the suffixes that servers add by themselves: `.git`, and a folder of that name."""
+def without_git(components: list[str], *, is_here: bool) -> list[str]:
+    """Return a repository's path without each `.git` that does not tell it from another repository.
+
+    At a host, `x`, `x.git` and `x/.git` are one: a server that is asked for the one adds or drops the rest by itself.
+    On this machine, `x` and `x.git` are two folders, and there may be another repository in each. `x/.git` is the
+    repository of `x`: git reads that where it is given `x`.
+    """
+    if is_here:
+        return components[:-1] if components[-1:] == [".git"] else components
     while components and components[-1].endswith(".git"):
         last = components[-1].removesuffix(".git")
         components = [*components[:-1], last] if last else components[:-1]

@@ -188,6 +188,8 @@ class GitSource:
     def _online(self, wanted: str, do: Callable[[GitWork], _Result], *, is_locked: bool = False) -> _Result:
         if self._is_offline:
             raise FetchError.offline(self.remote.shown, wanted, self._no_fetching, is_locked=is_locked)
+        if self.uri.place is not None:
+            self.uri.place.check()
         if self.remote.folder is not None and not self.remote.folder.is_dir():
             raise FetchError.repository_not_found(self.remote.shown, detail=["there is no such folder"])
         self._progress.step(ProgressStep(self.remote.shown, "looking up"))
@@ -243,6 +245,8 @@ class GitSource:
         lay_out_all(folder, config_text(self.remote, self._limits))
         try:
             with runner.open(access) as session:
+                if self.uri.place is not None and self.uri.place.path in access.reads:
+                    self.uri.place.check()  # from here on the sandbox shows git the folder that has this name
                 from paddock_sources.git.git_work import GitWork
 
                 work = GitWork(

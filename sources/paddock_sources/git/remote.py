@@ -51,7 +51,7 @@ class Remote:
             raise SourceUriError(uri.text, "a git address has no query")
         path = "/" + "/".join(_plain(uri, component) for component in parts.path.split("/") if component)
         if scheme == "file":
-            folder = Path(os.path.realpath(path))
+            folder = Path(os.path.realpath(path)) if uri.place is None else uri.place.path
             return cls("file://" + quote(os.fsencode(folder), safe="/" + _SAFE), scheme, folder=folder)
         user = _user(uri, scheme, parts.netloc.rpartition("@")[0])
         host, port = (parts.hostname or "").rstrip("."), parts.port or _DEFAULT_PORTS[scheme]

@@ -103,6 +103,38 @@ def test_a_folder_is_where_it_really_is(tmp_path: Path) -> None:
     assert SourceName.of(f"git+file://{tmp_path}/link/module").text == f"git+file://{real}"
 
 
+def test_names_with_git_in_them_are_one_source_or_two(tmp_path: Path) -> None:
+    """At a host a server drops `.git` by itself; on this machine two folders are two repositories."""
+    for folder in ("x/.git", "x.git", "bare.git", "y", "real/.git"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "to-git").symlink_to("real/.git")
+    (tmp_path / "linked.git").symlink_to("y")
+    at_host, here = "git+https://git.example/org", f"git+file://{tmp_path}"
+    same = [
+        (f"{at_host}/x", f"{at_host}/x.git"),
+        (f"{at_host}/x", f"{at_host}/x/.git"),
+        (f"{at_host}/x", f"{at_host}/x.git/"),
+        (f"{here}/x", f"{here}/x/.git"),
+        (f"{here}/x", f"{here}/x/%2Egit"),
+        (f"{here}/x.git", f"{here}/x%2Egit/"),
+        (f"{here}/y", f"{here}/linked.git"),
+        (f"{here}/real", f"{here}/to-git"),
+    ]
+    different = [
+        (f"{here}/x", f"{here}/x.git"),
+        (f"{here}/bare", f"{here}/bare.git"),
+        (f"{here}/x", f"{here}/x.git/.git"),
+        (f"{here}/y", f"{here}/y.git"),
+        (f"{at_host}/x", f"{at_host}/x.gitx"),
+    ]
+    for are_one, table in ((True, same), (False, different)):
+        for one, two in table:
+            for written, other in ((one, two), (two, one)):
+                pattern, name = SourcePattern.parse(written), SourceName.of(other)
+                found = (SourceName.of(written) == name, pattern.matches(name), pattern.resembles(name))
+                assert found == (are_one,) * 3, (written, other)
+
+
 @pytest.mark.parametrize(
     ("pattern", "source", "is_about"),
     [

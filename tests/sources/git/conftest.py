@@ -40,6 +40,7 @@ def source(origin: OriginRepository, cache: SourceCache, runner: WatchedRunner) 
 
     def make(ref: str = "", *, address: str = "", **options: Any) -> GitSource:
         uri = SourceUri.parse((address or origin.address) + (f"@{ref}" if ref else ""))
+        uri = uri.held() if options.pop("held", False) else uri
         assert isinstance(uri, GitUri)
         return GitSource(uri, options.pop("cache", cache), runner, direct=DirectRunner(), environ={}, **options)
 

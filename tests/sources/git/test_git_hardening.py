@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from failures import failing
 from paddock_sources import GitUri, SourceUri
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandAccess
@@ -151,6 +152,32 @@ def remote(text: str) -> Remote:
     uri = SourceUri.parse(text)
     assert isinstance(uri, GitUri)
     return Remote.of(uri)
+
+
+def test_a_repository_that_took_the_place_of_the_held_one_is_not_read(
+    origin: OriginRepository, source: MakeSource, runner: WatchedRunner, tmp_path: Path
+) -> None:
+    commit, other = origin.commit({"a.py": "1"}), OriginRepository(tmp_path / "other")
+    other.commit({"a.py": "2"})
+    link = tmp_path / "link"
+    link.symlink_to(origin.folder)
+    held = source("main", address=f"git+file://{link}", held=True)
+    link.unlink()
+    link.symlink_to(other.folder)
+    assert held.pin().commit == commit
+
+    def replace() -> None:
+        if not origin.folder.is_symlink():
+            origin.folder.rename(tmp_path / "away")
+            origin.folder.symlink_to(other.folder)
+
+    origin.commit({"a.py": "3"})
+    runner.opening = replace  # after the first look, and before the sandbox shows a folder
+    runner.forget()
+    for _ in range(2):
+        with failing("SourceMovedError", "not the folder any more"):
+            held.pin()
+    assert not runner.commands
 
 
 @pytest.mark.parametrize("scheme", ["https", "ssh", "file"])

@@ -12,7 +12,8 @@ from paddock_sources.commands.command_runner import CommandAccess, CommandResult
 class WatchedRunner:
     """Runs commands with `runner`; `reaches` are those that were opened, `commands` what was run in them.
 
-    `before` is told each git command (`fetch`, `ls-tree`) before it is run, and `after` when it has ended.
+    `opening` is called before a place for commands is made. `before` is told each git command (`fetch`, `ls-tree`)
+    before it is run, and `after` when it has ended.
     """
 
     level = "none"
@@ -21,6 +22,7 @@ class WatchedRunner:
         self._runner = runner
         self.reaches: list[CommandAccess] = []
         self.commands: list[Sequence[str]] = []
+        self.opening: Callable[[], None] = lambda: None
         self.before: Callable[[str], None] = lambda command: None
         self.after: Callable[[str], None] = lambda command: None
 
@@ -36,6 +38,7 @@ class WatchedRunner:
     @contextmanager
     def open(self, reach: CommandAccess) -> Iterator[CommandSession]:
         self.reaches.append(reach)
+        self.opening()
         with self._runner.open(reach) as session:
             yield _WatchedSession(self, session)
 

@@ -22,7 +22,7 @@ from paddock.policy.source_name import (
     package_name,
     plain_component,
     split_repository,
-    without_git_suffix,
+    without_git,
 )
 
 _ACCEPTED: Final = (
@@ -102,12 +102,13 @@ class SourcePattern:
             )
         if scheme not in (*DEFAULT_PORTS, "file"):
             raise NotAcceptedError(f"`{written}` has no scheme of a repository", _ACCEPTED)
-        components = without_git_suffix([plain_component(component) for component in path.split("/") if component])
+        components = [plain_component(component) for component in path.split("/") if component]
+        components = without_git(components, is_here=scheme == "file")
         if not components:
             raise NotAcceptedError(f"`{written}` names no repository", "write `/*` after the host for all of it")
         if scheme == "file":
             path = "/" + "/".join(components)
-            paths, exact, loose = _of_path(path)
+            paths, exact, loose = _of_path(path, is_repository=True)
             return cls(f"git+file://{path}", "git", scheme, _paths=paths, _exact=exact, _loose=loose)
         host = _host(host, written)
         text = f"git+{scheme}://{host}{f':{port}' if port else ''}/{'/'.join(components)}"
@@ -170,12 +171,16 @@ def _host(written: str, pattern: str) -> str:
     return f"*.{name}" if written.startswith("*.") else host_text(name)
 
 
-def _of_path(path: str) -> tuple[tuple[tuple[str, ...], ...], _Expressions, _Expressions]:
+def _of_path(
+    path: str, *, is_repository: bool = False
+) -> tuple[tuple[tuple[str, ...], ...], _Expressions, _Expressions]:
     """Return the paths of a folder, as written and at the real place of its starless part, and the expressions."""
     components = [component for component in path.split("/") if component]
     stars = next((index for index, component in enumerate(components) if _STAR in component), len(components))
     real = os.path.realpath("/" + "/".join(components[:stars]))
     resolved = [*(part for part in real.split("/") if part), *components[stars:]]
+    if is_repository:
+        resolved = without_git(resolved, is_here=True)
     spellings = [components] if resolved == components else [components, resolved]
     exact = tuple(_path(one, root="/") for one in spellings)
     return tuple(map(tuple, spellings)), exact, tuple(_path(_folded(one), root="/") for one in spellings)
