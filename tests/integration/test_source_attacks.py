@@ -124,13 +124,14 @@ def test_an_unaccepted_plan_takes_no_code_from_beside_its_folder(project: Path, 
     _write(tmp_path / "outside", module_files(answer="open(__file__).read()[:4]"))
     elsewhere = repository(tmp_path / "elsewhere.git", module_files(answer="'private'")).folder
     (project / "inside.git").symlink_to(elsewhere)
-    repositories = (f"git+file://{elsewhere}@v1", f"git+file://{project}/inside.git@v1")
+    lies = f"git+file://{elsewhere}@v1"
+    repositories = (lies, f"git+file://{project}/inside.git@v1")
     for source in ("../outside", str(tmp_path / "outside"), *repositories):
         _plan(project, f"- {{module: tool-greet, source: '{source}'}}")
         assert _run(project, "--trust-plan")[0] == 0, source  # it is there, and takes only a yes
         code, out, said = _run(project)
         assert code == 4 and not out and "neither beside the plan nor in the working directory" in said, (source, said)
-        assert "outside` lies" in said or f"`{source}` lies" in said, said  # as it was written, with its `.git`
+        assert "outside` lies" in said or f"`{lies}` lies" in said, said  # as it was judged, with its `.git`
 
 
 def test_a_lock_file_cannot_name_another_version_of_a_package(project: Path) -> None:
