@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable, Iterator
 
@@ -10,7 +11,7 @@ import pytest
 
 from escape.reachable import skip_or_fail
 from paddock.errors import IsolationUnavailableError
-from paddock.selftest import CATALOGUE, Attack
+from paddock.selftest import CATALOGUE, Attack, AttackOutcome
 from paddock.selftest.attack import Sign
 from paddock.selftest.attack_session import AttackSession
 from paddock.selftest.control import OutsideControl, OutsideResult
@@ -19,6 +20,8 @@ from paddock.selftest.unconfined import unconfined_attackers
 from paddock_sandbox.profile import IsolationLevel
 
 _GONE_SECONDS = 60.0  # hit only by what does not end
+_ATTACK_SECONDS = 200.0  # for an attack, and the start of a session; less than pytest gives the test
+_TOGETHER = 20  # attacks that share a session
 
 Shown = Callable[[Attack], OutsideResult]
 
@@ -65,35 +68,59 @@ def shown() -> Iterator[Shown]:
 
 
 class Arenas:
-    """The attacker at one level after another, each started once for the tests that follow one another there."""
+    """The attackers of some attacks at one level, started once for the tests that follow one another there.
+
+    They are few, so that a test which comes upon another level waits for the start of a few modules and no more.
+    """
 
     def __init__(self, stage: AttackTestbed) -> None:
         self._testbed = stage
-        self._level: IsolationLevel | None = None
+        self._together: tuple[IsolationLevel, list[Attack]] | None = None
         self._attack_session: AttackSession | None = None
         self._unavailable: dict[IsolationLevel, IsolationUnavailableError] = {}
 
-    async def at(self, level: IsolationLevel) -> AttackSession:
-        """Return it at a level; skips where the level is not to be had."""
+    async def perform(self, attack: Attack, level: IsolationLevel) -> AttackOutcome:
+        """Perform an attack at a level; skips where the level is not to be had.
+
+        After an attack that runs out of its time, or fails in another way, the next one gets a session of its own.
+        """
+        try:
+            async with asyncio.timeout(_ATTACK_SECONDS):
+                attack_session = await self.session_of(attack, level)
+                return await attack_session.perform(attack)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def session_of(self, attack: Attack, level: IsolationLevel) -> AttackSession:
+        """Return the session that an attack is performed in; skips where the level is not to be had."""
         if level in self._unavailable:
             skip_or_fail(level, self._unavailable[level])
-        if self._attack_session is None or self._level != level:
+        together = (level, _neighbours_of(attack, level))
+        if self._attack_session is None or self._together != together:
             await self.close()
-            together = [attack for attack in CATALOGUE if level in attack.only_at and attack.sign is not Sign.LIFE]
-            attack_session = AttackSession(level, self._testbed, together)
+            attack_session = AttackSession(level, self._testbed, together[1])
             try:
                 await attack_session.__aenter__()
             except IsolationUnavailableError as error:
                 self._unavailable[level] = error
                 skip_or_fail(level, error)
-            self._level, self._attack_session = level, attack_session
+            self._together, self._attack_session = together, attack_session
         return self._attack_session
 
     async def close(self) -> None:
-        """End the present one."""
+        """End the present session."""
         attack_session, self._attack_session = self._attack_session, None
         if attack_session is not None:
-            await attack_session.__aexit__(None, None, None)
+            async with asyncio.timeout(_GONE_SECONDS):
+                await attack_session.__aexit__(None, None, None)
+
+
+def _neighbours_of(attack: Attack, level: IsolationLevel) -> list[Attack]:
+    """Return the attacks of the catalogue that share a session with one."""
+    attacks = [one for one in CATALOGUE if level in one.only_at and one.sign is not Sign.LIFE]
+    begins = attacks.index(attack) // _TOGETHER * _TOGETHER
+    return attacks[begins : begins + _TOGETHER]
 
 
 @pytest.fixture(scope="module")

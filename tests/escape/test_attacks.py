@@ -49,8 +49,24 @@ async def test_what_can_be_done_outside_cannot_be_done_inside(
     level: IsolationLevel, attack: Attack, attack_sessions: Arenas, shown: Shown
 ) -> None:
     _require_possible(attack, shown)
-    attack_session = await attack_sessions.at(level)
-    _require_contained(attack, level, await attack_session.perform(attack))
+    _require_contained(attack, level, await attack_sessions.perform(attack, level))
+
+
+async def test_an_attack_that_runs_out_of_its_time_is_one_failure(
+    stage: AttackTestbed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("escape.conftest._TOGETHER", 1)
+    endless = next(attack for attack in CATALOGUE if attack.name == "never_answer")
+    arenas = Arenas(stage)
+    try:
+        await arenas.session_of(endless, "landlock")
+        with monkeypatch.context() as hurried:
+            hurried.setattr("escape.conftest._ATTACK_SECONDS", 0.1)  # less than the module has for an answer
+            with pytest.raises(TimeoutError):
+                await arenas.perform(endless, "landlock")
+        assert (await arenas.perform(endless, "landlock")).verdict.is_fine
+    finally:
+        await arenas.close()
 
 
 @pytest.mark.parametrize("level", LEVELS)
