@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from bench.row import Row, Target
+from bench.row import Row
 from bench.sampling import Effort, interleave
+from bench.yardstick import bare_interpreter
 
 _ROUNDS: Final = 10
 _READY: Final = b"\x1b[?2004h"  # pastes are told apart from keys: the line takes both from now on
@@ -46,13 +47,14 @@ async def measure_chat(effort: Effort) -> list[Row]:
             return [await asyncio.to_thread(_version, folder)]
 
         samples = await interleave({"chat": ready, "version": version}, effort.of(_ROUNDS))
+        yardstick = await bare_interpreter(effort)
     return [
-        Row(
+        yardstick.row(
             "chat ready to type",
             "From the start of `paddock chat` until a line can be typed.",
             "ms",
             samples.p50("chat"),
-            target=Target(600.0),
+            600.0,
         ),
         Row(
             "  `paddock --version`, for comparison",

@@ -18,7 +18,7 @@ from bench.affinity import every_core
 from bench.chat import PADDOCK
 from bench.row import Row, Target
 from bench.sampling import Effort, interleave
-from paddock.workers.runtime import base_interpreter
+from bench.yardstick import run_bare_interpreter
 
 _ROUNDS: Final = 10
 _SECONDS: Final = 60  # for some tenths of a second; hit only by a hang
@@ -35,7 +35,6 @@ hooks:
 # A call in 0.35 s and a run in 0.45 s, where a bare interpreter takes 6.3 ms.
 _CALL_TARGET: Final = Target(56)
 _RUN_TARGET: Final = Target(72)
-_PASS: Final = ("-I", "-S", "-c", "pass")
 _CALL: Final = ("call", "builtin:tool-filesystem", "read_file", '{"file_path": "notes.txt"}', "--allow-read=.")
 
 
@@ -48,13 +47,16 @@ async def measure_commands(effort: Effort) -> list[Row]:
         async def took(*command: str) -> list[float]:
             return [await asyncio.to_thread(_run, folder, command)]
 
+        async def bare() -> list[float]:
+            return [await asyncio.to_thread(run_bare_interpreter) / 1000]
+
         with every_core():
             samples = await interleave(
                 {
                     "call": lambda: took(*PADDOCK, *_CALL),
                     "run": lambda: took(*PADDOCK, "run", "plan.yaml", "hello", "--trust-plan"),
                     "version": lambda: took(*PADDOCK, "--version"),
-                    "pass": lambda: took(base_interpreter(), *_PASS),
+                    "pass": bare,
                 },
                 effort.of(_ROUNDS),
             )

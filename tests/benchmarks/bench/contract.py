@@ -21,6 +21,7 @@ from bench.published import published_python
 from bench.row import Row, Target
 from bench.sampling import Effort, Samples, interleave
 from bench.stage import MODULES, Stage
+from bench.yardstick import bare_interpreter, plain_call
 from paddock import Session
 
 _REPOSITORY: Final = Path(__file__).resolve().parents[3]
@@ -64,6 +65,7 @@ async def measure_turn(effort: Effort) -> list[Row]:
     """Measure a turn beside the same modules in one process, on the same implementation of the contract."""
     samples = await _turns(_in_process(sys.executable, {"PYTHONPATH": OWN_PATH}), effort.of(_ROUNDS))
     ours, plain = samples.p50("workers") / 1000, samples.p50("plain") / 1000
+    yardstick = await plain_call(effort)
     return [
         Row(
             "a turn with one tool call, five kinds of modules",
@@ -72,12 +74,12 @@ async def measure_turn(effort: Effort) -> list[Row]:
             ours,
             plain,
         ),
-        Row(
+        yardstick.row(
             "  of it Paddock's: what a plain process does without",
             "How much longer the turn takes for its modules being in workers.",
             "ms",
             ours - plain,
-            target=Target(3.0),
+            3.0,
         ),
     ]
 
@@ -155,20 +157,21 @@ async def measure_reads(effort: Effort) -> list[Row]:
     best = {name: sorted(one[name] for one in taken)[len(taken) // 2] for name in taken[0]}
     imported = best.pop("import") / 1e6
     slowest = max(best, key=lambda name: best[name])
+    call, interpreter = await plain_call(effort), await bare_interpreter(effort)
     return [
-        Row(
+        call.row(
             "a read of mirrored state, the slowest",
             f"What a module reads of the session without asking the host; the slowest is `{slowest}`.",
             "us",
             best[slowest] / 1000,
-            target=Target(2.0),
+            2.0,
         ),
-        Row(
+        interpreter.row(
             "importing the contracts in a forked worker",
             "`import amplifier_core` by a module whose worker was forked from the template.",
             "ms",
             imported,
-            target=Target(2.0),
+            2.0,
         ),
     ]
 

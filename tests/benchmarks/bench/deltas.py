@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any, Final
 
-from bench.row import Row, Target
+from bench.row import Row
 from bench.sampling import Effort, interleave
 from bench.stage import MODULES, Stage
+from bench.yardstick import plain_call
 from paddock import Session
 from paddock_sdk.contract.message_models import ChatRequest, Message
 
@@ -19,10 +20,10 @@ _EVENT: Final = "content_block:delta"
 
 async def measure_deltas(effort: Effort) -> list[Row]:
     """Measure deltas that a provider emits itself, and those that loop-streaming passes on."""
-    return [*await _measure_emitted(effort.of(_ROUNDS)), *await _measure_passed_on(effort.of(_ROUNDS))]
+    return [*await _measure_emitted(effort), *await _measure_passed_on(effort.of(_ROUNDS))]
 
 
-async def _measure_emitted(rounds: int) -> list[Row]:
+async def _measure_emitted(effort: Effort) -> list[Row]:
     async with Stage.open() as stage:
         hook = await stage.start("hook", "hooks-nod", {"event": _EVENT, "handlers": 1})
         speaker = await stage.start("provider", "provider-deltas")
@@ -33,23 +34,24 @@ async def _measure_emitted(rounds: int) -> list[Row]:
             asked = ChatRequest(messages=[Message(role="user", content="go")], metadata=order)
             return [(await provider.complete(asked)).metadata["rate"]]
 
-        samples = await interleave({"one": lambda: rate(1), "many": lambda: rate(_IN_FLIGHT)}, rounds)
+        samples = await interleave({"one": lambda: rate(1), "many": lambda: rate(_IN_FLIGHT)}, effort.of(_ROUNDS))
         if speaker.denials or speaker.reports or hook.reports:
             raise RuntimeError("deltas were dropped, or a module was ended")
+    yardstick = await plain_call(effort)
     return [
-        Row(
+        yardstick.rate_row(
             "deltas provider to hook, awaited one by one",
             "How many deltas a second a provider emits that each wait until a hook in another worker has handled it.",
             "deltas/s",
             samples.p50("one"),
-            target=Target(5000, at_least=True),
+            5000,
         ),
-        Row(
+        yardstick.rate_row(
             f"deltas provider to hook, {_IN_FLIGHT} in flight",
             f"The same while {_IN_FLIGHT} wait at any time.",
             "deltas/s",
             samples.p50("many"),
-            target=Target(10_000, at_least=True),
+            10_000,
         ),
     ]
 

@@ -14,6 +14,7 @@ from bench.affinity import every_core
 from bench.child import Child
 from bench.row import Row, Target
 from bench.sampling import Effort, Samples, interleave
+from bench.yardstick import Yardstick, plain_call
 from paddock.egress.gate import EgressGate
 from paddock.egress.injection import KeyInjection
 from paddock.egress.limits import EgressLimits
@@ -99,6 +100,7 @@ async def measure_egress(effort: Effort) -> list[Row]:
             },
             _ROUNDS,
         )
+    yardstick = await plain_call(effort)
     return [
         Row.compared(
             "bytes through the gate",
@@ -109,6 +111,7 @@ async def measure_egress(effort: Effort) -> list[Row]:
             Target(0.5, at_least=True),
         ),
         *_added(
+            yardstick,
             "request through the gate",
             "An HTTP request on a connection that is kept, judged and written anew, beside a direct one.",
             asked,
@@ -116,6 +119,7 @@ async def measure_egress(effort: Effort) -> list[Row]:
             1.0,
         ),
         *_added(
+            yardstick,
             "connection and request through the gate",
             "The same on a connection of its own.",
             asked,
@@ -123,6 +127,7 @@ async def measure_egress(effort: Effort) -> list[Row]:
             1.0,
         ),
         *_added(
+            yardstick,
             "request with a key put in",
             "A request over TLS that the gate ends, to put a key in and search the answer for it, beside a direct one.",
             asked,
@@ -130,6 +135,7 @@ async def measure_egress(effort: Effort) -> list[Row]:
             1.5,
         ),
         *_added(
+            yardstick,
             "event of an answer searched for a key",
             "From a server's sending of an event to its arrival, over TLS that the gate ends, beside a direct one.",
             followed,
@@ -139,11 +145,13 @@ async def measure_egress(effort: Effort) -> list[Row]:
     ]
 
 
-def _added(what: str, measures: str, samples: Samples, cases: tuple[str, str], bound: float) -> list[Row]:
+def _added(
+    yardstick: Yardstick, what: str, measures: str, samples: Samples, cases: tuple[str, str], bound: float
+) -> list[Row]:
     more = samples.p50(cases[0]) - samples.p50(cases[1])
     return [
         Row.compared(what, measures, "ms", samples, cases),
-        Row(f"  {what}, more than without", "How much longer that takes.", "ms", more, target=Target(bound)),
+        yardstick.row(f"  {what}, more than without", "How much longer that takes.", "ms", more, bound),
     ]
 
 

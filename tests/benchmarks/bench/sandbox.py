@@ -11,6 +11,7 @@ from bench.reference import BareForks, reference_child
 from bench.row import Row, Target
 from bench.sampling import Effort, interleave
 from bench.stage import Stage
+from bench.yardstick import bare_interpreter
 
 _ROUNDS: Final = 30
 _CALLS: Final = 150  # in one block
@@ -71,6 +72,7 @@ async def _measure_many(stage: Stage, forks: BareForks, effort: Effort) -> list[
 
     samples = await interleave({"at once": at_once, "bare": bare, "hundred": hundred}, effort.of(_STARTS))
     more = samples.p50("at once") - samples.p50("bare")
+    yardstick = await bare_interpreter(effort)
     return [
         Row(
             f"{few} modules started at once",
@@ -79,13 +81,13 @@ async def _measure_many(stage: Stage, forks: BareForks, effort: Effort) -> list[
             samples.p50("at once"),
             samples.p50("bare"),
         ),
-        Row(f"  more than {few} bare forks", "What the modules take beyond the forks.", "s", more, target=Target(0.3)),
-        Row(
+        yardstick.row(f"  more than {few} bare forks", "What the modules take beyond the forks.", "s", more, 0.3),
+        yardstick.row(
             f"{many} modules started and called",
             "Side by side, up to the first reply of each.",
             "s",
             samples.p50("hundred"),
-            target=Target(0.5),
+            0.5,
         ),
     ]
 

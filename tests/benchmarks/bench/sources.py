@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from bench.row import Row, Target
 from bench.sampling import Effort, interleave
+from bench.yardstick import bare_interpreter
 from paddock.module_sources.resolve import ModuleSources, SourceOptions
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.policy.files.policy import Policy
@@ -93,14 +94,14 @@ async def measure_sources(effort: Effort) -> list[Row]:
         together = [(name, f"git+file://{repositories}/large@main#subdirectory=modules/{name}") for name in names]
         apart = [(name, f"git+file://{repositories}/{name}@main") for name in names]
         return [
-            *await _warm(user, together, effort.of(_ROUNDS)),
+            *await _warm(user, together, effort),
             *await _cold(user, together[0], repositories / "large", files, effort.of(_COLD_ROUNDS, 1)),
             await _second(user, together),
             *await _side_by_side(user, apart),
         ]
 
 
-async def _warm(user: _User, modules: Sequence[tuple[str, str]], rounds: int) -> list[Row]:
+async def _warm(user: _User, modules: Sequence[tuple[str, str]], effort: Effort) -> list[Row]:
     cache, locks = user.new_folder(), user.new_folder()
     await user.resolve(modules, cache, locks)
     starts = _Starts()
@@ -108,27 +109,29 @@ async def _warm(user: _User, modules: Sequence[tuple[str, str]], rounds: int) ->
     async def block(wanted: Sequence[tuple[str, str]]) -> list[float]:
         return [await user.resolve(wanted, cache, locks)]
 
-    samples = await interleave({"one": lambda: block(modules[:1]), "all": lambda: block(modules)}, rounds)
+    samples = await interleave({"one": lambda: block(modules[:1]), "all": lambda: block(modules)}, effort.of(_ROUNDS))
+    started = starts.count
+    yardstick = await bare_interpreter(effort)
     return [
-        Row(
+        yardstick.row(
             "resolve a module from a warm cache",
             "A locked module of a git repository whose code is in the cache, as a session that begins finds it.",
             "ms",
             samples.p50("one"),
-            target=Target(5.0),
+            5.0,
         ),
-        Row(
+        yardstick.row(
             f"resolve {len(modules)} from a warm cache",
             "As many modules of one repository, in the same way.",
             "ms",
             samples.p50("all"),
-            target=Target(50.0),
+            50.0,
         ),
         Row(
             "  programs started for that",
             "How often git, or anything else, was started for what is in the cache.",
             "",
-            starts.count,
+            started,
             target=Target(0),
         ),
     ]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from bench.row import Row, Target
 from bench.sampling import Effort, interleave
 from bench.stage import Stage
-from paddock.workers.runtime import base_interpreter
+from bench.yardstick import run_bare_interpreter
 
 _ROUNDS: Final = 20
-_PASS_SECONDS: Final = 60  # for some milliseconds of work; hit only by a hang
 
 
 async def measure_start(effort: Effort) -> list[Row]:
@@ -37,10 +35,7 @@ async def _measure_start(stage: Stage, rounds: int) -> list[Row]:
         return [taken]
 
     async def passing() -> list[float]:
-        command: list[Any] = [base_interpreter(), "-I", "-S", "-c", "pass"]
-        before = time.perf_counter_ns()
-        subprocess.run(command, check=True, close_fds=False, timeout=_PASS_SECONDS)
-        return [(time.perf_counter_ns() - before) / 1e6]
+        return [run_bare_interpreter()]
 
     samples = await interleave(
         {

@@ -12,8 +12,9 @@ from statistics import median
 from typing import Any, Final
 
 from bench.affinity import every_core
-from bench.row import Row, Target
+from bench.row import Row
 from bench.sampling import Effort
+from bench.yardstick import bare_interpreter
 from paddock import Session
 
 _ROUNDS: Final = 20
@@ -38,8 +39,9 @@ async def measure_sub_session(effort: Effort) -> list[Row]:
                 before = time.perf_counter_ns()
                 await spawn(agent_name="self", instruction="nothing", parent_session=session)
                 samples.append((heard.pop() - before) / 1e6)
+        yardstick = await bare_interpreter(effort)
     about = "From the call that spawns it until its session starts, all ten modules mounted in sandboxes."
-    return [Row("start of a sub-session of ten modules", about, "ms", median(samples), target=Target(_TARGET))]
+    return [yardstick.row("start of a sub-session of ten modules", about, "ms", median(samples), _TARGET)]
 
 
 def _plan() -> dict[str, Any]:

@@ -1,0 +1,71 @@
+"""What this machine takes for a plain thing, by which rows are judged whose targets were set in seconds.
+
+Such a target holds for the machine that it was set on. Elsewhere it holds for as many bare interpreters, where work in
+a process or a start is measured, or for as many calls between two plain asyncio processes, where messages are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import time
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+from bench.calls import INPUT
+from bench.reference import AsyncioReference
+from bench.row import Row, Target
+from bench.sampling import Effort
+from paddock.workers.runtime import base_interpreter
+
+_PASS: Final = ("-I", "-S", "-c", "pass")
+_PASS_SECONDS: Final = 60  # for some milliseconds of work; hit only by a hang
+_RUNS: Final = 15
+_CALLS: Final = 600
+_PER_MS: Final = {"us": 1000.0, "ms": 1.0, "s": 0.001}
+
+
+@dataclass(frozen=True, slots=True)
+class Yardstick:
+    """A plain thing that takes `here` milliseconds here, and took `there` where the targets were set."""
+
+    name: str
+    here: float
+    there: float
+
+    def row(self, what: str, measures: str, unit: str, ours: float, bound: float) -> Row:
+        """Return the row of something that took `ours`, and may take as long as `bound` where the targets were set."""
+        here, there = self.here * _PER_MS[unit], self.there * _PER_MS[unit]
+        return Row(f"{what}, to {self.name}", measures, unit, ours, here, ours / here, Target(round(bound / there, 3)))
+
+    def rate_row(self, what: str, measures: str, unit: str, ours: float, bound: float) -> Row:
+        """Return the row of something done `ours` times a second, and `bound` times where the targets were set."""
+        here, there = 1000 / self.here, 1000 / self.there
+        target = Target(round(bound / there, 3), at_least=True)
+        return Row(f"{what}, to {self.name}", measures, unit, ours, here, ours / here, target)
+
+
+async def bare_interpreter(effort: Effort) -> Yardstick:
+    """Measure an interpreter that does nothing, on the cores that this process runs on."""
+    taken = [await asyncio.to_thread(run_bare_interpreter) for _ in range(effort.of(_RUNS))]
+    return Yardstick("`python -c pass`", median(taken), 8.0)
+
+
+async def plain_call(effort: Effort) -> Yardstick:
+    """Measure a call without any check between two processes that run plain asyncio."""
+    async with AsyncioReference.running() as reference:
+        taken = []
+        for _ in range(effort.of(_CALLS)):
+            before = time.perf_counter_ns()
+            await reference.call("execute", INPUT)
+            taken.append((time.perf_counter_ns() - before) / 1e6)
+    return Yardstick("a plain call", median(taken), 0.04)
+
+
+def run_bare_interpreter() -> float:
+    """Return the milliseconds from the start of an interpreter that does nothing to its end."""
+    command = [base_interpreter(), *_PASS]
+    before = time.perf_counter_ns()
+    subprocess.run(command, check=True, close_fds=False, timeout=_PASS_SECONDS)
+    return (time.perf_counter_ns() - before) / 1e6
