@@ -132,7 +132,7 @@ def test_an_added_provider_takes_the_place_of_the_mock(tmp_path: Path, write_mod
         terminal.until("in place of: provider-mock, which plays a script and asks no model")
         terminal.until("type yes or no")
         terminal.type("yes\n")
-        terminal.until("export MISTRAL_API_KEY=")
+        terminal.until("read -rs MISTRAL_API_KEY && export MISTRAL_API_KEY")
         assert terminal.exit_code() == 0, terminal.shown
     written = plan.read_text()
     assert "mock" not in written and "script" not in written and written.endswith("# the end\n")

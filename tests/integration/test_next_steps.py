@@ -125,6 +125,16 @@ def test_unset_names_of_a_call_are_refused_before_a_fetch(tmp_path: Path, monkey
         assert "nowhere" not in done.stderr
 
 
+def test_why_says_that_a_granted_secret_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KEY_X", raising=False)
+    _plan("{module: tool-todo, permissions: {secrets: [KEY_X]}, config: {key: '${KEY_X}'}}")
+    why = ("why", "tool-todo", "secrets", "KEY_X", "--plan", "plan.yaml")
+    done = paddock(*why)
+    assert done.returncode == 0 and "`read -rs KEY_X && export KEY_X`" in " ".join(done.stdout.split())
+    assert json.loads(paddock(*why, "--json").stdout)["is_set"] is False
+    assert "not set" not in paddock(*why, environ={"KEY_X": "a key"}).stdout
+
+
 # -- without a network ---------------------------------------------------------------------
 
 
@@ -183,6 +193,19 @@ def test_a_broken_answer_is_no_matter_of_grants(write_module: WriteModule) -> No
     assert "no grant" not in done.stderr and "paddock why" not in done.stderr
 
 
+def test_a_module_that_a_plan_names_is_called_by_the_line_shown(write_module: WriteModule) -> None:
+    _scripted("tool-count", write_module("tool-count", _HOME_TOOL), "count")
+    done = paddock("call", "tool-count", "count", '{"from": "a b"}')
+    assert paddock(*_commands(done.stderr)[0]).stdout == "call 1\n", done.stderr
+
+
+def test_a_version_of_a_folder_gets_the_address_that_was_meant(tmp_path: Path) -> None:
+    repository(tmp_path / "repo", module_files())
+    done = paddock("add", f"{tmp_path}/repo@v1")
+    (address,) = re.findall(r"`(git\+file:[^`]+)`", done.stderr)
+    assert paddock("add", address).returncode == 0
+
+
 # -- how a command ends --------------------------------------------------------------------
 
 
@@ -224,6 +247,14 @@ hooks: [{{module: hooks-approval}}]
     done = paddock("run", "plan.yaml", "write it")
     assert "was not allowed (There is no terminal to ask at)" in done.stdout, done.stdout + done.stderr
     assert not Path("a").exists()
+
+
+def test_what_a_home_that_stays_satisfies_is_not_asked_for_again(tmp_path: Path) -> None:
+    repository(tmp_path / "repo", module_files(more='\n[tool.paddock.permissions]\nwrite = ["~/.amplifier"]\n'))
+    _plan()
+    done = paddock("add", f"git+file://{tmp_path}/repo@v1", "--to", "plan.yaml")
+    assert "state: keep" in Path("plan.yaml").read_text() and "a home that stays" in done.stdout
+    assert "not all of what it asks for" not in done.stdout
 
 
 def test_a_home_that_stays_is_proposed_from_the_manifest(write_module: WriteModule) -> None:

@@ -151,7 +151,7 @@ def test_a_locked_plan_runs_the_same_when_all_sources_are_gone(world: World, tmp
     assert (world.folder / "paddock.lock").read_text() == locked
 
     told = world.told("run", "plan.yaml", "go", "--offline", code=1, PADDOCK_CACHE_DIR=str(tmp_path / "empty"))
-    assert "paddock sync" in json.dumps(told)
+    assert "fetch it while there is a network: `paddock run plan.yaml go" in json.dumps(told)
 
 
 def _end(world: World) -> None:

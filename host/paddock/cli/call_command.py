@@ -171,7 +171,7 @@ def call(
             outcome = ToolCallOutcome(failed_result(defect), "", (), defect)
     if isinstance(outcome, ToolCallOutcome) and named is None and isinstance(outcome.error, ModuleMissingError):
         for one in known:
-            outcome.error.with_hint(_hint(one))
+            outcome.error.with_hint(_hint(one, tool, arguments))
         if unread is not None:
             outcome.error.with_hint(f"plan.yaml of this folder may name it, and cannot be read: {unread.detail[0]}")
     for change in session.changes:
@@ -235,11 +235,13 @@ def _named(source: str, folder: Path) -> tuple[tuple[NamedSource, ...], PlanErro
     return named, None
 
 
-def _hint(named: NamedSource) -> str:
+def _hint(named: NamedSource, tool: str, arguments: str) -> str:
     """Return what to type for code that only a file says to run, which the user did not accept."""
+    words = ["paddock", "call", masked(named.text), tool, *([] if arguments == "{}" else [arguments])]
+    line = options.pasted(words) or f"`paddock call {shlex.quote(masked(named.text))} …`"
     return (
         f"{named.file.name} names a source of `{named.module_id}` that you did not accept; to run that code, type it: "
-        f"`paddock call {shlex.quote(masked(named.text))} …`, with what it may do as --allow-… options"
+        f"{line}, with what it may do as --allow-… options"
     )
 
 

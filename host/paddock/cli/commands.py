@@ -41,7 +41,7 @@ _COMMANDS = (
         "policy",
         "paddock.cli.policy_command:policy",
         "Show or check the operator's files: policies, accepted plans, secrets and sources.",
-        inside=("check", "show"),
+        inside=("check", "forget", "show"),
     ),
     LazyCommand(
         "selftest",

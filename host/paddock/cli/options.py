@@ -125,12 +125,17 @@ def no_fetching() -> NoFetching:
 
 
 def _online() -> str:
-    """Return this command without `--offline`, unless it is too long to be shown or to be pasted."""
+    """Return this command without `--offline`."""
     words = sys.argv[1:]
-    options = words[: words.index("--")] if "--" in words else words
-    line = shlex.join(["paddock", *(one for one in options if one != "--offline"), *words[len(options) :]])
-    is_short = len(line) <= _LONGEST_LINE and line.isprintable()
-    return f"`{line}`" if is_short else "the same command without `--offline`"
+    before = words[: words.index("--")] if "--" in words else words
+    kept = [one for one in before if one != "--offline"]
+    return pasted(["paddock", *kept, *words[len(before) :]]) or "the same command without `--offline`"
+
+
+def pasted(words: Sequence[str]) -> str:
+    """Return a command in backticks; nothing if it is too long to be shown, or has characters that are not."""
+    line = shlex.join(words)
+    return f"`{line}`" if len(line) <= _LONGEST_LINE and line.isprintable() else ""
 
 
 class PlanAndPrompt(NamedTuple):

@@ -25,6 +25,8 @@ from paddock.isolation.denials.explain import Explanation, Family, explain
 from paddock.isolation.record import ModuleRecord, RuleRecord, SessionRecord, SessionRecords
 from paddock.plan.permissions import added_grants, allow_option
 from paddock.plan.problems import NotAcceptedError
+from paddock.plan.secret_references import how_to_set
+from paddock.policy.secrets.store import SecretSources
 from paddock.session.preview import Preview, located_paths, refusals_of
 from paddock.text import escape
 from paddock_sources.cache import SourceCache
@@ -49,7 +51,10 @@ _VERBS: Final[dict[Family, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A module, its record, and the findings; without `is_session` nothing of it ran."""
+    """A module, its record, and the findings; without `is_session` nothing of it ran.
+
+    `is_set` is False for a secret that has no value now.
+    """
 
     record: SessionRecord
     module: ModuleRecord
@@ -58,6 +63,7 @@ class _Case:
     found: Explanation
     is_session: bool
     refusals: tuple[Refusal, ...] = ()
+    is_set: bool = True
 
     @property
     def grant(self) -> str:
@@ -106,6 +112,7 @@ class _Case:
             }
             if self.is_session
             else None,
+            **({} if self.is_set else {"is_set": False}),
             "error": None,
         }
 
@@ -189,7 +196,8 @@ def _explain(name: str, family: Family, target: str, *, session: str | None, pla
             record, module = _recorded(name, place) if session is None else _recorded_in(name, session)
         found = explain(record.subject(module, runtime.installation), family, target)
     refusals = refusals_of(record, module, found.added, os.environ) if found.added is not None else ()
-    return _Case(record, module, family, target, found, plan is None, refusals)
+    is_set = family != "secrets" or target in SecretSources.load(os.environ)
+    return _Case(record, module, family, target, found, plan is None, refusals, is_set)
 
 
 def _recorded(name: str, place: Path) -> tuple[SessionRecord, ModuleRecord]:
@@ -277,6 +285,8 @@ def _facts(case: _Case) -> Iterable[tuple[str, str]]:
     yield "  why  ", found.reason
     if found.by:
         yield "  granted by  ", found.by
+    if not case.is_set:
+        yield "  not set  ", how_to_set(case.target)
     yield "  enforced by  ", f"{found.layer}, at isolation level {case.module.level}"
     if not case.is_session:
         yield "  according to  ", f"{record.plan}, which was read and not run"

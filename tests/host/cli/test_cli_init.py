@@ -176,7 +176,7 @@ def test_a_known_vendors_module_gets_its_host_and_an_injected_key(
     module_folder(tmp_path / "amplifier-module-provider-openai", "provider-openai")
     code, shown, _ = told(provider="./amplifier-module-provider-openai")
     assert code == 0
-    assert "export OPENAI_API_KEY=…" in shown and "--trust-plan" in shown
+    assert "read -rs OPENAI_API_KEY && export OPENAI_API_KEY" in shown and "--trust-plan" in shown
     granted = load_plan(Path("plan.yaml")).providers[0].permissions
     assert granted.net == ("api.openai.com:443",) and granted.env == ("OPENAI_API_KEY=${OPENAI_API_KEY}",)
     assert [(secret.name, bool(secret.inject)) for secret in granted.secrets] == [("OPENAI_API_KEY", True)]

@@ -107,6 +107,12 @@ def home_needs(advice: Permissions) -> Needs:
     return Needs.of_home(f"it writes {', '.join(paths)} there{_SELF}") if paths else Needs()
 
 
+def without_home(advice: Permissions) -> Permissions:
+    """Return a request without what a home that stays satisfies."""
+    asked = grants_of(advice)
+    return asked.model_copy(update={"write": tuple(path for path in asked.write if not path.startswith(_HOME))})
+
+
 def _missing(asked: Permissions, known: ProposalContext) -> Permissions:
     """Return the part of a third party's request that would be proposed if it were there."""
 

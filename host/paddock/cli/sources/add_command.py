@@ -26,7 +26,7 @@ from typing import Any, cast
 
 import click
 
-from paddock.authorization.suggestions.advice import permissions_asked
+from paddock.authorization.suggestions.advice import permissions_asked, without_home
 from paddock.authorization.suggestions.new_entry import context_of_new_entries, fitted
 from paddock.authorization.suggestions.vendors import is_scripted
 from paddock.cli import options
@@ -52,6 +52,7 @@ from paddock.plan.edit import PlanEdit, entry_lines, grant_line, with_entry
 from paddock.plan.load import load_plan
 from paddock.plan.model import Kind
 from paddock.plan.permissions import Permissions, grants_of
+from paddock.plan.secret_references import setting
 from paddock.plan.writing import PlannedModule
 from paddock.policy.secrets.store import SecretSources
 from paddock.text import escape
@@ -80,6 +81,8 @@ class _Added:
     def grant(self) -> str | None:
         """The line that would grant the module's request, where its entry does not grant it."""
         asked = self.permissions
+        if asked is not None and self.edit is not None and self.planned.keeps:
+            asked = without_home(asked)
         if asked is None or asked == Permissions():
             return None
         if self.edit is not None and grants_of(asked) == grants_of(self.planned.permissions):
@@ -106,6 +109,7 @@ class _Added:
             "permissions": self.permissions.as_written() if self.permissions is not None else None,
             "grant": self.grant,
             "granted": self.planned.permissions.as_written() if self.edit is not None else None,
+            **({"state": "keep"} if self.edit is not None and self.planned.keeps else {}),
             "lacks": list(self.planned.lacks) if self.edit is not None else [],
             "replaced": self.replaced,
             "lock": str(found.lock_path) if locked is not None else None,
@@ -325,4 +329,4 @@ def _show(screen: Screen, *, added: _Added) -> None:
     missing = [name for name in added.planned.secret_names if name not in SecretSources.load(os.environ)]
     if added.edit is not None and missing:
         screen.title(f"set its {'key' if len(missing) == 1 else 'keys'} before you run {added.plan}")
-        screen.text("".join(f"  export {name}=…\n" for name in missing))
+        screen.text("".join(f"  {setting(name)}\n" for name in missing))

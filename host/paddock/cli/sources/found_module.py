@@ -137,6 +137,9 @@ def _check_is_here(context: CommandContext, uri: SourceUri, start: Path) -> None
         case FolderUri() if not uri.folder.is_dir():
             close = near(uri.folder.name, _folders(uri.folder.parent))
             meant = [f"did you mean `{uri.folder.parent / one}`?" for one in close]
+            path, _, ref = str(uri.folder).rpartition("@")
+            if path and Path(path).is_dir():
+                meant = [f"a folder is taken as it is: `{path}`", f"as it is at `{ref}`: `git+file://{path}@{ref}`"]
             raise KindError("NothingToAddError", f"there is no folder `{uri.folder}`", hints=meant)
         case PackageUri(version="") if context.provider.find_installed(uri.name) is None:
             ids = near(uri.name, BuiltinSource().list())
