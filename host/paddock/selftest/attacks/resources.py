@@ -135,6 +135,7 @@ RESOURCES: Final = (
         "resources.flood_the_output",
         "prints without end, in one line and in many",
         arguments=lambda stage: {"mebibytes": 32},
+        limits={"runtime_max": "60s"},  # a busy host reads its output slowly
         sign=Sign.KEPT,
         ends=frozenset((ExitReason.OUTPUT,)),
     ),
