@@ -275,6 +275,7 @@ def test_a_chat_that_is_ended_ends_its_session(number: signal.Signals) -> None:
         terminal.type("hi\r")
         terminal.until("You said: hi")
         os.kill(terminal.pid, number)
+        terminal.until(f"ended by {number.name}")
         assert terminal.exit_code() == 130
     events = [json.loads(line) for line in state.read_text().splitlines()]
     assert events[-1]["event"] == "session.ended", events[-1]

@@ -106,7 +106,7 @@ class LockMovedError(PaddockError):
             f"nothing of plan `{plan}` was started: `{lock}` pins other code than was accepted with it",
             detail=[one.describe() for one in moved],
             hints=[
-                "a pin chooses the code that runs: see who moved these, in the history of the lock file say",
+                "a pin chooses the code that runs: see who moved these, for example in the history of the lock file",
                 "run it at a terminal to be asked once, or take plan and lock as they are, this time: `--trust-plan`",
             ],
         )

@@ -7,6 +7,7 @@ the input ends the chat, and so does Ctrl-C: the turn that runs is stopped first
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from paddock.cli.session_on_screen import SessionOpener
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.consent import TerminalConsent
 from paddock.cli.terminal.dialogue import Dialogue
-from paddock.cli.terminal.interruption import ending_signals
+from paddock.cli.terminal.interruption import ended_by, ending_signals
 from paddock.cli.terminal.line_input import PipedLines
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.render import Screen
@@ -44,7 +45,7 @@ class LineChat:
         self._opener = SessionOpener(plan, options, self._screen, is_verbose=is_verbose)
         self._lines = PipedLines(sys.stdin.fileno())
         self._code = 0
-        self._is_terminated = False
+        self._ended_by: signal.Signals | None = None
 
     def run(self) -> int:
         """Hold the conversation, and return the exit code.
@@ -60,9 +61,9 @@ class LineChat:
             except (SystemExit, click.UsageError):
                 raise
             except asyncio.CancelledError:
-                if not self._is_terminated:
+                if self._ended_by is None:
                     raise
-                return INTERRUPTED
+                raise ended_by(self._ended_by) from None
             except Exception as error:  # the top of a command: an unforeseen error is reported here
                 self._screen.text(failure.text(error))
                 return failure.exit_code(error)
@@ -72,7 +73,7 @@ class LineChat:
         task = asyncio.current_task()
         assert task is not None
         for number in ending_signals():
-            asyncio.get_running_loop().add_signal_handler(number, self._terminate, task)
+            asyncio.get_running_loop().add_signal_handler(number, self._terminate, number, task)
         dialogue = Dialogue.at(self._screen, sys.stdin)
         approval = TerminalApproval(dialogue)
         session = self._opener.session(approval, TerminalConsent(dialogue))
@@ -113,6 +114,6 @@ class LineChat:
         )
         return False
 
-    def _terminate(self, task: asyncio.Task[None]) -> None:
-        self._is_terminated = True
+    def _terminate(self, number: signal.Signals, task: asyncio.Task[None]) -> None:
+        self._ended_by = number
         task.cancel()

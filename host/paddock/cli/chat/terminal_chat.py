@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from contextlib import suppress
 from importlib import import_module
@@ -18,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 from paddock.audit import state_folder
 from paddock.cli.chat.interrupts import on_interrupt
 from paddock.cli.chat.prompt_input import PromptInput, echo, open_history
-from paddock.cli.command_group import INTERRUPTED
-from paddock.cli.terminal.interruption import ending_signals
+from paddock.cli.terminal.interruption import ended_by, ending_signals
 
 if TYPE_CHECKING:
     from paddock.cli.chat.slash_commands import SlashCommands
@@ -40,7 +40,7 @@ class TerminalChat:
         has_colour = not os.environ.get("NO_COLOR")
         history = open_history(state_folder, lambda text: self._mask(text))
         self._prompt = PromptInput(self._words, self._folder, history, has_colour=has_colour)
-        self._is_terminated = False
+        self._ended_by: signal.Signals | None = None
 
     async def run(self) -> int:
         """Hold the conversation, and return the exit code."""
@@ -53,7 +53,7 @@ class TerminalChat:
         assert task is not None
         ending = ending_signals()
         for number in ending:
-            loop.add_signal_handler(number, self._terminate, task)
+            loop.add_signal_handler(number, self._terminate, number, task)
         first = loop.create_task(self._first_line())
         try:
             # In a thread, so that the prompt takes keys meanwhile.
@@ -63,9 +63,9 @@ class TerminalChat:
             )
             return int(await chat.converse(first, self._is_ready, self.use))
         except asyncio.CancelledError:
-            if not self._is_terminated:
+            if self._ended_by is None:
                 raise
-            return INTERRUPTED
+            raise ended_by(self._ended_by) from None
         finally:
             for number in ending:
                 loop.remove_signal_handler(number)
@@ -82,8 +82,8 @@ class TerminalChat:
     def _words(self, before: str) -> list[str]:
         return [*self._commands.words(before)] if self._commands is not None else ["/exit", "/help"]
 
-    def _terminate(self, task: asyncio.Task[Any]) -> None:
-        self._is_terminated = True
+    def _terminate(self, number: signal.Signals, task: asyncio.Task[Any]) -> None:
+        self._ended_by = number
         task.cancel()
 
     async def _first_line(self) -> str | None:
