@@ -156,7 +156,12 @@ def test_locks_of_others_hide_none_of_a_tree_and_cost_it_nothing(monkeypatch: py
 
 def test_locks_of_all_processes_and_a_dead_first_thread_are_counted() -> None:
     act = """
-kept = [lock(100), lock(200)]
+kept = [lock(100), lock(200), select.epoll()]
+for number in range(50):
+    kept.append(os.eventfd(0))
+    kept[2].register(kept[-1], select.EPOLLIN)
+for start in range(0, 20, 2):  # behind them come the lines of the watches
+    fcntl.fcntl(kept[2], fcntl.F_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK, 0, start, 1, 0))
 if os.fork() == 0:
     kept.append(lock(300))
     here()
@@ -172,7 +177,7 @@ libc.syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)  # the exit o
             subject.begin()
             for _ in range(voices):
                 subject.is_here()
-        assert record_locks(_pids(subject), 10_000) == 600
+        assert record_locks(_pids(subject), 10_000) == 610
 
 
 def test_locks_that_cannot_be_counted_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,11 +191,11 @@ def test_locks_that_cannot_be_counted_are_too_many(monkeypatch: pytest.MonkeyPat
             more_open_than_is_looked_at.setattr(limits.record_locks, "_MOST_DESCRIPTORS", 2)
             assert record_locks(pids, 1000) == 1001
 
-        def refuse(path: str) -> bytes:
+        def refuse(path: str, most: int) -> int:
             raise PermissionError(errno.EACCES, path)
 
         # As of a program that may not be read: then the machine's list is the only one that has its locks.
-        monkeypatch.setattr(limits.record_locks, "read_whole", refuse)
+        monkeypatch.setattr(limits.record_locks, "_locks_of", refuse)
         assert record_locks(pids, 1000) == 300
         monkeypatch.setattr(limits.record_locks, "_LIST_BYTES", 1)
         assert record_locks(pids, 1000) == 1001

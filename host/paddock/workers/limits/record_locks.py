@@ -13,11 +13,12 @@ import os
 from collections.abc import Iterable
 from typing import Final
 
-from paddock.workers.limits.process_tree import descriptors_of, read_whole, speaker_of, unless_gone
+from paddock.workers.limits.process_tree import descriptors_of, speaker_of, unless_gone
 
-_MOST_DESCRIPTORS: Final = 20_000  # that are looked at, of all processes together, in a third of a second
+_MOST_DESCRIPTORS: Final = 100_000  # that are looked at, of all processes together
 _LIST_BYTES: Final = 2 << 20  # that are read of the machine's list: some 35,000 locks, in a third of a second
-_LOCK: Final = b"\nlock:"
+_CHUNK_BYTES: Final = 1 << 16
+_LOCK: Final = b"lock:"
 _RECORD: Final = b": POSIX "
 
 
@@ -38,7 +39,7 @@ def record_locks(pids: Iterable[int], most: int) -> int:
                     if held > most or looked_at > _MOST_DESCRIPTORS:
                         return max(held, most + 1)
                     with unless_gone():
-                        held += _locks_in(read_whole(f"/proc/{speaker}/fdinfo/{number}"))
+                        held += _locks_of(f"/proc/{speaker}/fdinfo/{number}", most)
         except PermissionError:
             # The process ended meanwhile, and has nothing open; or it runs a program that may not be read.
             if descriptors_of(pid):
@@ -46,8 +47,23 @@ def record_locks(pids: Iterable[int], most: int) -> int:
     return held + _listed(closed, most - held) if closed and held <= most else held
 
 
-def _locks_in(description: bytes) -> int:
-    return sum(_RECORD in line for line in description.split(_LOCK)[1:]) if _LOCK in description else 0
+def _locks_of(path: str, most: int) -> int:
+    """Return how many locks the kernel lists beside an open file.
+
+    They come after four lines that each file has, and before the rest, such as a line for each of 100,000 watches.
+    """
+    held, rest = 0, b""
+    # Less than half the time of open().
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        while held <= most and (data := os.read(descriptor, _CHUNK_BYTES)):
+            *lines, rest = (rest + data).split(b"\n")
+            held += sum(line.startswith(_LOCK) and _RECORD in line for line in lines)
+            if not lines[-1].startswith(_LOCK):
+                break
+    finally:
+        os.close(descriptor)
+    return held
 
 
 def _listed(pids: Iterable[int], most: int) -> int:
