@@ -180,6 +180,25 @@ libc.syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)  # the exit o
         assert record_locks(_pids(subject), 10_000) == 610
 
 
+def test_locks_that_a_dead_process_left_in_shared_descriptors_are_counted() -> None:
+    # The machine's list leaves out the locks of a process that is gone.
+    act = """
+import platform
+CLONE_FILES, SIGCHLD = 0x400, 17
+child = libc.syscall({"x86_64": 56, "aarch64": 220}[platform.machine()], CLONE_FILES | SIGCHLD, 0, 0, 0, 0)
+if child == 0:
+    kept = lock(50)
+    os._exit(0)
+os.waitpid(child, 0)
+here()
+"""
+    with tree(f"{_PREPARED}{act}") as subject:
+        for _ in range(2):
+            subject.begin()
+            subject.is_here()
+        assert record_locks(_pids(subject), 1000) == 50
+
+
 def test_locks_that_cannot_be_counted_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     with tree(f"{_PREPARED}kept = lock(300)\nhere()") as subject:
         subject.begin()
