@@ -58,7 +58,7 @@ class FileSource:
             )
         return Resolution(
             module_id=module_id,
-            source=self._source or str(_repository_of(self.folder, manifest)),
+            source=self._source or str(_repository_of(self._real(), manifest)),
             root=manifest.root,
             package=manifest.module,
             package_dir=manifest.package_dir,
@@ -70,6 +70,9 @@ class FileSource:
             tree=tree,
             is_live=self._is_live,
         )
+
+    def _real(self) -> Path:
+        return self.folder.resolve() if self._place is None else self._place.path
 
     def _code(self) -> tuple[Path, str]:
         """Return the folder to read, and the digest of the tree it is in, if it is a copy."""
@@ -84,9 +87,8 @@ class FileSource:
         return entry.root / copy.name, entry.digest
 
 
-def _repository_of(folder: Path, manifest: ModuleManifest) -> Path:
+def _repository_of(root: Path, manifest: ModuleManifest) -> Path:
     """Return the folder that rules match the code by: the repository's, also where its package was named."""
-    root = folder.resolve()
     if manifest.package_dir != manifest.root:
         return root
     around = (root.parent, root.parent.parent)  # flat, or below `src`

@@ -330,7 +330,8 @@ class Provisioner:
                 resolution = folder.resolve(module_id)
             case FolderUri() | GitUri() if locked is not None:
                 # Rules name a folder by its path, and a repository by its address.
-                name = os.path.realpath(uri.folder) if isinstance(uri, FolderUri) else without_credentials(uri.text)
+                held = uri if uri.place is not None else uri.held()
+                name = without_credentials(held.text)
                 resolution = FileSource(self._code(uri, locked), source=name).resolve(module_id)
                 resolution = replace(resolution, commit=locked.commit, tree=locked.tree)
             case _:

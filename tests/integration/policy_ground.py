@@ -147,13 +147,14 @@ class Ground:
         entry = ModuleEntry.read(written, EntryPlace("tool", "", self.work))
         return self._said(self._judge_call({**os.environ, **self.environ}, entry))
 
-    def _authorizer(self, environ: Mapping[str, str]) -> Authorizer:
+    def authorizer(self, environ: Mapping[str, str]) -> Authorizer:
+        """Return what a session decides by, on this machine."""
         owner = Owner.current(environ)
         policy = Policy.load(environ, system_file=self.system / "policy.toml", system_owner=owner)
         return Authorizer(self.work, environ, policy, SecretSources.load(environ))
 
     async def _judge_plan(self, environ: Mapping[str, str], grants: Mapping[str, str], trust: bool) -> None:
-        authorizer = self._authorizer(environ)
+        authorizer = self.authorizer(environ)
         plan = load_plan(self.plan)
         with SourceCache.of_user(environ) as cache:
             sources = ModuleSources(
@@ -173,7 +174,7 @@ class Ground:
             )
 
     async def _judge_call(self, environ: Mapping[str, str], entry: ModuleEntry) -> None:
-        authorizer = self._authorizer(environ)
+        authorizer = self.authorizer(environ)
         with SourceCache.of_user(environ) as cache:
             sources = ModuleSources(
                 cache, environ, self.work, self.work, authorizer.policy, SourceOptions(offline=True), AuditLog.silent()

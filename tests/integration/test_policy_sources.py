@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from integration.command_line import nothing_outlives_its_command
 from integration.policy_ground import PLAN, READ, Ground, copy_of_a_tool, refusals
 from paddock.cli import failure
-from paddock.errors import ModuleMissingError
+from paddock.errors import ModuleMissingError, PolicyRefusedError
 from paddock.module_sources.resolve import ModuleSources, SourceOptions
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.policy.files.policy import Policy
@@ -153,6 +154,12 @@ async def test_what_is_fetched_is_the_folder_that_was_judged(ground: Ground, spe
     assert isinstance(found, Resolution) and found.source == str(judged)
     refused = await resolved(str(judged), replace)
     assert isinstance(refused, ModuleMissingError) and "is not the folder any more" in failure.text(refused)
+    # Nor do the rules about the other folder hold for what was fetched before.
+    ground.own_rule(f'[[module]]\nmatch = "{judged}"\ngrants.env = []\n')
+    written = {"module": "tool-filesystem", "permissions": {"env": ["A=b"]}}
+    entry = ModuleEntry.read(written, EntryPlace("tool", "", ground.root))
+    with pytest.raises(PolicyRefusedError, match="leads elsewhere through a link"):
+        await ground.authorizer({**os.environ, **ground.environ}).authorize_call(entry, found, None)
 
 
 def test_a_rule_about_what_is_shipped_holds_for_it_under_another_name(ground: Ground) -> None:

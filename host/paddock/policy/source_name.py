@@ -41,13 +41,13 @@ class SourceName:
 
     @classmethod
     def of(cls, source: str) -> Self:
-        """Return the name of a source, as a plan may contain it, with a folder made absolute.
+        """Return the name of a source that was chosen; one on this machine is held to its real place (`held`).
 
         Raises:
-            NotAcceptedError: it is no source, or it could be read in two ways.
+            NotAcceptedError: it is no source, it could be read in two ways, or a link is in its place by now.
         """
         if source.startswith("/"):  # also unprintable text: a folder may have any name
-            return cls("folder", os.path.realpath(source))
+            return cls("folder", _still_real(source))
         try:
             uri = SourceUri.parse(source)
         except SourceUriError as error:
@@ -58,7 +58,7 @@ class SourceName:
             case BuiltinUri():
                 return cls("builtin", uri.module_id)
             case FolderUri():
-                return cls("folder", os.path.realpath(uri.folder))
+                return cls("folder", _still_real(str(uri.folder)))
             case PackageUri():
                 return cls("package", package_name(uri.name))
             case GitUri():
@@ -70,7 +70,7 @@ class SourceName:
         scheme, host, port, path = split_repository(url)
         components = [plain_component(component) for component in path.split("/") if component]
         if scheme == "file":
-            components = os.path.realpath("/" + "/".join(components)).strip("/").split("/")
+            components = _still_real("/" + "/".join(components)).strip("/").split("/")
         components = without_git(components, is_here=scheme == "file")
         if not components:
             raise NotAcceptedError(f"`{without_credentials(url)}` names no repository", _PLAINLY)
@@ -154,6 +154,18 @@ def without_git(components: list[str], *, is_here: bool) -> list[str]:
         last = components[-1].removesuffix(".git")
         components = [*components[:-1], last] if last else components[:-1]
     return components
+
+
+def _still_real(path: str) -> str:
+    """Return a path that led through no link when its source was chosen, and does not now.
+
+    Raises:
+        NotAcceptedError: it does now. What was fetched from there is not what rules about the link's target are for.
+    """
+    plain = "/" + os.path.normpath(path).lstrip("/")
+    if os.path.realpath(path) != plain:
+        raise NotAcceptedError(f"`{path}` leads elsewhere through a link", "write where it leads, or start again")
+    return plain
 
 
 def package_name(name: str) -> str:

@@ -249,7 +249,7 @@ def lies_outside(source: str, around: Iterable[Path]) -> bool:
     try:
         name = SourceName.of(source)
     except NotAcceptedError:
-        return False  # refused because of that
+        return source.startswith(("/", "file:", "git+file:"))  # then where it lies cannot be said
     if name.family != "folder" and name.scheme != "file":
         return False
     places = [Path(name.path)]

@@ -17,6 +17,7 @@ from paddock.policy.files.grants import GrantsFile
 from paddock.policy.files.policy import Policy
 from paddock.policy.grant_request import ModuleRequest
 from paddock.policy.trust import PlanAcceptance, lies_outside
+from paddock_sources import SourceUri
 
 from .entries import owner
 
@@ -162,6 +163,9 @@ def test_a_repository_lies_where_git_will_read_it(tmp_path: Path) -> None:
         "a%40b.git",
         "a%40b",
     )
-    judged = {name: lies_outside(f"git+file://{project}/{name}@main", [project]) for name in (*within, *beyond)}
+    sources = {name: SourceUri.parse(f"git+file://{project}/{name}@main").held() for name in (*within, *beyond)}
+    judged = {name: lies_outside(source.text, [project]) for name, source in sources.items()}
     assert judged == {name: name in beyond for name in judged}
+    for name in ("own.git", "repo.git"):  # a link that is there since it was chosen: no more can be said
+        assert lies_outside(f"git+file://{project}/{name}@main", [project])
     assert lies_outside("git+file:///proc/self/cwd/repo%2Egit", [project])

@@ -214,7 +214,7 @@ def _secrets_of(modules: Sequence[PlannedModule]) -> tuple[str, ...]:
 def _needs_trust(plan: Path, modules: Sequence[PlannedModule]) -> bool:
     """Whether a start asks about such a plan: for its grants, or for code that lies outside of its folder."""
     folder = plan.absolute().parent
-    sources = (SourceUri.parse(one.source).anchored(folder).text for one in modules if one.source is not None)
+    sources = (SourceUri.parse(one.source).anchored(folder).held().text for one in modules if one.source is not None)
     granted = (module.permissions for module in modules)
     return any(one.net or one.secrets or one.env or one.mount for one in granted) or any(
         lies_outside(source, (folder, Path.cwd())) for source in sources
