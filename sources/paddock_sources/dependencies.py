@@ -204,15 +204,16 @@ class Dependencies:
             seen.add(direct.name)
             if len(seen) > _MAX_REPOSITORIES:
                 raise SourceUriError(direct.uri.text, f"a module may depend on {_MAX_REPOSITORIES} repositories")
-            source = normalised_source(direct.uri, Path("/"))
-            self._judge(direct.uri)
-            git = self._git(direct.uri, is_mine, near)
+            uri = direct.uri.held()
+            source = normalised_source(uri, Path("/"))
+            self._judge(uri)
+            git = self._git(uri, is_mine, near)
             if own is not None:
                 commit = own.commit_of(direct.name, direct.uri.url)
             else:
                 commit = before[source].commit if source in before else git.pin().commit
             entry = git.fetch(commit)
-            root = entry.root / direct.uri.subdirectory
+            root = entry.root / uri.subdirectory
             its = Requirements.of(root, self.python, extras=direct.extras)
             waiting += [(one, False) for one in its.direct]
             version = its.version or f"0+{commit[:12]}"
@@ -307,7 +308,7 @@ class Dependencies:
 
     def _library(self, one: LockedDependency, near: SourceUri, *, mine: bool) -> Iterator[Path | None]:
         """Yield the folders of a repository that a module depends on."""
-        uri = SourceUri.parse(one.source)
+        uri = SourceUri.parse(one.source).held()
         if not isinstance(uri, GitUri):
             raise SourceUriError(one.source, "what has a commit is a repository")
         if not mine and not uri.url.startswith("https://"):

@@ -203,7 +203,11 @@ async def test_a_fetched_modules_dependencies_obey_policy_without_keys(
 
 async def test_a_folder_that_is_worked_on_keeps_the_commits_it_depends_on(git: GitServer, tmp_path: Path) -> None:
     library = repository(git.folder / "library", library_files("greeting", value="first"))
-    needs = f"greeting @ git+file://{library.folder}@main"
+    (tmp_path / "link").symlink_to(library.folder)  # its commits are those of where it leads
+    needs = f"greeting @ git+file://{tmp_path}/link@main"
+    config = Path(os.environ["HOME"]) / ".config/paddock"
+    config.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (config / "policy.toml").write_text("require_pinned = true\n")
     answer = "__import__('greeting').VALUE"
     assert (await _call(_module(tmp_path, answer, needs))).result.output == "first"
     library.commit(library_files("greeting", value="second"))
