@@ -10,9 +10,10 @@ from paddock.rpc.calls import IncomingCall, current
 from paddock.rpc.peer import Encoded
 from paddock.token_bucket import TokenBucket
 from paddock_sdk.protocol import Flag, Kind
+from support.scripted_end import ASYNC, STREAM
 
 from .conftest import Network
-from .scripted_worker import ASYNC, STREAM, until
+from .scripted_worker import until
 
 _MUCH = [1] * 5000
 

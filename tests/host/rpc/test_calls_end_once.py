@@ -11,9 +11,10 @@ from paddock.rpc.peer import Encoded
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.protocol import Kind, LocalProtocolError
 from paddock_sdk.protocol.frames import encode_frame
+from support.scripted_end import ASYNC
 
 from .conftest import Network
-from .scripted_worker import ASYNC, ScriptedWorker, until
+from .scripted_worker import ScriptedWorker, until
 
 
 async def _pair(network: Network) -> tuple[ScriptedWorker, ScriptedWorker, int]:

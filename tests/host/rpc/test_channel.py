@@ -11,9 +11,10 @@ from paddock.rpc import channel
 from paddock.rpc.peer import Encoded, Peer
 from paddock_sdk.protocol import Kind, LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.frames import FrameParts, encode_frame
+from support.scripted_end import ASYNC
 
 from .conftest import Network
-from .scripted_worker import ASYNC, until
+from .scripted_worker import until
 
 
 @pytest.mark.parametrize(

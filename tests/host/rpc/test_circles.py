@@ -7,9 +7,11 @@ import pytest
 from paddock.rpc.peer import Encoded, Handle
 from paddock_sdk.contract.boundary_errors import DeadlockError
 from paddock_sdk.protocol import Flag, Frame, Kind
+from paddock_sdk.protocol.description import Flavour
+from support.scripted_end import ASYNC, SYNC
 
 from .conftest import Network
-from .scripted_worker import ASYNC, SYNC, Flavour, ScriptedWorker
+from .scripted_worker import ScriptedWorker
 
 
 class _Two:

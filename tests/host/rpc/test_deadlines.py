@@ -11,9 +11,10 @@ from paddock.rpc.calls import IncomingCall, RoutedCall
 from paddock.rpc.open_calls import FOREVER, OpenCall
 from paddock.rpc.peer import Encoded
 from paddock_sdk.protocol import Flag, Kind
+from support.scripted_end import ASYNC, STREAM
 
 from .conftest import Network, mirror
-from .scripted_worker import ASYNC, STREAM, ScriptedWorker, until
+from .scripted_worker import ScriptedWorker, until
 
 
 @pytest.mark.parametrize(

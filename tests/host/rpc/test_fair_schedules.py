@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from paddock.rpc.peer import Encoded
 from paddock.token_bucket import TokenBucket
 from paddock_sdk.protocol import Kind
+from support.scripted_end import ASYNC
 
 from .conftest import Network, mirror
-from .scripted_worker import ASYNC, ScriptedWorker
+from .scripted_worker import ScriptedWorker
 
 _WORKERS = 3
 _RUNTIME = 30.0

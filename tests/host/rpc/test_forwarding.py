@@ -6,9 +6,10 @@ import pytest
 
 from paddock_sdk.protocol import Flag, HandleEntry, HandleSide, Kind
 from paddock_sdk.protocol.description import Flavour
+from support.scripted_end import ASYNC, STREAM, SYNC, Lent
 
 from .conftest import Network
-from .scripted_worker import ASYNC, STREAM, SYNC, Lent, ids
+from .scripted_worker import ids
 
 # Bytes that are no value at all: whoever only passes them on does not notice.
 _OPAQUE = b"\xc1\xff never decoded \x00"

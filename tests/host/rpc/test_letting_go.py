@@ -10,9 +10,10 @@ from paddock.rpc import handed_out
 from paddock.rpc.peer import Encoded
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import Flag, HandleEntry, HandleSide, Kind
+from support.scripted_end import ASYNC, STREAM, Lent
 
 from .conftest import Network, mirror
-from .scripted_worker import ASYNC, STREAM, Lent, ScriptedWorker
+from .scripted_worker import ScriptedWorker
 
 
 async def test_the_owner_learns_when_its_object_is_released(network: Network) -> None:

@@ -9,9 +9,10 @@ import pytest
 from paddock.rpc.calls import RoutedCall
 from paddock.rpc.peer import CallPolicy, Encoded, Handle
 from paddock_sdk.protocol import Kind
+from support.scripted_end import ASYNC
 
 from .conftest import Network, mirror
-from .scripted_worker import ASYNC, ScriptedWorker, until
+from .scripted_worker import ScriptedWorker, until
 
 
 class _NextLife:

@@ -19,9 +19,9 @@ from paddock.rpc.peer import Encoded, HostObject
 from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.body import EncodeError
+from support.scripted_end import ASYNC, SYNC
 
 from .conftest import Network, NeverShared
-from .scripted_worker import ASYNC, SYNC
 
 
 async def test_an_object_of_a_worker_has_one_stand_in_that_turns_back_into_it(network: Network) -> None:

@@ -11,9 +11,9 @@ import pytest
 from paddock.rpc.peer import Encoded, Handle, Peer
 from paddock_sdk.contract.boundary_errors import RefusedError
 from paddock_sdk.protocol import Kind
+from support.scripted_end import ASYNC
 
 from .conftest import Allowed, Network, mirror
-from .scripted_worker import ASYNC
 
 
 async def test_an_object_that_is_only_shown_cannot_be_called(network: Network) -> None:

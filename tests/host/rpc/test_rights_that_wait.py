@@ -13,9 +13,10 @@ from paddock.rpc.peer import Encoded, Handle, Peer
 from paddock.token_bucket import TokenBucket
 from paddock_sdk.contract.boundary_errors import RefusedError
 from paddock_sdk.protocol import Frame, Kind
+from support.scripted_end import ASYNC
 
 from .conftest import Allowed, Network, mirror
-from .scripted_worker import ASYNC, ScriptedWorker, until
+from .scripted_worker import ScriptedWorker, until
 
 _NONE = Allowed(set())
 

@@ -15,9 +15,10 @@ from paddock.rpc.peer import Encoded, Peer
 from paddock_sdk.contract.boundary_errors import ModuleGoneError, RefusedError
 from paddock_sdk.protocol import Flag, HandleEntry, HandleSide, Kind
 from paddock_sdk.protocol.frames import encode_frame
+from support.scripted_end import ASYNC, STREAM
 
 from .conftest import Network, mirror
-from .scripted_worker import ASYNC, STREAM, ScriptedWorker
+from .scripted_worker import ScriptedWorker
 
 
 async def _reading(network: Network, **options: int) -> tuple[ScriptedWorker, ScriptedWorker, int, int]:

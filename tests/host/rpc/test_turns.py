@@ -12,9 +12,10 @@ from paddock.rpc.call_queue import MAX_HANDED
 from paddock.rpc.peer import Encoded, Handle, Peer
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import Frame, Kind
+from support.scripted_end import ASYNC
 
 from .conftest import Network, mirror
-from .scripted_worker import ASYNC, ScriptedWorker, until
+from .scripted_worker import ScriptedWorker, until
 
 
 async def _callee(network: Network, **options: Any) -> tuple[Peer, ScriptedWorker, Handle]:

@@ -32,8 +32,9 @@ from paddock.session.state.mirrors import Mirrors
 from paddock.workers.exit_report import ExitReason, ExitReport, LimitHit
 from paddock_sdk.protocol import Kind
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection, WorkerMethod
+from support.scripted_end import ASYNC, Lent
 
-from ..rpc.scripted_worker import ASYNC, Lent, ScriptedWorker, until
+from ..rpc.scripted_worker import ScriptedWorker, until
 
 _SECONDS = 60  # for one whole test; hit only by a hang
 

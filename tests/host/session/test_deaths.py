@@ -14,8 +14,9 @@ from paddock_sdk.contract.llm_errors import ProviderUnavailableError
 from paddock_sdk.contract.models import HookResult, ToolResult
 from paddock_sdk.protocol import Flag, Kind
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
+from support.scripted_end import ASYNC
 
-from ..rpc.scripted_worker import ASYNC, ScriptedWorker, until
+from ..rpc.scripted_worker import ScriptedWorker, until
 from .conftest import Hosted, changes, mounts, tool
 from .test_journal import _MEMBERS, _message, context
 

@@ -14,8 +14,9 @@ from paddock.session.state.descriptions import describe_anew
 from paddock_sdk.protocol import Flag, Frame, HandleEntry, HandleSide, Kind
 from paddock_sdk.protocol.description import Description, Member, encode_description
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection, WorkerMethod
+from support.scripted_end import ASYNC, SYNC, Lent
 
-from ..rpc.scripted_worker import ASYNC, SYNC, Lent, ScriptedWorker
+from ..rpc.scripted_worker import ScriptedWorker
 from .conftest import Hosted, Mount, changes, mounts, tool
 
 

@@ -11,8 +11,9 @@ from paddock.rpc.peer import Encoded
 from paddock.session.journal import ContextJournal
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol.methods import HostMethod
+from support.scripted_end import ASYNC
 
-from ..rpc.scripted_worker import ASYNC, ScriptedWorker
+from ..rpc.scripted_worker import ScriptedWorker
 from .conftest import Hosted, Mount
 
 _MEMBERS = dict.fromkeys(

@@ -9,8 +9,9 @@ import pytest
 from paddock_sdk.contract.boundary_errors import RefusedError
 from paddock_sdk.protocol import Kind
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
+from support.scripted_end import ASYNC
 
-from ..rpc.scripted_worker import ASYNC, ScriptedWorker
+from ..rpc.scripted_worker import ScriptedWorker
 from .conftest import Hosted
 
 _KEPT = ("approval.register_provider", "session.steer", "host.anything")

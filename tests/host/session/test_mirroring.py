@@ -11,8 +11,9 @@ from paddock.session.state import mirrors
 from paddock_sdk.protocol import HandleEntry, Kind
 from paddock_sdk.protocol.body import unpack_prefix
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
+from support.scripted_end import ASYNC
 
-from ..rpc.scripted_worker import ASYNC, ScriptedWorker, until
+from ..rpc.scripted_worker import ScriptedWorker, until
 from .conftest import Hosted, changes, tool
 
 

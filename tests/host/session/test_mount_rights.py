@@ -12,8 +12,8 @@ from paddock.policy.authority import RIGHTS, Authority
 from paddock_sdk.contract.boundary_errors import RefusedError
 from paddock_sdk.kernel.mounts import MULTI_POINTS, RESOLVER_POINT, SINGLE_POINTS
 from paddock_sdk.protocol.methods import HostMethod
+from support.scripted_end import ASYNC
 
-from ..rpc.scripted_worker import ASYNC
 from .conftest import Hosted
 
 _KINDS = ("tool", "hook", "provider", "context", "orchestrator")

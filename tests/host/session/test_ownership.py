@@ -10,8 +10,9 @@ from paddock.policy.authority import STEERING_KEYS
 from paddock_sdk.protocol import Kind
 from paddock_sdk.protocol.body import unpack_prefix
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
+from support.scripted_end import SYNC
 
-from ..rpc.scripted_worker import SYNC, ScriptedWorker, until
+from ..rpc.scripted_worker import ScriptedWorker, until
 from .conftest import Hosted, changes
 
 

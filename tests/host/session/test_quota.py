@@ -8,8 +8,8 @@ from paddock.session.quota import _MAX_THINGS, _MAX_WEIGHT, RegistrationQuota, S
 from paddock.token_bucket import TokenBucket
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
+from support.scripted_end import ASYNC
 
-from ..rpc.scripted_worker import ASYNC
 from .conftest import Hosted, changes, tool
 
 _HALF = _MAX_WEIGHT // 2

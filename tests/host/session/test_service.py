@@ -19,8 +19,9 @@ from paddock_sdk.contract.boundary_errors import OverLimitError, RefusedError
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.protocol import HandleSide, Kind
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
+from support.scripted_end import ASYNC, SYNC
 
-from ..rpc.scripted_worker import ASYNC, SYNC, until
+from ..rpc.scripted_worker import until
 from .conftest import Hosted, changes, tool
 
 

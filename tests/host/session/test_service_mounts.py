@@ -11,8 +11,9 @@ from paddock_sdk.contract.boundary_errors import RefusedError
 from paddock_sdk.protocol import Kind
 from paddock_sdk.protocol.body import unpack_prefix
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
+from support.scripted_end import ASYNC
 
-from ..rpc.scripted_worker import ASYNC, ScriptedWorker
+from ..rpc.scripted_worker import ScriptedWorker
 from .conftest import Hosted, changes, mounts, tool
 
 # -- mounts ------------------------------------------------------------------------------------

@@ -12,8 +12,9 @@ from paddock_sdk.protocol import Kind
 from paddock_sdk.protocol.body import unpack_prefix
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
 from paddock_sdk.protocol.shared_state import patch
+from support.scripted_end import ASYNC
 
-from ..rpc.scripted_worker import ASYNC, ScriptedWorker, until
+from ..rpc.scripted_worker import ScriptedWorker, until
 from .conftest import Hosted, changes, tool
 
 _MUCH = "x" * 500_000

@@ -1,7 +1,6 @@
 """A host without a kernel: the near end of a socket pair, played frame by frame in a thread of its own.
 
-It speaks the real protocol through the real state machine and says exactly what a test's script tells it to. It lives
-in a thread because a worker may stand still for it. Every wait is bounded.
+It lives in a thread because a worker may stand still for it. Every wait is bounded.
 """
 
 from __future__ import annotations
@@ -9,82 +8,31 @@ from __future__ import annotations
 import socket
 from typing import Any
 
-from paddock_sdk.contract.vocabulary import ContractVocabulary
-from paddock_sdk.protocol import Connection, Flag, Frame, HandleEntry, HandleSide, Kind, Role
-from paddock_sdk.protocol.body import Codec
-from paddock_sdk.protocol.description import Description, Flavour, Member, decode_description, encode_description
+from paddock_sdk.protocol import Flag, Frame, Kind, Role
 from paddock_sdk.protocol.frames import FrameParts
 from paddock_sdk.protocol.methods import HostMethod
+from support.scripted_end import ScriptedEnd
 
 SECONDS = 60  # for anything one end waits for; hit only by a hang
 
-ASYNC, SYNC, STREAM = Flavour.ASYNC, Flavour.SYNC, Flavour.STREAM
 
-
-class Lent:
-    """Stands, in a value that is sent, for the object of one row of the frame's handle table."""
-
-    def __init__(self, entry: HandleEntry) -> None:
-        self.entry = entry
-
-
-class ScriptedHost:
+class ScriptedHost(ScriptedEnd):
     """The host's end of one connection; used by one thread at a time."""
 
     def __init__(self, sock: socket.socket) -> None:
+        super().__init__(Role.HOST)
         sock.settimeout(SECONDS)
-        self.connection = Connection(Role.HOST)
-        self.codec = Codec(ContractVocabulary())
-        self.frames: list[Frame] = []  # heard and not yet taken
         self._sock = sock
 
     def close(self) -> None:
         """Be gone."""
         self._sock.close()
 
-    # -- objects ---------------------------------------------------------------------------
-
-    def describe(self, _members: dict[str, Flavour], _is_function: bool = False, **attributes: Any) -> bytes:
-        """Return a description."""
-        members = tuple(Member(name, flavour) for name, flavour in _members.items())
-        return encode_description(Description("Thing", members, attributes, _is_function), self.codec)
-
-    def own(self, id: int, _members: dict[str, Flavour] | None = None, **attributes: Any) -> Lent:
-        """Return an object of the host, described."""
-        return Lent(HandleEntry(HandleSide.SENDER, id, self.describe(_members or {}, **attributes)))
-
-    def function(self, id: int, flavour: Flavour = ASYNC) -> Lent:
-        """Return a function of the host, described."""
-        return Lent(HandleEntry(HandleSide.SENDER, id, self.describe({"__call__": flavour}, True)))
-
-    def again(self, id: int) -> Lent:
-        """Return an object of the host that was described before."""
-        return Lent(HandleEntry(HandleSide.SENDER, id))
-
-    def theirs(self, id: int) -> Lent:
-        """Return an object of the worker's own."""
-        return Lent(HandleEntry(HandleSide.RECEIVER, id))
-
-    def description(self, entry: HandleEntry) -> Description:
-        """Return the description that came with a handle."""
-        return decode_description(entry.description, self.codec)
-
     # -- saying ----------------------------------------------------------------------------
 
-    def write(self, *frames: bytes | FrameParts | None) -> None:
-        """Send frames in one go."""
-        data = bytearray()
-        for frame in frames:
-            assert frame is not None, "the connection has nothing to say"
-            data += frame if isinstance(frame, bytes) else frame.head + bytes(frame.body)
+    def send(self, data: bytes | bytearray) -> None:
+        """Send bytes as the worker takes them."""
         self._sock.sendall(data)
-
-    def body(self, value: object, head: str | None = None) -> tuple[bytes, list[HandleEntry]]:
-        """Return a value as a body and its handle table."""
-        body, lent = self.codec.encode(value)
-        if head is not None:
-            body = self.codec.encode(head)[0] + body
-        return body, [item.entry for item in lent if isinstance(item, Lent)]
 
     def greet(self, **welcome: Any) -> Frame:
         """Take the worker's greeting and let it in; return the greeting."""
@@ -108,15 +56,6 @@ class ScriptedHost:
     def in_place(self, target: int, method: int = 0, *args: Any) -> Any:
         """Call a plain function of the worker's and return its answer."""
         return self.answer(self.request(target, method, *args, flags=Flag.IN_PLACE))
-
-    def respond(self, id: int, value: object = None) -> None:
-        """End the worker's request well."""
-        body, handles = self.body(value)
-        self.write(self.connection.send_response(id, body, handles))
-
-    def fail(self, id: int, error: BaseException) -> None:
-        """End the worker's request badly."""
-        self.write(self.connection.send_failure(id, self.codec.encode(error)[0]))
 
     def mirror(self, section: int, value: object, head: str | None = None, target: int = 0) -> None:
         """Tell the worker of a change."""
@@ -170,15 +109,7 @@ class ScriptedHost:
                     break
                 kept.append(frame)
             self.frames = kept + self.frames
-        value = self.value(frame)
-        if frame.kind == Kind.FAILURE:
-            assert isinstance(value, BaseException)
-            raise value
-        return value
-
-    def value(self, frame: Frame) -> Any:
-        """Return the value of a frame, with handle entries in the places of objects."""
-        return self.codec.decode(frame.body, frame.handles)
+        return self.result(frame)
 
     def is_silent(self) -> bool:
         """Whether the worker has nothing to say: a round trip brings nothing but itself."""

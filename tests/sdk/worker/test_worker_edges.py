@@ -17,9 +17,10 @@ from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.frames import MAX_DESCRIPTION_BYTES
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
 from paddock_sdk.protocol.shared_state import SharedState
+from support.scripted_end import ASYNC, SYNC
 
 from .conftest import Rig, until
-from .scripted_host import ASYNC, SYNC, ScriptedHost
+from .scripted_host import ScriptedHost
 
 _METHOD = 77
 

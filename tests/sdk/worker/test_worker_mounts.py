@@ -12,9 +12,10 @@ import pytest
 
 from paddock_sdk.protocol import HandleEntry, Kind
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
+from support.scripted_end import ASYNC
 
 from .conftest import Rig
-from .scripted_host import ASYNC, SECONDS, ScriptedHost
+from .scripted_host import SECONDS, ScriptedHost
 
 _METHOD = 77
 

@@ -13,9 +13,10 @@ import pytest
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.protocol import HandleEntry, HandleSide, Kind, RemoteProtocolError
 from paddock_sdk.protocol.methods import MirrorSection
+from support.scripted_end import ASYNC, STREAM, SYNC
 
 from .conftest import Rig, until
-from .scripted_host import ASYNC, STREAM, SYNC, ScriptedHost
+from .scripted_host import ScriptedHost
 
 _METHOD = 77
 
@@ -69,7 +70,7 @@ async def test_what_comes_back_is_the_very_same_object(rig: Rig) -> None:
     ((entry,),) = await _sent(rig, thing)
 
     def script(host: ScriptedHost) -> None:
-        host.respond(host.request_from_worker().id, {"returned": host.theirs(entry.id)})
+        host.respond(host.request_from_worker().id, {"returned": host.foreign(entry.id)})
 
     async with rig.playing(script):
         assert (await rig.driver.call(0, _METHOD, None))["returned"] is thing

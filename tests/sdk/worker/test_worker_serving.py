@@ -12,9 +12,10 @@ import pytest
 from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.protocol import Flag, HandleEntry, HandleSide, Kind
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection, WorkerMethod
+from support.scripted_end import ASYNC
 
 from .conftest import Rig, until
-from .scripted_host import ASYNC, ScriptedHost
+from .scripted_host import ScriptedHost
 
 
 class _Unspeakable(Exception):

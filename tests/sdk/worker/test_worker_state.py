@@ -12,9 +12,10 @@ from paddock_sdk.contract.models import HookResult
 from paddock_sdk.protocol import Kind
 from paddock_sdk.protocol.body import unpack_prefix
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
+from support.scripted_end import ASYNC, SYNC
 
 from .conftest import Rig
-from .scripted_host import ASYNC, SYNC, ScriptedHost
+from .scripted_host import ScriptedHost
 
 
 def _told(host: ScriptedHost, count: int) -> list[tuple[HostMethod, Any]]:

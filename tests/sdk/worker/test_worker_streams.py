@@ -12,9 +12,10 @@ import pytest
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.protocol import Flag, Kind
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
+from support.scripted_end import STREAM
 
 from .conftest import Rig, until
-from .scripted_host import STREAM, ScriptedHost
+from .scripted_host import ScriptedHost
 
 _METHOD = 77
 
