@@ -5,7 +5,6 @@ One session takes every row, on a terminal of 20 columns, and after each a turn 
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,7 +22,6 @@ from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.render import Screen
 from paddock.errors import TurnError
 from support.person import Person
-from support.vendored import lay_beside
 from vendors.openai_dialect import OpenAIDialect
 from vendors.script import Fault, Script, Turn
 from vendors.server import VendorServer
@@ -61,12 +59,7 @@ class Moody(Script):
 
 @pytest.fixture
 def provider_module(tmp_path: Path) -> str:
-    root = tmp_path / "amplifier-module-provider-openai"
-    shutil.copytree(shipped.FOLDER / "provider-openai", root, ignore=shutil.ignore_patterns("tests", "__pycache__"))
-    project = root / "pyproject.toml"
-    project.write_text(project.read_text().replace('["openai>=1.60,<4"]', "[]"))
-    lay_beside(root, "openai")
-    return str(root)
+    return str(shipped.beside_its_packages("provider-openai", tmp_path))
 
 
 class Chat:

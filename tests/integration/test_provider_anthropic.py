@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import anyio
@@ -15,7 +14,6 @@ from integration.community import Heard, listen, messages, until
 from integration.conftest import OpenSession
 from integration.vendor_turns import assert_tried_again, cancel_in_the_midst, faults
 from modules import shipped
-from support.vendored import lay_beside
 from vendors.anthropic_dialect import AnthropicDialect
 from vendors.script import Script
 from vendors.server import VendorServer
@@ -23,21 +21,8 @@ from vendors.server import VendorServer
 _KEY = f"sk-ant-{os.urandom(24).hex()}"
 
 
-@pytest.fixture
-def provider_module(tmp_path: Path) -> str:
-    """Lay the shipped module out with what it depends on beside it, instead of installing that."""
-    root = tmp_path / "amplifier-module-provider-anthropic"
-    shutil.copytree(shipped.FOLDER / "provider-anthropic", root, ignore=shutil.ignore_patterns("tests", "__pycache__"))
-    project, depends = root / "pyproject.toml", shipped.project("provider-anthropic")["dependencies"]
-    kept = [line for line in project.read_text().splitlines() if not line.startswith("dependencies = ")]
-    project.write_text("\n".join(kept))
-    assert len(depends) == 2
-    lay_beside(root, "anthropic", "httpx2")
-    return str(root)
-
-
 async def test_thinking_is_sent_back_as_it_came_over_tls_with_an_injected_key(
-    open_session: OpenSession, provider_module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_session: OpenSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require_level("ns")
     authority = TestAuthority(tmp_path)
@@ -51,7 +36,7 @@ async def test_thinking_is_sent_back_as_it_came_over_tls_with_an_injected_key(
         place = f"127.0.0.1:{server.port}"
         entry = {
             "module": "provider-anthropic",
-            "source": provider_module,
+            "source": str(shipped.beside_its_packages("provider-anthropic", tmp_path)),
             "config": {"base_url": server.url, "max_retry_delay": 0.1},
             "permissions": {
                 "net": [place],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import anyio
@@ -18,7 +17,6 @@ from integration.community import Heard, listen, messages, until
 from integration.conftest import OpenSession
 from integration.vendor_turns import assert_tried_again, cancel_in_the_midst, faults
 from modules import shipped
-from support.vendored import lay_beside
 from vendors.openai_dialect import OpenAIDialect
 from vendors.script import Script
 from vendors.server import VendorServer
@@ -26,19 +24,8 @@ from vendors.server import VendorServer
 _KEY = f"sk-live-{os.urandom(24).hex()}"
 
 
-@pytest.fixture
-def provider_module(tmp_path: Path) -> str:
-    """Lay the shipped module out with what it depends on beside it, instead of installing that."""
-    root = tmp_path / "amplifier-module-provider-openai"
-    shutil.copytree(shipped.FOLDER / "provider-openai", root, ignore=shutil.ignore_patterns("tests", "__pycache__"))
-    project = root / "pyproject.toml"
-    project.write_text(project.read_text().replace('["openai>=1.60,<4"]', "[]"))
-    lay_beside(root, "openai")
-    return str(root)
-
-
 async def test_an_answer_streams_over_tls_with_a_key_put_in_on_the_way(
-    open_session: OpenSession, provider_module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_session: OpenSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require_level("ns")
     authority = TestAuthority(tmp_path)
@@ -54,7 +41,7 @@ async def test_an_answer_streams_over_tls_with_a_key_put_in_on_the_way(
         place = f"127.0.0.1:{server.port}"
         entry = {
             "module": "provider-openai",
-            "source": provider_module,
+            "source": str(shipped.beside_its_packages("provider-openai", tmp_path)),
             "config": {"base_url": server.url, "default_model": "small", "max_retry_delay": 0.1},
             "permissions": {
                 "net": [place],

@@ -15,6 +15,7 @@ from packaging.utils import canonicalize_name
 from paddock.authoring.module_folder import ModuleFolder
 from paddock_sources.bounded_toml import read_toml
 from support.examples import IN_FULL
+from support.vendored import lay_beside
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "modules"
@@ -46,6 +47,17 @@ def copy_as_repositories(target: Path, *left_out: str) -> None:
             target / f"amplifier-module-{module_id}",
             ignore=shutil.ignore_patterns("__pycache__", ".*", *left_out),
         )
+
+
+def beside_its_packages(module_id: str, folder: Path) -> Path:
+    """Lay a module out in a folder with what it depends on beside it, instead of installing that; return its folder."""
+    root = folder / f"amplifier-module-{module_id}"
+    shutil.copytree(FOLDER / module_id, root, ignore=shutil.ignore_patterns("tests", "__pycache__"))
+    path = root / "pyproject.toml"
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if not line.startswith("dependencies = ")), encoding="utf-8")
+    lay_beside(root, *(Requirement(one).name for one in project(module_id)["dependencies"]))
+    return root
 
 
 def sandboxed() -> list[str]:

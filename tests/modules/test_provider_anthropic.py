@@ -6,8 +6,6 @@ import asyncio
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from typing import Any
 
 import anyio.to_thread
@@ -17,9 +15,8 @@ from amplifier_core.message_models import ChatRequest, ChatResponse, Message, To
 from amplifier_core.testing import EventRecorder
 
 from modules import shipped
+from modules.scene import Scene, Sleep, scenes
 from vendors.anthropic_dialect import AnthropicDialect
-from vendors.script import Script
-from vendors.server import VendorServer
 
 sys.path.insert(0, str(shipped.FOLDER / "provider-anthropic"))
 
@@ -29,44 +26,20 @@ _LOOK = ToolSpec(name="look", description="looks", parameters={"type": "object",
 _USER = Message(role="user", content="go")
 
 
-@dataclass
-class Scene:
-    """A provider, the server that it asks, the events that it emits, and the waits that it would have made."""
-
-    provider: AnthropicProvider
-    server: VendorServer
-    events: EventRecorder
-    slept: list[float]
-
-    def told(self, event: str) -> list[dict[str, Any]]:
-        return [data for name, data in self.events.events if name == event]
-
-    @property
-    def sent(self) -> list[Any]:
-        return [one.body for one in self.server.answers]
+Open = Callable[..., Scene[AnthropicProvider]]
 
 
-Open = Callable[..., Scene]
+def _provider(
+    config: dict[str, Any], environ: dict[str, str], events: EventRecorder, sleep: Sleep
+) -> AnthropicProvider:
+    return AnthropicProvider(
+        Settings.of({"api_key": "sk-1", **config}, environ), events, sleep=sleep, chance=lambda: 1.0
+    )
 
 
 @pytest.fixture
 async def scene() -> AsyncIterator[Open]:
-    """Open scenes that end with the test: `scene(turns, config, **script)`."""
-    async with AsyncExitStack() as closing:
-
-        def begin(turns: list[Any], config: dict[str, Any] | None = None, **script: Any) -> Scene:
-            played = Script(turns, **script)
-            server = closing.enter_context(VendorServer(played, AnthropicDialect(played.quirks)))
-            written = {"base_url": server.url, "api_key": "sk-1", "default_model": "small", **(config or {})}
-            events, slept = EventRecorder(), []
-
-            async def sleep(seconds: float) -> None:
-                slept.append(seconds)
-
-            provider = AnthropicProvider(Settings.of(written, {}), events, sleep=sleep, chance=lambda: 1.0)
-            closing.push_async_callback(provider.close)
-            return Scene(provider, server, events, slept)
-
+    async with scenes(AnthropicDialect, _provider) as begin:
         yield begin
 
 

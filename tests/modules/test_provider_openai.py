@@ -6,7 +6,6 @@ import asyncio
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -18,9 +17,9 @@ from amplifier_core.message_models import ChatRequest, ChatResponse, Message, To
 from amplifier_core.testing import EventRecorder
 
 from modules import shipped
+from modules.scene import Scene, Sleep, scenes
 from vendors.openai_dialect import OpenAIDialect
 from vendors.script import Script
-from vendors.server import VendorServer
 
 sys.path.insert(0, str(shipped.FOLDER / "provider-openai"))
 
@@ -29,46 +28,17 @@ from amplifier_module_provider_openai import Endpoint, OpenAIProvider, Settings
 _LOOK = ToolSpec(name="look", description="looks", parameters={"type": "object", "properties": {"at": {}}})
 
 
-@dataclass
-class Scene:
-    """A provider, the server that it asks, the events that it emits, and the waits that it would have made."""
-
-    provider: OpenAIProvider
-    server: VendorServer
-    events: EventRecorder
-    slept: list[float]
-
-    def told(self, event: str) -> list[dict[str, Any]]:
-        return [data for name, data in self.events.events if name == event]
+Open = Callable[..., Scene[OpenAIProvider]]
 
 
-Open = Callable[..., Scene]
+def _provider(config: dict[str, Any], environ: dict[str, str], events: EventRecorder, sleep: Sleep) -> OpenAIProvider:
+    settings = Settings.of(config, environ)
+    return OpenAIProvider(settings, Endpoint(settings), events, sleep=sleep, chance=lambda: 1.0)
 
 
 @pytest.fixture
 async def scene() -> AsyncIterator[Open]:
-    """Open scenes that end with the test: `scene(turns, config, **script)`."""
-    async with AsyncExitStack() as closing:
-
-        def begin(
-            turns: list[Any],
-            config: dict[str, Any] | None = None,
-            environ: dict[str, str] | None = None,
-            **script: Any,
-        ) -> Scene:
-            played = Script(turns, **script)
-            server = closing.enter_context(VendorServer(played, OpenAIDialect(played.quirks)))
-            written = {"base_url": server.url, "default_model": "small", **(config or {})}
-            settings = Settings.of(written, environ or {})
-            events, slept = EventRecorder(), []
-
-            async def sleep(seconds: float) -> None:
-                slept.append(seconds)
-
-            provider = OpenAIProvider(settings, Endpoint(settings), events, sleep=sleep, chance=lambda: 1.0)
-            closing.push_async_callback(provider.close)
-            return Scene(provider, server, events, slept)
-
+    async with scenes(OpenAIDialect, _provider) as begin:
         yield begin
 
 

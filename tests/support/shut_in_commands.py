@@ -1,4 +1,4 @@
-"""Commands that are shut in at one level, for tests that may block: the runner has a loop of its own."""
+"""Commands that are shut in, for tests that may block: the runner has a loop of its own."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ LEVELS: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap", "landlock")
 
 
 @contextmanager
-def commands_at(level: IsolationLevel) -> Iterator[SourceCommands]:
-    """Yield a runner; where the level cannot be had, the test is skipped with what stands in the way."""
+def commands_at(level: IsolationLevel | None) -> Iterator[SourceCommands]:
+    """Yield a runner, without a level at the strongest that can be had.
+
+    Where there is none, the test is skipped with what stands in the way.
+    """
     with anyio.from_thread.start_blocking_portal() as portal:
         with portal.wrap_async_context_manager(SourceCommands.started(os.environ, isolation=level)) as runner:
             try:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import anyio.from_thread
 import pytest
 
 from host.egress.certificates import TestAuthority
-from paddock.isolation.commands.source_commands import SourceCommands
 from paddock_sources.cache import SourceCache
-from paddock_sources.commands.command_runner import CommandAccess, CommandError, CommandRunner
+from paddock_sources.commands.command_runner import CommandRunner
 from paddock_sources.commands.direct_runner import DirectRunner
 from sources.faults.ground import Ground, begin
 from sources.git_server import GitServer
+from support.shut_in_commands import commands_at
 
 
 @pytest.fixture(scope="session")
@@ -26,16 +24,8 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> TestAuthority:
 @pytest.fixture(scope="session")
 def shut_in() -> Iterator[CommandRunner]:
     """Runs commands at the strongest level that can be had here."""
-    with anyio.from_thread.start_blocking_portal() as portal:
-        with portal.wrap_async_context_manager(SourceCommands.started(os.environ)) as runner:
-            try:
-                with runner.open(CommandAccess("trial")):
-                    pass
-            except CommandError as error:
-                if "cannot be shut in" not in error.problem:
-                    raise
-                pytest.skip(error.problem)
-            yield runner
+    with commands_at(None) as runner:
+        yield runner
 
 
 @pytest.fixture

@@ -1,0 +1,69 @@
+"""A provider in process, before a server that speaks as its vendor does."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from amplifier_core.testing import EventRecorder
+
+from vendors.dialect import Dialect
+from vendors.script import Script
+from vendors.server import VendorServer
+
+
+class Closable(Protocol):
+    async def close(self) -> None: ...
+
+
+P = TypeVar("P", bound=Closable)
+Sleep = Callable[[float], Awaitable[None]]
+
+
+@dataclass
+class Scene(Generic[P]):
+    """A provider, the server that it asks, the events that it emits, and the waits that it would have made."""
+
+    provider: P
+    server: VendorServer
+    events: EventRecorder
+    slept: list[float]
+
+    def told(self, event: str) -> list[dict[str, Any]]:
+        return [data for name, data in self.events.events if name == event]
+
+    @property
+    def sent(self) -> list[Any]:
+        return [one.body for one in self.server.answers]
+
+
+@asynccontextmanager
+async def scenes(
+    dialect: Callable[[frozenset[str]], Dialect],
+    provider: Callable[[dict[str, Any], dict[str, str], EventRecorder, Sleep], P],
+) -> AsyncIterator[Callable[..., Scene[P]]]:
+    """Open scenes that end with this: `scene(turns, config, environ, **script)`."""
+    async with AsyncExitStack() as closing:
+
+        def begin(
+            turns: list[Any],
+            config: dict[str, Any] | None = None,
+            environ: dict[str, str] | None = None,
+            **script: Any,
+        ) -> Scene[P]:
+            played = Script(turns, **script)
+            server = closing.enter_context(VendorServer(played, dialect(played.quirks)))
+            written = {"base_url": server.url, "default_model": "small", **(config or {})}
+            events = EventRecorder()
+            slept: list[float] = []
+
+            async def sleep(seconds: float) -> None:
+                slept.append(seconds)
+
+            made = provider(written, environ or {}, events, sleep)
+            closing.push_async_callback(made.close)
+            return Scene(made, server, events, slept)
+
+        yield begin
