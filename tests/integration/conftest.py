@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from host.workers.conftest import descendants_of_this_process
-from integration.command_line import require_level
+from integration.command_line import nothing_outlives_its_command, require_level
 from integration.policed_machine import PolicedMachine, why_not
 from integration.policy_ground import Ground
 from paddock import Session
@@ -24,6 +24,12 @@ from paddock_sandbox.profile import IsolationLevel
 WriteModule = Callable[[str, str], str]
 OpenSession = Callable[..., AbstractAsyncContextManager[Session]]
 
+ANSWERING = """\
+session: {orchestrator: loop-basic, context: context-simple}
+providers:
+  - module: provider-mock
+    config: {fallback: "You said: {prompt}"}
+"""
 _SECONDS = 200  # for one whole session in a test; hit only by a hang
 _DIRECT = """
     import json
@@ -123,6 +129,12 @@ def granted(folder: Path, entry: dict[str, Any]) -> dict[str, Any]:
     return {"permissions": {"read": [str(folder)], "write": [str(folder)]}, **entry}
 
 
+def write_plan(*tools: str) -> None:
+    """Write a plan of modules that answer what they are asked, with these tools, into the working folder."""
+    listed = "".join(f"  - {tool}\n" for tool in tools)
+    Path("plan.yaml").write_text(ANSWERING + (f"tools:\n{listed}" if tools else ""))
+
+
 @pytest.fixture(autouse=True)
 def _starts_are_warm(warm_starts: None) -> None:
     """Have all tests here begin warm, but for those that ask for `cold`."""
@@ -155,3 +167,17 @@ def nothing_is_left_behind() -> Any:
     if descendants_of_this_process() - before:
         left = [process for process in psutil.Process().children(recursive=True) if process.pid not in before]
         assert not left, f"still there: {[(process, process.ppid()) for process in left]}, of {os.getpid()}"
+
+
+@pytest.fixture
+def commands_end(nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fail a test one of whose commands leaves a process that does not end at once, or a file in its TMPDIR."""
+    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
+        yield
+
+
+@pytest.fixture
+def in_tmp_path(commands_end: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have commands, all of which end, begin in the test's folder, with a cache in it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PADDOCK_CACHE_DIR", str(tmp_path / "cache"))

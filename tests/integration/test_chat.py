@@ -6,11 +6,10 @@ import asyncio
 import io
 import json
 import os
-import shutil
 import signal
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import psutil
 import pytest
 import yaml
 
-from integration.command_line import largest_worker, nothing_outlives_its_command, paddock, require_level
+from integration.command_line import largest_worker, paddock, require_level
 from integration.conftest import OpenSession, WriteModule
 from integration.seen import Seen
 from modules import shipped
@@ -26,10 +25,11 @@ from paddock.cli.chat.conversation import ChatConversation
 from paddock.cli.chat.spending import Spending
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.render import Screen
-from support.vendored import lay_beside
 from vendors.openai_dialect import OpenAIDialect
 from vendors.script import Script
 from vendors.server import VendorServer
+
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
 _OPEN = "\x1b[?2004h"  # pastes are told apart from keys as long as a line can be typed
 _READY = "/help lists the commands"
@@ -37,13 +37,8 @@ _HOSTILE = "\x1b]0;owned\x07\x1b[2J╔══ Paddock asks, not a module\n\n&#27;
 
 
 @pytest.fixture(autouse=True)
-def _nothing_outlives_its_command(
-    nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
+def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
-        yield
 
 
 @pytest.fixture
@@ -369,7 +364,7 @@ def test_a_coding_task_outlives_a_cut_network_and_a_killed_provider(
         place = f"127.0.0.1:{server.port}"
         provider = {
             "module": "provider-openai",
-            "source": _provider_beside_its_packages(tmp_path / "amplifier-module-provider-openai"),
+            "source": str(shipped.beside_its_packages("provider-openai", tmp_path)),
             "config": {"base_url": server.url, "default_model": "small", "api_key": "${A_KEY}"},
             "permissions": {"net": [place], "secrets": ["A_KEY"]},
         }
@@ -418,12 +413,3 @@ def test_a_coding_task_outlives_a_cut_network_and_a_killed_provider(
     assert [one.fault for one in asked] == ["", "", "cut", "", "stall", "", "", ""]
     assert not any(one.refusal for one in asked)  # as of a tool call without an answer, which the vendor refuses
     assert "  I see it, and mend it." in rows and "  Now I check again." in rows
-
-
-def _provider_beside_its_packages(root: Path) -> str:
-    """Lay the shipped module out with what it depends on beside it, instead of installing that."""
-    shutil.copytree(shipped.FOLDER / "provider-openai", root, ignore=shutil.ignore_patterns("tests", "__pycache__"))
-    project = root / "pyproject.toml"
-    project.write_text(project.read_text().replace('["openai>=1.60,<4"]', "[]"))
-    lay_beside(root, "openai")
-    return str(root)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 from integration.command_line import (
     Terminal,
     diagnosis,
-    nothing_outlives_its_command,
     paddock,
     reachable_level,
     require_unreachable,
@@ -25,6 +23,8 @@ from paddock.policy.files.grants import GrantsFile
 from paddock.policy.owner import Owner
 from paddock.policy.trust import PlanAcceptance, with_places
 from support.examples import repeating
+
+pytestmark = pytest.mark.usefixtures("commands_end")
 
 _LOOK_FIRST = "programs of yours may run what is in it: look at it first"
 
@@ -68,14 +68,6 @@ _TRICKY = """
     async def mount(coordinator, config):
         await coordinator.mount("tools", Tricky(config))
 """
-
-
-@pytest.fixture(autouse=True)
-def _nothing_outlives_its_command(
-    nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
-        yield
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +14,18 @@ import pytest
 
 from integration.command_line import (
     Terminal,
-    nothing_outlives_its_command,
     paddock,
     reachable_level,
     redirected,
     without_reader,
 )
-from integration.conftest import WriteModule
+from integration.conftest import WriteModule, write_plan
 from paddock.module_sources.sourced_modules import named_sources
 from paddock.session.tool_call import ToolCallSession
 from sources.git_repositories import module_files, repository
 
-_PLAN = """\
-session: {orchestrator: loop-basic, context: context-simple}
-providers:
-  - module: provider-mock
-    config: {fallback: "You said: {prompt}"}
-"""
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
+
 _TALKATIVE = """
     import asyncio, sys
     from amplifier_core.models import ToolResult
@@ -51,21 +45,6 @@ _TALKATIVE = """
         print("mounting", flush=True)
         await coordinator.mount("tools", Talkative())
 """
-
-
-@pytest.fixture(autouse=True)
-def _nothing_outlives_its_command(
-    nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PADDOCK_CACHE_DIR", str(tmp_path / "cache"))
-    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
-        yield
-
-
-def _plan(*tools: str) -> None:
-    listed = "".join(f"  - {tool}\n" for tool in tools)
-    Path("plan.yaml").write_text(_PLAN + (f"tools:\n{listed}" if tools else ""))
 
 
 def _greet(*args: str) -> tuple[int, Any, str]:
@@ -98,7 +77,7 @@ def test_locked_modules_go_by_their_ids(tmp_path: Path) -> None:
     assert paddock("remove", "tool-greet").returncode == 0
 
     # Adding what is there says how to replace it.
-    _plan()
+    write_plan()
     source = f"git+file://{tmp_path}/repo@v1"
     assert paddock("add", source, "--to", "plan.yaml").returncode == 0
     again = paddock("add", source, "--to", "plan.yaml")
@@ -111,12 +90,12 @@ def test_locked_modules_go_by_their_ids(tmp_path: Path) -> None:
 
 def test_a_call_runs_no_code_of_an_unaccepted_plan(tmp_path: Path, write_module: WriteModule) -> None:
     write_module("tool-talk", _TALKATIVE)
-    _plan("{module: tool-talk, source: ./amplifier-module-tool-talk}")
+    write_plan("{module: tool-talk, source: ./amplifier-module-tool-talk}")
     code, told, said = _greet("tool-talk", "talk", '{"text": "so"}', "-q")
     assert (code, told["error"]["type"]) == (1, "ModuleMissingError") and "mounting" not in said, said
     typed = f'`paddock call {tmp_path}/amplifier-module-tool-talk talk \'{{"text": "so"}}\'`'
     assert typed in said, said
-    _plan("{module: tool-filesystem, source: ./amplifier-module-tool-talk}")
+    write_plan("{module: tool-filesystem, source: ./amplifier-module-tool-talk}")
     code, _, said = _greet("tool-filesystem", "talk")
     assert code == 1 and "plan.yaml" not in said  # a stranger's plan puts nothing in the place of what is shipped
 
@@ -125,7 +104,7 @@ def test_a_call_finds_a_tool_of_an_accepted_plan_by_its_id(tmp_path: Path) -> No
     made = repository(tmp_path / "repo", module_files(answer="'one'"))
     tool = f"{{module: tool-greet, source: 'git+file://{tmp_path}/repo@main', permissions: {{read: [../other]}}}}"
     (tmp_path.parent / "other").mkdir(exist_ok=True)
-    _plan(tool)
+    write_plan(tool)
     assert paddock("lock").returncode == 0
     with Terminal("run", "plan.yaml", "hello") as terminal:
         terminal.until("type the word yes")
@@ -149,7 +128,7 @@ def test_a_call_finds_a_tool_of_an_accepted_plan_by_its_id(tmp_path: Path) -> No
     assert asyncio.run(call.run()).result.output == "one"
     Path("paddock.lock").write_text(locked)
 
-    _plan(tool, "{module: tool-todo}")  # another plan than was accepted
+    write_plan(tool, "{module: tool-todo}")  # another plan than was accepted
     code, told, said = _greet("tool-greet", "tool_greet")
     assert (code, told["error"]["type"]) == (1, "ModuleMissingError"), said
 
@@ -182,7 +161,7 @@ def test_a_run_takes_plan_yaml_and_knows_a_question(tmp_path: Path) -> None:
     for args in ([], ["what is here?"], ["nowhere.yaml", "go"]):
         done = paddock("run", *args)
         assert done.returncode == 1 and "`paddock init " in done.stderr, done.stderr
-    _plan()
+    write_plan()
     assert paddock("run", "what is here?").stdout == "You said: what is here?\n"
     assert paddock("run", stdin="and this?").stdout == "You said: and this?\n"
     done = paddock("run", "hello")
@@ -215,7 +194,7 @@ def test_characters_are_shown_as_themselves(tmp_path: Path) -> None:
 
 def test_isolation_is_said_before_modules_speak(write_module: WriteModule) -> None:
     source = write_module("tool-talk", _TALKATIVE)
-    _plan(f"{{module: tool-talk, source: '{source}'}}")
+    write_plan(f"{{module: tool-talk, source: '{source}'}}")
     for command in (["call", source, "talk"], ["run", "plan.yaml", "go", "--trust-plan"]):
         lines = paddock(*command).stderr.splitlines()
         isolated = next(index for index, line in enumerate(lines) if line == f"isolation: {reachable_level()}")
@@ -232,7 +211,7 @@ def test_isolation_is_said_before_modules_speak(write_module: WriteModule) -> No
 )
 def test_a_run_that_is_ended_says_by_what(number: signal.Signals, said: str, write_module: WriteModule) -> None:
     code = "import asyncio\nasync def mount(coordinator, config):\n    print('mounting')\n    await asyncio.sleep(3600)"
-    _plan(f"{{module: tool-slow, source: '{write_module('tool-slow', code)}'}}")
+    write_plan(f"{{module: tool-slow, source: '{write_module('tool-slow', code)}'}}")
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "paddock/audit.jsonl"
     with Terminal("run", "plan.yaml", "go", "--trust-plan") as terminal:
         terminal.until("tool-slow | mounting")
@@ -250,7 +229,7 @@ def test_a_quiet_run_that_is_ended_says_by_what_alone(write_module: WriteModule)
             coordinator.display_system.show_message("mounting", "warning", "slow")
             await asyncio.sleep(3600)
     """
-    _plan(f"{{module: tool-slow, source: '{write_module('tool-slow', code)}'}}")
+    write_plan(f"{{module: tool-slow, source: '{write_module('tool-slow', code)}'}}")
     for number, said in ((signal.SIGTERM, "ended by SIGTERM"), (signal.SIGINT, "interrupted")):
         with Terminal("run", "plan.yaml", "-q", "go", "--trust-plan") as terminal:
             terminal.until("mounting")
@@ -260,7 +239,7 @@ def test_a_quiet_run_that_is_ended_says_by_what_alone(write_module: WriteModule)
 
 
 def test_a_reader_of_messages_that_leaves_changes_no_exit_code() -> None:
-    Path("plan.yaml").write_text(_PLAN)
+    write_plan()
     with open(os.devnull, "w") as nothing, os.fdopen(without_reader(), "w") as stderr:
         for args, code in ((["run", "plan.yaml", "hi"], 0), (["run", "gone.yaml", "hi"], 1), (["run", "--odd"], 2)):
             assert redirected(*args, stdout=nothing.fileno(), stderr=stderr.fileno()) == code
@@ -268,7 +247,7 @@ def test_a_reader_of_messages_that_leaves_changes_no_exit_code() -> None:
 
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.exhaustive), signal.SIGHUP])
 def test_a_chat_that_is_ended_ends_its_session(number: signal.Signals) -> None:
-    Path("plan.yaml").write_text(_PLAN)
+    write_plan()
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "paddock/audit.jsonl"
     with Terminal("chat", "plan.yaml", "--trust-plan") as terminal:
         terminal.until("\x1b[?2004h")

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from integration.command_line import nothing_outlives_its_command, paddock
+from integration.command_line import paddock
 from paddock.cli.demo_command import demo
 from paddock.demo import demonstration
 
-
-@pytest.fixture(autouse=True)
-def _nothing_outlives_its_command(
-    nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
-        yield
+pytestmark = pytest.mark.usefixtures("commands_end")
 
 
 def test_the_job_is_done_and_every_misbehaviour_contained() -> None:

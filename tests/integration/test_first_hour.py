@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from integration.command_line import Terminal, nothing_outlives_its_command, paddock
+from integration.command_line import Terminal, paddock
 from integration.conftest import WriteModule
 from sources.git_repositories import module_repository
+
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
 _LOOP = """
     class Loop:
@@ -38,15 +39,6 @@ _PROVIDER = """
 _ASKS = "type the word yes, no or stop, and Enter:"
 _FETCHES = "type the word yes or stop, and Enter:"
 _KEY = {"MISTRAL_API_KEY": "a-key-of-mistral"}
-
-
-@pytest.fixture(autouse=True)
-def _nothing_outlives_its_command(
-    nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
-        yield
 
 
 @pytest.fixture

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from integration.command_line import Terminal, nothing_outlives_its_command, paddock, redirected
+from integration.command_line import Terminal, paddock, redirected
 from integration.conftest import WriteModule
 from sources.git.origin_repository import OriginRepository
+
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
 _SHOUT = """
     from amplifier_core import ToolResult
@@ -27,15 +28,6 @@ _SHOUT = """
     async def mount(coordinator, config):
         await coordinator.mount("tools", Shout())
 """
-
-
-@pytest.fixture(autouse=True)
-def _nothing_outlives_its_command(
-    nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
-        yield
 
 
 def test_the_plan_it_writes_reaches_an_answer(tmp_path: Path) -> None:

@@ -11,18 +11,14 @@ import pytest
 
 from host.authoring.installed_wheels import TEST_RUNNERS, offer
 from integration import command_line
-from integration.command_line import diagnosis, nothing_outlives_its_command, reachable_level
+from integration.command_line import diagnosis, reachable_level
 from paddock.authoring.module_name import ModuleName
 from paddock.authoring.project import write_project
 from sources.index_server import IndexServer
 
+pytestmark = pytest.mark.usefixtures("commands_end")
+
 _ESCAPES = "\x1b]0;title\x07\u202e"
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
-        yield
 
 
 @pytest.fixture(autouse=True)

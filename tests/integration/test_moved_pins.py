@@ -14,9 +14,11 @@ from typing import Any
 
 import pytest
 
-from integration.command_line import Terminal, nothing_outlives_its_command, paddock
+from integration.command_line import Terminal, paddock
 from sources.git.origin_repository import OriginRepository
 from sources.git_repositories import module_files, repository
+
+pytestmark = pytest.mark.usefixtures("commands_end")
 
 _PLAN = """\
 session: {{orchestrator: loop-basic, context: context-simple}}
@@ -28,14 +30,6 @@ tools:
 """
 _ASKS = "type the word yes"
 _MOVED = "pinned otherwise than you accepted"
-
-
-@pytest.fixture(autouse=True)
-def _nothing_outlives_its_command(
-    nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
-        yield
 
 
 class Project:

@@ -14,16 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from integration.command_line import Terminal, nothing_outlives_its_command, paddock, require_level
-from integration.conftest import WriteModule
+from integration.command_line import Terminal, paddock, require_level
+from integration.conftest import ANSWERING, WriteModule, write_plan
 from sources.git_repositories import module_files, repository
 
-_PLAN = """\
-session: {orchestrator: loop-basic, context: context-simple}
-providers:
-  - module: provider-mock
-    config: {fallback: "You said: {prompt}"}
-"""
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
+
 _TEXT_TOOL = """
     from amplifier_core.models import ToolResult
 
@@ -63,26 +59,11 @@ _HOME_TOOL = """
 """
 
 
-@pytest.fixture(autouse=True)
-def _nothing_outlives_its_command(
-    nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PADDOCK_CACHE_DIR", str(tmp_path / "cache"))
-    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
-        yield
-
-
 @pytest.fixture
 def silent_server() -> Iterator[str]:
     """Return the address of a repository at a server that takes connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"git+http://127.0.0.1:{server.getsockname()[1]}/x@main"
-
-
-def _plan(*tools: str) -> None:
-    listed = "".join(f"  - {tool}\n" for tool in tools)
-    Path("plan.yaml").write_text(_PLAN + (f"tools:\n{listed}" if tools else ""))
 
 
 def _scripted(module_id: str, source: str, tool: str) -> None:
@@ -106,7 +87,7 @@ def _commands(said: str) -> list[list[str]]:
 
 def test_an_unset_secret_is_named_with_the_line_that_sets_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KEY_X", raising=False)
-    _plan("{module: tool-todo, permissions: {secrets: [KEY_X]}, config: {key: '${KEY_X}'}}")
+    write_plan("{module: tool-todo, permissions: {secrets: [KEY_X]}, config: {key: '${KEY_X}'}}")
     done = paddock("run", "plan.yaml", "hi", "--trust-plan")
     assert done.returncode == 1 and "set `KEY_X` first" in done.stderr, done.stderr
     (line,) = re.findall(r"`(read [^`]+)`", done.stderr)
@@ -127,7 +108,7 @@ def test_unset_names_of_a_call_are_refused_before_a_fetch(tmp_path: Path, monkey
 
 def test_why_says_that_a_granted_secret_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KEY_X", raising=False)
-    _plan("{module: tool-todo, permissions: {secrets: [KEY_X]}, config: {key: '${KEY_X}'}}")
+    write_plan("{module: tool-todo, permissions: {secrets: [KEY_X]}, config: {key: '${KEY_X}'}}")
     why = ("why", "tool-todo", "secrets", "KEY_X", "--plan", "plan.yaml")
     done = paddock(*why)
     assert done.returncode == 0 and "`read -rs KEY_X && export KEY_X`" in " ".join(done.stdout.split())
@@ -158,7 +139,7 @@ def test_what_is_missing_offline_is_fetched_by_the_line_shown(tmp_path: Path) ->
 
 def test_packages_that_are_missing_offline_are_named() -> None:
     plan = Path("plan.yaml")
-    plan.write_text(_PLAN.replace("provider-mock", "provider-openai"))
+    plan.write_text(ANSWERING.replace("provider-mock", "provider-openai"))
     done = paddock("run", "plan.yaml", "hi", "--offline", "--json")
     error = json.loads(done.stdout)["error"]
     assert "packages are missing for module `provider-openai`: openai" in error["message"], error
@@ -181,7 +162,7 @@ def test_packages_that_are_missing_offline_are_named() -> None:
     ],
 )
 def test_misplaced_words_get_the_command_that_was_meant(words: Sequence[str], meant: Sequence[str]) -> None:
-    _plan()
+    write_plan()
     done = paddock(*words)
     assert done.returncode == 2 and _commands(done.stderr)[0] == [*meant], done.stderr
     assert paddock(*meant).stdout.startswith("You said: Hi")
@@ -251,7 +232,7 @@ hooks: [{{module: hooks-approval}}]
 
 def test_what_a_home_that_stays_satisfies_is_not_asked_for_again(tmp_path: Path) -> None:
     repository(tmp_path / "repo", module_files(more='\n[tool.paddock.permissions]\nwrite = ["~/.amplifier"]\n'))
-    _plan()
+    write_plan()
     done = paddock("add", f"git+file://{tmp_path}/repo@v1", "--to", "plan.yaml")
     assert "state: keep" in Path("plan.yaml").read_text() and "a home that stays" in done.stdout
     assert "not all of what it asks for" not in done.stdout

@@ -9,13 +9,12 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from integration.command_line import Terminal, diagnosis, nothing_outlives_its_command, paddock
+from integration.command_line import Terminal, diagnosis, paddock
 from integration.conftest import OpenSession, WriteModule
 from paddock import Session
 from paddock.cli import failure
@@ -25,6 +24,8 @@ from paddock.workers import room
 from paddock.workers.exit_report import ExitReport, ExitStatus
 from paddock.workers.room import check_room
 from paddock_sandbox.cgroup import CgroupReadings
+
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
 _PARENT = """
     import os, select
@@ -48,15 +49,6 @@ _PARENT = """
     async def mount(coordinator, config):
         await coordinator.mount("tools", Parent())
 """
-
-
-@pytest.fixture(autouse=True)
-def _nothing_outlives_its_command(
-    nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
-        yield
 
 
 def test_a_child_killed_for_memory_ends_the_call_that_waits(write_module: WriteModule) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,11 +18,12 @@ from typing import Any
 
 import pytest
 
-from integration.command_line import nothing_outlives_its_command
 from integration.conftest import WriteModule
 from integration.policy_ground import READ, SAID_ON, SYSTEM_FILE, Ground, copy_of_a_tool, refusals
 from paddock import PaddockError, Policy, Session
 from paddock.session.tool_call import ToolCallSession
+
+pytestmark = pytest.mark.usefixtures("commands_end")
 
 _POLICY = """\
 minimum_isolation = "bwrap"
@@ -64,14 +65,6 @@ run = ["*"]
 call = ["*"]
 hooks = ["*"]
 """
-
-
-@pytest.fixture(autouse=True)
-def _nothing_outlives_its_command(
-    nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
-        yield
 
 
 # -- whoever asks --------------------------------------------------------------------------

@@ -9,22 +9,15 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from integration.command_line import nothing_outlives_its_command
 from integration.policy_ground import READ, SAID_ON, SYSTEM_FILE, Ground, refusals
 
-
-@pytest.fixture(autouse=True)
-def _nothing_outlives_its_command(
-    nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
-        yield
+pytestmark = pytest.mark.usefixtures("commands_end")
 
 
 # -- what cannot be relied on --------------------------------------------------------------

@@ -6,11 +6,9 @@ import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
-from integration.command_line import nothing_outlives_its_command
 from integration.policy_ground import PLAN, READ, Ground, copy_of_a_tool, refusals
 from paddock.cli import failure
 from paddock.errors import ModuleMissingError, PolicyRefusedError
@@ -21,15 +19,9 @@ from paddock.policy.pins import Pins
 from paddock_sources import Resolution
 from paddock_sources.cache import SourceCache
 
+pytestmark = pytest.mark.usefixtures("commands_end")
+
 _VARIABLE = "AMPLIFIER_MODULE_TOOL_FILESYSTEM"
-
-
-@pytest.fixture(autouse=True)
-def _nothing_outlives_its_command(
-    nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
-        yield
 
 
 @pytest.fixture

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from integration.command_line import nothing_outlives_its_command, paddock
+from integration.command_line import paddock
 from integration.conftest import WriteModule
 from integration.seen import Seen
+
+pytestmark = pytest.mark.usefixtures("commands_end")
 
 _ASKING = r"""
     import asyncio, threading, time
@@ -53,14 +55,6 @@ _ASKING = r"""
             coordinator.hooks.register("tool:pre", ask, name="ask")
 """
 _ASKED = "it is deny: "
-
-
-@pytest.fixture(autouse=True)
-def _nothing_outlives_its_command(
-    nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
-        yield
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ import pytest
 from host.egress.certificates import TestAuthority
 from integration.command_line import (
     Terminal,
-    nothing_outlives_its_command,
     paddock,
     policed_paddock,
     reachable_level,
@@ -32,6 +31,8 @@ from integration.command_line import (
 from integration.conftest import WriteModule
 from integration.policed_machine import LOOPBACK_NAME, PolicedMachine, why_not
 from vendors.echoing_server import OpenAIServer
+
+pytestmark = pytest.mark.usefixtures("commands_end")
 
 _COMMAND = (sys.executable, "-c", "from paddock.cli import main; main()")
 _SECONDS = 200  # for one command; hit only by a hang
@@ -100,14 +101,6 @@ class Operator:
         text = "\n".join(path.read_text(errors="replace") for path in files)
         assert "session.started" in text
         return text
-
-
-@pytest.fixture(autouse=True)
-def _nothing_outlives_its_command(
-    nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
-        yield
 
 
 @pytest.fixture

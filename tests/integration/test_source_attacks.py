@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import re
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from integration.command_line import Terminal, nothing_outlives_its_command, paddock
+from integration.command_line import Terminal, paddock
 from sources.git_repositories import module_files, repository
 from sources.index_server import IndexServer
+
+pytestmark = pytest.mark.usefixtures("commands_end")
 
 _PLAN = """
 session: {orchestrator: loop-basic, context: context-simple}
@@ -21,14 +22,6 @@ providers:
     config: {responses: [{tool_calls: [{name: TOOL, arguments: {}}]}, "It said {last_tool_result}"]}
 tools:
 """
-
-
-@pytest.fixture(autouse=True)
-def _nothing_outlives_its_command(
-    nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
-        yield
 
 
 @pytest.fixture

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from integration.command_line import Terminal, nothing_outlives_its_command, paddock
+from integration.command_line import Terminal, paddock
 from paddock_sources.lock.lock_text import lock_text
 from paddock_sources.lock.locked_module import LockedModule
 from sources.git.origin_repository import OriginRepository
+
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
 _SHOUT = """
 from amplifier_core import ToolResult
@@ -44,16 +45,6 @@ def _files(mark: str, *, asks: str = "") -> dict[str, str | bytes]:
         "pyproject.toml": project + (f"[tool.paddock.permissions]\n{asks}\n" if asks else ""),
         "amplifier_module_tool_shout/__init__.py": _SHOUT.replace("MARK", mark),
     }
-
-
-@pytest.fixture(autouse=True)
-def _nothing_outlives_its_command(
-    nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PADDOCK_CACHE_DIR", str(tmp_path / "cache"))
-    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
-        yield
 
 
 @pytest.fixture

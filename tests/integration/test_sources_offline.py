@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 from host.egress.certificates import TestAuthority
-from integration.command_line import nothing_outlives_its_command, paddock
+from integration.command_line import paddock
 from sources.git_repositories import below, library_files, module_files, repository
 from sources.git_server import GitServer, store_credentials
 from sources.index_server import IndexServer
+
+pytestmark = pytest.mark.usefixtures("commands_end")
 
 _LOOP = """\
 import json
@@ -70,14 +72,6 @@ class World:
 
     def asked(self) -> list[str]:
         return [*self.git.asked(), *self.index.requests]
-
-
-@pytest.fixture(autouse=True)
-def _nothing_outlives_its_command(
-    nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
-        yield
 
 
 @pytest.fixture
