@@ -298,7 +298,7 @@ def test_a_command_that_is_not_understood_is_a_usage_error(args: list[str]) -> N
 @pytest.mark.parametrize(
     ("args", "hint"),
     [
-        (["run", "plan.yaml", "What", "changed"], "put it in quotes, as in 'What changed?'"),
+        (["run", "plan.yaml", "What", "changed"], "the prompt is one argument: `paddock run plan.yaml 'What changed'`"),
         (["module", "test", ".", "-k", "deny"], "one for pytest comes behind `--`, as in `-- -k`"),
     ],
     ids=["a prompt without quotes", "an option of pytest's"],
