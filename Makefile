@@ -16,7 +16,8 @@ PYTHON ?= $(shell for name in python3.13 python3.12 python3 python3.11 python3.1
 # For the working day, in under a minute: what runs inside a test process, without properties and what is slow, then one
 # session of every kind of module in sandboxes, started as a command.
 CHECKED := tests/protocol tests/sdk/contract tests/sdk/kernel tests/sdk/worker \
-	tests/host/authorization tests/host/isolation tests/host/plan tests/host/policy tests/host/rpc tests/host/session $(wildcard tests/sources/test_*.py) \
+	tests/host/authorization tests/host/isolation tests/host/plan tests/host/policy tests/host/rpc tests/host/session \
+	$(wildcard tests/sources/test_*.py) tests/sources/lock tests/sources/manifest tests/sources/resolver \
 	tests/packaging/test_claims.py tests/integration/test_demo.py
 
 # Hundreds of programs are started here, and each would compile all of its own code again.

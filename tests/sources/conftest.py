@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sources.warm_hosts import WarmHosts
+from sources.warm.warm_hosts import WarmHosts
 
 
 @pytest.fixture(scope="session")

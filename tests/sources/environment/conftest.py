@@ -12,7 +12,7 @@ from paddock_sources.environment import Index, Installer, Interpreter
 from paddock_sources.environment.pip import Pip
 from paddock_sources.environment.uv import Uv
 from sources.index_server import IndexServer
-from sources.warm_runner import WarmRunner, warm_runner
+from sources.warm.warm_runner import WarmRunner, warm_runner
 
 
 @pytest.fixture(scope="package")

@@ -27,7 +27,7 @@ from paddock_sources.environment.pip import Pip
 from paddock_sources.environment.uv import Uv
 from paddock_sources.progress import Progress, ProgressStep, SilentProgress
 from sources.index_server import IndexServer, wheel
-from sources.warm_runner import WarmRunner
+from sources.warm.warm_runner import WarmRunner
 
 
 class ImpatientUv(Uv):

@@ -17,7 +17,7 @@ from paddock_sources.package import PackageSource
 from sources.environment.installed_folder import MOUNT, add_distribution, record_hash
 from sources.index_server import IndexServer
 from sources.module_folder import BOOBY_TRAP, make_module
-from sources.warm_runner import WarmRunner
+from sources.warm.warm_runner import WarmRunner
 
 MODULES = "[amplifier.modules]\ntool-demo = amplifier_module_tool_demo:mount\n"
 TRAP = "amplifier_module_tool_demo/__init__.py"

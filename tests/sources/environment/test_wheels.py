@@ -27,7 +27,7 @@ from paddock_sources.environment.errors import InstallerError
 from paddock_sources.environment.uv import Uv
 from paddock_sources.errors import SourceError
 from sources.index_server import IndexServer
-from sources.warm_runner import WarmRunner
+from sources.warm.warm_runner import WarmRunner
 
 FILENAME = "hostile-1.0-py3-none-any.whl"
 INFO = "hostile-1.0.dist-info"

@@ -17,8 +17,8 @@ from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.progress import SilentProgress
 from paddock_sources.provisioner import Provisioner
 from paddock_sources.settings import SourceSettings
+from sources.faults.hostile_repositories import CANARY, HOSTILE, Hostile
 from sources.git.origin_repository import OriginRepository
-from sources.hostile_repositories import CANARY, HOSTILE, Hostile
 
 # Those that are about what git unpacks, and whom that could harm; what they come to without is shown in full.
 SHUT_IN = (

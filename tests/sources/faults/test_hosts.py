@@ -17,7 +17,7 @@ from sources.faults import one_host
 from sources.git_repositories import below, library_files, module_files, repository
 from sources.git_server import GitServer, Stalls
 from sources.index_server import IndexServer
-from sources.warm_hosts import Host, WarmHosts
+from sources.warm.warm_hosts import Host, WarmHosts
 
 SECONDS = 200  # for one host; hit only by a hang
 

@@ -13,11 +13,11 @@ from paddock_sources import GitUri, SourceUri
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandRunner
 from paddock_sources.provisioner import Provisioner
+from sources.faults.hostile_repositories import pull_request
 from sources.faults.one_host import provisioner
 from sources.git.origin_repository import OriginRepository
 from sources.git_repositories import module_files, module_repository
 from sources.git_server import GitServer
-from sources.hostile_repositories import pull_request
 
 ID = "tool-greet"
 INDEX = "http://127.0.0.1:1/simple"

@@ -27,7 +27,7 @@ from sources.git import killed_host
 from sources.git.conftest import MakeSource
 from sources.git.origin_repository import OriginRepository
 from sources.git.watched_runner import WatchedRunner
-from sources.warm_hosts import WarmHosts
+from sources.warm.warm_hosts import WarmHosts
 
 STAGES = ("fetch", "cat-file", "ls-tree")
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO
 
-from sources.warm_runner import warm_runner
+from sources.warm.warm_runner import warm_runner
 from support.warm_process import WarmCommand, WarmProcess, become_each, run_and_end
 
 _SECONDS = 200  # for one host; hit only by a hang
-_PROGRAM = "import sys; sys.path[:] = sys.argv.pop(1).split(':'); from sources.warm_hosts import serve; serve()"
+_PROGRAM = "import sys; sys.path[:] = sys.argv.pop(1).split(':'); from sources.warm.warm_hosts import serve; serve()"
 _HOSTS = ("sources.faults.one_host", "sources.git.killed_host")
 _LATER = (
     *("paddock_sources.environment.builder", "paddock_sources.environment.uv", "paddock_sources.git.git_source"),

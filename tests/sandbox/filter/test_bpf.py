@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from paddock_sandbox.bpf import MAX_INSTRUCTIONS, Branch, Load, Mask, Program, Return, Test, assemble, choose
-from sandbox.bpf_emulator import check, run
+from sandbox.filter.bpf_emulator import check, run
 from support.examples import examples
 
 _WORDS = st.integers(0, 2**32 - 1)

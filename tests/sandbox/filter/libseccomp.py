@@ -9,8 +9,8 @@ import tempfile
 from collections.abc import Iterable, Iterator
 
 from paddock_sandbox.seccomp import FilterPolicy
-from sandbox.bpf_emulator import ARCHITECTURES
-from sandbox.filter_table import ALLOW, DONE
+from sandbox.filter.bpf_emulator import ARCHITECTURES
+from sandbox.filter.filter_table import ALLOW, DONE
 
 _ACT_ALLOW, _ACT_KILL, _ACT_ERRNO = 0x7FFF_0000, 0x8000_0000, 0x0005_0000
 _BAD_ARCHITECTURE = 2  # SCMP_FLTATR_ACT_BADARCH

@@ -11,9 +11,9 @@ import pytest
 
 from paddock_sandbox.seccomp import FilterPolicy, compile_filter
 from paddock_sandbox.syscall_numbers import SYSCALL_NUMBERS
-from sandbox.bpf_emulator import ARCHITECTURES, Outcome, check, decide
-from sandbox.filter_table import ALLOW, CASES, DONE, EXECUTION, KILL, SUBJECTS, Case
-from sandbox.libseccomp import Library, filter_of_libseccomp
+from sandbox.filter.bpf_emulator import ARCHITECTURES, Outcome, check, decide
+from sandbox.filter.filter_table import ALLOW, CASES, DONE, EXECUTION, KILL, SUBJECTS, Case
+from sandbox.filter.libseccomp import Library, filter_of_libseccomp
 from support.examples import examples
 
 MACHINES = sorted(SYSCALL_NUMBERS)

@@ -28,7 +28,7 @@ from support.warm_process import WarmProcess
 _FLAGS = ("-I", "-S", "-B")
 _QUIET = ("-W", "ignore")
 _NO_AUTHORITIES = os.devnull  # to load a machine's own takes longer than all else that a short program does
-_PROGRAM = "import sys; sys.path.insert(0, sys.argv.pop(1)); from sources.warm_programs import serve; serve()"
+_PROGRAM = "import sys; sys.path.insert(0, sys.argv.pop(1)); from sources.warm.warm_programs import serve; serve()"
 
 
 class WarmRunner(DirectRunner):
@@ -118,6 +118,6 @@ def warm_runner() -> Iterator[WarmRunner]:
     """Start the process that becomes the programs; at the end it ends."""
     python, pip = Interpreter.this().path, Pip.find()
     assert pip is not None, "pip is not installed beside the tests"
-    folders = [str(Path(__file__).parents[1]), str(pip.path.parent)]
+    folders = [str(Path(__file__).parents[2]), str(pip.path.parent)]
     with WarmProcess([str(python), *_FLAGS, *_QUIET, "-c", _PROGRAM, *folders]) as process:
         yield WarmRunner(process, python, pip.path)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sandbox.filter.test_seccomp_in_force import _LOCK
 from sandbox.subject import run
-from sandbox.test_seccomp_in_force import _LOCK
 
 _ACTS = """
 import struct, threading

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from paddock_sandbox.syscall_numbers import SYSCALL_NUMBERS
-from sandbox.filter_table import ALLOW, EXECUTION, SUBJECTS
+from sandbox.filter.filter_table import ALLOW, EXECUTION, SUBJECTS
 from sandbox.subject import ORDINARY, USERS, ground, run
 
 pytestmark = pytest.mark.skipif(
