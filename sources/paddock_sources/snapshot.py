@@ -27,6 +27,9 @@ _LEFT_OUT: Final = re.compile(
     re.DOTALL,
 )
 _CHUNK_BYTES: Final = 1 << 20
+_MAX_NAMES: Final = (
+    200_000  # in all folders together; a tree counts its files, and folders and pipes are not among them
+)
 _MAX_DEPTH: Final = 64  # of folders, as in the cache; deeper ones would take for ever before a file is refused
 
 
@@ -79,6 +82,7 @@ class FolderCopy:
         Each name is looked up in the open folder that it was listed in, so that no link is followed that is put there
         meanwhile.
         """
+        names = 0
         waiting = [""]
         while waiting:
             inside = waiting.pop()
@@ -86,6 +90,9 @@ class FolderCopy:
             with _entered(root, inside, prefix) as folder:
                 for entry in _entries(folder, prefix):
                     path = prefix + entry.name
+                    names += 1
+                    if names > _MAX_NAMES:
+                        raise UnsafeTreeError(path, f"there are more than {_MAX_NAMES} names in the folder")
                     if _LEFT_OUT.fullmatch(entry.name):
                         continue
                     if entry.is_symlink():
@@ -141,9 +148,10 @@ def _unsuitable(folder: Path, path: str, problem: str) -> SourceError:
     )
 
 
-def _entries(folder: int, prefix: str) -> list[os.DirEntry[str]]:
+def _entries(folder: int, prefix: str) -> Iterator[os.DirEntry[str]]:
+    """Yield the names in a folder as they are read: there may be millions."""
     with _reading(prefix or "."), os.scandir(folder) as entries:
-        return list(entries)
+        yield from entries
 
 
 def _target(link: str, folder: int, path: str) -> str:

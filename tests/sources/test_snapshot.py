@@ -146,7 +146,7 @@ def test_a_link_that_replaces_a_folder_meanwhile_is_not_followed(
     listed = snapshots._entries
 
     def swapping(*listing: Any) -> list[os.DirEntry[str]]:
-        found = listed(*listing)
+        found = [*listed(*listing)]
         if not package.is_symlink():
             package.rename(tmp_path / "away")
             package.symlink_to(tmp_path / "keys")
@@ -176,6 +176,20 @@ def test_a_held_folder_is_copied_and_none_that_took_its_place(folder: Path, cach
             FileSource(held.folder, live=True, place=held.place).resolve("tool-demo")
         if not folder.is_symlink():
             folder.rmdir()
+
+
+def test_countless_names_are_refused_also_if_none_is_a_file(
+    folder: Path, cache: SourceCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "_MAX_NAMES", 100)
+    snapshot(folder, cache)
+    for number in range(60):
+        (folder / f"empty-{number}").mkdir()
+    snapshot(folder, cache)
+    for number in range(60):
+        os.mkfifo(folder / "empty-0" / f"{number}")
+    with failing("SnapshotError", "more than 100 names"):
+        snapshot(folder, cache)
 
 
 def test_a_huge_file_is_refused_before_it_is_read_to_its_end(folder: Path, cache: SourceCache) -> None:
