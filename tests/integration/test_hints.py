@@ -146,6 +146,7 @@ def test_limits_in_hints_are_limits() -> None:
     [
         (("call", "tool-filesytem", "read_file", "{}"), "did you mean `tool-filesystem`?"),
         (("call", "builtin:tool-filesystem", "read_fiel", "{}"), "did you mean `read_file`?"),
+        (("call", "weather-of-mine", "forecast"), "name its code: `paddock call ./folder forecast`"),
         (("call", "builtin:tool-filesystem", "weather", "{}"), ""),
         pytest.param(
             ("call", "builtin:tool-bash", "bash", "{}", "--allow-run=mytool-of-mine"), "", marks=pytest.mark.exhaustive

@@ -170,6 +170,7 @@ def call(
             defect = failure.as_exception(error)
             outcome = ToolCallOutcome(failed_result(defect), "", (), defect)
     if isinstance(outcome, ToolCallOutcome) and named is None and isinstance(outcome.error, ModuleMissingError):
+        plan_options.retell_missing(outcome.error, tool)
         for one in known:
             outcome.error.with_hint(_hint(one, tool, arguments))
         if unread is not None:

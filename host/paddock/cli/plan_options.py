@@ -7,18 +7,20 @@ names the options instead.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import click
 from pydantic import BaseModel, ValidationError
 
-from paddock.errors import PlanError, PlanProblem, PolicyRefusedError
+from paddock.errors import ModuleMissingError, PlanError, PlanProblem, PolicyRefusedError
 from paddock.plan.limits import Limits
 from paddock.plan.permissions import PRESETS, Permissions, grants_in_word, preset_hint, secret_in_word
 from paddock.plan.problems import problems_of
 
 _GRANT: Final = re.compile(r".*permissions: \{(\w+): \[([^\]]+)\]\}")  # a hint with a line of a plan
+_SOURCE: Final = re.compile(r"name its source: `- module: ")
 _PLACE: Final = re.compile(
     r"(?P<part>permissions|limits|config|isolation)(?:\.(?P<name>\w+)|(?P<index>\[.*))?(?P<rest>.*)", re.DOTALL
 )
@@ -81,6 +83,12 @@ def retell(error: PlanError | PolicyRefusedError) -> None:
         error.retell("the call", _option_of)
     else:
         error.retell("the call", _reworded)
+
+
+def retell_missing(error: ModuleMissingError, tool: str) -> None:
+    """Replace the line of a plan that would name a module's source by the call that names it."""
+    words = f"`paddock call ./folder {shlex.quote(tool)}`, or an address (`git+https://…@ref`) in place of the folder"
+    error.hints = tuple(f"name its code: {words}" if _SOURCE.match(hint) else hint for hint in error.hints)
 
 
 def _reworded(problem: PlanProblem) -> PlanProblem:
