@@ -30,6 +30,7 @@ import pytest
 from integration.policed_machine import PolicedMachine
 from integration.warm_commands import WarmCommands
 from paddock_sandbox.profile import IsolationLevel
+from support.children import children_of_this_process
 from support.warm_process import WarmCommand
 
 _SECONDS = 200  # for one command; hit only by a hang
@@ -50,16 +51,24 @@ def nothing_outlives_its_command(scratch: Path, monkeypatch: pytest.MonkeyPatch)
     scratch.mkdir()
     monkeypatch.setenv("TMPDIR", str(scratch))
     # Orphans become children of this process, and can be seen.
-    before = set(psutil.Process().children())
+    before = children_of_this_process()
     _adopt_orphans(True)
     try:
         yield
         # Also reaps, as the init of a machine does, those that ended in the moment after their command.
-        _, alive = psutil.wait_procs(set(psutil.Process().children()) - before, timeout=_ENDING_SECONDS)
+        _, alive = psutil.wait_procs(_processes(children_of_this_process() - before), timeout=_ENDING_SECONDS)
     finally:
         _adopt_orphans(False)
     assert not alive, f"still there: {alive}"
     assert not list(scratch.iterdir())
+
+
+def _processes(pids: set[int]) -> list[psutil.Process]:
+    found = []
+    for pid in pids:
+        with suppress(psutil.NoSuchProcess):
+            found.append(psutil.Process(pid))
+    return found
 
 
 def _adopt_orphans(wanted: bool) -> None:

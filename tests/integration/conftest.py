@@ -14,12 +14,12 @@ import anyio
 import psutil
 import pytest
 
-from host.workers.conftest import descendants_of_this_process
 from integration.command_line import nothing_outlives_its_command, require_level
 from integration.policed_machine import PolicedMachine, why_not
 from integration.policy_ground import Ground
 from paddock import Session
 from paddock_sandbox.profile import IsolationLevel
+from support.children import descendants_of_this_process
 
 WriteModule = Callable[[str, str], str]
 OpenSession = Callable[..., AbstractAsyncContextManager[Session]]

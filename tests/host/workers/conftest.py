@@ -21,6 +21,7 @@ from paddock.workers.process import ModuleProcess
 from paddock.workers.runtime import WorkerRuntime
 from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.profile import IsolationLevel
+from support.children import children_of_this_process
 from support.mounted import mounted
 from support.warm_templates import WarmTemplates, warm_templates
 
@@ -29,28 +30,6 @@ Needs = Callable[[IsolationLevel], Awaitable[None]]
 
 _COLD = WorkerRuntime.spawn
 _GONE_SECONDS = 60.0  # a tree that was told to end, and its control group, are gone long before
-
-
-def children_of_this_process() -> set[int]:
-    return _children_of("self")
-
-
-def descendants_of_this_process() -> set[int]:
-    found = unseen = children_of_this_process()
-    while unseen:
-        unseen = {child for pid in unseen for child in _children_of(pid)} - found
-        found = found | unseen
-    return found
-
-
-def _children_of(pid: int | str) -> set[int]:
-    children: set[int] = set()
-    try:
-        for task in os.listdir(f"/proc/{pid}/task"):
-            children.update(map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split()))
-    except (FileNotFoundError, ProcessLookupError):
-        pass  # it ended meanwhile
-    return children
 
 
 def open_fds() -> set[str]:

@@ -13,12 +13,13 @@ import anyio.lowlevel
 import psutil
 import pytest
 
-from host.workers.conftest import children_of_this_process, left_open, open_fds
+from host.workers.conftest import left_open, open_fds
 from host.workers.waiting import PATIENCE, ended, here
 from paddock.workers.early_template import TemplateInterpreter, begun
 from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.launcher import LaunchSpec
 from paddock.workers.runtime import WorkerRuntime
+from support.children import children_of_this_process
 
 pytestmark = pytest.mark.usefixtures("cold_templates")
 

@@ -13,7 +13,7 @@ import anyio.lowlevel
 import psutil
 import pytest
 
-from host.workers.conftest import children_of_this_process, with_entry
+from host.workers.conftest import with_entry
 from host.workers.waiting import PATIENCE, answer, ended, gone, here
 from paddock.errors import LaunchError
 from paddock.workers.exec_launcher import ExecLauncher
@@ -21,6 +21,7 @@ from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.launcher import LaunchSpec
 from paddock.workers.process import ModuleProcess
 from paddock.workers.runtime import WorkerRuntime
+from support.children import children_of_this_process
 
 pytestmark = pytest.mark.usefixtures("cold_templates")
 

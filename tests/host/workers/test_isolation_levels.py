@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from host.workers.altered import altered
-from host.workers.conftest import Launch, Needs, children_of_this_process
+from host.workers.conftest import Launch, Needs
 from host.workers.levels import BWRAP, EVERY_WAY, LANDLOCK, LANDLOCK_BY_EXEC, NS, NS_BY_EXEC, Levels, Way
 from host.workers.waiting import PATIENCE, answer, ended, fifo, here, nobody_holds
 from paddock.errors import LaunchError
@@ -22,6 +22,7 @@ from paddock.workers.process import ModuleProcess
 from paddock_sandbox import self_check
 from paddock_sandbox.profile import Mount, SandboxProfile
 from paddock_sandbox.rlimits import Rlimit
+from support.children import children_of_this_process
 
 STEPS = (
     *("one thread", "resource limits", "capabilities", "no_new_privs", "Landlock"),

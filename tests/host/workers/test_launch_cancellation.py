@@ -9,19 +9,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from host.workers.conftest import (
-    by_every_launcher,
-    children_of_this_process,
-    descendants_of_this_process,
-    left_open,
-    open_fds,
-)
+from host.workers.conftest import by_every_launcher, left_open, open_fds
 from host.workers.levels import BWRAP, NS, NS_BY_EXEC, Levels, Way
 from host.workers.waiting import PATIENCE, ended, here
 from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.init_socket import InitSocket
 from paddock.workers.launcher import Launcher, LaunchSpec
 from paddock.workers.process import ModuleProcess
+from support.children import children_of_this_process, descendants_of_this_process
 from support.examples import IN_FULL
 
 

@@ -18,7 +18,7 @@ import anyio.to_thread
 import psutil
 import pytest
 
-from host.workers.conftest import Needs, children_of_this_process, groups_of_these_tests
+from host.workers.conftest import Needs, groups_of_these_tests
 from host.workers.levels import NS, Levels
 from host.workers.test_host_death import doomed_host, groups_of, pidfd_of
 from host.workers.waiting import PATIENCE, answer, children_of, ended, fifo, gone, here
@@ -28,6 +28,7 @@ from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.process import ModuleProcess
 from paddock.workers.runtime import WorkerRuntime
 from paddock_sandbox.profile import Mount
+from support.children import children_of_this_process
 
 pytestmark = pytest.mark.usefixtures("cold_templates")
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import anyio
 import pytest
 
-from host.workers.conftest import children_of_this_process, with_entry
+from host.workers.conftest import with_entry
 from host.workers.waiting import PATIENCE, ended, here
 from paddock.errors import LaunchError, QuarantinedError, RevokedError
 from paddock.workers.exit_report import ExitReason, ExitReport, LimitHit
@@ -18,6 +18,7 @@ from paddock.workers.launcher import LaunchSpec
 from paddock.workers.process import ModuleProcess
 from paddock.workers.restart import RestartPolicy
 from paddock.workers.supervisor import Supervisor
+from support.children import children_of_this_process
 
 Supervise = Callable[..., Supervisor]
 
