@@ -231,9 +231,10 @@ CASES: tuple[Case, ...] = (
     # F_SETPIPE_SZ
     *_each("fcntl", 1, (1031,), ALLOW, counts_memory=True),
     *_each("fcntl", 1, (1031,), "EPERM", counts_memory=False),
-    # A thread has its process's descriptors.
+    # A thread has its process's descriptors, and a process has its own.
     *_each("clone", 0, (0x1_0000, 0x1_0900, 0x0001_0F00 & ~0x400), "EPERM"),
-    *_each("clone", 0, (0x400, 0x1_0400), ALLOW),
+    *_each("clone", 0, (0x400, _FORK | 0x400, _VFORK | 0x400), "EPERM"),
+    *_each("clone", 0, (0x1_0400,), ALLOW),
     # CLOSE_RANGE_UNSHARE, and CLOSE_RANGE_CLOEXEC
     *_each("close_range", 2, (0, 4), ALLOW),
     *_each("close_range", 2, (2, 6), "EINVAL"),

@@ -110,7 +110,7 @@ def _refusals(policy: FilterPolicy) -> dict[str, list[tuple[str, _Refusal]]]:
     one_process = ("prlimit64", "sched_setscheduler", "sched_setparam", "sched_setattr", "sched_setaffinity")
     terminal = (0x5412, 0x541C, 0x541D, 0x5423)
     found: dict[str, Iterable[_Refusal]] = {
-        "clone": [*_any_bit(0, 0x7E02_0000), (_bits(0, 0x1_0400, 0x1_0000),)],
+        "clone": [*_any_bit(0, 0x7E02_0000), (_bits(0, 0x1_0400, 0x1_0000),), (_bits(0, 0x1_0400, 0x400),)],
         "close_range": _any_bit(2, 2),
         "ioctl": _is(1, *terminal),
         "fcntl": _is(1, 1024, 1040, *(() if policy.counts_memory else (1031,))),

@@ -31,6 +31,15 @@ def enlarged():
 def locked(command):
     fcntl.fcntl(file, command, struct.pack("hhqqi", fcntl.F_WRLCK, 0, 0, 1, 0))
 
+def shared():
+    number = numbers["clone"]
+    child = libc.syscall(ctypes.c_long(number), *map(ctypes.c_long, (0x400 | 17, 0, 0, 0, 0)))  # CLONE_FILES
+    if child == 0:
+        os._exit(0)
+    if child < 0:
+        raise OSError(ctypes.get_errno(), "")
+    os.waitpid(child, 0)
+
 def piece():
     return ctypes.addressof((ctypes.c_uint64 * 2)(ctypes.addressof(ctypes.create_string_buffer(8)), 1))
 
@@ -46,6 +55,7 @@ acts = {
     "pipe": lambda: fcntl.fcntl(writing, 1031, 1 << 16),
     "record lock": lambda: locked(fcntl.F_SETLK),
     "lock of a description": lambda: locked(37),
+    "another process's descriptors": shared,
     "descriptors of a thread's own": lambda: make("close_range", 250, 250, 2),
     "rules": lambda: make("landlock_create_ruleset", 0, 0, 1),
     "listener": lambda: make("seccomp", 1, 8, 0),
@@ -76,6 +86,7 @@ _REFUSED = {
 }
 _ALWAYS_REFUSED = {
     "lock of a description": "EINVAL",
+    "another process's descriptors": "EPERM",
     "descriptors of a thread's own": "EINVAL",
     "listener": "EPERM",
     "program at a socket": "EPERM",
