@@ -199,6 +199,43 @@ here()
         assert record_locks(_pids(subject), 1000) == 50
 
 
+def test_threads_that_end_at_each_look_hide_nothing() -> None:
+    act = """
+import _thread, platform
+kept = [[lock(100), *os.pipe()] for _ in range(20)]
+def link():
+    _thread.start_new_thread(link, ())
+link()
+here()
+libc.syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)  # the exit of one thread
+"""
+    count = UnmappedMemory()
+    with tree(f"{_PREPARED}{act}") as subject:
+        for _ in range(2):
+            subject.begin()
+            subject.is_here()
+        for _ in range(4):
+            while not (pids := _pids(subject)):
+                pass
+            assert record_locks(pids, 1500) > 1500
+            assert count.held_by(pids, _MIB) > _MIB
+    count.close()
+
+
+def test_a_process_that_has_ended_but_for_its_first_thread_holds_nothing() -> None:
+    act = """
+import platform
+kept = lock(300)
+here()
+libc.syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)
+"""
+    with tree(f"{_PREPARED}if os.fork() == 0:\n    {act.strip().replace(chr(10), chr(10) + '    ')}") as subject:
+        for _ in range(2):
+            subject.begin()
+            subject.is_here()
+        assert record_locks(_pids(subject), 1000) <= 300
+
+
 def test_locks_that_cannot_be_counted_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     with tree(f"{_PREPARED}kept = lock(300)\nhere()") as subject:
         subject.begin()

@@ -20,10 +20,10 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from paddock_sandbox.syscalls import call
 
@@ -34,6 +34,12 @@ _MOST_TASKS = 4096  # a bound on the work for a tree without a bound of its own
 _SCAN_SECONDS = 0.1
 _KCMP_VM = 1  # from <linux/kcmp.h>
 _VFORK_SECONDS = 0.05  # from the fork of such a child to its program, on a busy machine
+
+_EXITING = 4  # PF_EXITING, among the flags of a thread
+_LOOKS = 10  # at a process whose threads end meanwhile
+_NEXT_LOOK_SECONDS = 0.05  # all looks together are enough for a process that ends as a whole
+
+_Found = TypeVar("_Found")
 
 # A file that was opened in time and is read too late returns ESRCH.
 _GONE = (errno.ENOENT, errno.ESRCH)
@@ -219,13 +225,47 @@ def _stat_fields(pid: int) -> list[bytes]:
     return line[line.rindex(b")") + 2 :].split()
 
 
-def speaker_of(pid: int) -> int:
-    """Return the thread that can be asked for a process's memory and descriptors.
+def ask(pid: int, look: Callable[[int], _Found]) -> _Found | None:
+    """Return what `look` sees of a process, given the thread that can be asked; None if it cannot be seen.
+
+    A thread that ends shows no descriptors any more, while the others go on using them. So a look counts only if the
+    thread was there to its end. A process can have the oldest of its threads end at each look.
 
     Raises:
         FileNotFoundError: it is gone; or a ProcessLookupError.
+        OSError: `look` raised it.
     """
-    return _speaker_of(pid, _stat_fields(pid))
+    for number in range(_LOOKS):
+        if number:
+            time.sleep(_NEXT_LOOK_SECONDS)
+        speaker = _speaker_of(pid, _stat_fields(pid))
+        try:
+            found = look(speaker)
+        except OSError:
+            if not _is_ending(speaker) or _has_ended_but_for_its_first_thread(pid):
+                raise
+        else:
+            if not _is_ending(speaker) or _has_ended_but_for_its_first_thread(pid):
+                return found
+    return None
+
+
+def _has_ended_but_for_its_first_thread(pid: int) -> bool:
+    try:
+        return int(_stat_fields(pid)[17]) <= 1
+    except OSError as error:
+        _raise_unless_gone(error)
+        return True
+
+
+def _is_ending(thread: int) -> bool:
+    """Return whether a thread is gone, or has begun to end and may have given up its descriptors."""
+    try:
+        fields = _stat_fields(thread)
+    except OSError as error:
+        _raise_unless_gone(error)
+        return True
+    return fields[0] in (b"Z", b"X") or int(fields[6]) & _EXITING != 0
 
 
 def _speaker_of(pid: int, fields: list[bytes]) -> int:

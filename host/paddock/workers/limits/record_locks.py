@@ -2,18 +2,19 @@
 
 The kernel lists the locks of each open file beside it, so the locks of other processes change neither the count nor the
 time it takes: 15 microseconds for an open file, and 7 for a lock. The filter of system calls sees to it that a process
-has one table of descriptors. The code does plain reads of `/proc`, for a thread that
-may wait. A process that may not be looked into is looked for in the machine's list. What cannot be counted counts as
-more than may be.
+has one table of descriptors, and each table one process. The code does plain reads of `/proc`, for a thread that may
+wait. A process that may not be looked into is looked for in the machine's list. What cannot be counted counts as more
+than may be.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
-from paddock.workers.limits.process_tree import descriptors_of, speaker_of, unless_gone
+from paddock.workers.limits.process_tree import ask, descriptors_of, unless_gone
 
 _MOST_DESCRIPTORS: Final = 100_000  # that are looked at, of all processes together
 _LIST_BYTES: Final = 2 << 20  # that are read of the machine's list: some 35,000 locks, in a third of a second
@@ -28,23 +29,42 @@ def record_locks(pids: Iterable[int], most: int) -> int:
     Raises:
         OSError: it cannot be read.
     """
-    held = looked_at = 0
+    count = _Count(most)
     closed: list[int] = []
     for pid in pids:
         try:
             with unless_gone():
-                speaker = speaker_of(pid)
-                for number in os.listdir(f"/proc/{speaker}/fdinfo"):
-                    looked_at += 1
-                    if held > most or looked_at > _MOST_DESCRIPTORS:
-                        return max(held, most + 1)
-                    with unless_gone():
-                        held += _locks_of(f"/proc/{speaker}/fdinfo/{number}", most)
+                found = ask(pid, count.look_at)
+                count.held += most + 1 if found is None else found
         except PermissionError:
             # The process ended meanwhile, and has nothing open; or it runs a program that may not be read.
             if descriptors_of(pid):
                 closed.append(pid)
-    return held + _listed(closed, most - held) if closed and held <= most else held
+        if count.held > most:
+            return count.held
+    return count.held + _listed(closed, most - count.held) if closed else count.held
+
+
+@dataclass(slots=True)
+class _Count:
+    """The locks of the processes so far, and the open files that were looked at."""
+
+    most: int
+    held: int = 0
+    looked_at: int = 0
+
+    def look_at(self, speaker: int) -> int:
+        """Return how many locks one process has, asked by a thread of it; more than may be, if that takes too long."""
+        found = 0
+        for number in os.listdir(f"/proc/{speaker}/fdinfo"):
+            self.looked_at += 1
+            if self.looked_at > _MOST_DESCRIPTORS:
+                return self.most + 1
+            if self.held + found > self.most:
+                break
+            with unless_gone():
+                found += _locks_of(f"/proc/{speaker}/fdinfo/{number}", self.most)
+        return found
 
 
 def _locks_of(path: str, most: int) -> int:

@@ -13,10 +13,11 @@ import socket
 import stat
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
-from paddock.workers.limits.process_tree import descriptors_of, read_whole, speaker_of, unless_gone
+from paddock.workers.limits.process_tree import ask, descriptors_of, read_whole, unless_gone
 from paddock_sandbox.socket_memory import SOCKET_BYTES, internet_sockets, open_inquiry, unix_sockets
 from paddock_sandbox.syscalls import call
 
@@ -86,7 +87,10 @@ class UnmappedMemory:
             if count.is_beyond:
                 break
             with unless_gone():
-                count.look_at(speaker_of(pid))
+                # A thread that ends shows nothing, so another look may begin where the first one did.
+                before = count
+                seen = ask(pid, partial(_seen, before))
+                count = replace(before, held=most + 1) if seen is None else seen
         if sockets is None:
             count.add(self._bytes_of(count.sockets))
             is_hidden = bool(count.sent)
@@ -130,6 +134,12 @@ class UnmappedMemory:
         return sum(found.get(inode, SOCKET_MOST) for inode in inodes)
 
 
+def _seen(before: _Count, speaker: int) -> _Count:
+    count = before.copy()
+    count.look_at(speaker)
+    return count
+
+
 @dataclass(slots=True)
 class _Count:
     """One look at all processes, in which each pipe and socket counts once."""
@@ -140,6 +150,11 @@ class _Count:
     sockets: set[int] = field(default_factory=set)
     _pipes: set[int] = field(default_factory=set)
     _kept: dict[str, list[int]] = field(default_factory=dict)  # numbers of descriptors, and their processes
+
+    def copy(self) -> _Count:
+        """Return a count that goes on from here."""
+        kept = {number: [*pids] for number, pids in self._kept.items()}
+        return replace(self, sockets={*self.sockets}, _pipes={*self._pipes}, _kept=kept)
 
     @property
     def is_beyond(self) -> bool:
