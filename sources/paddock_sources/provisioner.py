@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +17,8 @@ from urllib.parse import urlsplit
 
 from paddock_sources.builtin import BuiltinSource
 from paddock_sources.cache import Bucket, SourceCache, TreeEntry
-from paddock_sources.commands.command_runner import CommandAccess, CommandRunner, CommandSession
+from paddock_sources.commands.command_runner import CommandRunner
+from paddock_sources.commands.limited_runners import RefusingRunner, UserHostsRunner
 from paddock_sources.constraints import NO_RULES, DependencyRules
 from paddock_sources.dependencies import Dependencies, distributions
 from paddock_sources.errors import (
@@ -104,7 +104,7 @@ class Provisioner:
         self.settings = settings
         self._cache = cache
         self._git_runner = runner  # also offline, where it is given nothing to reach
-        closed = _Closed(lambda program: NotFetchedError(program, no_fetching))
+        closed = RefusingRunner(lambda program: NotFetchedError(program, no_fetching))
         self._runner = closed if offline else runner
         self._direct = closed if offline else direct
         self._lends_keys = lends_keys
@@ -456,14 +456,14 @@ class Provisioner:
 
         lends = is_users and (self._lends_keys or uri.text in self._lent)
         named_by = "a module" if self._lends_keys else "the plan"
-        without_keys = _Closed(lambda name: OwnRightsError.of_keys(uri.text, name, named_by))
+        without_keys = RefusingRunner(lambda name: OwnRightsError.of_keys(uri.text, name, named_by))
         lends_keys = lends and (self._lends_keys or urlsplit(uri.url).scheme != "http")
         direct = self._direct if lends_keys or self._offline else without_keys
         is_beside = self._lends_keys and isinstance(near, GitUri) and _server_of(near) == _server_of(uri)
         is_users_word = lends or is_beside
-        runner: CommandRunner = _UserHostsRunner(self._git_runner) if is_users_word else self._git_runner
+        runner: CommandRunner = UserHostsRunner(self._git_runner) if is_users_word else self._git_runner
         if not (is_users_word or self._offline) and uri.is_inside:
-            runner = direct = _Closed(lambda name: OwnRightsError.of_host(uri.text))
+            runner = direct = RefusingRunner(lambda name: OwnRightsError.of_host(uri.text))
         with self._making:
             if lends_keys and self._credentials is None:
                 self._credentials = Credentials(direct, self._environ)
@@ -534,28 +534,8 @@ class Provisioner:
             return self._installed_here
 
 
-@dataclass(frozen=True, slots=True)
-class _Closed:
-    """Refuses to run anything, with a reason; that only matters where something has to be run."""
-
-    why: Callable[[str], SourceError]
-
-    def open(self, access: CommandAccess) -> AbstractContextManager[CommandSession]:
-        raise self.why(access.name)
-
-
-NO_RUNNER: Final[CommandRunner] = _Closed(NotFetchedError)
+NO_RUNNER: Final[CommandRunner] = RefusingRunner(NotFetchedError)
 """Runs nothing, for callers that only look."""
-
-
-@dataclass(frozen=True, slots=True)
-class _UserHostsRunner:
-    """Runs commands whose hosts the user named."""
-
-    runner: CommandRunner
-
-    def open(self, access: CommandAccess) -> AbstractContextManager[CommandSession]:
-        return self.runner.open(replace(access, is_users_word=True))
 
 
 def _is_version(found: str, wanted: str) -> bool:
