@@ -382,12 +382,13 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
         LockFile.update(tmp_path / "nowhere" / "paddock.lock", lambda lock: lock.with_modules([GIT]))
 
 
-def test_of_many_who_write_at_once_none_undoes_anothers(tmp_path: Path) -> None:
+def test_of_many_who_write_at_once_none_undoes_anothers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock_file, "_TURN_SECONDS", 100)
     path = tmp_path / "paddock.lock"
     begun = threading.Barrier(8)
 
     def add(number: int) -> None:
-        begun.wait(10)
+        begun.wait(100)
         for turn in range(5):
             one = replace(FOLDER, source=f"./module-{number}-{turn}")
             LockFile.update(path, lambda lock, one=one: lock.with_modules([one]))
@@ -396,7 +397,7 @@ def test_of_many_who_write_at_once_none_undoes_anothers(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(200)
     assert len(LockFile.read(path).modules) == 40
     assert os.listdir(tmp_path) == ["paddock.lock"]
 
