@@ -55,12 +55,6 @@ if TYPE_CHECKING:
     from paddock.cli.chat.conversation import Follower
 
 
-def _one_prompt(context: click.Context, parameter: click.Parameter, words: tuple[str, ...]) -> str | None:
-    if len(words) > 1:
-        raise click.UsageError("the prompt is one argument: put it in quotes, as in 'What changed?'", context)
-    return words[0] if words else None
-
-
 def _plan_and_prompt(words: tuple[str, ...]) -> PlanAndPrompt:
     """Return the plan, by default plan.yaml, and the prompt; a text of several words that names no file is a prompt.
 
