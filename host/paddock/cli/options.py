@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
+from paddock.plan import USUAL_PLAN
+
 if TYPE_CHECKING:
     from paddock.module_sources.resolve import SourceOptions
     from paddock_sandbox.profile import IsolationLevel
     from paddock_sources.errors import NoFetching
     from paddock_sources.progress import Progress
 
-USUAL_PLAN: Final = "plan.yaml"
 ISOLATING: Final = ("ns", "bwrap", "landlock")
 LEVELS: Final = click.Choice([*ISOLATING, "none"])
 

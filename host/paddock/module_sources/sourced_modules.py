@@ -15,6 +15,7 @@ from typing import Final, Self
 from urllib.parse import unquote
 
 from paddock.errors import KindError, PaddockError
+from paddock.plan import USUAL_PLAN
 from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.policy.evaluate import refuse_sources
 from paddock.policy.files.grants import GrantsFile
@@ -38,8 +39,6 @@ from paddock_sources.constraints import NO_RULES, DependencyRules
 from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile, normalised_source
 from paddock_sources.near import near
 from paddock_sources.uri import FolderUri
-
-USUAL_PLAN: Final = "plan.yaml"
 
 _REPOSITORY_PREFIX: Final = "amplifier-module-"
 _ANY_COMMIT: Final = "0" * 40

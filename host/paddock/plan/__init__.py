@@ -1,1 +1,5 @@
 """Mount plans: a person's text, checked and turned into values."""
+
+from typing import Final
+
+USUAL_PLAN: Final = "plan.yaml"  # of a folder, where no plan is named

@@ -14,7 +14,8 @@ from pathlib import Path
 import click
 
 from paddock.cli.command_group import example
-from paddock.cli.options import USUAL_PLAN, SessionOptions, plan_and_prompt, session_options
+from paddock.cli.options import SessionOptions, plan_and_prompt, session_options
+from paddock.plan import USUAL_PLAN
 
 
 @click.command(epilog=example("paddock chat plan.yaml"))
@@ -32,8 +33,10 @@ def chat(words: tuple[str, ...], options: SessionOptions, verbose: bool) -> int:
     meant = plan_and_prompt(words)
     if meant.prompt is not None:
         chats = shlex.join(["paddock", "chat", *([] if meant.plan == USUAL_PLAN else [meant.plan])])
-        no_plan = f"there is no plan `{words[0]}`; if that is a" if len(words) == 1 else "a chat takes no"
-        raise click.UsageError(f"{no_plan} prompt: `{meant.run}` answers it, or type it into `{chats}`")
+        is_prompt = (
+            f"there is no plan `{words[0]}`; if that is a prompt" if len(words) == 1 else "a chat takes no prompt"
+        )
+        raise click.UsageError(f"{is_prompt}: `{meant.run}` answers it, or type it into `{chats}`")
     plan = Path(meant.plan)
     if not plan.exists():
         # Imported here, so that a chat with a plan does not wait for it.

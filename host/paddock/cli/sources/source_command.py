@@ -35,7 +35,8 @@ from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.question import Option, Question
 from paddock.cli.terminal.render import Screen
 from paddock.cli.terminal.standard_streams import reporting
-from paddock.module_sources.sourced_modules import USUAL_PLAN, SourcedModule, SourcedModules
+from paddock.module_sources.sourced_modules import SourcedModule, SourcedModules
+from paddock.plan import USUAL_PLAN
 from paddock.policy.files.policy import Policy
 from paddock.text import escape
 from paddock_sources import SourceError
