@@ -40,7 +40,7 @@ from paddock_sources.manifest.read import declared_ids, declares_dependencies
 from paddock_sources.progress import Progress
 from paddock_sources.resolution import Resolution
 from paddock_sources.settings import SourceSettings
-from paddock_sources.snapshot import snapshot
+from paddock_sources.snapshot import part_of, snapshot
 from paddock_sources.uri import BuiltinUri, FolderUri, GitUri, PackageUri, SourceUri
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ class Provisioner:
                 root = _inside(uri, entry.root)
             case FolderUri():
                 pinned = pinned or self.pin(uri)
-                entry = snapshot(uri.folder, self._cache, uri.place)
+                entry = self._snapshot(uri)
                 root = entry.root
             case PackageUri(version=str(version)) if version:
                 return self._lock_package(uri, rules)
@@ -356,7 +356,7 @@ class Provisioner:
 
     def tree_of(self, uri: FolderUri) -> str:
         """Return the digest of a folder's code as it is now."""
-        return snapshot(uri.folder, self._cache, uri.place).digest
+        return self._snapshot(uri).digest
 
     def module_ids(self, uri: SourceUri, locked: LockedModule | None) -> tuple[str, ...]:
         """Return the ids of the modules in a source.
@@ -411,11 +411,12 @@ class Provisioner:
         """Return the folder of the module's code as it was locked."""
         if isinstance(uri, FolderUri):
             tree = self._cached(locked.tree)
-            if tree is None:
-                tree = _expected(snapshot(uri.folder, self._cache, uri.place), uri, locked.tree)
-            return _of_folder(uri, tree)
+            return part_of(uri.folder, tree if tree is not None else _expected(self._snapshot(uri), uri, locked.tree))
         # A lock file could name the digest of any tree in the cache, so the digest must also be that of this commit.
         return _inside(uri, _expected(self._git(uri).fetch(locked.commit), uri, locked.tree))
+
+    def _snapshot(self, uri: FolderUri) -> TreeEntry:
+        return snapshot(uri.folder, self._cache, uri.place)
 
     def _cached(self, tree: str) -> Path | None:
         entry = self._cache.trees.get(tree)
@@ -520,9 +521,9 @@ class Provisioner:
         if locked is None:
             raise unavailable(uri.text, "a source that is not locked")
         name = package_key(uri.name)
-        found = next((one.version for one in distributions(locked) if one.name == name), "none")
-        if found != locked.commit or not _is_version(found, uri.version):
-            raise pin_mismatch(uri.text, uri.version, found)
+        found = next((one for one in distributions(locked) if one.name == name), None)
+        if found is None or found.version != locked.commit or not found.is_version(uri.version):
+            raise pin_mismatch(uri.text, uri.version, found.version if found is not None else "none")
         return package.provide(module_id, distributions(locked))
 
     def _installed(self) -> InstalledDistributions:
@@ -538,18 +539,6 @@ NO_RUNNER: Final[CommandRunner] = RefusingRunner(NotFetchedError)
 """Runs nothing, for callers that only look."""
 
 
-def _is_version(found: str, wanted: str) -> bool:
-    """Whether two versions are one, however they are spelled."""
-    if found == wanted:
-        return True
-    from packaging.version import InvalidVersion, Version
-
-    try:
-        return Version(found) == Version(wanted)
-    except InvalidVersion:
-        return False
-
-
 def _server_of(uri: GitUri) -> str:
     return urlsplit(uri.url).netloc.rpartition("@")[2].lower()
 
@@ -563,12 +552,6 @@ def _expected(entry: TreeEntry, uri: SourceUri, tree: str) -> Path:
     if entry.digest != tree:
         raise pin_mismatch(uri.text, tree, entry.digest)
     return entry.root
-
-
-def _of_folder(uri: FolderUri, tree: Path) -> Path:
-    """Return the part of a folder's snapshot that stands for the folder: for a package, the folder of that name."""
-    name = uri.folder.name
-    return tree / name if os.listdir(tree) == [name] and (tree / name / "__init__.py").is_file() else tree
 
 
 def _top(root: Path, uri: FolderUri | GitUri) -> Path:

@@ -34,13 +34,19 @@ _MAX_DEPTH: Final = 64  # of folders, as in the cache; deeper ones would take fo
 
 
 def snapshot(folder: Path, cache: SourceCache, held: HeldFolder | None = None) -> TreeEntry:
-    """Return the tree in the cache with the current contents of `folder`, which has to be the one that is `held`.
+    """Return the tree in the cache with the current contents of `folder`; of no other than `held`, if that is given.
 
     Raises:
-        SourceError: a part of it cannot be read, or is of a kind that no module may have; or it is another folder.
+        SourceError: a part of it cannot be read, or is of a kind that no module may have; or another folder is there.
         CacheError: it cannot be added to the cache.
     """
     return FolderCopy.of(folder, held).into(cache)
+
+
+def part_of(folder: Path, tree: Path) -> Path:
+    """Return the part of a folder's snapshot that stands for the folder: for a package, the folder of that name."""
+    name = folder.name
+    return tree / name if os.listdir(tree) == [name] and (tree / name / "__init__.py").is_file() else tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,7 @@ class FolderCopy:
 
     @classmethod
     def of(cls, folder: Path, held: HeldFolder | None = None) -> Self:
-        """Return the copy to be made of a folder, or of where a link leads: now, unless a folder is `held`.
+        """Return the copy to be made of the folder that a path leads to now, or of the one that is `held`.
 
         Raises:
             SourceError: it is not there.
@@ -79,8 +85,8 @@ class FolderCopy:
     def _give(self, root: int, tree: TreeChecker) -> None:
         """Give `tree` all that is in the folder and belongs into a copy.
 
-        Each name is looked up in the open folder that it was listed in, so that no link is followed that is put there
-        meanwhile.
+        Each name is looked up in the open folder that it was listed in, so a link that replaces a folder meanwhile is
+        not followed.
         """
         names = 0
         waiting = [""]
@@ -118,7 +124,7 @@ def _real(folder: Path) -> Path:
 
 @contextmanager
 def _entered(root: int, inside: str, prefix: str) -> Iterator[int]:
-    """Open a folder inside of the open one, step by step and through no link."""
+    """Open a folder inside the open one, name by name, so that no link on the way is followed."""
     folder = os.dup(root)
     try:
         for name in filter(None, inside.split("/")):

@@ -51,6 +51,17 @@ class LockedDistribution:
         """The line that makes an installer take exactly this."""
         return " ".join((f"{self.name}=={self.version}", *(f"--hash={one}" for one in self.hashes)))
 
+    def is_version(self, wanted: str) -> bool:
+        """Whether its version is the wanted one, however the two are spelled."""
+        if self.version == wanted:
+            return True
+        from packaging.version import InvalidVersion, Version
+
+        try:
+            return Version(self.version) == Version(wanted)
+        except InvalidVersion:
+            return False
+
 
 def environment_digest(locked: Iterable[LockedDistribution], python: Interpreter) -> str:
     """Return the digest that identifies the environment with these distributions for that interpreter."""
