@@ -28,7 +28,7 @@ _PACKAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 _VERSION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.!+_-]{0,126}[A-Za-z0-9])?")
 _NUMBERS = re.compile(r"[0-9a-fx.]+", re.IGNORECASE)  # `127.1`, `0x7f000001`: addresses to some resolvers
 _TWO_WAYS = re.compile(r"[/\\%?#\0]")  # in a part of a path: some read it as another path
-_PLAIN = "+,=:~"  # in a path, besides letters, digits and `-._`
+_PLAIN = "+,=:~"  # besides letters, digits and `-._`; a shell gives none of them a meaning
 _SCHEMES = ("https", "ssh", "file", "http")
 _HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9.])?|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?")
 _LIKE_SSH = re.compile(r"(?:[^\s/@:]+(?::[^\s/@]*)?@)?(?P<host>[A-Za-z0-9.-]+\.[A-Za-z0-9-]+):(?P<path>[^\s:]+)")
@@ -92,9 +92,9 @@ class SourceUri:
         return self
 
     def held(self) -> SourceUri:
-        """Return the same source, as the folder of this machine that it leads to now, if it is one.
+        """Return the same source, bound to the folder of this machine that it leads to now, if it leads to one.
 
-        Rules judge that folder, and its code is read from that folder alone, also if links lead elsewhere by then.
+        Rules judge that folder, and code is read from it alone, even if links lead elsewhere by then.
         """
         return self
 
@@ -108,7 +108,7 @@ class BuiltinUri(SourceUri):
 
 @dataclass(frozen=True, slots=True)
 class FolderUri(SourceUri):
-    """A folder of this machine, and optionally one inside it."""
+    """A folder of this machine, and optionally one inside it; `place` is set once it is `held`."""
 
     path: Path
     subdirectory: str = ""
@@ -139,7 +139,10 @@ class FolderUri(SourceUri):
 
 @dataclass(frozen=True, slots=True)
 class GitUri(SourceUri):
-    """A git repository, a ref in it (empty: its default branch) and a folder inside."""
+    """A git repository, a ref in it (empty: its default branch) and a folder inside.
+
+    `place` is set once a repository of this machine is `held`.
+    """
 
     url: str
     ref: str = ""
@@ -155,10 +158,8 @@ class GitUri(SourceUri):
         place = HeldFolder.of(Path(path))
         if str(place.path) == path:
             return replace(self, place=place)
-        url = "file://" + quote(os.fsencode(place.path), safe="/" + _PLAIN)
-        ref = f"@{quote(self.ref, safe='/' + _PLAIN)}" if self.ref else ""
-        inside = f"#subdirectory={quote(self.subdirectory, safe='/' + _PLAIN)}" if self.subdirectory else ""
-        return GitUri(f"git+{url}{ref}{inside}", url, self.ref, self.subdirectory, place)
+        url = file_url(place.path)
+        return GitUri(git_text(url, self.ref, self.subdirectory), url, self.ref, self.subdirectory, place)
 
     @property
     def is_inside(self) -> bool:
@@ -203,6 +204,23 @@ def _parse_file_url(text: str) -> FolderUri:
     if "\0" in path:
         raise SourceUriError(text, "a path cannot hold a NUL character")
     return FolderUri(text, Path(path), _subdirectory(text, parts.fragment))
+
+
+def file_url(folder: Path) -> str:
+    """Return the address of a folder of this machine."""
+    return f"file://{quote(os.fsencode(folder), safe='/' + _PLAIN)}"
+
+
+def git_text(url: str, ref: str, subdirectory: str) -> str:
+    """Return the text of a git source."""
+    at = f"@{encoded(ref, '/')}" if ref else ""
+    inside = f"#subdirectory={encoded(subdirectory, '/')}" if subdirectory else ""
+    return f"git+{url}{at}{inside}"
+
+
+def encoded(text: str, kept: str = "") -> str:
+    """Return a part of an address in its encoded form; the characters in `kept` stay as they are."""
+    return quote(text, safe=_PLAIN + kept)
 
 
 def _parse_git(text: str) -> GitUri:

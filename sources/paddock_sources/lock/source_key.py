@@ -12,13 +12,12 @@ import posixpath
 import re
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from paddock_sources.errors import SourceUriError
-from paddock_sources.uri import BuiltinUri, FolderUri, GitUri, PackageUri, SourceUri
+from paddock_sources.uri import BuiltinUri, FolderUri, GitUri, PackageUri, SourceUri, encoded, file_url, git_text
 
 _DEFAULT_PORTS: Final = {"https": 443, "http": 80, "ssh": 22}
-_PLAIN: Final = "+,=:~"  # besides letters, digits and `-._`; a shell gives none of them a meaning
 _SEPARATORS: Final = re.compile(r"[-_.]+")
 
 
@@ -30,9 +29,8 @@ def normalised_source(uri: SourceUri, folder: Path) -> str:
     """
     match uri:
         case GitUri():
-            ref = f"@{_encoded(uri.ref, '/')}" if uri.ref else ""
-            inside = f"#subdirectory={_encoded(posixpath.normpath(uri.subdirectory), '/')}" if uri.subdirectory else ""
-            return f"git+{_repository(uri)}{ref}{inside}"
+            inside = posixpath.normpath(uri.subdirectory) if uri.subdirectory else ""
+            return git_text(_repository(uri), uri.ref, inside)
         case FolderUri():
             return _folder(uri, folder)
         case PackageUri():
@@ -60,10 +58,10 @@ def _repository(uri: GitUri) -> str:
     if parts.scheme == "file":
         # `x.git` is another folder than `x`; only the one in a repository is the repository.
         components = components[:-1] if components[-1:] == [".git"] else components
-        return "file:///" + "/".join(map(_encoded, components))
-    path = "/".join(map(_encoded, _without_suffix(components)))
+        return "file:///" + "/".join(map(encoded, components))
+    path = "/".join(map(encoded, _without_suffix(components)))
     # With ssh the user is a part of the address (`git@`), elsewhere it may well be a token.
-    user = f"{_encoded(unquote(parts.username))}@" if parts.scheme == "ssh" and parts.username else ""
+    user = f"{encoded(unquote(parts.username))}@" if parts.scheme == "ssh" and parts.username else ""
     shown_host = f"[{host}]" if ":" in host else host
     shown_port = "" if port in (None, _DEFAULT_PORTS.get(parts.scheme)) else f":{port}"
     return f"{parts.scheme}://{user}{shown_host}{shown_port}/{path}"
@@ -83,8 +81,4 @@ def _folder(uri: FolderUri, folder: Path) -> str:
         text = inside if inside == "." else f"./{inside}"
     if text.isprintable() and text == text.strip():
         return text
-    return f"file://{quote(os.fsencode(meant), safe='/' + _PLAIN)}"
-
-
-def _encoded(text: str, more: str = "") -> str:
-    return quote(text, safe=_PLAIN + more)
+    return file_url(meant)
