@@ -294,7 +294,8 @@ class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
         if isinstance(error, UnresolvedError):
             found = cause.outcome if isinstance(cause, SourceError) else error.outcome
             missing = cls(module_id, source=error.source, tried=error.attempts, hints=error.hints, found=found)
-            missing.exit_code = 4 if isinstance(cause, SourceRefusedError) else missing.exit_code
+            if isinstance(cause, SourceRefusedError):
+                missing.exit_code = 4
             return missing
         answer = "; ".join([error.summary, *error.detail])
         return cls(module_id, tried=[LayerAnswer("source", "", answer)], hints=error.hints)

@@ -56,8 +56,8 @@ class SourceError(Exception):
     """Base of the errors that this package raises on purpose; `code` names the kind of failure for scripts.
 
     Without an explicit code, it is the name of the class. A class exists for errors that callers distinguish, or whose
-    fields they read; other kinds of failures differ only in their code. `outcome` begins the headline about a module
-    whose search ended so.
+    fields they read; other kinds of failures differ only in their code. `outcome` begins the host's error about a
+    module that has no code because of it.
     """
 
     outcome: str = "no code was found for"
@@ -118,9 +118,10 @@ class UnresolvedError(SourceError):
 
 @dataclass(frozen=True, slots=True)
 class NoFetching:
-    """Why nothing is fetched, as the end of a sentence, and the hint for what the cache lacks.
+    """The words about code that is neither in the cache nor fetched.
 
-    The hint may depend on whether a lock file has it.
+    `reason` says why nothing is fetched, as the end of a sentence. `hint` returns what to do about it; it is called
+    with whether a lock file names the code.
     """
 
     reason: str
@@ -131,7 +132,7 @@ OFFLINE: Final = NoFetching("nothing is fetched offline", lambda is_locked: "fet
 
 
 class NotFetchedError(SourceError):
-    """Raised when something would have to be fetched, and nothing may be; `packages` are what, if they are known."""
+    """Raised when something would have to be fetched, and nothing may be; `packages` names it, where it is known."""
 
     def __init__(
         self,

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class FileSource:
     """The folder at `folder`; `source` is the text that its resolutions carry, by default the real path.
 
-    With a `cache`, the folder is copied there, unless it runs `live`: in place, with all later changes. It has to be
-    the folder at `place`, if that is given.
+    With a `cache`, the folder is copied there, unless it runs `live`: in place, with all later changes. With a
+    `place`, another folder under the same name is refused.
     """
 
     def __init__(
@@ -44,8 +44,8 @@ class FileSource:
         """Return where the code of `module_id` is: inside the folder, or inside its copy.
 
         Raises:
-            SourceError: the folder is missing or another, unsafe to read, holds no such module, or one of a refused
-                kind.
+            SourceError: the folder is missing, is not the one at `place`, is unsafe to read, holds no such module, or
+                one of a refused kind.
         """
         module_id = checked_module_id(module_id)
         root, tree = self._code()

@@ -107,7 +107,7 @@ class Resolver:
         return self.provide(self.choose(module_id, source))
 
     def choose(self, module_id: str, source: object | None = None) -> ChosenSource:
-        """Return the source that the code of `module_id` must come from, held to the folder that it is now.
+        """Return the source that the code of `module_id` must come from, bound to the folder that it leads to now.
 
         Raises:
             ModuleIdError: `module_id` cannot be an id.

@@ -21,7 +21,7 @@ _MAX_ENTRIES = 10_000  # a repository root has tens of entries; more is a data f
 
 @dataclass(frozen=True, slots=True)
 class HeldFolder:
-    """A folder of this machine at one moment: its real path and its identity there, None if there was no folder.
+    """A folder of this machine at one moment: its real path, and its device and inode, or None if no folder was there.
 
     Rules judge a source once, and its code is read later. A link or another folder may have its name by then.
     """
@@ -50,10 +50,10 @@ class HeldFolder:
 
     @contextmanager
     def opened(self) -> Iterator[int]:
-        """Open the folder, and no other that has its name by now.
+        """Open the folder; another one that has its name by now is refused.
 
         Raises:
-            SourceError: it is not there any more.
+            SourceError: it is no longer there.
         """
         self.check()
         try:

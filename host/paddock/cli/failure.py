@@ -64,7 +64,7 @@ _ADVICE: Mapping[str, str] = {
     "ConfigurationError": "see `config` in the provider's entry of the plan",
 }
 
-_ANY_PLAN = re.compile(r"(`paddock \w+ )PLAN\b")
+_ANY_PLAN = re.compile(r"(`paddock \w+ )PLAN\b")  # as in hints of the sources, which know no plan
 _SEE_TRACEBACK = "`-v` shows where in the module's code it was raised, `--json` too"
 
 
@@ -142,7 +142,7 @@ def as_dict(error: BaseException) -> dict[str, object]:
 
 
 def name_plan(error: PaddockError, plan: Path) -> None:
-    """Have the hints of an error about a plan name that plan, where they have a command for any plan."""
+    """Put the plan into the hints of an error about it, where they have `PLAN` in a command."""
     error.hints = tuple(_ANY_PLAN.sub(lambda found: found[1] + shlex.quote(str(plan)), hint) for hint in error.hints)
 
 
@@ -155,7 +155,7 @@ def text(error: BaseException) -> str:
 def text_of_turn(error: BaseException, mask: Callable[[str], str], *, verbose: bool) -> str:
     """Return the text about a failed turn for a person, with the traceback of a module only if `verbose`.
 
-    `mask` hides secrets.
+    `mask` hides secrets in it.
     """
     if verbose or not isinstance(error, TurnError):
         return text(error)

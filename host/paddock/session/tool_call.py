@@ -345,7 +345,7 @@ class _CallRequest:
         """Refuse what the flags alone show to be wrong, before anything is fetched.
 
         Raises:
-            PlanError: a flag names a variable or a secret that is not set, or is not understood.
+            PlanError: a flag cannot be understood, or names a variable or a secret that is not set.
         """
         entry = self._entry_of({"module": _ANY_TOOL})
         authorizer.check_call(grants_of(entry.permissions))

@@ -16,9 +16,12 @@ Visibility: TypeAlias = Literal["internal", "developer", "user"] | None
 
 
 class _FirstError(FailFast):
-    """Refuse a list or a mapping at its first error: its sender could cause one, of 600 bytes, by each byte of it."""
+    """Refuse a list or a mapping at its first error.
 
-    __hash__ = object.__hash__  # part of a union has to be hashable up to Python 3.11
+    pydantic keeps some 600 bytes for each error, and a sender could cause one by each byte that it sends.
+    """
+
+    __hash__ = object.__hash__  # up to Python 3.11, an annotation in a union has to be hashable
 
 
 FIRST_ERROR: Final = _FirstError()

@@ -1,6 +1,7 @@
 """Pass over a module's breakpoints, and print how a debugger gets a terminal.
 
-A worker has none: a debugger that starts in it reads the end of its input, and raises `BdbQuit` in the module's code.
+A worker has no terminal: a debugger that starts in it reads the end of its input, and raises `BdbQuit` in the module's
+code.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ _WAY = "`paddock module test PATH --isolation none -- --pdb` stops there, in a p
 
 
 def explain_breakpoints(stderr: int) -> None:
-    """Have `breakpoint()` and `pdb.set_trace()` print it to this descriptor, and go on.
+    """Have `breakpoint()` and `pdb.set_trace()` go on, after a line to this descriptor on how to get a debugger.
 
-    It is not done by PYTHONBREAKPOINT, which a worker's interpreter does not look at.
+    PYTHONBREAKPOINT cannot do this: a worker's interpreter does not look at it.
     """
     _finder.stderr = stderr
     sys.breakpointhook = _finder.pass_over
@@ -51,7 +52,7 @@ class _DebuggerFinder:
         return spec
 
     def change(self, debugger: ModuleType) -> None:
-        """Have a debugger that reads the process's own stdin stop nowhere; one with another input works as before."""
+        """Have a debugger that reads the process's own stdin stop nowhere; one with another input works as usual."""
         stop = debugger.Pdb.set_trace
         if getattr(stop, "passes_over", False):
             return

@@ -98,7 +98,10 @@ class GrantsFile:
         return next(one for one in self._change(changed) if one.digest == digest)
 
     def forget(self, plan: str) -> tuple[AcceptedPlan, ...]:
-        """Remove every accepted version of the plan in this file, with its grants; return them. Raises as `accept`."""
+        """Remove every accepted version of the plan at that path, with its grants, and return these versions.
+
+        Raises as `accept` does.
+        """
         removed: list[AcceptedPlan] = []
 
         def changed(plans: tuple[AcceptedPlan, ...]) -> Iterable[AcceptedPlan]:

@@ -1,10 +1,10 @@
 """Count the record locks that a tree of processes holds: no control group counts what they take.
 
-The kernel lists the locks of each open file beside it, so the locks of other processes change neither the count nor the
-time it takes: 15 microseconds for an open file, and 7 for a lock. The filter of system calls sees to it that a process
-has one table of descriptors, and each table one process. The code does plain reads of `/proc`, for a thread that may
-wait. A process that may not be looked into is looked for in the machine's list. What cannot be counted counts as more
-than may be.
+The kernel lists the locks of each open file in `fdinfo`, so the locks of other processes change neither the count nor
+the time it takes: 15 microseconds for an open file, and 7 for a lock. The filter of system calls sees to it that a
+process has one table of descriptors, and each table one process. The code does plain reads of `/proc`, for a thread
+that may wait. Where the host may not look into a process, its locks are counted in the machine's list. If there are too
+many files or locks to be counted, they count as more than a module may have.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def record_locks(pids: Iterable[int], most: int) -> int:
         OSError: it cannot be read.
     """
     count = _Count(most)
-    closed: list[int] = []
+    hidden: list[int] = []
     for pid in pids:
         try:
             with unless_gone():
@@ -39,10 +39,10 @@ def record_locks(pids: Iterable[int], most: int) -> int:
         except PermissionError:
             # The process ended meanwhile, and has nothing open; or it runs a program that may not be read.
             if descriptors_of(pid):
-                closed.append(pid)
+                hidden.append(pid)
         if count.held > most:
             return count.held
-    return count.held + _listed(closed, most - count.held) if closed else count.held
+    return count.held + _listed(hidden, most - count.held) if hidden else count.held
 
 
 @dataclass(slots=True)

@@ -330,7 +330,7 @@ def _destination(target: Any) -> str | None:
 def _paths_in(arguments: object) -> Iterator[str]:
     """Yield the texts in a call's arguments whose names say that they are paths, the outermost first.
 
-    The items of a list go by the list's name. So many values are looked at, and so deep, and no further.
+    The items of a list go by the list's name. How many values are looked at, and how deep, is bounded.
     """
     waiting: deque[tuple[str, object, int]] = deque([("", arguments, 0)] if type(arguments) is dict else ())
     for _ in range(_MAX_ARGUMENTS):
