@@ -103,7 +103,7 @@ class Channel(asyncio.BufferedProtocol):
         self._unread_seconds = unread_seconds
         self._reading: ReadingWatch | None = None
         self._due: dict[Hashable, bytes] = {}  # frames that go along with the next one
-        self._due_at = FOREVER  # when they are sent at the latest
+        self._is_due = False  # whether the next tick sends them alone
         self._receiver = receiver
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
@@ -200,19 +200,19 @@ class Channel(asyncio.BufferedProtocol):
         handles: Sequence[HandleEntry] = (),
         *,
         target: int = 0,
-        within: float = _TICK,
+        waits: bool = False,
     ) -> None:
-        """Send a change along with the next frame, or `within` some seconds; of each `key` only the last one.
+        """Send a change along with the next frame, or alone at the next tick; of each `key` only the last one.
 
-        With `FOREVER` seconds, `send_due` sends it where there is no next frame. A change with handles needs a key of
-        its own: the worker has to get each handle that is counted as handed out.
+        A change that `waits` is not sent alone before `send_due`. One with handles needs a key of its own: the worker
+        has to get each handle that is counted as handed out.
         """
         if self.is_open:
             frame = self.connection.send_mirror(section, body, handles, target=target)
             self._due.pop(key, None)  # the later of two comes last
             self._due[key] = frame if isinstance(frame, bytes) else b"".join(frame)
-            self._due_at = min(self._due_at, self._loop.time() + within)
-            if self._timer is None and within != FOREVER:
+            self._is_due = self._is_due or not waits
+            if self._is_due and self._timer is None:
                 self._tick_later()
 
     def send_due(self) -> None:
@@ -300,7 +300,7 @@ class Channel(asyncio.BufferedProtocol):
 
     def _take_due(self) -> Iterable[bytes]:
         due, self._due = self._due, {}
-        self._due_at = FOREVER
+        self._is_due = False
         return due.values()
 
     def close(self) -> None:
@@ -442,11 +442,10 @@ class Channel(asyncio.BufferedProtocol):
         self._timer = self._loop.call_later(_TICK, self._on_tick)
 
     def _on_tick(self) -> None:
-        now = self._loop.time()
         self._timer = None
-        if self._due_at <= now + _TICK:  # the next tick would be too late
+        if self._is_due:
             self.send_due()
-        for call in self.calls.overdue(now):
+        for call in self.calls.overdue(self._loop.time()):
             call.on_overdue()
-        if self._due_at != FOREVER or self.calls.have_deadlines:
+        if self._is_due or self.calls.have_deadlines:
             self._tick_later()

@@ -18,7 +18,6 @@ from functools import partial
 from typing import Final
 
 from paddock.rpc.marshal import Marshaller
-from paddock.rpc.open_calls import FOREVER
 from paddock.rpc.peer import Encoded, Handle, Peer
 from paddock.rpc.rights import allow_any, allow_none
 from paddock.session.state.session_state import HostedState
@@ -286,7 +285,7 @@ class _LateState:
 
 
 def _mirror(peer: Peer, entry: _Entry, *, is_urgent: bool) -> None:
-    """Send a worker a change; one that is not urgent waits a short time for another frame to go with.
+    """Send a worker a change; one that is not urgent waits for another frame, or until nothing has been mounted lately.
 
     Raises:
         LocalProtocolError: it is too large to be sent.
@@ -299,9 +298,7 @@ def _mirror(peer: Peer, entry: _Entry, *, is_urgent: bool) -> None:
         if is_urgent:
             peer.channel.mirror(entry.section, entry.change.body, entries, target=target)
         else:
-            peer.channel.mirror_along(
-                object(), entry.section, entry.change.body, entries, target=target, within=FOREVER
-            )
+            peer.channel.mirror_along(object(), entry.section, entry.change.body, entries, target=target, waits=True)
     except LocalProtocolError:
         peer.take_back(entries)
         raise
