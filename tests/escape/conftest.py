@@ -67,7 +67,7 @@ def shown() -> Iterator[Shown]:
         yield lambda attack: outside(attack.name)
 
 
-class Arenas:
+class AttackSessions:
     """The attackers of some attacks at one level, started once for the tests that follow one another there.
 
     They are few, so that a test which comes upon another level waits for the start of a few modules and no more.
@@ -124,7 +124,7 @@ def _neighbours_of(attack: Attack, level: IsolationLevel) -> list[Attack]:
 
 
 @pytest.fixture(scope="module")
-async def attack_sessions(stage: AttackTestbed) -> AsyncIterator[Arenas]:
-    attack_sessions = Arenas(stage)
+async def attack_sessions(stage: AttackTestbed) -> AsyncIterator[AttackSessions]:
+    attack_sessions = AttackSessions(stage)
     yield attack_sessions
     await attack_sessions.close()

@@ -10,7 +10,7 @@ import fcntl
 
 import pytest
 
-from escape.conftest import Arenas, Shown
+from escape.conftest import AttackSessions, Shown
 from escape.reachable import skip_or_fail
 from paddock.errors import IsolationUnavailableError
 from paddock.rpc import router
@@ -46,7 +46,7 @@ def _require_contained(attack: Attack, level: IsolationLevel, outcome: AttackOut
 
 @pytest.mark.parametrize(("level", "attack"), _pairs())
 async def test_what_can_be_done_outside_cannot_be_done_inside(
-    level: IsolationLevel, attack: Attack, attack_sessions: Arenas, shown: Shown
+    level: IsolationLevel, attack: Attack, attack_sessions: AttackSessions, shown: Shown
 ) -> None:
     _require_possible(attack, shown)
     _require_contained(attack, level, await attack_sessions.perform(attack, level))
@@ -57,16 +57,16 @@ async def test_an_attack_that_runs_out_of_its_time_is_one_failure(
 ) -> None:
     monkeypatch.setattr("escape.conftest._TOGETHER", 1)
     endless = next(attack for attack in CATALOGUE if attack.name == "never_answer")
-    arenas = Arenas(stage)
+    attack_sessions = AttackSessions(stage)
     try:
-        await arenas.session_of(endless, "landlock")
+        await attack_sessions.session_of(endless, "landlock")
         with monkeypatch.context() as hurried:
             hurried.setattr("escape.conftest._ATTACK_SECONDS", 0.1)  # less than the module has for an answer
             with pytest.raises(TimeoutError):
-                await arenas.perform(endless, "landlock")
-        assert (await arenas.perform(endless, "landlock")).verdict.is_fine
+                await attack_sessions.perform(endless, "landlock")
+        assert (await attack_sessions.perform(endless, "landlock")).verdict.is_fine
     finally:
-        await arenas.close()
+        await attack_sessions.close()
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -1,4 +1,4 @@
-"""Whoever is stopped gets a line that works when it is pasted, or words that fit; each line is pasted here."""
+"""A person who is stopped gets a line that works when it is pasted, or words that fit; each line is pasted here."""
 
 from __future__ import annotations
 

@@ -239,7 +239,7 @@ def _named(source: str, folder: Path) -> tuple[tuple[NamedSource, ...], PlanErro
 def _hint(named: NamedSource, tool: str, arguments: str) -> str:
     """Return what to type for code that only a file says to run, which the user did not accept."""
     words = ["paddock", "call", masked(named.text), tool, *([] if arguments == "{}" else [arguments])]
-    line = options.pasted(words) or f"`paddock call {shlex.quote(masked(named.text))} …`"
+    line = options.command_to_paste(words) or f"`paddock call {shlex.quote(masked(named.text))} …`"
     return (
         f"{named.file.name} names a source of `{named.module_id}` that you did not accept; to run that code, type it: "
         f"{line}, with what it may do as --allow-… options"

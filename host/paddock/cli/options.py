@@ -130,11 +130,11 @@ def _online() -> str:
     words = sys.argv[1:]
     before = words[: words.index("--")] if "--" in words else words
     kept = [one for one in before if one != "--offline"]
-    return pasted(["paddock", *kept, *words[len(before) :]]) or "the same command without `--offline`"
+    return command_to_paste(["paddock", *kept, *words[len(before) :]]) or "the same command without `--offline`"
 
 
-def pasted(words: Sequence[str]) -> str:
-    """Return a command in backticks; nothing if it is too long to be shown, or has characters that are not."""
+def command_to_paste(words: Sequence[str]) -> str:
+    """Return a command in backticks; empty if it is too long to be pasted, or has characters that cannot be shown."""
     line = shlex.join(words)
     return f"`{line}`" if len(line) <= _LONGEST_LINE and line.isprintable() else ""
 

@@ -32,15 +32,15 @@ class Reference:
     has_default: bool
 
 
-def setting(name: str) -> str:
-    """Return the command of a shell that takes a variable from the keyboard, and neither shows nor keeps its value."""
+def command_to_set(name: str) -> str:
+    """Return a shell's command that takes a variable's value from the keyboard, unseen and kept in no history."""
     return f"read -rs {name} && export {name}"
 
 
 def how_to_set(name: str) -> str:
     """Return what a person does about a secret that is not set."""
     return (
-        f"set `{name}` first: `{setting(name)}` takes it from the keyboard; or say under [{name}] in "
+        f"set `{name}` first: `{command_to_set(name)}` takes it from the keyboard; or say under [{name}] in "
         "`secrets.toml` where it is (`paddock help secrets`)"
     )
 

@@ -192,7 +192,7 @@ def test_of_several_modules_one_has_to_be_named(
     assert told.json("add", f"git+{X}", "--as", "tool-b")[1]["module"] == "tool-b"
 
 
-def test_off_a_terminal_is_no_question_and_on_one_the_default_is_no(
+def test_only_a_terminal_is_asked_and_the_default_is_no(
     told: Told, provider: TwinProvider, folder: Path, answering: Callable[..., Answers]
 ) -> None:
     provider.has(X, "v1", Version("one", {"net": ["\u202egro.elpmaxe"]}), "tag")

@@ -29,7 +29,7 @@ from paddock.cli.terminal.render import Screen
 from paddock.cli.terminal.standard_streams import reporting
 from paddock.plan.model import Kind, MountPlan
 from paddock.plan.permissions import Permissions
-from paddock.plan.secret_references import setting
+from paddock.plan.secret_references import command_to_set
 from paddock.plan.writing import PlannedModule, plan_exists, plan_text, write_plan
 from paddock.policy.secrets.store import SecretSources
 from paddock.policy.trust import lies_outside
@@ -331,4 +331,4 @@ def _tell(plan: Path, modules: Sequence[PlannedModule], written: MountPlan, reas
         )
     screen.title("next")
     chat = shlex.join(["paddock", "chat", str(plan)])
-    screen.text("".join(f"  {setting(name)}\n" for name in missing) + f"  {escape(chat)}\n  {escape(command)}")
+    screen.text("".join(f"  {command_to_set(name)}\n" for name in missing) + f"  {escape(chat)}\n  {escape(command)}")

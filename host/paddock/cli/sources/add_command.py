@@ -52,7 +52,7 @@ from paddock.plan.edit import PlanEdit, entry_lines, grant_line, with_entry
 from paddock.plan.load import load_plan
 from paddock.plan.model import Kind
 from paddock.plan.permissions import Permissions, grants_of
-from paddock.plan.secret_references import setting
+from paddock.plan.secret_references import command_to_set
 from paddock.plan.writing import PlannedModule
 from paddock.policy.secrets.store import SecretSources
 from paddock.text import escape
@@ -329,4 +329,4 @@ def _show(screen: Screen, *, added: _Added) -> None:
     missing = [name for name in added.planned.secret_names if name not in SecretSources.load(os.environ)]
     if added.edit is not None and missing:
         screen.title(f"set its {'key' if len(missing) == 1 else 'keys'} before you run {added.plan}")
-        screen.text("".join(f"  {setting(name)}\n" for name in missing))
+        screen.text("".join(f"  {command_to_set(name)}\n" for name in missing))

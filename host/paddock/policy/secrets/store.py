@@ -19,7 +19,7 @@ import anyio
 import anyio.to_thread
 
 from paddock.errors import PaddockError, PlanProblem, PolicyFileError
-from paddock.plan.secret_references import how_to_set, setting
+from paddock.plan.secret_references import command_to_set, how_to_set
 from paddock.plan.source_map import Location, Positions
 from paddock.policy.files.owned_file import OperatorFile, read_owned
 from paddock.policy.files.policy import user_config_folder
@@ -171,7 +171,7 @@ class SecretSources(Mapping[str, str]):
             return self._read(name, entry.what)
         value = self._environ.get(entry.what)
         if value is None:
-            hint = f"set it first: `{setting(entry.what)}` takes it from the keyboard"
+            hint = f"set it first: `{command_to_set(entry.what)}` takes it from the keyboard"
             raise NoSecretError(f"{self.where(name)}: it is not set", hint)
         return value
 
