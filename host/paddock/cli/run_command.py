@@ -55,11 +55,11 @@ if TYPE_CHECKING:
     from paddock.cli.chat.conversation import Follower
 
 
-def _plan_and_prompt(words: tuple[str, ...]) -> PlanAndPrompt:
-    """Return the plan, by default plan.yaml, and the prompt; a text of several words that names no file is a prompt.
+def _checked_words(words: tuple[str, ...]) -> PlanAndPrompt:
+    """Return the plan and the prompt that words are, if there is no doubt: a single word may be either.
 
     Raises:
-        click.UsageError: these are not a plan and a prompt; the error has the command that was probably meant.
+        click.UsageError: they could be meant in another way; the error has the command that was probably meant.
     """
     meant = plan_and_prompt(words)
     is_plan = not words or words[0] == meant.plan
@@ -102,7 +102,7 @@ def run(
 
     PLAN is plan.yaml by default. Without PROMPT, `run` reads the prompt from stdin.
     """
-    meant = _plan_and_prompt(words)
+    meant = _checked_words(words)
     plan, prompt = Path(meant.plan), meant.prompt
     check_verbosity(quiet=quiet, verbose=verbose)
     screen = Screen(sys.stderr, is_quiet=quiet)

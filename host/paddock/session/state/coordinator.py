@@ -132,7 +132,7 @@ class HostedCoordinator(ModuleCoordinator):
             super().__setattr__(name, value)
             return
         if self.observer is not None:
-            self.observer.attribute(name, value)
+            self.observer.attribute(name, value)  # a value that cannot be shared raises, and the earlier one stays
         self._attributes[name] = value
 
     def __delattr__(self, name: str) -> None:
