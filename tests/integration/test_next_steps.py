@@ -177,7 +177,8 @@ def test_a_broken_answer_is_no_matter_of_grants(write_module: WriteModule) -> No
 def test_a_module_that_a_plan_names_is_called_by_the_line_shown(write_module: WriteModule) -> None:
     _scripted("tool-count", write_module("tool-count", _HOME_TOOL), "count")
     done = paddock("call", "tool-count", "count", '{"from": "a b"}')
-    assert paddock(*_commands(done.stderr)[0]).stdout == "call 1\n", done.stderr
+    (command,) = _commands(done.stderr)
+    assert paddock(*command).stdout == "call 1\n", done.stderr
 
 
 def test_a_version_of_a_folder_gets_the_address_that_was_meant(tmp_path: Path) -> None:

@@ -170,9 +170,7 @@ def call(
             defect = failure.as_exception(error)
             outcome = ToolCallOutcome(failed_result(defect), "", (), defect)
     if isinstance(outcome, ToolCallOutcome) and named is None and isinstance(outcome.error, ModuleMissingError):
-        plan_options.retell_missing(outcome.error, tool)
-        for one in known:
-            outcome.error.with_hint(_hint(one, tool, arguments))
+        plan_options.retell_missing(outcome.error, tool, [_hint(one, tool, arguments) for one in known])
         if unread is not None:
             outcome.error.with_hint(f"plan.yaml of this folder may name it, and cannot be read: {unread.detail[0]}")
     for change in session.changes:

@@ -85,10 +85,12 @@ def retell(error: PlanError | PolicyRefusedError) -> None:
         error.retell("the call", _reworded)
 
 
-def retell_missing(error: ModuleMissingError, tool: str) -> None:
-    """Replace the line of a plan that would name a module's source by the call that names it."""
+def retell_missing(error: ModuleMissingError, tool: str, hints: Sequence[str]) -> None:
+    """Replace the line of a plan that would name a module's source by `hints`, or else by the call that names it."""
     words = f"`paddock call ./folder {shlex.quote(tool)}`, or an address (`git+https://…@ref`) in place of the folder"
-    error.hints = tuple(f"name its code: {words}" if _SOURCE.match(hint) else hint for hint in error.hints)
+    kept = tuple(hint for hint in error.hints if not _SOURCE.match(hint))
+    own = [f"name its code: {words}"] if kept != error.hints else []
+    error.hints = (*kept, *(hints or own))
 
 
 def _reworded(problem: PlanProblem) -> PlanProblem:
