@@ -222,7 +222,7 @@ libc.syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)  # the exit o
     count.close()
 
 
-def test_a_process_that_has_ended_but_for_its_first_thread_holds_nothing() -> None:
+def test_a_process_that_ends_as_a_whole_is_beyond_no_limit() -> None:
     act = """
 import platform
 kept = lock(300)
