@@ -6,12 +6,14 @@ import gc
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from importlib import import_module
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
+if TYPE_CHECKING:
+    import signal
+
 INTERRUPTED = 130
-_BY_PERSON = "interrupted"
 _WHOLE = 1000  # characters, more than any command's first sentence has
 
 
@@ -20,16 +22,16 @@ ForeseenWorkers = Callable[[Sequence[str]], Literal["modules", "programs"] | Non
 
 
 class Interrupted(Exception):
-    """Raised when a person or a signal ended a command; `text` says which, for people."""
+    """Raised when a person ended a command, or the signal `by` that no person typed; `text` says which, for people."""
 
-    def __init__(self, text: str = _BY_PERSON) -> None:
-        self.text = text
-        super().__init__(text)
+    def __init__(self, by: signal.Signals | None = None) -> None:
+        self.text = "interrupted" if by is None else f"ended by {by.name}"
+        self._message = "interrupted by the person at the terminal" if by is None else self.text
+        super().__init__(self.text)
 
     def as_dict(self) -> dict[str, object]:
         """Return it for scripts."""
-        message = "interrupted by the person at the terminal" if self.text == _BY_PERSON else self.text
-        return {"type": "Interrupted", "message": message}
+        return {"type": "Interrupted", "message": self._message}
 
 
 def example(line: str) -> str:

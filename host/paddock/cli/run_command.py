@@ -229,7 +229,7 @@ class _Turn:
             except Exception as error:  # modules raise exceptions of any class; `of_turn` recognises Paddock's own
                 failed = error
             finally:
-                self.interrupted = Interrupted(interruption.text) if interruption.happened else None
+                self.interrupted = interruption.end if interruption.happened else None
                 self._modules = _as_before_the_end(self._modules, session.modules) or session.modules
         self._say_what_happened()
         for change in session.changes:

@@ -17,13 +17,13 @@ from paddock.cli import failure
 from paddock.cli.chat.conversation import ChatConversation
 from paddock.cli.chat.slash_commands import Next, SlashCommands
 from paddock.cli.chat.spending import Spending
-from paddock.cli.command_group import INTERRUPTED
+from paddock.cli.command_group import INTERRUPTED, Interrupted
 from paddock.cli.options import SessionOptions
 from paddock.cli.session_on_screen import SessionOpener
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.consent import TerminalConsent
 from paddock.cli.terminal.dialogue import Dialogue
-from paddock.cli.terminal.interruption import ended_by, ending_signals
+from paddock.cli.terminal.interruption import ending_signals
 from paddock.cli.terminal.line_input import PipedLines
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.render import Screen
@@ -63,7 +63,7 @@ class LineChat:
             except asyncio.CancelledError:
                 if self._ended_by is None:
                     raise
-                raise ended_by(self._ended_by) from None
+                raise Interrupted(self._ended_by) from None
             except Exception as error:  # the top of a command: an unforeseen error is reported here
                 self._screen.text(failure.text(error))
                 return failure.exit_code(error)

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from paddock.audit import state_folder
 from paddock.cli.chat.interrupts import on_interrupt
 from paddock.cli.chat.prompt_input import PromptInput, echo, open_history
-from paddock.cli.terminal.interruption import ended_by, ending_signals
+from paddock.cli.command_group import Interrupted
+from paddock.cli.terminal.interruption import ending_signals
 
 if TYPE_CHECKING:
     from paddock.cli.chat.slash_commands import SlashCommands
@@ -65,7 +66,7 @@ class TerminalChat:
         except asyncio.CancelledError:
             if self._ended_by is None:
                 raise
-            raise ended_by(self._ended_by) from None
+            raise Interrupted(self._ended_by) from None
         finally:
             for number in ending:
                 loop.remove_signal_handler(number)

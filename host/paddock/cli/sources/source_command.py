@@ -193,7 +193,7 @@ async def with_provider(
         Interruption(screen.note, lambda: False, stop) as interruption,
     ):
         return await _with_provider(work, screen, dialogue, offline=offline)
-    raise Interrupted(interruption.text)
+    raise interruption.end
 
 
 async def _with_provider(

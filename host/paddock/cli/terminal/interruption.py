@@ -31,11 +31,6 @@ def ending_signals() -> tuple[signal.Signals, ...]:
     return (signal.SIGTERM,) if is_ignored else (signal.SIGTERM, signal.SIGHUP)
 
 
-def ended_by(number: signal.Signals) -> Interrupted:
-    """Return the end of a command by a signal that no person typed."""
-    return Interrupted(f"ended by {number.name}")
-
-
 _GENTLE = "stopping once what is running now is done; Ctrl-C again stops at once"
 _NOW = "stopping at once; Ctrl-C again kills"
 _BY_SIGNAL = "{}: stopping the modules, then ending; a second {} kills"
@@ -72,11 +67,9 @@ class Interruption:
         return self
 
     @property
-    def text(self) -> str:
-        """What ended the command, for people; empty if nothing did."""
-        if not self.happened:
-            return ""
-        return (Interrupted() if self._by is None else ended_by(self._by)).text
+    def end(self) -> Interrupted:
+        """The end of the command, once something that ends it `happened`."""
+        return Interrupted(self._by)
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -136,4 +129,4 @@ async def interruptible(
         ActivityLine(screen, activity),
     ):
         return await work()
-    raise Interrupted(interruption.text)
+    raise interruption.end
