@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from paddock.rpc.backlog import Make, SendBacklog
@@ -427,11 +428,8 @@ class Channel(asyncio.BufferedProtocol):
         if self._reading is not None:
             self._reading.stop()
         self._backlog.clear()
-        try:
+        with suppress(RemoteProtocolError):  # inside a frame: a process that was killed stops anywhere
             self.connection.receive_eof()
-        except RemoteProtocolError as error:
-            if exc is None:
-                self._receiver.on_violation(error)
         self._latest_lost = self.calls.latest()
         calls = self.calls.take_all()
         self._receiver.on_lost()

@@ -72,6 +72,7 @@ class Supervisor:
         self._stopping = False
         self._is_revoked = False
         self._recorded: tuple[ExitReason, LimitHit | None, str] | None = None
+        self._is_presumed = False  # whether that is only taken from a closed socket
         self._exit_callbacks: list[Callable[[ExitReport], None]] = []
         self._report_of: WeakKeyDictionary[ModuleProcess, ExitReport] = WeakKeyDictionary()
         self._printed_bytes = 0
@@ -150,14 +151,16 @@ class Supervisor:
     async def report(self, process: ModuleProcess, within: float = _HANG_UP_SECONDS) -> ExitReport:
         """Return the report on a process of this module whose socket has closed.
 
-        A process closes its socket last. One that lives on for longer than `within` seconds is ended. While the module
-        is being stopped, `stop` ends it, after the time that a goodbye has.
+        A process closes its socket last. One that lives on for longer than `within` seconds is ended, and broke the
+        protocol, unless the kernel turns out to have killed it: what it held may take that long to free. While the
+        module is being stopped, `stop` ends it, after the time that a goodbye has.
         """
         with anyio.move_on_after(within):
             await process.wait()
         if self._stopping:
             await process.wait()
         elif process is self._process:
+            self._is_presumed = self._recorded is None
             self.end(ExitReason.PROTOCOL)
             await process.stop(0)
         if process not in self._report_of:  # it ended before the request: the next turn reports it
@@ -211,6 +214,7 @@ class Supervisor:
             await self._clock.sleep(delay)
         self._starts += 1
         self._recorded = None
+        self._is_presumed = False
         self.call_in_flight = None
         try:
             process = await self._launcher.launch(self.spec)
@@ -245,7 +249,7 @@ class Supervisor:
         if limited_tree is not None:
             status = replace(status, peak_memory_bytes=limited_tree.peak(status))
             overrun = limited_tree.end(status)
-            if reason is None and overrun is not None:
+            if overrun is not None and (reason is None or self._is_presumed):
                 reason, limit = overrun
         left_out = process.output.left_out
         tail = (*([left_out] if left_out else []), *process.output.tail(_STDERR_LINES, "stderr"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
+from types import SimpleNamespace
 
 import anyio
 import pytest
@@ -389,6 +390,17 @@ async def test_a_process_that_closed_its_socket_and_lives_on_is_ended_for_it(sup
         report = await supervisor.report(process, within=0.05)
     process.rpc.close()
     assert report.reason is ExitReason.PROTOCOL
+
+
+async def test_what_the_kernel_killed_slowly_did_not_break_the_protocol(supervise: Supervise) -> None:
+    hit = LimitHit("memory_max", 1, "2", "cgroup memory")
+    tree = SimpleNamespace(peak=lambda status: 2, end=lambda status: (ExitReason.MEMORY, hit))
+    supervisor = supervise("waits_after_closing_its_socket", limit_enforcer=SimpleNamespace(begin=lambda *_: tree))
+    process = await started(supervisor)
+    with anyio.fail_after(PATIENCE):
+        report = await supervisor.report(process, within=0.05)
+    process.rpc.close()
+    assert (report.reason, report.limit) == (ExitReason.MEMORY, hit)
 
 
 async def test_a_report_keeps_no_more_of_stderr_than_its_end(supervise: Supervise) -> None:
