@@ -259,3 +259,5 @@ def test_a_home_that_stays_is_proposed_from_the_manifest(write_module: WriteModu
     done = paddock("run", "plan.yaml", "count")
     assert (done.stdout, done.returncode) == ("call 2\n", 0), done.stderr
     assert "state: keep" not in done.stderr
+    done = paddock("chat", "plan.yaml", stdin="/grant tool-count read=.\n")  # which states what was only accepted
+    assert "write at tools[0]: permissions: {read: [.]}, state: keep" in " ".join(done.stderr.split()), done.stderr

@@ -173,26 +173,28 @@ def without_entry(path: Path, place: str) -> PlanEdit:
     return _edited(path, remove, lambda text: _proposals(path, text, lambda way: way.remove(section, index)), lines)
 
 
-def with_permissions(path: Path, place: str, permissions: Permissions) -> PlanEdit:
+def with_permissions(path: Path, place: str, permissions: Permissions, *, keeps_home: bool = False) -> PlanEdit:
     """Return the plan at `path` with exactly these grants for the entry at `place`, instead of those it states.
+
+    With `keeps_home` it says too that the module's home stays.
 
     Raises:
         PlanError: the file is no plan.
         PlanNotEditedError: the entry cannot be found for certain in its text.
     """
-    written = permissions.as_written()
-    lines = [f"write at `{place}`:", grant_line(path, permissions)]
+    keys: dict[str, Any] = {"permissions": permissions.as_written(), **({"state": "keep"} if keeps_home else {})}
+    lines = [f"write at `{place}`:", *grant_lines(path, permissions, keeps_home=keeps_home)]
     match = _ITEM.fullmatch(place)
     if match is None:
         raise PlanNotEditedError(path, f"`{place}` is no entry of a list", lines=lines)
     section, index = match[1], int(match[2])
 
     def change(content: dict[str, Any]) -> str:
-        content[section][index]["permissions"] = _unshared(written)
+        content[section][index].update(_unshared(keys))
         return place
 
     return _edited(
-        path, change, lambda text: _proposals(path, text, lambda way: way.permit(section, index, written)), lines
+        path, change, lambda text: _proposals(path, text, lambda way: way.permit(section, index, keys)), lines
     )
 
 
@@ -215,6 +217,13 @@ def grant_line(path: Path | None, permissions: Permissions) -> str:
         case ".json":
             return f'"permissions": {json.dumps(written, ensure_ascii=False)}'
     return f"permissions: {flow_text(written)}"
+
+
+def grant_lines(path: Path | None, permissions: Permissions, *, keeps_home: bool) -> list[str]:
+    """Return the lines of an entry that would grant this, and let the module's home stay."""
+    formats = {".toml": 'state = "keep"', ".json": '"state": "keep"'}
+    state = formats.get(path.suffix.lower() if path is not None else "", "state: keep")
+    return [grant_line(path, permissions), *([state] if keeps_home else [])]
 
 
 # -- make an edit --------------------------------------------------------------------------
@@ -284,9 +293,9 @@ class _Yaml:
     def remove(self, section: str, index: int) -> Iterator[str]:
         return without_item(self._text, section, index)
 
-    def permit(self, section: str, index: int, written: object) -> Iterator[str]:
+    def permit(self, section: str, index: int, keys: Mapping[str, object]) -> Iterator[str]:
         for text in (without_comments(self._text, section, index, GRANT_COMMENT), self._text):
-            yield from with_key(text, section, index, "permissions", written)
+            yield from _with_keys(text, section, index, list(keys.items()))
 
 
 class _Json:
@@ -303,9 +312,9 @@ class _Json:
         del content[section][index]
         yield self._dumped(content)
 
-    def permit(self, section: str, index: int, written: object) -> Iterator[str]:
+    def permit(self, section: str, index: int, keys: Mapping[str, object]) -> Iterator[str]:
         content = json.loads(self._text)
-        content[section][index]["permissions"] = written
+        content[section][index].update(keys)
         yield self._dumped(content)
 
     def _dumped(self, content: object) -> str:
@@ -337,11 +346,20 @@ class _Toml:
             del self._document[section]
         yield tomlkit.dumps(self._document)
 
-    def permit(self, section: str, index: int, written: object) -> Iterator[str]:
+    def permit(self, section: str, index: int, keys: Mapping[str, object]) -> Iterator[str]:
         there: Any = self._document[section]
-        value = _filled(tomlkit.inline_table(), written) if isinstance(written, Mapping) else written
-        there[index]["permissions"] = value
+        _filled(there[index], keys)
         yield tomlkit.dumps(self._document)
+
+
+def _with_keys(text: str, section: str, index: int, keys: Sequence[tuple[str, object]]) -> Iterator[str]:
+    """Propose texts of YAML in which an item has all of these values."""
+    if not keys:
+        yield text
+        return
+    (key, value), *more = keys
+    for proposed in with_key(text, section, index, key, value):
+        yield from _with_keys(proposed, section, index, more)
 
 
 def _proposals(path: Path, text: str, act: Callable[[_Yaml | _Json | _Toml], Iterator[str]]) -> Iterator[str]:

@@ -35,9 +35,9 @@ class ModuleStatus:
     """The status of one module of a session; `live_from` is a folder that it runs from without a copy.
 
     `denials_left_out` counts acts that were refused, or perhaps were, beyond the kept `denials`. `place` is the place
-    of the entry in the plan, and `granted` are the permissions in effect, as a plan would state them. `programs` are
-    some that the module started; what the kernel refuses these is not among the denials. `resources` are complete once
-    the module has ended.
+    of the entry in the plan, and `granted` are the permissions in effect, as a plan would state them. `keeps_home`
+    means that its home stays, by the plan or by its acceptance. `programs` are some that the module started; what the
+    kernel refuses these is not among the denials. `resources` are complete once the module has ended.
     """
 
     module: str
@@ -56,6 +56,7 @@ class ModuleStatus:
     granted: Permissions = field(default_factory=Permissions)
     programs: tuple[str, ...] = ()
     resources: ResourceUse = field(default_factory=ResourceUse)
+    keeps_home: bool = False
 
     def as_dict(self) -> dict[str, object]:
         """Return it as data for JSON."""
@@ -249,6 +250,7 @@ class HostedSession(AmplifierSession):
         code = authorized.resolution
         live_from = code.root if code.is_live else None
         granted = authorized.entry.permissions
+        keeps_home = authorized.entry.state == "keep"
         if module is None:
             return ModuleStatus(
                 entry.module,
@@ -262,6 +264,7 @@ class HostedSession(AmplifierSession):
                 live_from=live_from,
                 place=path,
                 granted=granted,
+                keeps_home=keeps_home,
             )
         return ModuleStatus(
             module.name,
@@ -280,4 +283,5 @@ class HostedSession(AmplifierSession):
             granted,
             module.attempts.programs if module.level != "none" else (),  # there nothing is refused
             ResourceUse.of(module),
+            keeps_home,
         )

@@ -340,6 +340,24 @@ def test_what_a_toml_or_json_entry_is_granted_is_written(tmp_path: Path) -> None
     assert json.loads(plan.read_text())["tools"][0] == {"module": "x", "permissions": "workspace"}
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("plan.yaml", "session: {orchestrator: a, context: b}\ntools:\n  - module: x # one\n"),
+        ("plan.toml", 'session = {orchestrator = "a", context = "b"}\n[[tools]]\nmodule = "x" # one\n'),
+        ("plan.json", '{"session": {"orchestrator": "a", "context": "b"}, "tools": [{"module": "x"}]}'),
+    ],
+)
+def test_a_home_that_stays_is_written_with_the_grants(name: str, text: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    edit = with_permissions(path, "tools[0]", Permissions.model_validate({"read": ["."]}), keeps_home=True)
+    edit.write()
+    (entry,) = load_plan(path).tools
+    assert (entry.state, entry.permissions) == ("keep", Permissions.model_validate({"read": ["."]}))
+    assert name == "plan.json" or "# one" in path.read_text()
+
+
 def test_an_entry_that_is_no_item_of_a_list_is_told_what_to_write(tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
     path.write_text(LIST)

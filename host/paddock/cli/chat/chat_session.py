@@ -31,7 +31,7 @@ from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.progress import ActivityLine, activity_of
 from paddock.cli.terminal.question import Option, Question
 from paddock.errors import PaddockError, render
-from paddock.plan.edit import PlanEdit, PlanNotEditedError, grant_line, with_permissions
+from paddock.plan.edit import PlanEdit, PlanNotEditedError, grant_lines, with_permissions
 from paddock.plan.formats.document import read_document
 from paddock.plan.load import load_plan
 from paddock.plan.model import ModuleEntry
@@ -194,18 +194,18 @@ class ChatSession:
 
     # -- /grant and /revoke ----------------------------------------------------------------
 
-    async def _regrant(self, entry: ModuleEntry, permissions: Permissions) -> bool:
+    async def _regrant(self, entry: ModuleEntry, permissions: Permissions, keeps_home: bool) -> bool:
         """Show what the entry would say, ask, and write it; return whether it was written."""
         conversation = self._conversation
         assert conversation is not None
         path = self._plan
-        line = escape(grant_line(path, permissions))
+        lines = [escape(line) for line in grant_lines(path, permissions, keeps_home=keeps_home)]
         written = await anyio.to_thread.run_sync(lambda: read_document(path).written)
         # The question shows one entry, and answers for the whole plan.
         if load_plan(path, written=written).digest != conversation.session.plan.digest:
             self._screen.warning(f"{escape(str(path))} changed since this session started; start the chat again for it")
             return False
-        edit = with_permissions(path, entry.path, permissions)
+        edit = with_permissions(path, entry.path, permissions, keeps_home=keeps_home)
         if edit.before != written:
             raise PlanNotEditedError(path, "somebody else changed it at this moment", hints=["try again"])
         if edit.after == edit.before:
@@ -213,12 +213,13 @@ class ChatSession:
             return False
         is_covered = await anyio.to_thread.run_sync(self._consent.covers, edit.plan)
         if is_covered:
-            if not await self._agrees(entry, line):
+            if not await self._agrees(entry, "\n".join(lines)):
                 self._screen.note("the plan is not changed")
                 return False
         else:
+            becomes = ", ".join(lines)
             self._screen.note(
-                f"the entry of {escape(entry.module)} becomes {line}; Paddock asks about the whole plan next"
+                f"the entry of {escape(entry.module)} becomes {becomes}; Paddock asks about the whole plan next"
             )
         self._said = await conversation.messages()
         # Written once the session has ended: a running one reports any change of its plan as another program's.
@@ -227,11 +228,11 @@ class ChatSession:
             self._consent.agree(edit.plan)
         return True
 
-    async def _agrees(self, entry: ModuleEntry, line: str) -> bool:
+    async def _agrees(self, entry: ModuleEntry, lines: str) -> bool:
         path = escape(str(self._plan))
         question = Question(
             title="Paddock asks, not a module",
-            text=f"In {path}, the entry of {escape(entry.module)} ({entry.path}) becomes\n{line}\n"
+            text=f"In {path}, the entry of {escape(entry.module)} ({entry.path}) becomes\n{lines}\n"
             "Write it, accept the plan with it, and start the session again? The conversation is kept.",
             options=(Option("yes", "write it"), Option("no ", "do not change the plan")),
             prompts=lambda count: ("type the word yes or no, and Enter:", "yes or no:"),

@@ -29,7 +29,7 @@ from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.render import Screen
 from paddock.cli.terminal.standard_streams import print_answer
 from paddock.errors import render
-from paddock.plan.edit import grant_line
+from paddock.plan.edit import grant_lines
 from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import Permissions
 
@@ -107,8 +107,8 @@ class LineChat:
             if outcome.error is not None:
                 self._code = failure.exit_code(outcome.error)
 
-    async def _regrant(self, entry: ModuleEntry, permissions: Permissions) -> bool:
-        line = grant_line(self._plan, permissions)
+    async def _regrant(self, entry: ModuleEntry, permissions: Permissions, keeps_home: bool) -> bool:
+        line = ", ".join(grant_lines(self._plan, permissions, keeps_home=keeps_home))
         self._screen.note(
             f"the plan is not changed: no terminal to ask at; to change it, write at {entry.path}: {line}"
         )

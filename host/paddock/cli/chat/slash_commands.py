@@ -53,14 +53,17 @@ class _Command:
 
 
 class SlashCommands:
-    """The commands of one chat; `regrant` sets a module's grants, and returns whether the session starts again."""
+    """The commands of one chat.
+
+    `regrant` sets a module's grants, and whether its home is to stay; it returns whether the session starts again.
+    """
 
     def __init__(
         self,
         conversation: ChatConversation,
         screen: Screen,
         working_dir: Path | None,
-        regrant: Callable[[ModuleEntry, Permissions], Awaitable[bool]],
+        regrant: Callable[[ModuleEntry, Permissions, bool], Awaitable[bool]],
     ) -> None:
         self._conversation = conversation
         self._session = conversation.session
@@ -202,7 +205,9 @@ class SlashCommands:
         self, entry: ModuleEntry, changed: Callable[[Permissions, Sequence[str]], Permissions], words: Sequence[str]
     ) -> Next | None:
         status = next(one for one in self._session.modules if one.place == entry.path)
-        return Next.RESTART if await self._regrant(entry, changed(status.granted, words)) else None
+        # Grants of an acceptance count where the entry states none: with grants, it has to state this too.
+        keeps_home = status.keeps_home and entry.state != "keep"
+        return Next.RESTART if await self._regrant(entry, changed(status.granted, words), keeps_home) else None
 
     async def _lift(self, words: Sequence[str]) -> None:
         if len(words) != 1:
