@@ -105,6 +105,7 @@ class Channel(asyncio.BufferedProtocol):
         self._reading: ReadingWatch | None = None
         self._due: dict[Hashable, bytes] = {}  # frames that go along with the next one
         self._is_due = False  # whether the next tick sends them alone
+        self._due_bytes = 0
         self._receiver = receiver
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
@@ -205,13 +206,17 @@ class Channel(asyncio.BufferedProtocol):
     ) -> None:
         """Send a change along with the next frame, or alone at the next tick; of each `key` only the last one.
 
-        A change that `waits` is not sent alone before `send_due`. One with handles needs a key of its own: the worker
-        has to get each handle that is counted as handed out.
+        A change that `waits` is not sent alone before `send_due`, unless too much waits with it. One with handles needs
+        a key of its own: the worker has to get each handle that is counted as handed out.
         """
         if self.is_open:
             frame = self.connection.send_mirror(section, body, handles, target=target)
-            self._due.pop(key, None)  # the later of two comes last
+            self._due_bytes -= len(self._due.pop(key, b""))  # the later of two comes last
             self._due[key] = frame if isinstance(frame, bytes) else b"".join(frame)
+            self._due_bytes += len(self._due[key])
+            if self._due_bytes > _FULL:
+                self.send_due()
+                return
             self._is_due = self._is_due or not waits
             if self._is_due and self._timer is None:
                 self._tick_later()
@@ -300,7 +305,7 @@ class Channel(asyncio.BufferedProtocol):
             self._receiver.on_room()
 
     def _take_due(self) -> Iterable[bytes]:
-        due, self._due = self._due, {}
+        due, self._due, self._due_bytes = self._due, {}, 0
         self._is_due = False
         return due.values()
 

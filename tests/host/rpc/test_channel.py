@@ -163,6 +163,17 @@ async def test_what_goes_along_does_not_wait_for_ever(network: Network) -> None:
     assert len((await worker.take(Kind.MIRROR)).body) == 1 << 17
 
 
+async def test_what_waits_for_the_next_frame_is_bounded(network: Network) -> None:
+    peer, worker = await network.connect("worker")
+    for number in range(200):
+        peer.channel.mirror_along(number, 99, bytes(60_000), waits=True)
+        peer.channel.mirror_along("one key", 99, bytes(100), waits=True)
+    await until(lambda: len(worker.heard(Kind.MIRROR)) > 190)
+    assert len(worker.heard(Kind.MIRROR)) < 400, "the rest waits, and of one key the last change only"
+    peer.channel.send_due()
+    await until(lambda: sum(len(frame.body) == 60_000 for frame in worker.heard(Kind.MIRROR)) == 200)
+
+
 async def test_what_is_said_to_a_closed_channel_is_dropped_and_a_request_refused(network: Network) -> None:
     peer, worker = await network.connect("worker")
     handle = await network.handle_of(worker, worker.own(5, {"work": ASYNC}))

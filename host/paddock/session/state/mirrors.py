@@ -2,10 +2,11 @@
 
 The host keeps its state as the messages that bring a worker up to date, `session_state` only when there is such a
 worker. A new worker gets them all before anything else. The others get each change when it is made, before any later
-frame. A mount waits for the next frame to each of them, or until nothing has been mounted for a quarter of a second:
-otherwise every module that starts would wake all that are there. A change is not sent to the worker that made it. For a
-worker that reads more slowly than others write, the host notes the changed keys and sends their latest values when
-there is room. No writer waits for it or fails because of it, and it takes no more room than the state.
+frame. A mount waits for the next frame to each of them, or until nothing has been mounted for a quarter of a second, or
+until much waits: otherwise every module that starts would wake all that are there. A change is not sent to the worker
+that made it. For a worker that reads more slowly than others write, the host notes the changed keys and sends their
+latest values when there is room. No writer waits for it or fails because of it, and it takes no more room than the
+state.
 """
 
 from __future__ import annotations
