@@ -39,14 +39,23 @@ class HeldFolder:
             return cls(Path(real), None)
         return cls(Path(real), (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None)
 
-    def check(self) -> None:
-        """Make sure that the folder is still at its path.
+    def check(self, seen_as: Path | None = None) -> None:
+        """Make sure that the folder is still at its path, and also at `seen_as`, where others see that path.
 
         Raises:
             SourceError: it is not.
         """
         if HeldFolder.of(self.path) != self:
             raise self._moved()
+        if seen_as is not None:
+            try:
+                found = os.stat(seen_as)
+            except PermissionError:
+                return  # in a container, a process with another user id may not be looked into
+            except OSError as error:
+                raise self._moved() from error
+            if (found.st_dev, found.st_ino) != self.identity:
+                raise self._moved()
 
     @contextmanager
     def opened(self) -> Iterator[int]:

@@ -85,6 +85,10 @@ class CommandSession(Protocol):
         """The isolation level of its commands; `none` where they are not sandboxed."""
         ...
 
+    def seen_as(self, path: Path) -> Path:
+        """Return a path by which this process sees what the commands see at `path`."""
+        ...
+
     def run(
         self,
         argv: Sequence[str],

@@ -13,6 +13,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO
 
 from paddock_sources.commands.command_output import CommandOutput, input_pieces
@@ -68,6 +69,9 @@ class _DirectSession:
         self._name = name
         self._environ = environ
         self._check = check
+
+    def seen_as(self, path: Path) -> Path:
+        return path
 
     def run(
         self,

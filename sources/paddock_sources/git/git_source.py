@@ -246,7 +246,8 @@ class GitSource:
         try:
             with runner.open(access) as session:
                 if self.uri.place is not None and self.uri.place.path in access.reads:
-                    self.uri.place.check()  # from here on the sandbox shows git the folder that has this name
+                    # What git sees from here on: by its name alone another folder could come and go meanwhile.
+                    self.uri.place.check(session.seen_as(self.uri.place.path))
                 from paddock_sources.git.git_work import GitWork
 
                 work = GitWork(

@@ -48,6 +48,9 @@ class _DoomedSession:
         self._session = session
         self._reached = reached
 
+    def seen_as(self, path: Path) -> Path:
+        return self._session.seen_as(path)
+
     def run(self, argv: Sequence[str], **options: Any) -> CommandResult:
         what = next(
             (word for word in argv if word in _VERBS), Path(argv[-1]).stem

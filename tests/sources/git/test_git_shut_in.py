@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from host.egress.certificates import TestAuthority
 from paddock.isolation.commands.source_commands import SourceCommands
 from paddock_sources import GitUri, SourceUri
 from paddock_sources.cache import SourceCache
+from paddock_sources.commands.command_runner import CommandAccess, CommandSession
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.git.git_config import GitLimits
 from paddock_sources.git.git_source import GitSource
@@ -85,3 +87,42 @@ def test_what_is_larger_than_it_may_be_is_cut_off(commands: SourceCommands, tmp_
                 continue
             with failing("TooLargeError"):
                 source.pin()
+
+
+def test_a_repository_that_took_the_place_of_the_held_one_for_a_moment_is_not_read(
+    commands: SourceCommands, tmp_path: Path, cache: SourceCache
+) -> None:
+    """It is there while the sandbox is made, and gone when its name is looked at again."""
+    origin, other = OriginRepository(tmp_path / "origin"), OriginRepository(tmp_path / "other")
+    first = origin.commit({"a.py": "1"})
+    other.commit({"a.py": "2"})
+    away = tmp_path / "away"
+
+    class Swapped:
+        is_on = True
+
+        @contextmanager
+        def open(self, access: CommandAccess) -> Iterator[CommandSession]:
+            if self.is_on:
+                origin.folder.rename(away)
+                other.folder.rename(origin.folder)
+            with commands.open(access) as session:
+                if self.is_on:
+                    origin.folder.rename(other.folder)
+                    away.rename(origin.folder)
+                yield session
+
+    uri = SourceUri.parse(f"{origin.address}@main").held()
+    assert isinstance(uri, GitUri)
+    runner = Swapped()
+    source = GitSource(uri, cache, runner, direct=DirectRunner({}), environ={})
+    # At landlock the folder that was there may be read, and the one that is there now may not.
+    with failing("SourceMovedError" if _level_of(commands) != "landlock" else "RepositoryNotFoundError"):
+        source.pin()
+    runner.is_on = False
+    assert source.pin().commit == first
+
+
+def _level_of(commands: SourceCommands) -> str:
+    with commands.open(CommandAccess("level")) as session:
+        return session.level

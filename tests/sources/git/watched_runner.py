@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from paddock_sources.commands.command_runner import CommandAccess, CommandResult, CommandRunner, CommandSession
@@ -49,6 +50,9 @@ class _WatchedSession:
     def __init__(self, watched: WatchedRunner, session: CommandSession) -> None:
         self._watched = watched
         self._session = session
+
+    def seen_as(self, path: Path) -> Path:
+        return self._session.seen_as(path)
 
     def run(self, argv: Sequence[str], **options: Any) -> CommandResult:
         self._watched.commands.append(argv)

@@ -85,6 +85,9 @@ class _WarmSession:
         self._cold = cold
         self._access = access
 
+    def seen_as(self, path: Path) -> Path:
+        return path
+
     def run(
         self,
         argv: Sequence[str],

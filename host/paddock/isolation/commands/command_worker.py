@@ -111,6 +111,10 @@ class CommandWorker:
         """The isolation level of its commands."""
         return self._level
 
+    def seen_as(self, path: Path) -> Path:
+        """Return the path within the worker's own tree of files, where it has one; see `CommandSession.seen_as`."""
+        return Path(f"/proc/{self._process.pid}/root{path}") if self._level in ("ns", "bwrap") else path
+
     def run(
         self,
         argv: Sequence[str],
