@@ -89,7 +89,7 @@ def test_what_is_larger_than_it_may_be_is_cut_off(commands: SourceCommands, tmp_
                 source.pin()
 
 
-def test_a_repository_that_took_the_place_of_the_held_one_for_a_moment_is_not_read(
+def test_a_repository_in_the_place_of_the_held_one_is_not_read(
     commands: SourceCommands, tmp_path: Path, cache: SourceCache
 ) -> None:
     """It is there while the sandbox is made, and gone when its name is looked at again."""
