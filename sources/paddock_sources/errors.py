@@ -246,6 +246,15 @@ def not_locked(source: str, use: str) -> SourceError:
     )
 
 
+def outdated_lock(source: str, use: str) -> SourceError:
+    """Return the error for a shipped module that needs other packages than were locked for an earlier version."""
+    return SourceError(
+        f"`{source}` needs other packages than `paddock.lock` has for it, which is to be used as it is (--{use})",
+        code="NotLockedError",
+        hints=["lock it again: `paddock lock PLAN`"],
+    )
+
+
 def contradicts_rules(source: str, problem: str) -> SourceError:
     """Return the error for a lock file whose dependencies are not those that are wanted; `problem` says which."""
     return SourceError(

@@ -15,7 +15,14 @@ from enum import Enum
 from pathlib import Path
 
 from paddock_sources.constraints import NO_RULES, DependencyRules
-from paddock_sources.errors import OwnRightsError, SourceError, contradicts_rules, not_locked, pin_mismatch
+from paddock_sources.errors import (
+    OwnRightsError,
+    SourceError,
+    contradicts_rules,
+    not_locked,
+    outdated_lock,
+    pin_mismatch,
+)
 from paddock_sources.lock.lock_file import LockedModule, LockFile, normalised_source
 from paddock_sources.provisioner import Provisioner
 from paddock_sources.resolution import Resolution
@@ -156,7 +163,7 @@ class LockedSources:
         if not self._provisioner.is_outdated(uri, locked):
             return locked
         if self._use is LockUse.LOCKED:
-            raise not_locked(locked.source, self._use.value)
+            raise outdated_lock(locked.source, self._use.value)
         _log.warning("%s needs other packages than were locked for it: they are locked again", locked.source)
         return self._locked_again(uri, locked)
 

@@ -141,6 +141,7 @@ async def test_the_web_tool_is_installed_from_its_lock_and_reads_public_pages(
     project.write_text(wanted)
     refused = await fetch(folder, use=LockUse.LOCKED)
     assert not refused.result.success and LockFile.read(lock).get("builtin:tool-web") == before
+    assert "needs other packages than `paddock.lock` has" in str(refused.error)
 
     upgraded = await fetch(folder)
     assert upgraded.result.success, upgraded.result.error
