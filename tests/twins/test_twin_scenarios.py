@@ -61,7 +61,7 @@ def test_answers_come_to_the_same_result(outcomes: dict[str, Any], case: str) ->
     assert is_as_expected(outcomes[f"answer: {case}"], case)
 
 
-@pytest.mark.difference("an answer of a handler that contains a function counts as `deny`")
+@pytest.mark.difference("a handler's answer with a function in it counts as `deny`")
 def test_only_elsewhere_a_function_in_an_answer_is_its_text(outcomes: dict[str, Any], kernel: Python) -> None:
     outcome = outcomes[f"answer: {_FUNCTION}"]
     assert is_as_expected(outcome, _FUNCTION) is (kernel is OURS)

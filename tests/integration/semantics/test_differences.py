@@ -108,7 +108,7 @@ DIFFERENCES = {
         "that object stays, and a denial says so",
         "calls of an object are for its owner; an assignment is not answered, so it cannot raise",
     ),
-    "mounts None as a tool, as the orchestrator": Difference(
+    "is the orchestrator, and mounts None at `tools`": Difference(
         "mounts.nothing",
         {},
         True,
@@ -117,7 +117,7 @@ DIFFERENCES = {
         "`mount` raises TypeError",
         "what is mounted is called in its own module, and None cannot be called",
     ),
-    "calls `cleanup()`, as the orchestrator": Difference(
+    "is the orchestrator, and calls `cleanup()`": Difference(
         "members.cleaned_up",
         {},
         ["its own"],
@@ -142,7 +142,7 @@ A_TOOLS_PLACE = {
     "set default fields": ("done", "RefusedError", "every module's events would carry them"),
     "reset the cancellation token": ("done", "RefusedError", "a tool could undo that the person wants it to stop"),
     "register a handler": ("done", "RefusedError", "a tool would read what others say; a `hooks` grant allows it"),
-    "have a hook's result acted on": ("done", "RefusedError", "a tool could ask the person in a hook's name"),
+    "have the session carry out a `HookResult` of its own": ("done", "RefusedError", "a tool could ask the person in a hook's name"),
     "emit another kind's event": ("heard", "unheard", "a tool could speak as another kind; an `emit` grant allows it"),
     "mount a tool under another's name": (
         "done",
