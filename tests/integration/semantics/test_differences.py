@@ -142,7 +142,11 @@ A_TOOLS_PLACE = {
     "set default fields": ("done", "RefusedError", "every module's events would carry them"),
     "reset the cancellation token": ("done", "RefusedError", "a tool could undo that the person wants it to stop"),
     "register a handler": ("done", "RefusedError", "a tool would read what others say; a `hooks` grant allows it"),
-    "have the session carry out a `HookResult` of its own": ("done", "RefusedError", "a tool could ask the person in a hook's name"),
+    "have the session carry out a `HookResult` of its own": (
+        "done",
+        "RefusedError",
+        "a tool could ask the person in a hook's name",
+    ),
     "emit another kind's event": ("heard", "unheard", "a tool could speak as another kind; an `emit` grant allows it"),
     "mount a tool under another's name": (
         "done",
