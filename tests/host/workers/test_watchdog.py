@@ -108,7 +108,7 @@ class Bench:
         await self.clock.advance(INTERVAL)
         with anyio.fail_after(_PATIENCE):
             # Those who sleep now are the watchdog, and trees that wait for their second look.
-            while any(watch.is_being_measured for watch in self.watchdog._watches):
+            while any(watch.is_being_measured or watch.is_being_counted for watch in self.watchdog._watches):
                 await self.clock.advance(watchdog._SECOND_LOOK_SECONDS)
                 await anyio.sleep(0.001)
         await settled()
@@ -320,6 +320,34 @@ async def test_record_locks_are_judged_however_late_they_are_counted(monkeypatch
         for _ in range(watchdog._LOOKS_TO_A_SURVEY):
             await bench.look()
     assert [hit.observed for _, hit in bench.hits] == ["11 or more"]
+
+
+async def test_counts_of_locks_that_take_long_delay_no_measuring_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    released = threading.Event()
+
+    def count(pids: Iterable[int], most: int) -> int:
+        released.wait(_PATIENCE)
+        return 0
+
+    monkeypatch.setattr(watchdog, "record_locks", count)
+    bench = Bench()
+    for number in range(4):  # more than are counted, or measured, at once
+        bench.trees[number] = ScriptedTree()
+        limits = WatchedLimits(64 * _MIB, record_locks_max=10)
+        bench.watchdog.watch(number, limits, lambda hit, number=number: bench.hits.append((number, hit)))  # type: ignore[misc]
+    async with running(bench.watchdog):
+        for _ in range(watchdog._LOOKS_TO_A_SURVEY):
+            await bench.clock.advance(INTERVAL)
+        greedy = bench.trees[0]
+        greedy.reading = TreeReading((7,), 1, 0.0, 90 * _MIB)
+        greedy.estimated, greedy.measured = 90 * _MIB, [90 * _MIB] * 2
+        with anyio.fail_after(_PATIENCE):
+            while not bench.hits:
+                await bench.clock.advance(INTERVAL)
+                await anyio.sleep(0.001)
+        assert [number for number, _ in bench.hits] == [0]
+        released.set()
+        await bench.look()
 
 
 async def test_a_measurement_that_takes_long_delays_no_other_tree(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,6 +37,7 @@ _SLICE_SECONDS = 0.001  # for which other callbacks on the loop wait
 _MEASURE_SECONDS = 0.5  # enough for 50 GiB; a tree that keeps its memory locked for longer is judged by the estimate
 _SECOND_LOOK_SECONDS = 0.02  # a child that borrows its parent's memory until it executes a program is done by then
 _MEASUREMENTS_AT_ONCE = 2
+_COUNTS_AT_ONCE = 1  # of record locks, which may take long for a module with many open files
 _ACTIVITY_SECONDS = 1.0
 Activity = Literal["busy", "blocked"]
 WatchedName = Literal["memory_max", "tasks_max", "record locks"]
@@ -130,6 +131,7 @@ class Watch:
         self.peak_memory = 0
         self.is_stopped = False
         self.is_being_measured = False
+        self.is_being_counted = False
         self._tree = tree
         self._limits = limits
         self._on_exceeded = on_exceeded
@@ -158,8 +160,8 @@ class Watch:
         if self._kernel_kill is not None and (hit := self._kernel_kill()) is not None:
             self._report(hit)
             return False
-        if self._is_only_surveyed:
-            return self._is_due_for_survey
+        if self._is_only_counted:
+            return False
         try:
             reading = self._tree.read(self._limits.tasks_max)
             if reading is None:
@@ -192,10 +194,35 @@ class Watch:
             if self.is_stopped:
                 self._release()
 
+    async def count_locks(self, limiter: anyio.CapacityLimiter) -> None:
+        """Count the tree's record locks; no measuring of memory waits for that, of this tree or another."""
+        limit = self._limits.record_locks_max
+        assert limit is not None  # a count is due only then
+        self.is_being_counted = True
+        try:
+            reading = None if self.is_stopped else self._tree.read(self._limits.tasks_max)
+            if reading is None:
+                return
+            # However late on a busy machine: no estimate could take its place. How much is read has a bound.
+            held = await anyio.to_thread.run_sync(
+                record_locks, reading.pids, limit, abandon_on_cancel=True, limiter=limiter
+            )
+            if held > limit:
+                self._exceeded("record locks", limit, f"{held} or more")
+        except OSError as error:
+            _logger.warning("a module's record locks cannot be counted for now: %s", error)
+        finally:
+            self.is_being_counted = False
+
     @property
-    def _is_only_surveyed(self) -> bool:
+    def _is_only_counted(self) -> bool:
         limits = self._limits
         return limits.record_locks_max is not None and limits.memory_max is None and limits.tasks_max is None
+
+    @property
+    def is_due_for_count(self) -> bool:
+        """Whether the tree's record locks are to be counted after this look."""
+        return self._limits.record_locks_max is not None and not self.is_being_counted and self._is_due_for_survey
 
     @property
     def _is_due_for_survey(self) -> bool:
@@ -218,8 +245,7 @@ class Watch:
         reading = None if self.is_stopped else self._tree.read(self._limits.tasks_max)
         if reading is None:
             return False
-        await self._judge_record_locks(reading, limiter)
-        if limit is None or self.is_stopped:
+        if limit is None:
             return False
         memory = self._tree.estimate(reading.pids)
         unmapped = await self._survey(reading, limit, limiter)
@@ -248,17 +274,6 @@ class Watch:
                 self._unmapped.held_by, reading.pids, limit, abandon_on_cancel=True, limiter=limiter
             )
         return self._most_unmapped(reading)
-
-    async def _judge_record_locks(self, reading: TreeReading, limiter: anyio.CapacityLimiter) -> None:
-        limit = self._limits.record_locks_max
-        if limit is None:
-            return
-        # However late on a busy machine: no estimate could take its place. How much is read has a bound.
-        held = await anyio.to_thread.run_sync(
-            record_locks, reading.pids, limit, abandon_on_cancel=True, limiter=limiter
-        )
-        if held > limit:
-            self._exceeded("record locks", limit, f"{held} or more")
 
     def _release(self) -> None:
         """Release the means of counting, unless a count is going on."""
@@ -323,11 +338,14 @@ class Watchdog:
 
     async def run(self) -> None:
         """Look until cancelled; one `run` at a time."""
-        limiter = anyio.CapacityLimiter(_MEASUREMENTS_AT_ONCE)
+        limiter, counts = anyio.CapacityLimiter(_MEASUREMENTS_AT_ONCE), anyio.CapacityLimiter(_COUNTS_AT_ONCE)
         async with anyio.create_task_group() as measurements:
             while True:
                 for watch in await self._look_at_all():
                     measurements.start_soon(watch.measure, self._clock, limiter)
+                for watch in self._watches:
+                    if not watch.is_stopped and watch.is_due_for_count:
+                        measurements.start_soon(watch.count_locks, counts)
                 if self._watches:
                     await self._clock.sleep(INTERVAL)
                 else:
