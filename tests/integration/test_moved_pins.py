@@ -236,16 +236,16 @@ def test_a_forgotten_plan_is_accepted_no_more(project: Project, tmp_path: Path) 
     link = tmp_path / "link.yaml"
     link.symlink_to(project.plan)
     other = paddock("policy", "forget", "other.yaml", "--json", cwd=project.folder)
-    told = json.loads(other.stdout)
-    assert (other.returncode, told["forgotten"], told["error"]["type"]) == (1, [], "PlanNotAcceptedError")
+    answer = json.loads(other.stdout)
+    assert (other.returncode, answer["forgotten"], answer["error"]["type"]) == (1, [], "PlanNotAcceptedError")
     assert "paddock policy show" in other.stderr
     done = paddock("policy", "forget", str(link), "--json")
-    told = json.loads(done.stdout)
-    assert (done.returncode, told["plan"], told["error"]) == (0, str(project.plan), None), done.stderr
-    (version,) = told["forgotten"]
+    answer = json.loads(done.stdout)
+    assert (done.returncode, answer["plan"], answer["error"]) == (0, str(project.plan), None), done.stderr
+    (version,) = answer["forgotten"]
     assert version["digest"].startswith("sha256:") and version["accepted_at"]
-    code, told = project.run()
-    assert (code, told["error"]["type"], told["response"]) == (4, "PolicyRefusedError", None)
+    code, answer = project.run()
+    assert (code, answer["error"]["type"], answer["response"]) == (4, "PolicyRefusedError", None)
     assert paddock("policy", "forget", "plan.yaml", cwd=project.folder).returncode == 1
 
 

@@ -1,6 +1,6 @@
 """A worker without a process: the far end of a socket pair, driven frame by frame on the test's own loop.
 
-What it hears is kept in order and taken by kind; nothing is answered by itself, and every wait for a frame is bounded.
+What it receives is kept in order and taken by kind. It answers nothing by itself. Every wait for a frame is bounded.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from paddock_sources.commands.command_runner import CommandAccess, CommandResult
 class WatchedRunner:
     """Runs commands with `runner`; `reaches` are those that were opened, `commands` what was run in them.
 
-    `opening` is called before a place for commands is made. `before` is told each git command (`fetch`, `ls-tree`)
+    `opening` is called before a place for commands is made. `before` gets each git command (`fetch`, `ls-tree`)
     before it is run, and `after` when it has ended.
     """
 
