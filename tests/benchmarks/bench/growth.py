@@ -14,12 +14,12 @@ import psutil
 from bench.row import NotMeasured, Row, Target
 from bench.sampling import Effort
 from bench.stage import Stage
+from bench.yardstick import PASS
 from paddock.workers.runtime import base_interpreter
 
 _COUNTS: Final = (10, 100, 200, 400)
 _QUICK_COUNTS: Final = (2, 4)
 _BARE_RUNS: Final = 9
-_PASS: Final = ("-I", "-S", "-c", "pass")
 
 
 async def measure_growth(effort: Effort) -> list[Row]:
@@ -97,7 +97,7 @@ def _run_time(file: Path) -> float:
 
 def _bare_interpreter() -> float:
     """Return the milliseconds of CPU time of an interpreter that does nothing."""
-    command = [base_interpreter(), *_PASS]
+    command = [base_interpreter(), *PASS]
     process = os.posix_spawn(command[0], command, os.environ)
     _, _, used = os.wait4(process, 0)
     return (used.ru_utime + used.ru_stime) * 1e3

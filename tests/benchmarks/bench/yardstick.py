@@ -19,7 +19,7 @@ from bench.row import Row, Target
 from bench.sampling import Effort
 from paddock.workers.runtime import base_interpreter
 
-_PASS: Final = ("-I", "-S", "-c", "pass")
+PASS: Final = ("-I", "-S", "-c", "pass")
 _PASS_SECONDS: Final = 60  # for some milliseconds of work; hit only by a hang
 _RUNS: Final = 15
 _CALLS: Final = 600
@@ -68,7 +68,7 @@ async def plain_call(effort: Effort) -> Yardstick:
 
 def run_bare_interpreter() -> float:
     """Return the milliseconds from the start of an interpreter that does nothing to its end."""
-    command = [base_interpreter(), *_PASS]
+    command = [base_interpreter(), *PASS]
     before = time.perf_counter_ns()
     subprocess.run(command, check=True, close_fds=False, timeout=_PASS_SECONDS)
     return (time.perf_counter_ns() - before) / 1e6
