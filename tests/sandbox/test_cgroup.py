@@ -426,17 +426,18 @@ def test_unused_control_groups_of_one_maker_are_removed(home: CgroupHome, progra
 
 def test_groups_of_dead_hosts_are_removed_and_those_of_living_ones_stay(home: CgroupHome, program: Program) -> None:
     needs(home, "pids")
-    dead = program("")
-    begin(dead)
-    dead.wait(_PATIENCE)
+    # The owner ends last: every other host on this machine removes the empty groups of a dead one.
+    dying = program("")
     namespace = home.owner.namespace
-    leftovers = CgroupHome(home.places, owner=GroupOwner(dead.pid, namespace)).create("left")
-    populated = CgroupHome(home.places, owner=GroupOwner(dead.pid, namespace)).create("populated")
-    foreign = CgroupHome(home.places, owner=GroupOwner(dead.pid, namespace + 1)).create("foreign")
+    leftovers = CgroupHome(home.places, owner=GroupOwner(dying.pid, namespace)).create("left")
+    populated = CgroupHome(home.places, owner=GroupOwner(dying.pid, namespace)).create("populated")
+    foreign = CgroupHome(home.places, owner=GroupOwner(dying.pid, namespace + 1)).create("foreign")
     own = home.create("own")
     process = program("sys.stdin.read()")
     try:
         populated.place(process.pid)
+        begin(dying)
+        dying.wait(_PATIENCE)
         home.remove_stale()  # how many is not known: other hosts on this machine remove them as well
         assert not is_there(leftovers)
         assert is_there(populated)
