@@ -83,7 +83,15 @@ class FolderCopy:
             return cache.trees.add_tree(partial(self._give, root), {"folder": str(self.folder.path)})
 
     def _give(self, root: int, tree: TreeChecker) -> None:
-        """Give `tree` all that is in the folder and belongs into a copy.
+        """Give `tree` all that is in the folder and belongs into a copy."""
+        for folder, path, entry in self._listed(root):
+            if entry.is_symlink():
+                tree.add_link(path, _target(entry.name, folder, path))
+            elif entry.is_file(follow_symlinks=False):
+                _give_file(entry.name, folder, path, tree)
+
+    def _listed(self, root: int) -> Iterator[tuple[int, str, os.DirEntry[str]]]:
+        """Yield what is in the folder and is none: the open folder that it is in, its path in the copy, and its entry.
 
         Each name is looked up in the open folder that it was listed in, so a link that replaces a folder meanwhile is
         not followed.
@@ -101,14 +109,12 @@ class FolderCopy:
                         raise UnsafeTreeError(path, f"there are more than {_MAX_NAMES} names in the folder")
                     if _LEFT_OUT.fullmatch(entry.name):
                         continue
-                    if entry.is_symlink():
-                        tree.add_link(path, _target(entry.name, folder, path))
-                    elif entry.is_dir(follow_symlinks=False):
-                        if path.count("/") >= _MAX_DEPTH:
-                            raise UnsafeTreeError(path, f"it lies more than {_MAX_DEPTH} folders deep")
+                    if not entry.is_dir(follow_symlinks=False):
+                        yield folder, path, entry
+                    elif path.count("/") < _MAX_DEPTH:
                         waiting.append(f"{inside}/{entry.name}" if inside else entry.name)
-                    elif entry.is_file(follow_symlinks=False):
-                        _give_file(entry.name, folder, path, tree)
+                    else:
+                        raise UnsafeTreeError(path, f"it lies more than {_MAX_DEPTH} folders deep")
 
 
 def _real(folder: Path) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from contextlib import ExitStack
 
 import pytest
@@ -215,8 +216,9 @@ libc.syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)  # the exit o
             subject.begin()
             subject.is_here()
         for _ in range(4):
+            deadline = time.monotonic() + 60
             while not (pids := _pids(subject)):
-                pass
+                assert time.monotonic() < deadline
             assert record_locks(pids, 1500) > 1500
             assert count.held_by(pids, _MIB) > _MIB
     count.close()
