@@ -59,6 +59,26 @@ async def test_a_called_tool_lives_as_in_a_session(write_module: WriteModule, tm
     assert (outcome.level, outcome.exit_reports, outcome.error) == ("ns", (), None)
 
 
+async def test_a_plain_on_session_ready_is_not_called_and_the_module_log_says_so(
+    write_module: WriteModule, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    code = _STAGES.replace("async def on_session_ready", "def on_session_ready")
+    call = ToolCallSession(
+        write_module("tool-stages", code),
+        "stages",
+        {},
+        working_dir=tmp_path,
+        on_output=lambda name, line: said.append(line.text),
+    )
+    outcome = await call.run()
+    assert outcome.result.success and "ready" not in said
+    (warning,) = [line for line in said if line.startswith("WARNING")]
+    assert warning.endswith(
+        "on_session_ready in amplifier_module_tool_stages is not asynchronous and will not be called"
+    )
+
+
 _TALKER = """
     from amplifier_core import ToolResult
 

@@ -6,8 +6,6 @@ The first line of the module runs here. Any failure of its code becomes one of t
 from __future__ import annotations
 
 import importlib
-import inspect
-import logging
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -21,12 +19,10 @@ from paddock_sdk.in_process.discovery import requirements_of
 from paddock_sdk.in_process.module_names import distribution_name, kind_by_id, package_name
 from paddock_sdk.in_process.module_package import ModulePackage
 from paddock_sdk.kernel.exception_text import safe_exception_str
-from paddock_sdk.kernel.loading import TYPE_TO_MOUNT_POINT, ModuleValidationError, ReadyCallback
-from paddock_sdk.kernel.startup.entry_point import EntryPointError, mount_in, session_ready_of
+from paddock_sdk.kernel.loading import TYPE_TO_MOUNT_POINT, ModuleValidationError
+from paddock_sdk.kernel.startup.entry_point import EntryPointError, mount_in
 
-__all__ = ["declared_kind", "import_installed", "import_package", "mount_at", "mount_of", "session_ready_beside"]
-
-_log = logging.getLogger(__name__)
+__all__ = ["declared_kind", "import_installed", "import_package", "mount_at", "mount_of"]
 
 
 def import_package(package: ModulePackage) -> ModuleType:
@@ -123,15 +119,6 @@ def mount_at(module_id: str, entry_point: metadata.EntryPoint) -> Callable[..., 
             reason_code="invalid_entry_point",
         )
     return target  # type: ignore[no-any-return]
-
-
-def session_ready_beside(mount: Callable[..., Any]) -> ReadyCallback | None:
-    """Return the `on_session_ready` of the file that defines `mount`; one that is not asynchronous does not count."""
-    ready = session_ready_of(mount)
-    if ready is None or inspect.iscoroutinefunction(ready):
-        return ready  # type: ignore[no-any-return]
-    _log.warning("on_session_ready in %s is not asynchronous and will not be called", mount.__module__)
-    return None
 
 
 def _import_failure(module_id: str, name: str, error: BaseException) -> str:

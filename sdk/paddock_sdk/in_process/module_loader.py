@@ -27,7 +27,6 @@ from paddock_sdk.in_process.module_code import (
     import_package,
     mount_at,
     mount_of,
-    session_ready_beside,
 )
 from paddock_sdk.in_process.module_package import ModulePackage
 from paddock_sdk.kernel.exception_text import safe_exception_str
@@ -35,6 +34,7 @@ from paddock_sdk.kernel.loading import ModuleValidationError, Mount
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
 from paddock_sdk.kernel.settle import settled
 from paddock_sdk.kernel.signatures import takes_keyword
+from paddock_sdk.kernel.startup.entry_point import session_ready_of
 from paddock_sdk.kernel.startup.ready_queue import ReadyQueue
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class ModuleLoader(ReadyQueue):
     def _closure(self, module_id: str, mount: Callable[..., Any], config: dict[str, Any]) -> Mount:
         async def mount_module(coordinator: ModuleCoordinator) -> Any:
             returned = await settled(mount(coordinator, config))
-            ready = session_ready_beside(mount)
+            ready = session_ready_of(mount)
             if ready is not None:
                 self.enqueue_on_session_ready(module_id, ready)
             return returned

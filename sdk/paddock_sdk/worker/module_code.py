@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
+from paddock_sdk.kernel.startup.entry_point import session_ready_of
 
 SessionReady = Callable[[ModuleCoordinator], Awaitable[None]]
 
@@ -54,6 +55,4 @@ async def mount_module(
             coordinator.register_cleanup(cleanup)
     except BaseException as exc:  # as above
         return NotMounted("mount", exc)
-    home = sys.modules.get(getattr(mount, "__module__", package), module)
-    ready = getattr(home, "on_session_ready", None)
-    return Mounted(ready if inspect.iscoroutinefunction(ready) else None)
+    return Mounted(session_ready_of(mount))

@@ -6,6 +6,8 @@ Loaders and validators share this rule, so that the checked function is the moun
 from __future__ import annotations
 
 import importlib
+import inspect
+import logging
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -17,6 +19,8 @@ __all__ = ["ENTRY_POINT_GROUPS", "EntryPointError", "home_of", "mount_in", "sess
 
 #: Where modules say what mounts them; the second is how a few of them spell it.
 ENTRY_POINT_GROUPS: Final = ("amplifier.modules", "amplifier.tools")
+
+_log = logging.getLogger(__name__)
 
 
 class EntryPointError(Exception):
@@ -45,9 +49,13 @@ def mount_in(module: ModuleType, place: str) -> Callable[..., Any]:
     return found
 
 
-def session_ready_of(mount: Callable[..., Any]) -> Any:
-    """Return the `on_session_ready` of the file that defines `mount`, of any type; None without one."""
-    return getattr(home_of(mount), "on_session_ready", None)
+def session_ready_of(mount: Callable[..., Any]) -> Callable[..., Any] | None:
+    """Return the `on_session_ready` of the file that defines `mount`; one that is not asynchronous does not count."""
+    ready: Callable[..., Any] | None = getattr(home_of(mount), "on_session_ready", None)
+    if ready is None or inspect.iscoroutinefunction(ready):
+        return ready
+    _log.warning("on_session_ready in %s is not asynchronous and will not be called", mount.__module__)
+    return None
 
 
 def home_of(mount: Callable[..., Any]) -> ModuleType | None:
