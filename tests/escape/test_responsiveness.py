@@ -15,7 +15,7 @@ from paddock.selftest.testbed.responsiveness import Responsiveness
 
 _SECONDS = 0.3
 _TURN = 0.1  # seconds, and many times what a loop with nothing to do is late by
-_PATIENCE = 60.0
+_PATIENCE = 200.0  # hit only by a hang
 
 
 async def test_a_loop_that_stands_still_is_noticed() -> None:
@@ -35,35 +35,35 @@ async def test_a_loop_that_computes_is_noticed() -> None:
     assert responsiveness.lag >= _SECONDS - 0.02
 
 
-# Gives way to whatever else wants the one processor, until it has had to for long.
+# Gives way to all else that wants the one processor, until it has had to for long. Little is done at that priority: it
+# gets a hundredth of a processor, and less on a busy machine.
 _GIVES_WAY = """
 import asyncio, json, os, sys, time
 sys.path[:0] = json.loads(sys.argv[1])
 from paddock.selftest.testbed.responsiveness import Responsiveness
 
-async def main():
+async def main(other):
     with Responsiveness() as responsiveness:
+        await asyncio.sleep(0)
+        os.nice(19)
         longest = 0.0
         while longest < float(sys.argv[2]):
             before = time.monotonic()
             await asyncio.sleep(0)
             longest = max(longest, time.monotonic() - before)
+        os.kill(other, 9)
         await asyncio.sleep(0)
     print(json.dumps([longest, responsiveness.lag]))
 
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+this = os.getpid()
 other = os.fork()
 if other == 0:
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
+    while os.getppid() == this:
         pass
     os._exit(0)
-os.nice(19)
-try:
-    asyncio.run(main())
-finally:
-    os.kill(other, 9)
-    os.waitpid(other, 0)
+asyncio.run(main(other))
+os.waitpid(other, 0)
 """
 
 
