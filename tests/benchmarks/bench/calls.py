@@ -6,9 +6,10 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
-from bench.reference import AsyncioReference, BlockingReference, reference_child
+from bench.reference import AsyncioReference, BlockingReference, ResultReference, reference_child
 from bench.row import Row, Target
 from bench.sampling import Effort, interleave
 from bench.stage import Stage
@@ -33,16 +34,23 @@ async def measure_calls(effort: Effort) -> list[Row]:
     async with (
         Stage.open() as stage,
         AsyncioReference.running() as asynchronous,
+        ResultReference.running() as with_results,
         reference_child("blocking") as rpc,
     ):
         await stage.start("tool", "tool-echo")
         await stage.start("orchestrator", "loop-timing")
-        return await _measure_calls(stage, asynchronous, BlockingReference(rpc), effort.of(_ROUNDS))
+        references = _References(asynchronous, with_results, BlockingReference(rpc))
+        return await _measure_calls(stage, references, effort.of(_ROUNDS))
 
 
-async def _measure_calls(
-    stage: Stage, asynchronous: AsyncioReference, blocking: BlockingReference, rounds: int
-) -> list[Row]:
+@dataclass(frozen=True, slots=True)
+class _References:
+    asyncio: AsyncioReference
+    results: ResultReference
+    blocking: BlockingReference
+
+
+async def _measure_calls(stage: Stage, references: _References, rounds: int) -> list[Row]:
     echo = stage.tool("echo")
     turn = stage.coordinator.get("orchestrator")
     order = json.dumps({"tool": "echo", "calls": _CALLS, "input": INPUT})
@@ -54,14 +62,15 @@ async def _measure_calls(
         taken = []
         for _ in range(_CALLS):
             before = time.perf_counter_ns()
-            blocking.call("execute", INPUT)
+            references.blocking.call("execute", INPUT)
             taken.append((time.perf_counter_ns() - before) / 1000)
         return taken
 
     samples = await interleave(
         {
             "direct": lambda: _timed(lambda: echo.execute(INPUT)),
-            "asyncio": lambda: _timed(lambda: asynchronous.call("execute", INPUT)),
+            "asyncio": lambda: _timed(lambda: references.asyncio.call("execute", INPUT)),
+            "results": lambda: _timed(lambda: references.results.call("execute", INPUT)),
             "blocking": block_calls,
             "brokered": brokered,
         },
@@ -77,6 +86,13 @@ async def _measure_calls(
             samples,
             ("direct", "asyncio"),
             Target(1.35),
+        ),
+        Row.compared(
+            "  asyncio with checked results, to asyncio",
+            "Plain asyncio whose tool makes the contract's result, and whose host validates it, beside plain asyncio.",
+            "us",
+            samples,
+            ("results", "asyncio"),
         ),
         Row.compared(
             "small call, to blocking",
@@ -116,13 +132,18 @@ async def _measure_calls(
 
 async def measure_in_flight(effort: Effort) -> list[Row]:
     """Measure the rate of calls when many wait at any time."""
-    async with Stage.open() as stage, AsyncioReference.running() as asynchronous:
+    async with (
+        Stage.open() as stage,
+        AsyncioReference.running() as asynchronous,
+        ResultReference.running() as with_results,
+    ):
         await stage.start("tool", "tool-echo")
         echo = stage.tool("echo")
         samples = await interleave(
             {
                 "ours": lambda: _rate(lambda: echo.execute(INPUT)),
                 "asyncio": lambda: _rate(lambda: asynchronous.call("execute", INPUT)),
+                "results": lambda: _rate(lambda: with_results.call("execute", INPUT)),
             },
             effort.of(_ROUNDS),
         )
@@ -134,7 +155,14 @@ async def measure_in_flight(effort: Effort) -> list[Row]:
             samples,
             ("ours", "asyncio"),
             Target(0.8, at_least=True),
-        )
+        ),
+        Row.compared(
+            f"  {_IN_FLIGHT} in flight with checked results, to asyncio",
+            "The rate of plain asyncio with the contract's results made and validated, beside plain asyncio.",
+            "calls/s",
+            samples,
+            ("results", "asyncio"),
+        ),
     ]
 
 

@@ -1,8 +1,8 @@
 """The host's ends of the references, and how their children are started: as the workers are.
 
 `AsyncioReference` is what a host could do at best in plain asyncio, without a deadline, a check or a handle;
-`BlockingReference` is what the machine can do at all; `RawPayload` moves bytes and does nothing else, and `BareForks`
-forks.
+`ResultReference` also has the one check that the contract itself asks for, of a tool's result; `BlockingReference` is
+what the machine can do at all; `RawPayload` moves bytes and does nothing else, and `BareForks` forks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgpack
 
@@ -21,6 +21,7 @@ from bench.reference_child import LENGTH, PAYLOAD_BYTES
 from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.launcher import LaunchSpec
 from paddock.workers.runtime import WorkerRuntime
+from paddock_sdk.contract.models import ToolResult
 
 _BUFFER_BYTES = 64 * 1024
 _CHILD = "reference_child"
@@ -52,6 +53,8 @@ async def reference_child(name: str) -> AsyncIterator[socket.socket]:
 class AsyncioReference(asyncio.BufferedProtocol):
     """Calls by length prefix and msgpack; a future each, and nothing else."""
 
+    child = "asyncio"
+
     def __init__(self) -> None:
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
         self._end = 0
@@ -61,9 +64,9 @@ class AsyncioReference(asyncio.BufferedProtocol):
 
     @classmethod
     @asynccontextmanager
-    async def running(cls) -> AsyncIterator[AsyncioReference]:
+    async def running(cls) -> AsyncIterator[Self]:
         """Have a child that answers."""
-        async with reference_child("asyncio") as rpc:
+        async with reference_child(cls.child) as rpc:
             _, reference = await asyncio.get_running_loop().create_connection(cls, sock=rpc)
             try:
                 yield reference
@@ -98,6 +101,16 @@ class AsyncioReference(asyncio.BufferedProtocol):
         rest = bytes(self._buffer[start : self._end])
         self._buffer[: len(rest)] = rest
         self._end = len(rest)
+
+
+class ResultReference(AsyncioReference):
+    """The same calls where the child makes the contract's result of a tool, and this end validates it."""
+
+    child = "results"
+
+    async def call(self, method: str, params: dict[str, Any]) -> ToolResult:
+        """Return the child's result."""
+        return ToolResult.model_validate(await super().call(method, params))
 
 
 class BlockingReference:

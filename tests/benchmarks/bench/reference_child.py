@@ -1,6 +1,7 @@
 """The other ends of the references: the least code that does the same work in the same kind of process.
 
-Runs where a module's worker would, started by the same template. Imports nothing but the standard library and msgpack.
+Runs where a module's worker would, started by the same template. Imports nothing but the standard library and msgpack,
+and for one of them the contract's result of a tool.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import signal
 import socket
 import struct
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgpack
@@ -17,6 +19,8 @@ import msgpack
 LENGTH = struct.Struct(">I")
 PAYLOAD_BYTES = 1 << 20
 _BUFFER_BYTES = 64 * 1024
+
+_Execute = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 _REPLY = {
     "path": "/srv/project/src/package/module.py",
@@ -28,24 +32,40 @@ _REPLY = {
 
 def serve(rpc: socket.socket, name: str) -> None:
     """Be the child that `name` asks for until the other end closes."""
-    servers = {"asyncio": _serve_asyncio, "blocking": _serve_blocking, "payload": _serve_payload, "forks": _serve_forks}
+    servers = {
+        "asyncio": _serve_asyncio,
+        "results": _serve_results,
+        "blocking": _serve_blocking,
+        "payload": _serve_payload,
+        "forks": _serve_forks,
+    }
     servers[name](rpc)
 
 
 def _serve_asyncio(rpc: socket.socket) -> None:
-    asyncio.run(_until_closed(rpc))
+    asyncio.run(_until_closed(rpc, _execute))
 
 
-async def _until_closed(rpc: socket.socket) -> None:
+def _serve_results(rpc: socket.socket) -> None:
+    from paddock_sdk.contract.models import ToolResult
+
+    async def execute(params: dict[str, Any]) -> dict[str, Any]:
+        return ToolResult(success=True, output=_REPLY).model_dump()
+
+    asyncio.run(_until_closed(rpc, execute))
+
+
+async def _until_closed(rpc: socket.socket, execute: _Execute) -> None:
     rpc.setblocking(False)
-    _, child = await asyncio.get_running_loop().create_connection(_Child, sock=rpc)
+    _, child = await asyncio.get_running_loop().create_connection(lambda: _Child(execute), sock=rpc)
     await child.closed.wait()
 
 
 class _Child(asyncio.BufferedProtocol):
     """Answers each message in a task of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, execute: _Execute) -> None:
+        self._execute = execute
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
         self._end = 0
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -76,7 +96,7 @@ class _Child(asyncio.BufferedProtocol):
         self._end = len(rest)
 
     async def _answer(self, message: dict[str, Any]) -> None:
-        data = msgpack.packb({"id": message["id"], "result": await _execute(message["params"])})
+        data = msgpack.packb({"id": message["id"], "result": await self._execute(message["params"])})
         self._transport.write(LENGTH.pack(len(data)) + data)
         del self._tasks[message["id"]]
 
