@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -36,6 +37,7 @@ hooks:
 # a bare interpreter takes 6.3 ms.
 _CALL_TARGET: Final = Target(56)
 _RUN_TARGET: Final = Target(72)
+_LIBRARIES: Final = "import anyio._backends._asyncio, click, msgpack, pydantic"
 _CALL: Final = ("call", "builtin:tool-filesystem", "read_file", '{"file_path": "notes.txt"}', "--allow-read=.")
 
 
@@ -57,6 +59,7 @@ async def measure_commands(effort: Effort) -> list[Row]:
                     "call": lambda: took(*PADDOCK, *_CALL),
                     "run": lambda: took(*PADDOCK, "run", "plan.yaml", "hello", "--trust-plan"),
                     "version": lambda: took(*PADDOCK, "--version"),
+                    "libraries": lambda: took(sys.executable, "-c", _LIBRARIES),
                     "pass": bare,
                 },
                 effort.of(_ROUNDS),
@@ -69,6 +72,13 @@ async def measure_commands(effort: Effort) -> list[Row]:
             samples,
             ("call", "pass"),
             _CALL_TARGET,
+        ),
+        Row.compared(
+            "  libraries that a call loads, to `python -c pass`",
+            "An interpreter that loads asyncio, anyio, click, msgpack and pydantic, beside one that does nothing.",
+            "s",
+            samples,
+            ("libraries", "pass"),
         ),
         Row.compared(
             "`paddock run` of five modules with a mock, to `python -c pass`",
