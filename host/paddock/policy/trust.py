@@ -191,13 +191,14 @@ def judge_trust(
     request: ModuleRequest,
     trust: Trust,
     working_dir: Path,
+    home: Path,
     floor: Floor,
     findings: PolicyFindings,
     folder: Path | None = None,
 ) -> tuple[GrantPathRule, ...]:
     """Note the requests of an entry that need an accepted plan, and return the resulting rules about paths.
 
-    `folder` is that of the plan, if it has one.
+    `home` is the user's, and `folder` that of the plan, if it has one.
     """
     rule = trust.rule or _UNACCEPTED
     families = frozenset({"read", "write", "run"})
@@ -227,7 +228,7 @@ def judge_trust(
     return (
         GrantPathRule(families, (working_dir,), rule, said, _ACCEPT, binds="stated"),
         GrantPathRule(
-            frozenset({"write"}), (working_dir, _ROOT), rule, opens, _ACCEPT, binds="stated", keeps_guarded=True
+            frozenset({"write"}), (working_dir, _ROOT), rule, opens, _ACCEPT, binds="stated", keeps_guarded_for=home
         ),
     )
 
