@@ -189,7 +189,7 @@ def _tell_confined(screen: Screen, confined: Confined, folder: Path, *, verbose:
     level.say()
     for entry, confinement in confined:
         for granted in confinement.grants.writes:
-            if opened := what_writing_opens(granted.path, folder, confinement.home):
+            if opened := what_writing_opens(granted.path, folder):
                 screen.warning(f"{entry.module}: writes {granted.path}{opened}")
 
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 from bench.child import Child
 from bench.hooks import EVENT_DATA
 from bench.published import published_python
+from bench.reference import AsyncioReference
 from bench.row import Row, Target
 from bench.sampling import Effort, Samples, interleave
 from bench.stage import MODULES, Stage
@@ -39,15 +40,22 @@ _HEARD_ELSEWHERE: Final = "bench:elsewhere"
 
 async def measure_event(effort: Effort) -> list[Row]:
     """Measure an event with a handler in another process beside the published package's in its own."""
-    async with Stage.open() as stage, _in_process(published_python()) as published:
+    async with (
+        Stage.open() as stage,
+        _in_process(published_python()) as published,
+        AsyncioReference.running() as asynchronous,
+    ):
         await stage.start("hook", "hooks-nod", {"event": _HEARD_ELSEWHERE, "handlers": 1})
         hooks = stage.coordinator.hooks
 
         async def ours() -> list[float]:
             return [await _timed(lambda: hooks.emit(_HEARD_ELSEWHERE, EVENT_DATA)) for _ in range(_EVENTS)]
 
+        async def plain() -> list[float]:
+            return [await _timed(lambda: asynchronous.call("event", EVENT_DATA)) for _ in range(_EVENTS)]
+
         samples = await interleave(
-            {"ours": ours, "published": lambda: published.tell(events=_EVENTS)}, effort.of(_ROUNDS)
+            {"ours": ours, "plain": plain, "published": lambda: published.tell(events=_EVENTS)}, effort.of(_ROUNDS)
         )
     return [
         Row.compared(
@@ -57,7 +65,14 @@ async def measure_event(effort: Effort) -> list[Row]:
             samples,
             ("ours", "published"),
             Target(0.5),
-        )
+        ),
+        Row.compared(
+            "  its data there and back by plain asyncio, to amplifier-core in process",
+            "The same data to another process and an answer by plain asyncio, without any check, beside the same.",
+            "us",
+            samples,
+            ("plain", "published"),
+        ),
     ]
 
 
