@@ -133,6 +133,30 @@ def test_a_run_chooses_again_where_the_lock_contradicts_a_constraint() -> None:
     assert (done.returncode, "again" in done.stderr) == (0, False), done.stderr
 
 
+def test_why_names_the_locked_version_and_what_bounds_it() -> None:
+    plan('constraints: ["leaf<2"]', 'constraints: ["branch<9"]')
+    asked = ("why", "tool-greet", "package", "Leaf")
+    done = paddock(*asked)
+    assert done.returncode == 1 and "nothing is locked for `tool-greet`" in done.stderr
+    assert answered("lock")[0] == 0
+    code, told = answered(*asked)
+    here = Path.cwd()
+    assert (code, told["version"], told["contradicted"]) == (0, "1.0", False), told
+    assert told["constraints"] == [f"`leaf<2` ({here}/plan.yaml:8)"]
+    said = paddock(*asked, environ={"COLUMNS": "400"}).stdout
+    assert f"`tool-greet` has `leaf` 1.0\n  bounded by  `leaf<2` ({here}/plan.yaml:8)\n" in said
+    assert paddock("update", "tool-greet", "--packages").returncode == 0 and locked() == "1.0"  # as it proposes
+    plan('constraints: ["leaf>1"]')
+    said = paddock(*asked, "--plan", "plan.yaml").stdout
+    assert "the lock contradicts that; `paddock lock` chooses the version again" in said
+    assert answered("lock")[0] == 0 and answered(*asked)[1]["version"] == "2.0"
+    done = paddock("why", "tool-greet", "package", "laef")
+    assert done.returncode == 1 and "did you mean `leaf`?" in done.stderr
+    done = paddock("why", "tool-great", "package", "leaf")
+    assert done.returncode == 1 and "did you mean `tool-greet`?" in done.stderr
+    assert paddock(*asked, "--session", "x").returncode == 2
+
+
 def test_update_lock_and_sync_keep_to_constraints() -> None:
     plan()
     assert answered("lock")[0] == 0

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final, Literal, get_args
 
 import click
 
@@ -119,7 +119,7 @@ class _Case:
 
 @click.command(epilog=example("paddock why tool-filesystem read /etc/hosts"))
 @click.argument("module")
-@click.argument("kind", type=click.Choice(get_args(Family)), metavar="KIND")
+@click.argument("kind", type=click.Choice([*get_args(Family), "package"]), metavar="KIND")
 @click.argument("target")
 @click.option(
     "--session", metavar="ID", help="The session to explain; by default the newest in this folder that ran the module."
@@ -129,7 +129,7 @@ class _Case:
 @options.JSON
 def why(
     module: str,
-    kind: Family,
+    kind: Family | Literal["package"],
     target: str,
     session: str | None,
     plan: Path | None,
@@ -141,7 +141,15 @@ def why(
     KIND is a family of permissions: read, write, run, env, secrets, net, call, emit, hooks or mount. TARGET is what the
     module would use: a path, a program, a host[:port], the name of a variable or secret, `tools:<name>`, an event, or a
     mount point. Exits with 0 if the module may, with 4 if it may not.
+
+    With `package` as KIND, `why` names the locked version of the package TARGET, and the constraints that bound it.
     """
+    if kind == "package":
+        if session is not None:
+            raise click.UsageError("--session: of packages, only those that are locked now are known")
+        from paddock.cli.sources.package_answer import run_package_answer  # rarely asked for
+
+        return run_package_answer(module, target, plan=plan, working_dir=working_dir, as_json=as_json)
     return run_why(module, kind, target, session=session, plan=plan, working_dir=working_dir, as_json=as_json)
 
 

@@ -1,0 +1,134 @@
+"""Explain the version of a package that a module depends on: `paddock why MODULE package NAME`.
+
+It reads the plan and the lock file, runs nothing and sends no request, so it does not know whether there is a newer
+version. `--json`: `{"module", "kind": "package", "target", "version", "constraints": [text with its place…],
+"dependencies": "locked" or null, "contradicted", "lock", "plan", "error"}`. Exit codes: 0; 1 if no version is locked.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from paddock.cli import failure
+from paddock.cli.sources.addresses import masked
+from paddock.cli.sources.source_command import command_text, read_modules
+from paddock.cli.terminal.json_output import print_json
+from paddock.cli.terminal.render import Screen
+from paddock.errors import KindError
+from paddock.module_sources.sourced_modules import SourcedModule, SourcedModules
+from paddock_sources import SourceError
+from paddock_sources.constraints import Constraint
+from paddock_sources.lock.locked_module import LockedDependency
+from paddock_sources.lock.source_key import package_key
+from paddock_sources.near import near
+
+
+@dataclass(frozen=True, slots=True)
+class _LockedPackage:
+    """A package as it is locked for a module, and the constraints on it."""
+
+    sources: SourcedModules
+    module: SourcedModule
+    package: LockedDependency
+    constraints: tuple[Constraint, ...]
+
+    @property
+    def is_contradicted(self) -> bool:
+        return not all(one.allows(self.package.version) for one in self.constraints)
+
+    def as_dict(self) -> dict[str, object]:
+        plan = self.sources.plan
+        return {
+            "module": self.module.name,
+            "kind": "package",
+            "target": self.package.name,
+            "version": self.package.version,
+            "constraints": [one.shown for one in self.constraints],
+            "dependencies": "locked" if self.module.rules.by_uv_lock else None,
+            "contradicted": self.is_contradicted,
+            "lock": str(self.sources.lock_path),
+            "plan": str(plan.origin) if plan is not None else None,
+            "error": None,
+        }
+
+
+def run_package_answer(name: str, package: str, *, plan: Path | None, working_dir: Path | None, as_json: bool) -> int:
+    """Explain the version, and return the exit code."""
+    try:
+        found = _find(read_modules(plan, working_dir), name, package)
+    except Exception as error:  # the top of a command: an unforeseen error is reported here
+        shown = KindError.of_sources(error) if isinstance(error, SourceError) else error
+        Screen(sys.stderr, masked).text(failure.text(shown))
+        if as_json:
+            print_json({"error": failure.as_dict(shown)}, masked)
+        return failure.exit_code(shown)
+    if as_json:
+        print_json(found.as_dict(), masked)
+    else:
+        _show(found, Screen(sys.stdout, masked))
+    return 0
+
+
+def _find(sources: SourcedModules, name: str, package: str) -> _LockedPackage:
+    """Return what is locked of the package for the module that goes by `name`.
+
+    Raises:
+        KindError: there is no such module, or nothing is locked.
+    """
+    module = next((one for one in sources.modules if _is_meant(one, name, sources.folder)), None)
+    if module is None:
+        names = [entry.instance_id or entry.module for entry in sources.plan.entries()] if sources.plan else []
+        known = list(dict.fromkeys([*names, *(one.name for one in sources.modules)]))
+        if name in known:
+            raise _nothing(f"`{name}` depends on no package that is locked")
+        close = near(name, known)
+        hint = f"did you mean `{close[0]}`?" if close else f"modules known: {', '.join(known) or 'none'}"
+        raise _nothing(f"there is no module `{name}` in {_place(sources)}", hint)
+    if module.locked is None:
+        raise _nothing(f"nothing is locked for `{module.name}`", f"{command_text('lock', sources)} locks it")
+    key = package_key(package)
+    names = [one.name for one in module.locked.dependencies]
+    dependency = next((one for one in module.locked.dependencies if package_key(one.name) == key), None)
+    if dependency is None:
+        close = near(package, names)
+        hint = f"did you mean `{close[0]}`?" if close else f"locked for it: {', '.join(names) or 'no package'}"
+        raise _nothing(f"no package `{package}` is locked for `{module.name}`", hint)
+    constraints = tuple(one for one in module.rules.constraints if one.name == key)
+    return _LockedPackage(sources, module, dependency, constraints)
+
+
+def _is_meant(module: SourcedModule, name: str, folder: Path) -> bool:
+    instance = module.entry.instance_id if module.entry is not None else None
+    return name in (module.place, instance) or module.is_meant_by(name, folder)
+
+
+def _nothing(summary: str, *hints: str) -> KindError:
+    return KindError("NothingToExplainError", summary, hints=hints)
+
+
+def _place(sources: SourcedModules) -> str:
+    return f"plan `{sources.plan.origin}`" if sources.plan is not None else f"`{sources.lock_path}`"
+
+
+def _show(found: _LockedPackage, screen: Screen) -> None:
+    screen.title(f"`{found.module.name}` has `{found.package.name}` {found.package.version}")
+    screen.labelled([*_facts(found)])
+    update = f"`paddock update {found.module.name} --packages`"
+    if found.is_contradicted:
+        screen.note(f"the lock contradicts that; {command_text('lock', found.sources)} chooses the version again")
+    elif not found.module.rules.by_uv_lock:
+        within = " within the constraints" if found.constraints else ""
+        screen.note(f"{update} takes newer versions{within}, if what needs the package allows them")
+
+
+def _facts(found: _LockedPackage) -> Iterator[tuple[str, str]]:
+    if found.module.rules.by_uv_lock:
+        yield "  chosen by  ", "the module's own uv.lock, since its entry says `dependencies: locked`"
+    for one in found.constraints:
+        yield "  bounded by  ", one.shown
+    if not found.constraints:
+        yield "  bounded by  ", "no constraint of a plan or of `sources.toml`"
+    yield "  locked in  ", str(found.sources.lock_path)
