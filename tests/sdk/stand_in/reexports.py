@@ -56,6 +56,10 @@ def table() -> dict[str, Reexport]:
     for path, one in _of_kinds():
         files[f"amplifier_core/validation/{path}.py"] = one
     files["amplifier_foundation/tracing.py"] = Reexport("Ids of sub-sessions.", {"contract.tracing": _ALL})
+    files["amplifier_foundation/spawn_utils.py"] = Reexport(
+        "The models that sub-sessions are to use.",
+        {"contract.model_pattern": _ALL, "contract.provider_preference": _ALL},
+    )
     return files
 
 

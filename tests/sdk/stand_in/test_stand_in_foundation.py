@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import amplifier_foundation
@@ -44,6 +45,51 @@ def test_the_working_directory_is_what_was_said_last(tmp_path: Path, monkeypatch
     assert get_working_dir(coordinator, "/elsewhere") == tmp_path / "a"
 
 
+class Models:
+    """A provider that lists models, some by name alone, or fails to."""
+
+    def __init__(self, *models: Any, failure: Exception | None = None) -> None:
+        self._models, self._failure = models, failure
+
+    async def list_models(self) -> list[Any]:
+        if self._failure is not None:
+            raise self._failure
+        return list(self._models)
+
+
+_NAMED = SimpleNamespace(id="small-2025")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "provider", "model", "available", "matched"),
+    [
+        ("large-[x", "", "large-[x", None, None),
+        ("small-*", "some", "small-2025", ["small-2024", "small-2025", "large"], ["small-2025", "small-2024"]),
+        ("small-*", "provider-some", "small-2025", ["small-2024", "small-2025", "large"], ["small-2025", "small-2024"]),
+        ("tiny-?", "some", "tiny-?", ["small-2024", "small-2025", "large"], []),
+        ("small-*", "absent", "small-*", [], []),
+        ("small-*", "closed", "small-*", [], []),
+    ],
+)
+async def test_a_pattern_becomes_the_last_model_that_fits_it(
+    pattern: str, provider: str, model: str, available: list[str] | None, matched: list[str] | None
+) -> None:
+    from amplifier_foundation.spawn_utils import ModelResolutionResult
+
+    coordinator = MockCoordinator()
+    await coordinator.mount("providers", Models("small-2024", _NAMED, "large"), name="some")
+    await coordinator.mount("providers", Models(failure=PermissionError("not granted")), name="provider-closed")
+    found = await amplifier_foundation.resolve_model_pattern(pattern, provider, coordinator)
+    assert found == ModelResolutionResult(model, pattern, available, matched)
+
+
+async def test_a_plain_name_of_a_model_is_not_looked_up() -> None:
+    found = await amplifier_foundation.resolve_model_pattern(
+        model_hint="small-2024", provider_name="some", coordinator=None
+    )
+    assert found == amplifier_foundation.ModelResolutionResult("small-2024")
+
+
 _SPAN = "[0-9a-f]{16}"
 
 
@@ -69,5 +115,5 @@ def test_an_id_of_a_sub_session_begins_with_its_parents_span(given: dict[str, st
 @pytest.mark.difference("`amplifier_foundation` exists, with only what delegating tools import")
 def test_there_is_nothing_else_and_an_error_says_what_there_is() -> None:
     assert {"ProviderPreference", "get_working_dir", "set_working_dir"} <= set(dir(amplifier_foundation))
-    with pytest.raises(AttributeError, match="no attribute 'Bundle'; here, it has ProviderPreference, generate_sub"):
+    with pytest.raises(AttributeError, match="no attribute 'Bundle'; here, it has ModelResolutionResult, ProviderPref"):
         amplifier_foundation.Bundle  # noqa: B018

@@ -1,4 +1,4 @@
-"""What modules import from the application library beside the contracts: preferences, folders, ids of sub-sessions.
+"""What modules import from the application library beside the contracts: what passing work on to sub-sessions takes.
 
 Nothing else of that library is here; a module that needs more of it has to depend on it. Each name is looked up when
 it is first asked for and is the same object as its original in `paddock_sdk`.
@@ -11,16 +11,28 @@ from importlib import import_module
 # Spelled out, as in `amplifier_core`: importing `typing` would be most of what this file costs.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from paddock_sdk.contract.model_pattern import ModelResolutionResult, is_glob_pattern, resolve_model_pattern
     from paddock_sdk.contract.provider_preference import ProviderPreference
     from paddock_sdk.contract.tracing import generate_sub_session_id
     from paddock_sdk.contract.working_dir import get_working_dir, set_working_dir
 
-__all__ = ["ProviderPreference", "generate_sub_session_id", "get_working_dir", "set_working_dir"]
+__all__ = [
+    "ModelResolutionResult",
+    "ProviderPreference",
+    "generate_sub_session_id",
+    "get_working_dir",
+    "is_glob_pattern",
+    "resolve_model_pattern",
+    "set_working_dir",
+]
 
 _ORIGIN = {
+    "ModelResolutionResult": "paddock_sdk.contract.model_pattern",
     "ProviderPreference": "paddock_sdk.contract.provider_preference",
     "generate_sub_session_id": "paddock_sdk.contract.tracing",
     "get_working_dir": "paddock_sdk.contract.working_dir",
+    "is_glob_pattern": "paddock_sdk.contract.model_pattern",
+    "resolve_model_pattern": "paddock_sdk.contract.model_pattern",
     "set_working_dir": "paddock_sdk.contract.working_dir",
 }
 

@@ -1,0 +1,8 @@
+"""The models that sub-sessions are to use."""
+
+# Written from the table in tests/sdk/stand_in/reexports.py.
+
+from paddock_sdk.contract.model_pattern import ModelResolutionResult, is_glob_pattern, resolve_model_pattern
+from paddock_sdk.contract.provider_preference import ProviderPreference
+
+__all__ = ["ModelResolutionResult", "is_glob_pattern", "resolve_model_pattern", "ProviderPreference"]
