@@ -83,6 +83,7 @@ CONTRACT = [
         )
     ),
     "amplifier_foundation",
+    "amplifier_foundation.spawn_utils",
     "amplifier_foundation.tracing",
     "paddock_sdk.kernel.emitter",
 ]
