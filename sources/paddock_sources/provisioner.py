@@ -332,8 +332,10 @@ class Provisioner:
                 # Rules name a folder by its path, and a repository by its address.
                 held = uri if uri.place is not None else uri.held()
                 name = without_credentials(held.text)
-                resolution = FileSource(self._code(uri, locked), source=name).resolve(module_id)
-                resolution = replace(resolution, commit=locked.commit, tree=locked.tree)
+                code = self._code(uri, locked)
+                resolution = FileSource(code, source=name).resolve(module_id)
+                repository = _top(code, uri) if isinstance(uri, GitUri) else None
+                resolution = replace(resolution, commit=locked.commit, tree=locked.tree, repository=repository)
             case _:
                 raise unavailable(uri.text, "a source that is not locked")
         return replace(

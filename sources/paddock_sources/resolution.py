@@ -16,7 +16,8 @@ class Resolution:
     `kind` is the kind that the module declares or, failing that, the kind that its id suggests; `declared_kind` only
     the former. `libraries` are further folders for `sys.path`, with all that the module needs from elsewhere;
     `own_versions` names their packages that a worker's runtime has in another version. `commit` and `tree` identify the
-    exact code, if they are known; a live folder is the user's own, which may change at any time.
+    exact code, if they are known; a live folder is the user's own, which may change at any time. `repository` is the
+    whole tree that the code is a part of, for code from git: modules find further files of theirs there.
     """
 
     module_id: str
@@ -35,6 +36,7 @@ class Resolution:
     commit: str = ""
     tree: str = ""
     is_live: bool = False
+    repository: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,31 @@ def _files(mark: str, *, asks: str = "") -> dict[str, str | bytes]:
     }
 
 
+_SINGER = """
+from pathlib import Path
+
+from amplifier_core import ToolResult
+
+_TOP = Path(__file__).parents[3]
+
+class Sing:
+    name = "sing"
+    description = "Sings a song of the collection."
+    input_schema = {"type": "object"}
+
+    async def execute(self, input):
+        song = (_TOP / "songs" / "first.txt").read_text()
+        try:
+            (_TOP / "songs" / "second.txt").write_text(song)
+        except OSError:
+            song += ", and it stays as it is"
+        return ToolResult(output=[song, sorted(path.name for path in _TOP.parent.iterdir())])
+
+async def mount(coordinator, config):
+    await coordinator.mount("tools", Sing())
+"""
+
+
 @pytest.fixture
 def origin(tmp_path: Path) -> OriginRepository:
     repository = OriginRepository(tmp_path / "amplifier-module-tool-shout")
@@ -81,6 +106,14 @@ def test_a_module_is_added_to_a_plan_and_is_part_of_its_session(tmp_path: Path, 
     assert (code, turn["response"]) == (0, "You said: hello")
     assert "tool-shout" in [module["module"] for module in turn["modules"]]
     assert told("lock", "--check", "--offline")[0] == 0
+
+
+def test_a_module_reads_all_of_its_repository_and_nothing_beside_it(tmp_path: Path) -> None:
+    repository = OriginRepository(tmp_path / "collection")
+    repository.commit({"songs/first.txt": "la", "modules/singer/amplifier_module_tool_sing/__init__.py": _SINGER})
+    code, result = told("call", f"git+file://{tmp_path}/collection@main#subdirectory=modules/singer", "sing")
+    assert (code, result["output"]) == (0, ["la, and it stays as it is", ["tree.d"]]), result
+    assert not list(tmp_path.glob("**/second.txt"))
 
 
 def test_a_listed_source_that_passes_for_another_is_marked(tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ def confine(
         scratch,
         network,
         home=home,
-        code=(fixed.codes[0].root, *resolution.libraries),
+        code=(resolution.repository or fixed.codes[0].root, *resolution.libraries),
         fixed=(*fixed.inside(path.path for path in grants.writes), *protected),
         held=held,
     )
