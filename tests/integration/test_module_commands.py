@@ -92,20 +92,15 @@ def test_doctor_prints_a_table_or_an_object(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "told", "printed"),
-    [
-        ([], "FAILED: 0/1 checks passed", ""),
-        (["-v"], "FAIL ", "| \\x1b]0;title\\x07\\u202e"),
-        (["--json"], '"passed": false', ""),
-    ],
+    ("args", "told"), [([], "FAILED: 0/1 checks passed"), (["-v"], "FAIL "), (["--json"], '"passed": false')]
 )
 def test_a_module_that_fails_is_told_so_and_cannot_write_on_the_terminal(
-    args: list[str], told: str, printed: str, tmp_path: Path
+    args: list[str], told: str, tmp_path: Path
 ) -> None:
     root = _broken(tmp_path, f"print({_ESCAPES!r}, flush=True)\nraise ValueError({_ESCAPES!r})\n")
     done = _module("validate", str(root), *args)
-    assert done.returncode == 1 and told in done.stdout and printed in done.stderr
-    assert bool(printed) is bool(done.stderr)
+    assert done.returncode == 1 and told in done.stdout
+    assert done.stderr.count("| \\x1b]0;title\\x07\\u202e") == 1  # what it printed often says why
     assert not set("\x1b\x07\u202e") & set(done.stdout + done.stderr)
 
 

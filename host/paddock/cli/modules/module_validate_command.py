@@ -52,7 +52,7 @@ _MAX_LINES: Final = 500  # of pytest's output about failing tests
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as `-o json`.")
 @click.option("-b", "--behavioral", is_flag=True, help="Also run the tests that every module of its kind must pass.")
-@click.option("-v", "--verbose", is_flag=True, help="Also show what the module prints.")
+@click.option("-v", "--verbose", is_flag=True, help="Show what the module prints, also if it is valid.")
 @trial_options
 def validate(
     path: Path,
@@ -79,8 +79,10 @@ def validate(
 
     async def work(trial_context: TrialContext) -> ValidationResult:
         result = await validation.validate(trial_context, folder, chosen)
+        if not result.passed:
+            return result  # a module that cannot be mounted does not need a page of failures
         printed.clear()
-        if behavioral and result.passed:  # a module that cannot be mounted does not need a page of failures
+        if behavioral:
             result.add(_as_check(await run_behavior_tests(trial_context, folder, chosen)))
         return result
 
@@ -91,7 +93,7 @@ def validate(
             printed.append(line.text)
 
     try:
-        result = run_trials(work, trial, screen, f"validating {path}", on_line if verbose or behavioral else None)
+        result = run_trials(work, trial, screen, f"validating {path}", on_line)
     except Interrupted as error:
         if as_json:
             _print_nothing((chosen, folder), error.as_dict())
@@ -99,7 +101,7 @@ def validate(
         return INTERRUPTED
     except PaddockError as error:
         return _fail(screen, error, (chosen, folder), as_json=as_json)
-    if not result.passed:
+    if not result.passed:  # a module that mounts nothing often says why in its log
         for line in printed:
             screen.module_line(path.name or "module", line)
     if as_json:
