@@ -56,6 +56,7 @@ _FORBIDDEN: Final = Return(_ERRNO | errno.EPERM)
 _INVALID: Final = Return(_ERRNO | errno.EINVAL)
 _NO_MEMORY: Final = Return(_ERRNO | errno.ENOMEM)
 _NO_ACCESS: Final = Return(_ERRNO | errno.EACCES)
+_NOT_THERE: Final = Return(_ERRNO | errno.ENOENT)
 _UNKNOWN: Final = Return(_ERRNO | errno.ENOSYS)
 _UNSUPPORTED: Final = Return(_ERRNO | errno.ENOTSUP)
 _NO_PROTOCOL: Final = Return(_ERRNO | errno.EPROTONOSUPPORT)
@@ -308,7 +309,8 @@ def _without_set_id(mode: int) -> Program:
 
 def _execution(policy: FilterPolicy) -> dict[str, Program]:
     if not policy.may_execute:
-        return {"execve": _FORBIDDEN, "execveat": _FORBIDDEN}
+        # As if none were installed: most code can do without a program that is missing, and little without permission.
+        return {"execve": _NOT_THERE, "execveat": _FORBIDDEN}
     # Which programs may be executed is decided by path, so there must be one.
     return {"execveat": _argument(4, Branch(Test.ANY_BIT, _AT_EMPTY_PATH, yes=_FORBIDDEN, no=_ALLOW))}
 

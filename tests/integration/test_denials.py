@@ -151,6 +151,7 @@ async def test_what_was_not_granted_is_denied_with_the_grant_and_works_with_it(
         ("run", "git", "programs", 'permissions: {run: ["git"]}'),
         ("connect to", address, "network", f'permissions: {{net: ["{address}"]}}'),
     }
+    assert refused.result.output["run git"] == "FileNotFoundError"  # as if it were not installed
     assert allowed.result.success, allowed.result.output
     assert "git version" in allowed.result.output["run git"]
 

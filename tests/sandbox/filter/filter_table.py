@@ -172,7 +172,8 @@ SUBJECTS = (
     Subject("utimensat", ALLOW, ALLOW),
 )
 # Answered by whether programs may be executed at all.
-EXECUTION = frozenset({"execve", "execveat"})
+EXECUTION = {"execve": "ENOENT", "execveat": "EPERM"}
+"""The calls that execute a program, with what they answer where none may be executed."""
 
 _ANY_UPPER = 0xDEAD_BEEF << 32
 
@@ -359,7 +360,7 @@ CASES: tuple[Case, ...] = (
         )
     ),
     Case("execve", (1, 1, 1), ALLOW, may_execute=True),
-    Case("execve", (1, 1, 1), "EPERM", may_execute=False),
+    Case("execve", (1, 1, 1), "ENOENT", may_execute=False),
     *_each("execveat", 4, (0, 0x100, 0x10000), ALLOW, may_execute=True),
     *_each("execveat", 4, (0x1000, 0x1100), "EPERM", may_execute=True),
     *_each("execveat", 4, (0, 0x100, 0x1000), "EPERM", may_execute=False),
