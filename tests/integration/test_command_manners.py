@@ -66,6 +66,7 @@ def test_locked_modules_go_by_their_ids(tmp_path: Path) -> None:
     assert (
         "paddock.lock names a source of `tool-greet`" in said and typed in said and typed in told["error"]["hints"][-1]
     ), said
+    assert _greet("tool-graet", "tool_greet")[1]["error"]["hints"][0] == "did you mean `tool-greet`?"
     assert json.loads(paddock("verify", "--json").stdout)["modules"][0]["module"] == "tool-greet"
     # Without its code, only the source has a name, and `verify` fails until it is fetched.
     empty = {"PADDOCK_CACHE_DIR": str(tmp_path / "empty")}
@@ -127,6 +128,10 @@ def test_a_call_finds_a_tool_of_an_accepted_plan_by_its_id(tmp_path: Path) -> No
     call = ToolCallSession(named.text, "tool_greet", {}, module_id=named.module_id, lock=named.lock)
     assert asyncio.run(call.run()).result.output == "one"
     Path("paddock.lock").write_text(locked)
+
+    Path("paddock.lock").rename("other.lock")
+    assert _greet("tool-gret", "tool_greet")[1]["error"]["hints"][0] == "did you mean `tool-greet`?"
+    Path("other.lock").rename("paddock.lock")
 
     write_plan(tool, "{module: tool-todo}")  # another plan than was accepted
     code, told, said = _greet("tool-greet", "tool_greet")

@@ -319,9 +319,11 @@ async def test_modules_that_are_nowhere_are_all_named_before_anything_starts(ope
         async with open_session(tools=[{"module": "tool-nowhere"}]):
             pytest.fail("the session started")
     with pytest.raises(PlanError) as caught:
-        async with open_session(tools=[{"module": "tool-nowhere"}], hooks=[{"module": "hooks-nowhere"}]):
+        async with open_session(tools=[{"module": "tool-nowhere"}], hooks=[{"module": "hooks-loging"}]):
             pytest.fail("the session started")
-    assert [problem.path for problem in caught.value.problems] == ["tools[0]", "hooks[0]"]
+    first, second = caught.value.problems
+    assert (first.path, second.path) == ("tools[0]", "hooks[0]")
+    assert first.hint.startswith("name its source") and second.hint.startswith("did you mean `hooks-logging`? Or name")
 
 
 async def test_a_weaker_isolation_than_usual_takes_somebodys_word_for_it(

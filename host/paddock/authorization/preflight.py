@@ -60,7 +60,10 @@ def checked_resolutions(plan: MountPlan, found: Mapping[str, Resolution | Module
     if len(missing) == 1 and not misplaced:
         raise missing[0][1]
     problems = [
-        PlanProblem(entry.path, "; ".join([exc.summary, *exc.detail]), "; ".join(exc.hints)) for entry, exc in missing
+        PlanProblem(
+            entry.path, "; ".join([exc.summary, *exc.detail]), ", or ".join(exc.hints).replace("?, or ", "? Or ")
+        )
+        for entry, exc in missing
     ]
     if problems or misplaced:
         raise _plan_error(plan, [*problems, *misplaced])

@@ -40,6 +40,7 @@ from paddock.text import escape
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.models import ToolResult
 from paddock_sources import SourceError
+from paddock_sources.near import near
 
 if TYPE_CHECKING:
     from paddock.isolation.compile import Confinement
@@ -171,6 +172,8 @@ def call(
             outcome = ToolCallOutcome(failed_result(defect), "", (), defect)
     if isinstance(outcome, ToolCallOutcome) and named is None and isinstance(outcome.error, ModuleMissingError):
         plan_options.retell_missing(outcome.error, tool, [_hint(one, tool, arguments) for one in known])
+        meant = () if known else _meant(source, folder)
+        outcome.error.hints = tuple(dict.fromkeys([*meant, *outcome.error.hints]))
         if unread is not None:
             outcome.error.with_hint(f"plan.yaml of this folder may name it, and cannot be read: {unread.detail[0]}")
     for change in session.changes:
@@ -232,6 +235,13 @@ def _named(source: str, folder: Path) -> tuple[tuple[NamedSource, ...], PlanErro
         which = ", ".join(masked(one.text) for one in named)
         raise click.UsageError(f"{named[0].file.name} has `{source}` from several places; name one: {which}")
     return named, None
+
+
+def _meant(source: str, folder: Path) -> tuple[str, ...]:
+    """Return a hint at the module of the folder's plan or lock file that a mistyped id may stand for."""
+    from paddock.module_sources.sourced_modules import ids_in_files
+
+    return tuple(f"did you mean `{one}`?" for one in near(source, ids_in_files(folder, os.environ)))
 
 
 def _hint(named: NamedSource, tool: str, arguments: str) -> str:

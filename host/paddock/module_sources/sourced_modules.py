@@ -371,6 +371,17 @@ def named_sources(written: str, folder: Path, environ: Mapping[str, str]) -> tup
     return locked
 
 
+def ids_in_files(folder: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names that modules have in the folder's plan and lock file, for hints; of a broken file none."""
+    plan, _ = _usual_plan(folder)
+    named = () if plan is None else (entry.instance_id or entry.module for entry in plan.entries())
+    try:
+        locked = [name for module in _locked(LockFile.read(folder / LOCK_FILE), folder, environ) for name in module.ids]
+    except (PaddockError, SourceError):
+        locked = []
+    return tuple(dict.fromkeys([*named, *locked]))
+
+
 def _load(plan: Path) -> MountPlan:
     from paddock.plan.load import load_plan  # only here: a call of a tool by its source reads no plan
 
