@@ -784,6 +784,30 @@ def test_a_plan_whose_paths_lead_elsewhere_is_not_the_accepted_one(project: Path
     assert [one["path"] for one in _told(refused)["error"]["problems"]] == ["tools[0].permissions.read[0]"]
 
 
+def test_no_link_made_later_opens_what_git_runs_to_an_accepted_plan(project: Path, tmp_path: Path) -> None:
+    """As a module may make one that may write around its place; a link to other files takes no new consent."""
+    plan, out = tmp_path / "plan.yaml", project / "out"
+    plan.write_text(_SAYING.format(said="permissions: {write: [., out]}"), encoding="utf-8")
+    subprocess.run(["git", "init", "-q", str(project)], check=True, timeout=60)
+    (project / "other").mkdir()
+    out.mkdir()
+    _accept(plan, project)
+    run = ["run", str(plan), "hello", "-C", str(project), "--json"]
+    out.rmdir()
+    out.symlink_to("other")
+    assert paddock(*run).returncode == 0
+    for target in (".git", ".git/hooks"):
+        out.unlink()
+        out.symlink_to(target)
+        refused = paddock(*run)
+        assert refused.returncode == 4, target
+        (problem,) = _told(refused)["error"]["problems"]
+        assert problem["path"] == "tools[0].permissions.write[1]"
+        assert "what your own programs run by themselves" in problem["message"]
+    _accept(plan, project)
+    assert paddock(*run).returncode == 0
+
+
 @pytest.mark.parametrize("level", ["ns", "bwrap", "landlock", "none"])
 def test_a_call_runs_at_the_level_that_was_asked_for_or_says_why_it_cannot(tricky: str, level: str) -> None:
     found = next(one for one in diagnosis()["levels"] if one["level"] == level)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -303,6 +304,11 @@ def test_several_denials_of_a_call_are_one_list_of_options(tries: Path) -> None:
     done = paddock(*asked)
     options = "--allow-read=./one.txt --allow-read=./two.txt"
     assert f"to allow all of that, add to the call:\n  {options}\n" in done.stderr
+    with Terminal(*asked, environ={"COLUMNS": "40"}) as terminal:
+        terminal.until("to allow all of that, add to the call:")
+        assert terminal.exit_code() == 0
+        rows = terminal.shown.replace("\r", "")
+    assert rows.count("\\\n") == 1 and shlex.split(rows.replace("\\\n", "")) == [*options.split(), "done"]
     assert "may not" not in paddock(*asked, *options.split()).stderr
 
 

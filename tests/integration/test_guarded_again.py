@@ -152,7 +152,8 @@ async def test_a_file_that_an_editor_saves_is_guarded_again(
         await _guarded_again(session, work / ".exrc")
     lines = (tmp_path / "state/paddock/audit.jsonl").read_text().splitlines()
     logged = [one for one in map(json.loads, lines) if one["event"] == "guarded.replaced"]
-    assert {(one["module"], one["problem"]) for one in logged} == {("tool-write", "")}
+    assert {one["problem"] for one in logged} == {""}
+    logged = [one for one in logged if one["module"] == "tool-write"]  # others may write around that folder
     assert {one["path"] for one in logged} >= {str(work / ".envrc"), str(work / ".mcp.json")}
 
 
@@ -167,7 +168,8 @@ async def test_what_is_saved_while_a_module_starts_is_told_to_be_so(
     async def follow_late(
         self: MountGuard, name: str, process: ModuleProcess, mounts: Sequence[Mount], unheld: Sequence[Mount] = ()
     ) -> None:
-        _by_renaming(work / ".envrc", "two lines\n")  # its mounts are made, and nobody has looked at them yet
+        if name == "tool-write":  # its mounts are made, and nobody has looked at them yet
+            _by_renaming(work / ".envrc", "two lines\n")
         await follow(self, name, process, mounts, unheld)
 
     monkeypatch.setattr(MountGuard, "follow", follow_late)

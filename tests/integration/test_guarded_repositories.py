@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
+from integration.command_line import paddock
 from integration.conftest import OpenSession, WriteModule
 from paddock import Session
 
@@ -101,6 +102,7 @@ def _of_other_programs_and_repositories(work: Path) -> _Places:
     (work / "store").mkdir()
     _git("init", "-q", "--separate-git-dir", str(work / "store/of-app"), str(work / "app"))
     folders = [".vscode", ".idea", ".husky", ".devcontainer", ".github/workflows", ".direnv", ".claude"]
+    folders += ["plain/er/.vscode", "plain/.hg", "plain/.cursor"]
     for name in folders:
         (work / name).mkdir(parents=True)
     kept = [main / "refs/x", main / "worktrees/tree/HEAD", work / "tree/.git", work / "bare.git/refs/x"]
@@ -242,6 +244,25 @@ def _runs_git(write_module: WriteModule, write: list[str]) -> dict[str, object]:
         "source": write_module("tool-git", _RUNS_GIT),
         "permissions": {"write": write, "run": ["git", "sh"]},
     }
+
+
+def test_no_unaccepted_plan_opens_what_runs_by_another_name(tmp_path: Path) -> None:
+    """A folder that git's configuration names, and the target of a link, are opened as `.git` is: by acceptance."""
+    _repository(tmp_path)
+    _git("-C", str(tmp_path), "config", "core.hooksPath", "tools/hooks")
+    for name in ("tools/hooks", "conf"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "conf/envrc").touch()
+    (tmp_path / ".envrc").symlink_to("conf/envrc")
+    names = ["tools/hooks", ".envrc", "conf/envrc", ".git"]
+    tool = {"module": "tool-filesystem", "permissions": {"write": [".", "conf", *names]}}
+    plan = {"session": {"orchestrator": "loop-basic", "context": "context-simple"}, "tools": [tool]}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    done = paddock("run", "plan.json", "hello", "--json", cwd=tmp_path)
+    refused = [one["path"] for one in json.loads(done.stdout)["error"]["problems"]]
+    assert done.returncode == 4, done.stderr
+    assert refused == [f"tools[0].permissions.write[{number}]" for number in range(2, 2 + len(names))]
+    assert "conf/envrc: your shell, when it enters the folder, may run its code" in " ".join(done.stderr.split())
 
 
 async def test_a_refused_commit_names_the_grant_that_allows_it(

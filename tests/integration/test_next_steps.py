@@ -106,6 +106,13 @@ def test_unset_names_of_a_call_are_refused_before_a_fetch(tmp_path: Path, monkey
         assert "nowhere" not in done.stderr
 
 
+def test_a_narrow_terminal_does_not_break_a_command_in_a_hint() -> None:
+    with Terminal("call", "tool-todo", "todo", "--allow-secrets=NO_KEY", environ={"COLUMNS": "50"}) as terminal:
+        assert terminal.exit_code() == 1
+        rows = terminal.shown.splitlines()
+    assert "  `read -rs NO_KEY && export NO_KEY` takes it" in rows
+
+
 def test_why_says_that_a_granted_secret_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KEY_X", raising=False)
     write_plan("{module: tool-todo, permissions: {secrets: [KEY_X]}, config: {key: '${KEY_X}'}}")

@@ -79,7 +79,7 @@ def test_what_the_system_lacks_is_said_at_once(tmp_path: Path) -> None:
     home = {**os.environ, "HOME": str(tmp_path)}
     told = {}
     for name, before in {
-        "limits": "ulimit -n 24; umask 777",
+        "limits": "ulimit -n 24; ulimit -f 0; umask 777",
         "folder": f"mkdir {tmp_path}/gone; cd {tmp_path}/gone; rmdir {tmp_path}/gone",
     }.items():
         done = subprocess.run(
@@ -93,13 +93,18 @@ def test_what_the_system_lacks_is_said_at_once(tmp_path: Path) -> None:
         assert done.returncode == 1 and "defect" not in done.stderr, done.stderr
         told[name] = (json.loads(done.stdout)["error"]["type"], done.stderr)
     assert told["limits"][0] == "NoRoomError" and told["folder"][0] == "NoWorkingDirError"
-    for said in ("open files: ", "`ulimit -n ", "the umask 0777", "`umask 077`"):
+    for said in ("open files: ", "`ulimit -n ", "the umask 0777", "`umask 077`", "the limit is 0", "`ulimit -f unlim"):
         assert said in told["limits"][1]
+    assert "temporary files" not in told["limits"][1]
 
 
 def test_each_shortage_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     check_room(100)  # there is enough here
-    few = {resource.RLIMIT_NOFILE: (4096, 4096), resource.RLIMIT_NPROC: (1, 1)}
+    few = {
+        resource.RLIMIT_NOFILE: (4096, 4096),
+        resource.RLIMIT_NPROC: (1, 1),
+        resource.RLIMIT_FSIZE: (room.SIZE_OF_A_FILE, -1),
+    }
     monkeypatch.setattr(room.resource, "getrlimit", few.__getitem__)
     monkeypatch.setattr(room.os, "geteuid", lambda: 65533)
     monkeypatch.setattr(room.tempfile, "gettempdir", os.getcwd)
@@ -108,7 +113,20 @@ def test_each_shortage_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch,
         check_room(3)
     said = render(caught.value)
     assert "18 are needed, and this user has 0 of at most 1" in said and "`LimitNPROC=64`" in said
-    assert "no folder for temporary files" in said and "TMPDIR" in said
+    assert "no folder for temporary files" in said and "TMPDIR" in said and "LimitFSIZE" not in said
+    few[resource.RLIMIT_FSIZE] = (room.SIZE_OF_A_FILE - 1, -1)
+    with pytest.raises(KindError) as caught:
+        check_room(3)
+    assert "`LimitFSIZE=infinity`" in render(caught.value)
+
+
+def test_a_folder_that_is_gone_is_no_lack_of_temporary_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(room.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.delenv("TMPDIR", raising=False)
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    check_room(1)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from paddock.plan.net_rule import NetRule
 from paddock.plan.permissions import Permissions, SecretGrant, is_program_path
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.grant_request import OperatorGrant, RequestedGrant, grants_asked, union_of
-from paddock.policy.guarded_paths import is_repository
-from paddock.policy.guarded_places import GIT_COMMAND, runner_opened
+from paddock.policy.guarded_paths import runner_opened
+from paddock.policy.guarded_places import GIT_COMMAND
 from paddock.policy.located_program import locate
 from paddock.policy.owner import Owner
 from paddock.policy.path_walk import GrantedPath
@@ -82,15 +82,15 @@ def _path(written: str, working_dir: Path, owner: Owner, family: str) -> str:
         path = GrantedPath.resolve(written, working_dir, owner).path
     except NotAcceptedError:
         return written  # starting the module is refused, with the reason
-    opened = what_writing_opens(path, working_dir) if family == "write" else ""
+    opened = what_writing_opens(path, working_dir, owner.home) if family == "write" else ""
     if path == working_dir:
         return f"the working directory, {path}{opened}"
     return f"{written if str(path) == written else f'{written}, which is {path}'}{opened}"
 
 
-def what_writing_opens(path: Path, working_dir: Path) -> str:
+def what_writing_opens(path: Path, working_dir: Path, home: Path) -> str:
     """Describe what else a grant to write permits, where the user's own programs run what is there."""
-    runner = runner_opened(path, working_dir, is_repository)
+    runner = runner_opened(path, working_dir, home)
     if runner == GIT_COMMAND:
         return f": it may commit, and {runner} there may run its code"
     return f": {runner} may run its code" if runner else ""

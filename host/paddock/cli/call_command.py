@@ -192,7 +192,7 @@ def _tell_confined(screen: Screen, confined: Confined, folder: Path, *, verbose:
     level.say()
     for entry, confinement in confined:
         for granted in confinement.grants.writes:
-            if opened := what_writing_opens(granted.path, folder):
+            if opened := what_writing_opens(granted.path, folder, confinement.home):
                 screen.warning(f"{entry.module}: writes {granted.path}{opened}")
 
 

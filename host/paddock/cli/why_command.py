@@ -277,7 +277,7 @@ def _show(case: _Case, screen: Screen) -> None:
         screen.labelled([*map(_rule_against, case.refusals)])
     if case.grant and not module.place:
         screen.title("to allow it, add to the call")
-        screen.text(f"  {escape(case.grant)}")
+        screen.command(case.grant)
     elif case.grant:
         where = f"the entry of `{module.module}`, {module.place}{_in_plan(case)}"
         instead = f", in place of `{found.in_place_of}`" if found.in_place_of else ""
@@ -285,7 +285,10 @@ def _show(case: _Case, screen: Screen) -> None:
         screen.text(f"  {escape(case.grant)}")
     if case.instead:
         screen.title("where the module reads it from its configuration, under this or another key, instead of `env`")
-        screen.text(f"  {escape(case.instead)}")
+        if module.place:
+            screen.text(f"  {escape(case.instead)}")
+        else:
+            screen.command(case.instead)
 
 
 def _facts(case: _Case) -> Iterable[tuple[str, str]]:

@@ -20,8 +20,7 @@ from paddock.isolation.runtime_paths import RuntimePaths
 from paddock.isolation.watchlist import Watchlist
 from paddock.plan.model import ModuleEntry
 from paddock.policy.grants import Grants
-from paddock.policy.guarded_paths import GuardedPaths, when_made
-from paddock.policy.guarded_places import runner_of
+from paddock.policy.guarded_paths import GuardedPaths, runner_of, when_made
 from paddock.policy.limits import ResourceLimits
 from paddock.policy.owner import Owner
 from paddock.policy.path_walk import GrantedPath

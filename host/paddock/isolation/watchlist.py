@@ -1,7 +1,8 @@
 """Changes of guarded paths during a run: new ones, and changed ones that no mechanism protected.
 
 The host cannot prevent a new file in a writable folder, but it can report it. It also reports a change where the
-isolation level has no means against it, and a link that leads elsewhere by now.
+isolation level has no means against it, a link that leads elsewhere by now, and a protected file that was changed by
+another of its names: a mount keeps one name of a file, and hard links are others.
 """
 
 from __future__ import annotations
@@ -11,16 +12,22 @@ import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from paddock.policy.guarded_paths import GuardedPaths
 
 _MAX_WATCHED: Final = 1000  # entries of one folder of hooks
+_BY_ANOTHER_NAME: Final = "changed, by another name of it (a hard link),"
 
 
 class _Seen(NamedTuple):
-    """The fields that distinguish one state of a file from another; the time of its last change cannot be set back."""
+    """The fields that distinguish one state of a file from another; the time of its last change cannot be set back.
 
+    `name` is empty for a guarded path itself, and else that of the entry in it. `links` counts the names of the file.
+    """
+
+    name: str
+    links: int
     kind: int
     inode: int
     size: int
@@ -29,10 +36,10 @@ class _Seen(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GuardedChange:
-    """A guarded path that is new, or has changed."""
+    """A guarded path that is new, or has changed: `what` says which, and how."""
 
     path: Path
-    what: Literal["appeared", "changed"]
+    what: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +71,23 @@ class Watchlist:
     def report(self) -> WatchReport:
         """Return the differences by now; a removed path is no danger."""
         now = [GuardedPaths.find(one.folder, self.home).with_earlier([one]) for one in self.guarded]
-        changes = {
-            path: GuardedChange(path, "changed" if path in self.seen else "appeared")
-            for path, state in _states(now)
-            if not self._is_ignored(path) and self.seen.get(path) != state
-        }
+        changes: dict[Path, GuardedChange] = {}
+        for path, state in _states(now):
+            if not self._is_ignored(path):
+                if self.seen.get(path) != state:
+                    changes[path] = GuardedChange(path, "changed" if path in self.seen else "appeared")
+            elif path not in self.granted:
+                for file in self._changed_by_another_name(path, state):
+                    changes[file] = GuardedChange(file, _BY_ANOTHER_NAME)
         return WatchReport(tuple(changes[path] for path in sorted(changes)), all(one.is_complete for one in now))
+
+    def _changed_by_another_name(self, path: Path, now: Iterable[_Seen]) -> Iterator[Path]:
+        """Yield the files at a protected path that had several names, and are the same ones with a later change."""
+        earlier = {one.inode: one for one in self.seen.get(path, ()) if stat.S_ISREG(one.kind) and one.links > 1}
+        for one in now:
+            before = earlier.get(one.inode)
+            if before is not None and (before.size, before.changed) != (one.size, one.changed):
+                yield path / one.name
 
     def _is_ignored(self, path: Path) -> bool:
         return path in self.granted or any(one in self.kept for one in (path, *path.parents))
@@ -87,15 +105,15 @@ def _state(path: Path) -> Iterator[_Seen]:
     """Yield the state of a path, and of the entries directly in it."""
     try:
         info = os.lstat(path)
-        yield _seen(info)
+        yield _seen("", info)
         if stat.S_ISDIR(info.st_mode):
             with os.scandir(path) as entries:
                 below = sorted(entries, key=lambda entry: entry.name)
             for entry in below[:_MAX_WATCHED]:
-                yield _seen(entry.stat(follow_symlinks=False))
+                yield _seen(entry.name, entry.stat(follow_symlinks=False))
     except OSError:
         return
 
 
-def _seen(info: os.stat_result) -> _Seen:
-    return _Seen(stat.S_IFMT(info.st_mode), info.st_ino, info.st_size, info.st_ctime_ns)
+def _seen(name: str, info: os.stat_result) -> _Seen:
+    return _Seen(name, info.st_nlink, stat.S_IFMT(info.st_mode), info.st_ino, info.st_size, info.st_ctime_ns)

@@ -129,7 +129,8 @@ def _judged(request: ModuleRequest, context: EvaluationContext) -> tuple[PolicyF
         path = path_text(request.entry.path, "source") if request.entry.source is not None else request.entry.path
         judge_source(path, request.source, context.policy, findings, commit=request.commit)
     floor = _floor(request, context.policy, held, findings)
-    path_rules = list(judge_trust(request, context.trust, context.working_dir, floor, findings, context.folder))
+    working_dir, home = context.working_dir, context.owner.home
+    path_rules = list(judge_trust(request, context.trust, working_dir, home, floor, findings, context.folder))
     if held:
         from paddock.policy.caps import judge_caps  # only where there is a policy
 

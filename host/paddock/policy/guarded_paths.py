@@ -22,7 +22,15 @@ from pathlib import Path
 from typing import Final
 
 from paddock.policy.git_settings import GitSettings
-from paddock.policy.guarded_places import AT_HOME, AT_PROJECT, GIT
+from paddock.policy.guarded_places import (
+    ANY_PROGRAM_OF_YOURS,
+    AT_HOME,
+    AT_PROJECT,
+    GIT,
+    GIT_COMMAND,
+    IN_ANY_FOLDER,
+    runner_by_name,
+)
 from paddock.policy.path_walk import PathWalk
 from paddock_sandbox.syscalls import call
 
@@ -33,7 +41,9 @@ _NOT_SEARCHED: Final = frozenset({"node_modules", ".venv", "venv", "__pycache__"
 
 _CONFIG: Final = ".config/"  # for which the user's environment may name another folder
 _HOME_NAMES: Final = tuple(name for place in AT_HOME for name in place.names)
-_PROJECT_NAMES: Final = tuple(name for place in AT_PROJECT for name in place.names)
+_PROJECT_NAMES: Final = tuple(name for place in (*AT_PROJECT, *IN_ANY_FOLDER) for name in place.names)
+_ANYWHERE: Final = {name: name.partition("/")[0] for place in IN_ANY_FOLDER for name in place.names}
+_FIRST_ANYWHERE: Final = frozenset(_ANYWHERE.values())
 _CONFIG_NAMES: Final = tuple(name.removeprefix(_CONFIG) for name in _HOME_NAMES if name.startswith(_CONFIG))
 # In git's own folder: files that git runs, files that name what it runs, and files that name where it looks.
 _SETTINGS_IN_GIT: Final = ("config", "config.worktree")
@@ -77,12 +87,15 @@ class GuardedPaths:
         config = Path(os.environ.get("XDG_CONFIG_HOME") or home / _CONFIG)
         settings = search.settings(home, config)
         places = (
-            *(base / name for base in (folder, *search.projects) for name in _PROJECT_NAMES),
+            *(base / name for base in (folder, home, *search.projects) for name in _PROJECT_NAMES),
+            *search.places,
             *(base / name for base in (folder, home) for name in _HOME_NAMES),
             *(config / name for name in _CONFIG_NAMES),
             *search.git_files,
             *settings.named,
             *search.closed,
+            *_targets(home, (*_HOME_NAMES, *_PROJECT_NAMES), folder),
+            *(target for base in search.around for target in _targets(base, _PROJECT_NAMES, folder)),
         )
         gits = dict.fromkeys([*search.git_folders, *(place for place in places if place.name == GIT)])
         in_git = tuple(git / name for git in gits for name in _IN_GIT)
@@ -168,6 +181,32 @@ class GuardedPaths:
         return not is_bare or path.relative_to(guarded).parts[0] in _FURTHER_REPOSITORIES
 
 
+def runner_of(guarded: Path) -> str:
+    """Return what runs the contents of a guarded path."""
+    return runner_by_name(guarded) or (GIT_COMMAND if is_repository(guarded) else ANY_PROGRAM_OF_YOURS)
+
+
+def runner_opened(path: Path, around: Path, home: Path) -> str:
+    """Return what would run code of a module that may write to `path`, itself or a part of a guarded place.
+
+    `path` has no link in it. Of a path in `around`, places around that folder do not count, but all that is guarded in
+    it does: also the target of a link, and what git's configuration names. Empty where none of the user's own programs
+    runs anything there by itself.
+    """
+    if is_repository(path):
+        return GIT_COMMAND
+    is_inside = path.is_relative_to(around)
+    places = (one for one in (path, *path.parents) if one == path or not is_inside or around in one.parents)
+    named = next((runner for place in places if (runner := runner_by_name(place))), "")
+    if named or path == around or not is_inside:
+        return named
+    for guarded in GuardedPaths.find(around, home).existing:
+        real = Path(os.path.realpath(guarded))
+        if path == real or _lies_in(path, real):
+            return runner_of(guarded)
+    return ""
+
+
 def links_on_the_way(path: Path) -> Iterator[Path]:
     """Yield the real place of each link that the kernel follows to reach an absolute path."""
     walk = PathWalk(path, None)
@@ -221,6 +260,14 @@ def _hooks_elsewhere(hooks: Path) -> list[Path]:
         return []
 
 
+def _targets(base: Path, names: Iterable[str], folder: Path) -> Iterator[Path]:
+    """Yield where guarded places outside of a folder lead into it by links, as those of a home with kept dotfiles."""
+    for name in names if not _lies_in(base, folder) else ():
+        place = base / name
+        if place != folder and not _lies_in(place, folder) and os.path.lexists(place):
+            yield Path(os.path.realpath(place))
+
+
 def _existing(places: Iterable[Path], folder: Path) -> Iterator[Path]:
     yield from (place for place in dict.fromkeys(places) if _lies_in(place, folder) and os.path.lexists(place))
 
@@ -236,6 +283,8 @@ class _Search:
 
     def __init__(self, folder: Path) -> None:
         self.projects: list[Path] = []
+        self.places: list[Path] = []
+        self.around: list[Path] = []  # folders of repositories that the searched one lies in
         self.git_folders: dict[Path, list[Path]] = {}  # each with the working trees known to belong to it
         self.git_files: list[Path] = []
         self.closed: list[Path] = []  # folders that cannot be read
@@ -251,6 +300,7 @@ class _Search:
             git = above / GIT
             if not self._is_heeded(git):
                 continue
+            self.around.append(above)
             if os.path.isdir(git):  # false for a path that may not be examined
                 self._note_tree(git, above)
             elif os.path.isfile(git):
@@ -317,6 +367,8 @@ class _Search:
             if "objects" in folders:
                 folders.remove("objects")
                 self._last.append(folder / "objects")
+        if not _FIRST_ANYWHERE.isdisjoint(names):
+            self.places.extend(folder / name for name, first in _ANYWHERE.items() if first in names)
         if GIT in folders:
             self.projects.append(folder)
             self._pending.appendleft(folder / GIT)

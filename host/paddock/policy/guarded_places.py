@@ -8,7 +8,6 @@ part that runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -25,14 +24,20 @@ class GuardedPlace:
 
 
 GIT_COMMAND: Final = "your next git command"
+ANY_PROGRAM_OF_YOURS: Final = "a program of yours, such as git,"
+"""The runner of what no table names: the target of a link, or what git's configuration names."""
+_HG_OR_JJ: Final = "your next hg or jj command"
 _EDITOR: Final = "your editor, when it opens the folder,"
+_SHELL_IN_FOLDER: Final = "your shell, when it enters the folder,"
+_DEBUGGER: Final = "your debugger, when it is started there,"
+_INTERPRETER: Final = "your interpreter, when it is started there,"
 
 AT_HOME: Final = (
     GuardedPlace(
         (
             *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".kshrc"),
             *(".mkshrc", ".zshrc", ".zprofile", ".zshenv", ".zlogin", ".zlogout", ".cshrc", ".tcshrc", ".login"),
-            ".config/fish",
+            *(".bash_completion", ".config/fish", ".config/nushell", ".config/powershell"),
         ),
         "your next shell",
     ),
@@ -46,30 +51,24 @@ AT_HOME: Final = (
     GuardedPlace((".local/bin",), "each command that is named like a file in it"),
     GuardedPlace((".ssh",), "your next ssh command, and each login by its keys,"),
     GuardedPlace((".gitconfig", ".config/git"), GIT_COMMAND),
-    GuardedPlace((".vimrc", ".vim", ".config/nvim", ".emacs", ".emacs.d", ".tmux.conf", ".screenrc"), "your editor"),
+    GuardedPlace((".hgrc", ".config/hg", ".jjconfig.toml", ".config/jj"), _HG_OR_JJ),
+    GuardedPlace(
+        (
+            *(".vimrc", ".vim", ".config/vim", ".config/nvim", ".emacs", ".emacs.d", ".config/emacs", ".tmux.conf"),
+            *(".config/tmux", ".screenrc", ".config/helix", ".config/zed", ".config/Code/User"),
+        ),
+        "your editor",
+    ),
+    GuardedPlace((".direnvrc", ".config/direnv"), _SHELL_IN_FOLDER),
     GuardedPlace((".sqliterc", ".psqlrc"), "your next database shell"),
+    GuardedPlace((".config/gdb",), _DEBUGGER),
+    GuardedPlace((".ipython",), _INTERPRETER),
 )
 """In the user's home, and at the top of each granted folder, which may be a copy or a part of it."""
 
 AT_PROJECT: Final = (
     GuardedPlace((GIT,), GIT_COMMAND),  # its hooks, and commands that its configuration names
-    GuardedPlace((".hg", ".jj"), "your next hg or jj command"),
     GuardedPlace((".husky", ".githooks", ".lefthook", "lefthook.yml", ".pre-commit-config.yaml"), GIT_COMMAND),
-    GuardedPlace((".vscode", ".idea", ".fleet", ".zed", ".helix"), _EDITOR),  # tasks, and the interpreter of each
-    GuardedPlace((".devcontainer",), _EDITOR),  # commands on the machine itself, and the mounts of a container
-    GuardedPlace((".exrc", ".nvimrc", ".nvim.lua", ".dir-locals.el"), _EDITOR),
-    GuardedPlace((".envrc", ".direnv"), "your shell, when it enters the folder,"),
-    GuardedPlace((".gdbinit", ".lldbinit", ".pdbrc"), "your debugger, when it is started there,"),
-    GuardedPlace((".Rprofile", ".irbrc", ".pryrc"), "your interpreter, when it is started there,"),
-    # Hooks and servers of tools, which are commands; and where modules come from.
-    GuardedPlace(
-        (
-            *(".claude", ".cursor", ".codex", ".gemini", ".mcp.json", ".windsurf", ".roo", ".kiro", ".continue"),
-            *(".opencode", "opencode.json", ".aider.conf.yml"),
-        ),
-        "your coding agent",
-    ),
-    GuardedPlace((".amplifier/settings.yaml", ".amplifier/settings.local.yaml"), "Amplifier"),
     GuardedPlace(
         (
             *(".github/workflows", ".github/actions", ".gitea/workflows", ".forgejo/workflows", ".gitlab-ci.yml"),
@@ -79,27 +78,32 @@ AT_PROJECT: Final = (
         "the server you push to, with the repository's secrets,",
     ),
 )
-"""At the top of each granted folder, and of each repository in it."""
+"""At the top of each granted folder, of each repository in it, and of the user's home."""
+
+IN_ANY_FOLDER: Final = (
+    GuardedPlace((".hg", ".jj"), _HG_OR_JJ),
+    GuardedPlace((".vscode", ".idea", ".fleet", ".zed", ".helix"), _EDITOR),  # tasks, and the interpreter of each
+    GuardedPlace((".devcontainer",), _EDITOR),  # commands on the machine itself, and the mounts of a container
+    GuardedPlace((".exrc", ".nvimrc", ".nvim.lua", ".dir-locals.el"), _EDITOR),
+    GuardedPlace((".envrc", ".direnv"), _SHELL_IN_FOLDER),
+    GuardedPlace((".gdbinit", ".lldbinit", ".pdbrc"), _DEBUGGER),
+    GuardedPlace((".Rprofile", ".irbrc", ".pryrc"), _INTERPRETER),
+    # Hooks and servers of tools, which are commands; and where modules come from.
+    GuardedPlace(
+        (
+            *(".claude", ".cursor", ".codex", ".gemini", ".mcp.json", ".windsurf", ".roo", ".kiro", ".continue"),
+            *(".opencode", "opencode.json", ".aider.conf.yml"),
+        ),
+        "your coding agent",
+    ),
+    GuardedPlace((".amplifier/settings.yaml", ".amplifier/settings.local.yaml"), "Amplifier"),
+)
+"""There too, and in each folder that the search comes to: a program runs them wherever it is started or opened."""
 
 
-def runner_of(guarded: Path) -> str:
-    """Return what runs the contents of a guarded path: git, for a repository recognised by its contents alone."""
-    return _runner_by_name(guarded) or GIT_COMMAND
-
-
-def runner_opened(path: Path, around: Path, is_repository: Callable[[Path], bool]) -> str:
-    """Return what would run code of a module that may write to `path`, itself or a part of a guarded place in `around`.
-
-    Empty where none of the user's own programs runs anything there by itself.
-    """
-    if is_repository(path):
-        return GIT_COMMAND
-    places = (one for one in (path, *path.parents) if one == path or around in one.parents)
-    return next((runner for place in places if (runner := _runner_by_name(place))), "")
-
-
-def _runner_by_name(path: Path) -> str:
-    for place in (*AT_PROJECT, *AT_HOME):
+def runner_by_name(path: Path) -> str:
+    """Return what runs the contents of a path with a name of the tables; empty for any other."""
+    for place in (*AT_PROJECT, *IN_ANY_FOLDER, *AT_HOME):
         for name in place.names:
             if path.parts[-name.count("/") - 1 :] == tuple(name.split("/")):
                 return place.runner

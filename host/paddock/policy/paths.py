@@ -16,8 +16,7 @@ from paddock.plan.model import ModuleEntry
 from paddock.plan.problems import path_text
 from paddock.policy.grant_request import RequestedGrant
 from paddock.policy.grants import Grants
-from paddock.policy.guarded_paths import is_repository
-from paddock.policy.guarded_places import runner_opened
+from paddock.policy.guarded_paths import runner_opened
 from paddock.policy.path_walk import GrantedPath
 from paddock.policy.programs import Program
 from paddock.policy.rule import Rule, refusal_by
@@ -29,8 +28,8 @@ class GrantPathRule:
     """Grants of these `families` lie below `roots`; `said` describes one that does not, and `hint` is the fix.
 
     `binds` says which grants the rule applies to: all of them, those that the plan states, or those that the operator
-    gave as places inside the working directory. `keeps_guarded`: a grant
-    may also not open to a module any file in the first root that the user's own programs run by themselves.
+    gave as places inside the working directory. With `keeps_guarded_for`, a user's home, a grant may also not open to a
+    module any file in the first root that this user's own programs run by themselves.
     """
 
     families: frozenset[str]
@@ -39,7 +38,7 @@ class GrantPathRule:
     said: str
     hint: str
     binds: Literal["all", "stated", "given"] = "all"
-    keeps_guarded: bool = False
+    keeps_guarded_for: Path | None = None
 
     def concerns(self, grant: RequestedGrant) -> bool:
         """Whether the rule applies to a grant; of programs, to those granted by their paths."""
@@ -69,7 +68,8 @@ class GrantPathRule:
 
     def _opens(self, path: Path) -> bool:
         inside = self.roots[0]
-        return self.keeps_guarded and path.is_relative_to(inside) and bool(runner_opened(path, inside, is_repository))
+        home = self.keeps_guarded_for
+        return home is not None and path.is_relative_to(inside) and bool(runner_opened(path, inside, home))
 
 
 @dataclass(frozen=True, slots=True)

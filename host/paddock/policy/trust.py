@@ -21,6 +21,7 @@ from paddock.plan.source_map import Location
 from paddock.policy.files.accepted_plans import AcceptedGrant, AcceptedPlan
 from paddock.policy.files.grants import GrantsFile, GrantsNotKeptError
 from paddock.policy.grant_request import ModuleRequest, OperatorGrant
+from paddock.policy.guarded_paths import runner_opened
 from paddock.policy.located_program import environments_in, paths_of
 from paddock.policy.owner import Owner
 from paddock.policy.path_walk import GrantedPath
@@ -45,7 +46,9 @@ _UNACCEPTED: Final = Rule(
 # A plan's own grants are accepted together with where they lead. Other grants are stored as proposed: inside.
 _GIVEN: Final = Rule(BUILT_IN, "a path that was given for the working directory leads nowhere else")
 _LEADS_OUT: Final = "lies outside the working directory, for which it was given"
+_OPENS: Final = "is by now what your own programs run by themselves, for which it was not given"
 _STATE: Final = "grant it in the plan, by where it leads, or have it lead into the working directory"
+_STATE_IT: Final = "grant it in the plan, by where it leads"
 _ROOT: Final = Path("/")
 _ACCEPT: Final = (
     "take it out of the plan, or accept the plan: say yes to `paddock run` on a terminal, or add `--trust-plan`"
@@ -153,19 +156,20 @@ def _spelled(origin: Path) -> str:
 
 
 def with_places(plan: MountPlan, working_dir: Path, owner: Owner) -> MountPlan:
-    """Return the plan with a digest that also depends on where its paths lead, as far as that is outside.
+    """Return the plan with a digest that also depends on where its paths lead, as far as that takes acceptance.
 
-    The operator accepts the present targets: a link that is changed later, or another working directory, makes another
-    plan of it.
+    That is so outside of the working directory, and where a link in it leads to what the user's own programs run. The
+    operator accepts the present targets: a link that is changed later, or another working directory, makes another plan
+    of it.
     """
-    places = [place for entry in plan.entries() for place in _outside(entry, working_dir, owner)]
+    places = [place for entry in plan.entries() for place in _to_be_accepted(entry, working_dir, owner)]
     if not places:
         return plan
     digest = hashlib.sha256(b"\0".join([plan.digest.encode(), *places]))
     return replace(plan, digest=f"sha256:{digest.hexdigest()}")
 
 
-def _outside(entry: ModuleEntry, working_dir: Path, owner: Owner) -> Iterator[bytes]:
+def _to_be_accepted(entry: ModuleEntry, working_dir: Path, owner: Owner) -> Iterator[bytes]:
     granted = grants_of(entry.permissions)
     programs = tuple(filter(is_program_path, granted.run))
     folders: dict[Path, None] = {}
@@ -177,6 +181,8 @@ def _outside(entry: ModuleEntry, working_dir: Path, owner: Owner) -> Iterator[by
                 continue  # refused, also in an accepted plan
             folders |= dict.fromkeys(one.path for one in places if family != "run" and one.is_directory)
             yield from _places_outside(f"{entry.path}.{family}", path, places, working_dir)
+            if family == "write":
+                yield from (_named(f"{entry.path}.opens", path, one) for one in _opened(places, working_dir, owner))
     for python in environments_in(folders, working_dir, owner) if ANY_PROGRAM in granted.run else ():
         yield from _places_outside(f"{entry.path}.run", python.name, python.judged, working_dir)
 
@@ -184,27 +190,45 @@ def _outside(entry: ModuleEntry, working_dir: Path, owner: Owner) -> Iterator[by
 def _places_outside(family: str, written: str, places: Iterable[GrantedPath], working_dir: Path) -> Iterator[bytes]:
     for place in places:
         if not place.path.is_relative_to(working_dir):
-            yield b"\0".join([family.encode(), os.fsencode(written), os.fsencode(place.path)])
+            yield _named(family, written, place)
+
+
+def _opened(places: Iterable[GrantedPath], working_dir: Path, owner: Owner) -> Iterator[GrantedPath]:
+    """Yield the places in the working directory that only a link makes ones that the user's own programs run."""
+    for place in places:
+        is_by_link = place.path != place.spelled and place.path.is_relative_to(working_dir)
+        if is_by_link and runner_opened(place.path, working_dir, owner.home):
+            yield place
+
+
+def _named(family: str, written: str, place: GrantedPath) -> bytes:
+    return b"\0".join([family.encode(), os.fsencode(written), os.fsencode(place.path)])
 
 
 def judge_trust(
     request: ModuleRequest,
     trust: Trust,
     working_dir: Path,
+    home: Path,
     floor: Floor,
     findings: PolicyFindings,
     folder: Path | None = None,
 ) -> tuple[GrantPathRule, ...]:
     """Note the requests of an entry that need an accepted plan, and return the resulting rules about paths.
 
-    `folder` is that of the plan, if it has one.
+    `home` is the user's, and `folder` that of the plan, if it has one.
     """
     rule = trust.rule or _UNACCEPTED
     families = frozenset({"read", "write", "run"})
     if trust.accepted:
         if trust.rule is not None:
             findings.consult(rule, "the plan is accepted")
-        return (GrantPathRule(families, (working_dir,), trust.rule or _GIVEN, _LEADS_OUT, _STATE, binds="given"),)
+        given = trust.rule or _GIVEN
+        write = frozenset({"write"})
+        return (
+            GrantPathRule(families, (working_dir,), given, _LEADS_OUT, _STATE, binds="given"),
+            GrantPathRule(write, (working_dir, _ROOT), given, _OPENS, _STATE_IT, binds="given", keeps_guarded_for=home),
+        )
     findings.consult(rule, "the plan is not accepted")
     for grant in request.grants():
         is_of_the_operators = grant.family in ("net", "secrets", "mount") or grant.passes_on
@@ -227,7 +251,7 @@ def judge_trust(
     return (
         GrantPathRule(families, (working_dir,), rule, said, _ACCEPT, binds="stated"),
         GrantPathRule(
-            frozenset({"write"}), (working_dir, _ROOT), rule, opens, _ACCEPT, binds="stated", keeps_guarded=True
+            frozenset({"write"}), (working_dir, _ROOT), rule, opens, _ACCEPT, binds="stated", keeps_guarded_for=home
         ),
     )
 

@@ -253,7 +253,7 @@ class HostedSession(AmplifierSession):
         keeps_home = authorized.entry.state == "keep"
         if module is None:
             return ModuleStatus(
-                entry.module,
+                entry.instance_id or entry.module,
                 entry.kind,
                 "",
                 False,

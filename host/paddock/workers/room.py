@@ -7,6 +7,7 @@ files of /proc. Limits that others use up meanwhile are found later, by the step
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import resource
@@ -16,10 +17,14 @@ from pathlib import Path
 from typing import Final
 
 from paddock.errors import KindError
+from paddock_sdk.worker.attempts import attempt_log
 
 FILES_OF_A_MODULE: Final = 8
 FILES_OF_A_SESSION: Final = 16
 """Open files of a host, measured with some to spare; connections of modules come on top."""
+
+SIZE_OF_A_FILE: Final = attempt_log.SIZE
+"""Bytes of the largest file that each start of a module makes: the kernel counts memory shared with the host as one."""
 
 _TASKS_OF_A_MODULE: Final = 2  # its worker, and the init around it
 _TASKS_OF_A_SESSION: Final = 12  # threads of the host, and the fork server
@@ -36,7 +41,8 @@ def check_room(modules: int) -> None:
     Raises:
         KindError: something is lacking; the error names each thing, and how to get it.
     """
-    lacks = [*_files(modules), *_processes(modules), *_umask(), *_temporary_folder()]
+    too_small = [*_size_of_files()]  # which would be taken for a temporary folder that refuses files
+    lacks = [*_files(modules), *_processes(modules), *_umask(), *(too_small or _temporary_folder())]
     if lacks:
         raise KindError(
             "NoRoomError",
@@ -155,6 +161,15 @@ def _groups_of_tasks() -> Iterator[tuple[str, int, int]]:
                 yield str(group), int(most), int(used)
 
 
+def _size_of_files() -> Iterator[tuple[str, str]]:
+    allowed, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if 0 <= allowed < SIZE_OF_A_FILE:
+        yield (
+            f"files of {SIZE_OF_A_FILE} bytes are needed, and the limit is {allowed}",
+            "allow larger files: `ulimit -f unlimited`, or `LimitFSIZE=infinity` in a unit",
+        )
+
+
 def _umask() -> Iterator[tuple[str, str]]:
     mask = own_umask()
     if mask is not None and mask & _OWN_FILES:
@@ -166,17 +181,23 @@ def _umask() -> Iterator[tuple[str, str]]:
 
 def _temporary_folder() -> Iterator[tuple[str, str]]:
     named = {os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP")}
-    try:
+    with contextlib.suppress(OSError):
         folder = tempfile.gettempdir()
         # The last resort of Python's is the working directory, where temporary files are in people's way.
-        if folder in named or folder != os.path.abspath(os.curdir):
+        if folder in named or folder != _working_dir():
             return
-    except OSError:
-        pass
     yield (
         "there is no folder for temporary files: `/tmp` and `/var/tmp` cannot be written to",
         "name one in TMPDIR that this user may write to, or `PrivateTmp=yes` in a unit",
     )
+
+
+def _working_dir() -> str | None:
+    """Return the working directory, or None where it is gone."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return None
 
 
 def _round(number: int) -> int:

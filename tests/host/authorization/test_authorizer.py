@@ -533,3 +533,22 @@ async def test_without_a_person_each_source_is_refused_with_its_line(scene: Scen
         ("tools[1].source", _FIRST + 1),
     ]
     assert "it is behind ssh, which needs a plan that you accepted" in str(refused.value)
+
+
+async def test_what_was_given_opens_nothing_that_git_runs_by_a_later_link(scene: Scene) -> None:
+    """And what opens it at once is not proposed."""
+    (scene.work / ".git/hooks").mkdir(parents=True)
+    out = scene.work / "out"
+    out.mkdir()
+    root = scene.resolution("tool-x").root
+    (root / "pyproject.toml").write_text('[tool.paddock]\npermissions = {write = ["./out", "./.git", ".git/hooks"]}\n')
+    plan, person = scene.plan("- {module: tool-x}"), Person(ConsentAnswer.ACCEPT)
+    for _ in range(2):
+        assert _tool(await scene.clear(plan, consent=person)).write == ("./out",)
+    assert len(person.seen) == 1
+    out.rmdir()
+    out.symlink_to(".git/hooks")
+    with pytest.raises(PolicyRefusedError) as refused:
+        await scene.clear(plan, consent=person)
+    (refusal,) = refused.value.refusals
+    assert "for which it was not given" in refusal.message and refusal.hint == "grant it in the plan, by where it leads"

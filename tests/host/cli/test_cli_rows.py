@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import shlex
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.cli.terminal.question import Option, Question, lay_out
-from paddock.cli.terminal.rows import cells, clip, fold
+from paddock.cli.terminal.rows import cells, clip, fold, fold_command, fold_with_commands, wrap
 
 
 @pytest.mark.parametrize(
@@ -42,6 +44,47 @@ def test_no_row_is_wider_than_it_may_be_and_nothing_but_spaces_is_lost(
     assert all(cells(row) <= width for row in rows)
     kept = [rows[0].removeprefix(first), *(row.removeprefix(rest) for row in rows[1:])]
     assert "".join(kept).replace(" ", "") == text.replace(" ", "")
+
+
+def test_a_row_that_cannot_hold_the_first_word_leaves_it_to_the_next() -> None:
+    assert fold("address of it", 9, first="label ", rest="  ") == ["label ", "  address", "  of it"]
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "rows"),
+    [
+        ("say `a b` now", 10, ["say `a b`", "now"]),
+        ("then (`git a b`), or", 14, ["then", "(`git a b`),", "or"]),
+        ("an odd ` here", 9, ["an odd `", "here"]),
+        ("`not a command`", 9, ["`not a", "command`"]),
+        ("`paddock add 'a b' --to x`", 18, ["`paddock add \\", "'a b' --to x`"]),
+        ("`paddock add 'a b'`", 16, ["`paddock add \\", "'a b'`"]),
+    ],
+)
+def test_what_is_in_backticks_is_broken_only_where_a_shell_goes_on(text: str, width: int, rows: list[str]) -> None:
+    assert fold_with_commands(text, width) == rows
+
+
+_WORDS = st.lists(st.text(st.sampled_from("ab \\'\"$`é界"), min_size=1, max_size=8), max_size=12)
+
+
+@given(_WORDS, st.integers(30, 60))
+def test_a_shell_takes_the_rows_of_a_command_as_that_command(words: list[str], width: int) -> None:
+    command = shlex.join(["paddock", *words])
+    rows = fold_command(command, width, first="  ", rest="    ")
+    assert all(cells(row) <= width and row.startswith("  ") for row in rows)
+    assert shlex.split("\n".join(rows).replace("\\\n", "")) == ["paddock", *words]
+
+
+@given(st.text(st.sampled_from("ab `\\'"), max_size=60), st.integers(1, 30))
+def test_no_command_in_a_text_makes_a_row_too_wide(text: str, width: int) -> None:
+    rows = fold_with_commands(f"`paddock {text}", width + 4, first="? ", rest=" | ")
+    assert all(cells(row) <= width + 4 for row in rows) and all(row.startswith(" | ") for row in rows[1:])
+
+
+def test_off_a_terminal_what_is_in_backticks_stays_in_one_row() -> None:
+    text = "set it: `read -rs KEY && export KEY`, then go on"
+    assert wrap(text, 20) == ["set it:", "`read -rs KEY && export KEY`,", "then go on"]
 
 
 @given(st.text(), st.integers(2, 30))

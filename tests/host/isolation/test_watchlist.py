@@ -96,6 +96,28 @@ def test_what_was_granted_by_itself_or_kept_with_all_in_it_is_not_told(tmp_path:
     assert told(watchlist) == {}
 
 
+def test_a_kept_file_that_another_name_of_it_changed_is_told(tmp_path: Path) -> None:
+    """And nothing that its user does by its own name, as git and editors do it."""
+    git = make_repository(tmp_path)
+    hook = git / "hooks/pre-commit"
+    for file in (hook, tmp_path / ".bashrc", tmp_path / ".envrc"):
+        file.write_text("one\n")
+        os.link(file, tmp_path / f"of{file.name}")
+    watchlist = watch(tmp_path, {git, tmp_path / ".bashrc", tmp_path / ".envrc"})
+    assert told(watchlist) == {}
+    for file in (tmp_path / ".envrc", git / "config"):
+        (tmp_path / "new").write_text("two\n")
+        os.replace(tmp_path / "new", file)
+    add_hook(tmp_path)
+    assert told(watchlist) == {}
+    info = (tmp_path / "of.bashrc").stat()
+    for name in ("ofpre-commit", "of.bashrc"):
+        (tmp_path / name).write_text("two\n")
+    os.utime(tmp_path / "of.bashrc", ns=(info.st_atime_ns, info.st_mtime_ns))
+    by_another = "changed, by another name of it (a hard link),"
+    assert told(watchlist) == {".bashrc": by_another, ".git/hooks/pre-commit": by_another}
+
+
 def test_hooks_and_configuration_of_a_granted_repository_are_told(tmp_path: Path) -> None:
     git = make_repository(tmp_path)
     watchlist = watch(tmp_path, granted={git})

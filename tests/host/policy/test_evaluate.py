@@ -528,6 +528,10 @@ UNTRUSTED: list[tuple[dict[str, Any], bool]] = [
     ({"permissions": {"write": [".git/hooks"]}}, False),
     ({"permissions": {"write": [".vscode"]}}, False),
     ({"permissions": {"write": ["bare"]}}, False),
+    ({"permissions": {"write": ["tools/hooks"]}}, False),
+    ({"permissions": {"write": [".envrc"]}}, False),
+    ({"permissions": {"write": ["conf/envrc"]}}, False),
+    ({"permissions": {"write": ["conf", "tools"]}}, True),
     ({"permissions": {"read": [".git"]}}, True),
     ({"isolation": "landlock"}, False),
     ({"isolation": "none"}, False),
@@ -540,6 +544,12 @@ def test_an_unaccepted_plan_stays_in_its_folder(work: Path, keys: dict[str, Any]
     for name in (".git/hooks", ".vscode", "bare/objects", "bare/refs"):
         (work / name).mkdir(parents=True)
     (work / "bare" / "HEAD").write_text("ref: refs/heads/main\n")
+    for name in (".git/objects", ".git/refs", "tools/hooks", "conf"):
+        (work / name).mkdir(parents=True)
+    (work / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    (work / ".git/config").write_text("[core]\n\thooksPath = tools/hooks\n")
+    (work / "conf/envrc").touch()
+    (work / ".envrc").symlink_to("conf/envrc")
     assert decide(work, secrets=secrets, **keys)
     if harmless:
         assert decide(work, accepted=False, secrets=secrets, **keys)

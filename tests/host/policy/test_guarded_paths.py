@@ -59,6 +59,15 @@ def test_what_other_tools_run_unasked_stays_as_it_is(tmp_path: Path, name: str) 
     assert any((tmp_path / name).is_relative_to(path) for path in kept)
 
 
+def test_what_runs_in_any_folder_stays_as_it_is_there(tmp_path: Path) -> None:
+    """Also where no repository is; what a code host runs, it runs at the top of a repository alone."""
+    places = [".hg", ".vscode", ".devcontainer", ".claude", ".envrc", ".mcp.json", ".gdbinit"]
+    for name in (*(f"a/b/{place}" for place in places), "c/.amplifier/settings.yaml", "a/.gitlab-ci.yml", "d/.vscodes"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch() if "." in name.rpartition("/")[2][1:] else (tmp_path / name).mkdir()
+    assert found(tmp_path) == {*(f"a/b/{place}" for place in places), "c/.amplifier/settings.yaml"}
+
+
 def test_of_a_repository_only_what_git_runs_is_watched(tmp_path: Path) -> None:
     git = make_repository(tmp_path)
     assert set(GuardedPaths.find(tmp_path, tmp_path).watched) == {git / "hooks", git / "config"}
@@ -198,6 +207,58 @@ def test_what_is_at_home_and_outside_the_folder_is_none_of_its_business(tmp_path
     (tmp_path / "home" / ".profile").touch()
     (tmp_path / "work").mkdir()
     assert found(tmp_path / "work", tmp_path / "home") == set()
+
+
+def test_the_home_in_a_granted_folder_is_looked_at_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarding, "_MAX_ENTRIES", 5)
+    for number in range(10):
+        (tmp_path / f"a{number}").mkdir()
+    for name in (".gdbinit", ".codex", ".hgrc", ".git"):
+        (tmp_path / "home/me" / name).mkdir(parents=True)
+    guarded = GuardedPaths.find(tmp_path, tmp_path / "home/me")
+    assert {path.name for path in guarded.existing} == {".gdbinit", ".codex", ".hgrc", ".git"}
+
+
+def test_where_links_from_around_a_folder_lead_is_guarded_in_it(tmp_path: Path) -> None:
+    """As in a folder of dotfiles, or where a repository keeps the target of a link in a part of it."""
+    home, dotfiles = tmp_path / "home", tmp_path / "home/dotfiles"
+    for name in ("nvim", "claude", "fish"):
+        (dotfiles / "config" / name).mkdir(parents=True)
+    (dotfiles / "bashrc").touch()
+    for name, target in ((".bashrc", "dotfiles/bashrc"), (".config", "dotfiles/config"), (".zshrc", "dotfiles/none")):
+        (home / name).symlink_to(target)
+    (home / ".claude").symlink_to("dotfiles/config/claude")
+    assert found(dotfiles, home) == {"bashrc", "config/nvim", "config/claude", "config/fish"}
+    assert found(dotfiles) == set()
+    assert found(dotfiles / "config/nvim", home) == set()
+
+    make_repository(tmp_path / "work")
+    (tmp_path / "work/conf").mkdir()
+    (tmp_path / "work/conf/envrc").touch()
+    (tmp_path / "work/.envrc").symlink_to("conf/envrc")
+    assert found(tmp_path / "work/conf", home) == {"envrc"}
+
+
+def test_what_a_grant_opens_is_named_by_its_runner(tmp_path: Path) -> None:
+    work, home = tmp_path / "work", tmp_path / "home"
+    git = make_repository(work)
+    (git / "config").write_text("[core]\n\thooksPath = tools/hooks\n[include]\n\tpath = ../more.cfg\n")
+    place_files(work, "tools/hooks/pre-push", "tools/build", "more.cfg", "conf/envrc", "sub/.vscode/tasks.json")
+    (work / ".envrc").symlink_to("conf/envrc")
+    make_repository(home / "other")
+
+    def opened(path: Path) -> str:
+        return guarding.runner_opened(path, work, home)
+
+    for path in ("tools/hooks", "tools/hooks/pre-push", "more.cfg"):
+        assert opened(work / path) == "a program of yours, such as git,", path
+    assert opened(work / "conf/envrc") == "your shell, when it enters the folder,"
+    assert opened(work / "sub/.vscode/tasks.json") == "your editor, when it opens the folder,"
+    for path in (".git", ".git/hooks", ".git/config"):
+        assert opened(work / path) == opened(home / "other" / path) == "your next git command", path
+    assert opened(home / ".config/fish/conf.d") == "your next shell"
+    for folder in (work, work / "tools", work / "tools/build", work / "conf", home / "other"):
+        assert opened(folder) == "", folder
 
 
 def test_the_folder_of_a_start_up_file_may_itself_be_what_is_granted(tmp_path: Path) -> None:

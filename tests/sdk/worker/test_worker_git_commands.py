@@ -29,7 +29,9 @@ from paddock_sdk.worker.attempts.git_commands import changed_repository
         (["widget", "commit"], None),
         ("git commit-graph verify", None),
         (["git", "-C", "/nowhere", "commit"], None),
-        (["git", "-C", "../linked", "commit"], "other/.git/worktrees/linked"),
+        (["git", "-C", "../linked", "commit"], "other/.git"),
+        (["git", "-C", "../out-of-sight", "commit"], "hidden/.git"),
+        (["git", "-C", "../submodule", "commit"], "other/.git/modules/worktrees/lib"),
         (None, None),
         (7, None),
         ([], None),
@@ -40,6 +42,15 @@ from paddock_sdk.worker.attempts.git_commands import changed_repository
 def test_what_changes_a_repository(command: object, told: str | None, tmp_path: Path) -> None:
     for name in ("work/.git", "work/sub", "other/.git/worktrees/linked", "linked"):
         (tmp_path / name).mkdir(parents=True)
-    (tmp_path / "linked" / ".git").write_text(f"gitdir: {tmp_path}/other/.git/worktrees/linked\n")
+    own = {
+        "linked": "other/.git/worktrees/linked",
+        "submodule": "other/.git/modules/worktrees/lib",
+        "out-of-sight": "hidden/.git/worktrees/out-of-sight",
+    }
+    for name, git in own.items():
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / ".git").write_text(f"gitdir: {tmp_path}/{git}\n")
+    (tmp_path / own["submodule"]).mkdir(parents=True)
+    (tmp_path / own["linked"] / "commondir").write_text("../..\n")
     found = changed_repository(command, os.fspath(tmp_path / "work"))
     assert found == (os.fspath(tmp_path / told) if told is not None else None)

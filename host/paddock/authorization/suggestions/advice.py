@@ -2,7 +2,8 @@
 
 The author of the module wrote it, so it neither grants nor limits. From a third party's request, only what lies within
 the working directory, hosts with names, and programs by name or in that directory are proposed: never a secret, never
-all of a family. From the request of a module that Paddock ships, everything that this machine has is proposed.
+all of a family, and nothing to write to that the user's own programs run by themselves. From the request of a module
+that Paddock ships, everything that this machine has is proposed.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def advised_needs(advice: Permissions, known: ProposalContext) -> Needs:
         else:
             left.append(f"read {path}")
     for path in asked.write[:_MAX_GRANTS]:
-        if known.has_path(path):
+        if known.may_write(path):
             line = f"reads and writes {_path_text(path, known)}{_SELF}"
             needs += Needs.of(line, f"files to write: {path}", write=[path])
         elif not path.startswith(_HOME):

@@ -10,6 +10,7 @@ from typing import Any, Final, Self
 
 from paddock.plan.permissions import Permissions, Preset, SecretGrant, is_program_path, united
 from paddock.plan.problems import NotAcceptedError
+from paddock.policy.guarded_paths import runner_opened
 from paddock.policy.located_program import locate
 from paddock.policy.owner import Owner
 from paddock.policy.programs import Program
@@ -41,6 +42,11 @@ class ProposalContext:
             return False
         real = os.path.realpath(self.working_dir / path)
         return os.path.exists(real) and os.path.commonpath((real, self.working_dir)) == str(self.working_dir)
+
+    def may_write(self, path: str) -> bool:
+        """Whether a path exists in the working directory, and none of the user's own programs runs what is there."""
+        real = Path(os.path.realpath(self.working_dir / path))
+        return self.has_path(path) and not runner_opened(real, self.working_dir, self.owner.home)
 
     def has_program(self, written: str) -> bool:
         """Whether a program exists: by its name, or by a path that stays in the working directory with all it needs."""

@@ -217,14 +217,23 @@ class SlashCommands:
         self._screen.note(f"{words[0]} is started again when it is next called")
 
     def _entry(self, name: str) -> ModuleEntry:
-        entries = {entry.module: entry for entry in self._session.plan.entries()}
-        if name not in entries:
-            close = near(name, entries)
-            raise click.UsageError(
-                f"there is no module `{name}` in the plan; "
-                + (f"did you mean `{close[0]}`?" if close else f"its modules are {', '.join(entries)}")
-            )
-        return entries[name]
+        """Return the entry of the module that goes by `name`: an instance's, or else an id that one entry has.
+
+        Raises:
+            click.UsageError: there is none, or several have the id.
+        """
+        entries = {entry.instance_id or entry.module: entry for entry in self._session.plan.entries()}
+        of_id = [entry for entry in entries.values() if entry.module == name]
+        if name in entries or len(of_id) == 1:
+            return entries[name] if name in entries else of_id[0]
+        if of_id:
+            names = ", ".join(str(entry.instance_id) for entry in of_id)
+            raise click.UsageError(f"the plan has `{name}` several times; name one of them: {names}")
+        close = near(name, entries)
+        raise click.UsageError(
+            f"there is no module `{name}` in the plan; "
+            + (f"did you mean `{close[0]}`?" if close else f"its modules are {', '.join(entries)}")
+        )
 
     async def _cost(self, words: Sequence[str]) -> None:
         for line in await self._conversation.spent():

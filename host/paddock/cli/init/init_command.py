@@ -330,5 +330,5 @@ def _tell(plan: Path, modules: Sequence[PlannedModule], written: MountPlan, reas
             "`--trust-plan`"
         )
     screen.title("next")
-    chat = shlex.join(["paddock", "chat", str(plan)])
-    screen.text("".join(f"  {command_to_set(name)}\n" for name in missing) + f"  {escape(chat)}\n  {escape(command)}")
+    for line in (*map(command_to_set, missing), shlex.join(["paddock", "chat", str(plan)]), command):
+        screen.command(line)

@@ -329,4 +329,5 @@ def _show(screen: Screen, *, added: _Added) -> None:
     missing = [name for name in added.planned.secret_names if name not in SecretSources.load(os.environ)]
     if added.edit is not None and missing:
         screen.title(f"set its {'key' if len(missing) == 1 else 'keys'} before you run {added.plan}")
-        screen.text("".join(f"  {command_to_set(name)}\n" for name in missing))
+        for name in missing:
+            screen.command(command_to_set(name))

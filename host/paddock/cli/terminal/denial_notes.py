@@ -88,9 +88,13 @@ def tell_lines_to_paste(
 
 
 def _tell_line(screen: Screen, label: str, permissions: Permissions, *, of_call: bool = False) -> None:
-    """Write a line that can be pasted: alone, and never folded."""
+    """Write a line that can be pasted: alone, in rows that a shell or YAML takes as one."""
     line = permissions_line(permissions)
-    _tell_lines(screen, label, [_options(line) if of_call else line])
+    if of_call:
+        screen.text(escape(marked(label)))
+        screen.command(_options(line))
+    else:
+        _tell_lines(screen, label, [line])
 
 
 def _tell_lines(screen: Screen, label: str, lines: Iterable[str]) -> None:

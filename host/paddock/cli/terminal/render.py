@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -18,7 +17,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, Literal, TextIO
 
 from paddock.cli.terminal.question import Layout, Option, Question, lay_out
-from paddock.cli.terminal.rows import cells, clip, fold
+from paddock.cli.terminal.rows import cells, clip, fold, fold_command, fold_with_commands, wrap
 from paddock.lookalikes import marked
 from paddock.text import escape
 from paddock_sdk.worker.calls.raised import DETAIL
@@ -82,6 +81,17 @@ class Screen:
             else:
                 self._line("", "", line)
 
+    def command(self, line: str) -> None:
+        """Write a line for a shell in a row of its own; where it takes several, a shell takes these as one line."""
+        shown = escape(self.mask(line))
+
+        def draw() -> None:
+            width = self._width() - 1
+            rows = fold_command(shown, width, first=_GOES_ON, rest=_GOES_ON * 2) if self.is_terminal else None
+            self._print("\n".join(rows or [_GOES_ON + shown]))
+
+        self._draw(draw, len(shown))
+
     def note(self, text: str) -> None:
         """Write one quiet line."""
         if self.is_quiet:
@@ -133,7 +143,8 @@ class Screen:
         self, mark: str, mark_style: str, text: str, style: str = "", *, goes_on: str = _GOES_ON, is_ours: bool = True
     ) -> None:
         def draw() -> None:
-            rows = fold(text, self._width() - 1, first=mark, rest=goes_on) if self.is_terminal else [mark + text]
+            folded = fold_with_commands if is_ours else fold
+            rows = folded(text, self._width() - 1, first=mark, rest=goes_on) if self.is_terminal else [mark + text]
             self._print("\n".join(rows), style, mark=mark, mark_style=mark_style)
 
         self._draw(draw, len(text), is_ours=is_ours)
@@ -167,18 +178,13 @@ class Screen:
         if self.is_terminal:
             width = self._width() - 1
             if cells(label) + _MIN_COLUMN <= width:
-                rows = fold(text, width, first=label, rest=below)
+                # People copy paths and addresses: one that fits below the label, and not beside it, goes there.
+                is_wide = any(cells(word) > width - cells(label) for word in text.split(" "))
+                rows = fold_with_commands(text, width, first=label, rest=_GOES_ON if is_wide else below)
             else:
-                rows = fold(label + text, width, rest=_GOES_ON)
+                rows = fold_with_commands(label + text, width, rest=_GOES_ON)
         else:
-            rows = textwrap.wrap(
-                text,
-                max(self._width(), len(label) + _MIN_COLUMN),
-                initial_indent=label,
-                subsequent_indent=below,
-                break_long_words=False,  # people copy paths and commands
-                break_on_hyphens=False,
-            )
+            rows = wrap(text, max(self._width(), len(label) + _MIN_COLUMN), first=label, rest=below)
         self._print("\n".join(rows) or label.rstrip(" "))
 
     def table(self, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -34,7 +34,7 @@ from paddock.plan.permissions import (
     united,
 )
 from paddock.plan.problems import NotAcceptedError
-from paddock.policy.guarded_places import runner_of
+from paddock.policy.guarded_paths import runner_of
 from paddock.policy.located_program import locate
 from paddock.policy.programs import SEARCH_PATH, Program
 from paddock_sandbox.profile import ANY_PROGRAM, SandboxProfile

@@ -39,15 +39,31 @@ def changed_repository(command: Any, folder: str) -> str | None:
 
 
 def _git_folder(folder: str) -> str | None:
-    """Return the folder that git would use in a working tree, or in a folder below one."""
+    """Return the folder that git would write to in a working tree, or in a folder below one."""
     while True:
         git = os.path.join(folder, ".git")
         if os.path.isdir(git):
             return git
         if os.path.isfile(git):
-            with open(git, encoding="utf-8", errors="surrogateescape") as file:
-                key, _, place = file.read(_MAX_LINK_CHARACTERS).partition(":")
-            return os.path.normpath(os.path.join(folder, place.strip())) if key == "gitdir" else None
+            key, _, place = _read(git).partition(":")
+            return _common(os.path.normpath(os.path.join(folder, place.strip()))) if key == "gitdir" else None
         if folder == os.path.dirname(folder):
             return None
         folder = os.path.dirname(folder)
+
+
+def _common(git: str) -> str:
+    """Return the folder of a repository that has commits: of a further working tree that of the first one.
+
+    Its folder may be out of sight. Then its name says that it is one.
+    """
+    if os.path.isdir(git):
+        common = os.path.join(git, "commondir")
+        return os.path.normpath(os.path.join(git, _read(common).strip())) if os.path.isfile(common) else git
+    around = os.path.dirname(git)
+    return os.path.dirname(around) if os.path.basename(around) == "worktrees" else git
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read(_MAX_LINK_CHARACTERS)

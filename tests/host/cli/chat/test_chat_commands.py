@@ -71,6 +71,27 @@ async def test_a_tools_description_is_masked_then_cut_where_it_shows() -> None:
     assert wide[-1].endswith("word …")
 
 
+async def test_a_module_of_which_a_plan_has_two_goes_by_its_instance() -> None:
+    entries = [
+        SimpleNamespace(module="provider-x", instance_id="fast"),
+        SimpleNamespace(module="provider-x", instance_id="slow"),
+        SimpleNamespace(module="tool-x", instance_id="files"),
+    ]
+    revoked: list[str] = []
+    session = SimpleNamespace(plan=SimpleNamespace(entries=lambda: entries), revoke=revoked.append)
+    conversation: Any = SimpleNamespace(session=session)
+    stream = io.StringIO()
+
+    async def grant(entry: Any, permissions: Any, keeps_home: bool) -> bool:
+        return False
+
+    commands = SlashCommands(conversation, Screen(stream), None, grant)
+    for name in ("fast", "tool-x", "provider-x"):
+        await commands.run(f"/revoke {name}")
+    assert revoked == ["fast", "files"]
+    assert "the plan has `provider-x` several times; name one of them: fast, slow" in stream.getvalue()
+
+
 def test_what_is_pasted_does_nothing_and_hides_nothing() -> None:
     assert harmless("a\r\nb\rc\td") == "a\nb\nc\td"
     assert harmless("\x1b[31m\x03\x7f\u202e\u2028") == r"\x1b[31m\x03\x7f\u202e\u2028"
