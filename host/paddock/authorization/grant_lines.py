@@ -8,7 +8,7 @@ from typing import Final
 
 from paddock.plan.model import ModuleEntry
 from paddock.plan.net_rule import NetRule
-from paddock.plan.permissions import Permissions, SecretGrant, is_program_path
+from paddock.plan.permissions import Permissions, SecretGrant, grants_of, is_program_path
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.grant_request import OperatorGrant, RequestedGrant, grants_asked, union_of
 from paddock.policy.guarded_paths import runner_opened
@@ -36,6 +36,19 @@ def grant_lines(
     granted = union_of(entry, besides)
     for grant in grants_asked(entry, besides):
         yield grant, _line(grant, granted, working_dir, owner)
+
+
+def far_reaching_lines(entry: ModuleEntry, working_dir: Path, owner: Owner) -> Iterator[str]:
+    """Yield a line for each grant of an entry that lets its module do more than the grant's own words say."""
+    granted = grants_of(entry.permissions)
+    for written in granted.write:
+        try:
+            path = GrantedPath.resolve(written, working_dir, owner).path
+        except NotAcceptedError:
+            continue  # starting the module is refused, with the reason
+        if opened := what_writing_opens(path, working_dir, owner.home):
+            yield f"writes {path}{opened}"
+    yield from (connects_to(rule) for rule in map(NetRule.parse, granted.net) if rule.is_public)
 
 
 def _line(grant: RequestedGrant, granted: Permissions, working_dir: Path, owner: Owner) -> str:

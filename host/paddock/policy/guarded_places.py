@@ -59,7 +59,7 @@ AT_HOME: Final = (
         ),
         "your editor",
     ),
-    GuardedPlace((".direnvrc", ".config/direnv"), _SHELL_IN_FOLDER),
+    GuardedPlace((".direnvrc", ".config/direnv", ".config/mise"), _SHELL_IN_FOLDER),
     GuardedPlace((".sqliterc", ".psqlrc"), "your next database shell"),
     GuardedPlace((".config/gdb",), _DEBUGGER),
     GuardedPlace((".ipython",), _INTERPRETER),
@@ -85,7 +85,7 @@ IN_ANY_FOLDER: Final = (
     GuardedPlace((".vscode", ".idea", ".fleet", ".zed", ".helix"), _EDITOR),  # tasks, and the interpreter of each
     GuardedPlace((".devcontainer",), _EDITOR),  # commands on the machine itself, and the mounts of a container
     GuardedPlace((".exrc", ".nvimrc", ".nvim.lua", ".dir-locals.el"), _EDITOR),
-    GuardedPlace((".envrc", ".direnv"), _SHELL_IN_FOLDER),
+    GuardedPlace((".envrc", ".direnv", "mise.toml", ".mise.toml", ".autoenv.zsh"), _SHELL_IN_FOLDER),
     GuardedPlace((".gdbinit", ".lldbinit", ".pdbrc"), _DEBUGGER),
     GuardedPlace((".Rprofile", ".irbrc", ".pryrc"), _INTERPRETER),
     # Hooks and servers of tools, which are commands; and where modules come from.

@@ -213,7 +213,8 @@ class ChatSession:
             return False
         is_covered = await anyio.to_thread.run_sync(self._consent.covers, edit.plan)
         if is_covered:
-            if not await self._agrees(entry, "\n".join(lines)):
+            means = await anyio.to_thread.run_sync(self._consent.consequences, edit.plan, entry.path)
+            if not await self._agrees(entry, "\n".join([*lines, *map(escape, means)])):
                 self._screen.note("the plan is not changed")
                 return False
         else:

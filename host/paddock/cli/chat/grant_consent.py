@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from paddock.authorization.consent import Consent, ConsentAnswer, PlanReview
+from paddock.authorization.grant_lines import far_reaching_lines
 from paddock.plan.model import MountPlan
 from paddock.policy.owner import Owner
 from paddock.policy.trust import with_places
@@ -36,6 +37,12 @@ class GrantConsent:
         if self._is_declined:
             return False
         return with_places(plan, self._working_dir, Owner.current(os.environ)).digest == plan.digest
+
+    def consequences(self, plan: MountPlan, place: str) -> tuple[str, ...]:
+        """Return what the entry at `place` lets its module do beyond its grants' own words; blocks, as above."""
+        owner = Owner.current(os.environ)
+        (entry,) = (one for one in plan.entries() if one.path == place)
+        return tuple(far_reaching_lines(entry, self._working_dir, owner))
 
     def agree(self, plan: MountPlan) -> None:
         """Accept this plan at the next question, as it is and with every path leading where it leads now."""

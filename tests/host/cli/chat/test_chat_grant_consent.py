@@ -82,3 +82,17 @@ def test_a_path_that_leads_outside_takes_the_whole_question(tmp_path: Path) -> N
     edit = _edit(tmp_path / "work", read=["data"])
     assert not GrantConsent(Person(), tmp_path / "work", is_trusted=False).covers(edit.plan)
     assert GrantConsent(Person(), tmp_path / "work", is_trusted=True).covers(edit.plan)
+
+
+def test_a_grants_question_says_what_it_opens(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "docs").mkdir()
+    consent = GrantConsent(Person(), tmp_path, is_trusted=False)
+
+    def said(**granted: list[str]) -> tuple[str, ...]:
+        return consent.consequences(_edit(tmp_path, **granted).plan, "tools[0]")
+
+    assert said(write=[".", "docs", "none"], net=["example.org"], read=[".git"]) == ()
+    opened, web = said(write=[".", ".git"], net=["public"])
+    assert opened == f"writes {tmp_path}/.git: it may commit, and your next git command there may run its code"
+    assert "ANY public host" in web
