@@ -72,6 +72,7 @@ GIT = {"run": ["git"]}
         ("tool", "tool-skills", "workspace-read"),
         ("tool", "tool-web", NOTHING),  # but what its own manifest asks for, see below
         ("tool", "tool-web-search", NOTHING),
+        ("tool", "tool-task", NOTHING),  # the line that allows it is shown, see below
         ("tool", "tool-todo", NOTHING),
         ("tool", "tool-whatever", NOTHING),
         ("tool", "tool-bashful", NOTHING),
@@ -100,6 +101,11 @@ def test_what_nothing_fits_is_told_what_it_lacks_and_how_to_give_it(module: str,
     needs = proposed(kind, module, folder=folder)
     assert needs.lines == ()
     assert any("permissions:" in one for one in needs.lacks)
+
+
+@pytest.mark.parametrize("module", ["tool-task", "tool-delegate"])
+def test_what_hands_work_on_is_told_the_line_that_allows_it(module: str, folder: Path) -> None:
+    assert "permissions: {call: [spawn]}" in " ".join(proposed("tool", module, folder=folder).lacks)
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,13 @@ _SHELLS: Final = frozenset({"bash", "shell", "sh", "zsh", "pwsh", "powershell", 
 _GIT: Final = frozenset({"git"})
 _WRITERS: Final = frozenset({"filesystem", "file", "files", "fs", "edit", "editor", "write", "patch", "notebook"})
 _READERS: Final = frozenset({"search", "grep", "glob", "find", "ls", "read", "reader", "tree", "skills", "mention"})
+_DELEGATES: Final = frozenset({"task", "delegate", "subagent", "subagents"})
 _LOGS: Final = frozenset({"log", "logs", "logging", "logger", "audit", "trace", "transcript", "recorder", "jsonl"})
 _APPROVALS: Final = frozenset({"approval", "approvals"})
 _STATUS: Final = frozenset({"status"})
 _BOUNDARY: Final = frozenset({"boundary"})
 _CONTENT: Final = frozenset(
-    {"todo", "think", "thinking", "calculator", "clock", "time", "task", "delegate", "approval", "redaction", "ui"}
+    {"todo", "think", "thinking", "calculator", "clock", "time", "approval", "redaction", "ui"}
     | {"display", "reminder", "progress", "naming", "explanatory", "deprecation", "mock"}
 )
 """Words of modules that do all their work through the session."""
@@ -125,6 +126,10 @@ def _connected(entry: ModuleEntry, known: ProposalContext) -> Needs:
     return Needs(lacks=('the network; each host takes a line in its entry, as in permissions: {net: ["example.org"]}',))
 
 
+def _delegates(entry: ModuleEntry, known: ProposalContext) -> Needs:
+    return Needs(lacks=("sub-sessions, to which it hands work; to allow them, add permissions: {call: [spawn]}",))
+
+
 def _unknown(entry: ModuleEntry) -> Needs:
     return Needs(
         lacks=("your files, programs and the network; to grant some, add a line such as permissions: workspace-read",)
@@ -170,6 +175,7 @@ _TOOLS: Final[tuple[tuple[frozenset[str], _Needs], ...]] = (
     (_GIT, _git),
     (_WRITERS, _writer),
     (_READERS, _reader),
+    (_DELEGATES, _delegates),
 )
 _HOOKS: Final[tuple[tuple[frozenset[str], _Needs], ...]] = (
     (_SHELLS, _shell),
