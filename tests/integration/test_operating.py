@@ -141,6 +141,15 @@ def test_faults_of_the_system_are_no_defects(error: Exception, said: str) -> Non
     assert "defect" in failure.text(RuntimeError("another"))
 
 
+def test_threads_that_memory_lacks_for_name_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = {resource.RLIMIT_AS: (resource.RLIM_INFINITY, -1)}
+    monkeypatch.setattr(resource, "getrlimit", limit.__getitem__)
+    error = RuntimeError("can't start new thread")
+    assert "LimitAS=" not in failure.text(error)
+    limit[resource.RLIMIT_AS] = (1 << 27, -1)
+    assert "LimitAS=" in failure.text(error) and "LimitNPROC=" in failure.text(error)
+
+
 def test_another_event_loop_is_a_clear_error() -> None:
     opening = Session({"session": {"orchestrator": "loop-basic", "context": "context-simple"}}).initialize()
     with pytest.raises(KindError, match="event loop of asyncio"):

@@ -65,6 +65,8 @@ _LOSER = """
                     except OSError as error:
                         failed.append(str(error))
                 raise RuntimeError("; ".join(failed))
+            case "program":
+                subprocess.run(["sh", "-c", f"exec {what}"], check=True)
             case "shell":
                 return subprocess.run(["sh", "-c", what], check=False).returncode
 
@@ -201,6 +203,12 @@ def test_a_granted_host_that_cannot_be_reached_is_no_refusal(loser: str) -> None
     [
         ("fill", "big", "tmp_max", ["--limit=tmp_max=2M"]),
         ("fill", "big", "file_size_max", ["--limit=file_size_max=2M", "--allow-write=."]),
+        (
+            "program",
+            "head -c 8M /dev/zero > big",
+            "file_size_max",
+            ["--limit=file_size_max=2M", "--allow-write=.", "--allow-run=sh,head"],
+        ),
         ("open", "", "open_files_max", []),
         ("fork", "", "tasks_max", ["--allow-run=sleep"]),
         *repeating(("threads", "", "tasks_max", [])),
@@ -215,6 +223,13 @@ def test_a_limit_of_the_kernel_is_named_with_the_key_that_raises_it(
     limits = [one for one in json.loads(done.stdout)["error"]["denials"] if one["operation"] == "exceed"]
     assert [re.match(r"limits: \{(\w+): \w+\}", one["grant"])[1] for one in limits] == [key]  # type: ignore[index]
     assert re.search(rf"may not exceed `{key}: \w+`: .*; to allow more, add --limit {key}=\w+", done.stderr)
+
+
+def test_a_command_that_ended_for_the_size_of_its_file_names_the_limit(loser: str) -> None:
+    require_level("ns")
+    given = ["bash", '{"command": "head -c 8M /dev/zero > big"}', "--allow-write=.", "--allow-run=bash,head"]
+    done = paddock("call", "builtin:tool-bash", *given, "--limit=file_size_max=2M")
+    assert done.returncode == 1 and "--limit file_size_max=4M" in done.stderr, done.stderr
 
 
 def test_limits_that_only_a_program_met_are_named_after_success(loser: str) -> None:

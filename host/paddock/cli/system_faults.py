@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 from collections.abc import Mapping
 from typing import Final
 
@@ -59,7 +60,14 @@ def of_system(error: BaseException) -> BaseException:
         return KindError(
             "NoRoomError",
             "the system allows this user no more threads",
-            hints=["raise the limit of processes: `ulimit -u`, `LimitNPROC=` or `TasksMax=` in a unit"],
+            hints=[
+                "raise the limit of processes: `ulimit -u`, `LimitNPROC=` or `TasksMax=` in a unit",
+                *(
+                    ["or that of memory, which threads take too: `ulimit -v`, `LimitAS=` in a unit"]
+                    if _is_memory_limited()
+                    else []
+                ),
+            ],
         )
     if isinstance(error, BaseExceptionGroup):
         known = [of_system(one) for one in error.exceptions]
@@ -78,6 +86,11 @@ def _number_of(error: BaseException) -> int | None:
     if isinstance(error, MemoryError):
         return errno.ENOMEM
     return errno.ELOOP if isinstance(error, RuntimeError) and str(error).startswith(_LINK_LOOP) else None
+
+
+def _is_memory_limited() -> bool:
+    """Return whether the memory of this process is limited."""
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
 def _has_working_dir() -> bool:

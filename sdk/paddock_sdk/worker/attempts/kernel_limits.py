@@ -1,13 +1,16 @@
 """Recognise a limit of the module in the words of a failure: the kernel refuses, and names no limit.
 
-A program that the module started reports the same words as the kernel does to the module itself. A full disk of the
-user's looks like a full private folder, so the folders are looked at too. This is advice; it raises nothing.
+A program that the module started reports the same words as the kernel does to the module itself. One that the kernel
+ended for the size of a file reports nothing, and its exit code says it. A full disk of the user's looks like a full
+private folder, so the folders are looked at too. This is advice; it raises nothing.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import signal
+import subprocess
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -23,12 +26,15 @@ _WORDS: Final = {
     "can't start new thread": "tasks_max",
 }
 _NO_TASK: Final = os.strerror(errno.EAGAIN)
+_ENDED_FOR_A_FILE: Final = (-signal.SIGXFSZ, 128 + signal.SIGXFSZ)  # exit codes, of Python's and of a shell
 _OF_FORKS: Final = ("fork", "_execute_child", "_posix_spawn", "clone", "start_new_thread")
 
 
 def limits_in(failure: object, private: str) -> list[str]:
     """Return the keys of the limits that a failed result or an exception speaks of; `private` is the private folder."""
     found: dict[str, None] = {}
+    if _exit_code(failure) in _ENDED_FOR_A_FILE:
+        found["file_size_max"] = None
     for text in _texts(failure):
         found |= {key: None for words, key in _WORDS.items() if words in text}
         if _NO_TASK in text and any(word in text for word in _OF_FORKS):
@@ -47,6 +53,16 @@ def is_full(folder: str, apart_from: str = "") -> bool:
     except OSError:
         return False
     return facts.f_bavail * facts.f_frsize <= _FULL_BYTES or (0 < facts.f_files and not facts.f_favail)
+
+
+def _exit_code(failure: object) -> int | None:
+    """Return the exit code of the program that the failure is about, if it has one."""
+    if isinstance(failure, BaseException):
+        code = failure.args[0] if isinstance(failure, subprocess.CalledProcessError) and failure.args else None
+    else:
+        output = getattr(failure, "output", None)
+        code = output.get("returncode") if type(output) is dict else None
+    return code if type(code) is int else None
 
 
 def _texts(failure: object) -> Iterator[str]:
