@@ -8,6 +8,7 @@ end.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import socket
@@ -18,6 +19,7 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 
+from paddock.errors import LaunchError
 from paddock.workers.launcher import Launcher, LaunchSpec
 from paddock.workers.process import ModuleProcess
 from paddock.workers.reaper import Reaper
@@ -28,6 +30,7 @@ from paddock_sdk.worker.init_socket import pack, unpack
 
 _MESSAGE_BYTES: Final = 1 << 16
 _START_SECONDS: Final = 10.0  # for an interpreter to start, and to look at the guarded paths
+_ATTEMPTS: Final = 5  # a file that is saved just as it is mounted is hardly saved again a moment later
 _END_SECONDS: Final = 5.0  # to look a last time at replaced paths
 
 _log = logging.getLogger(__name__)
@@ -209,19 +212,21 @@ class GuardedLauncher:
         """Return a process that can change nothing guarded; see `Launcher.launch`.
 
         A path that the user removed since the session began does not fail a later start. If the path comes back, it is
-        guarded again.
+        guarded again. Nor does a file that an editor replaces at the moment at which it is mounted: it is mounted anew.
         """
         inside = (*kept_inside(spec.profile.mounts), *spec.profile.links)
         if inside:
             self._guard.prepare()
-        gone = await anyio.to_thread.run_sync(_gone, inside, spec.profile.links) if inside else frozenset()
-        if gone:
-            mounts = tuple(mount for mount in spec.profile.mounts if mount not in gone)
-            links = tuple(link for link in spec.profile.links if link not in gone)
-            spec = replace(spec, profile=replace(spec.profile, mounts=mounts, links=links))
-        process = await self._launcher.launch(spec)
+        for further in reversed(range(_ATTEMPTS)):
+            try:
+                given = await _without_gone(spec, inside)
+                process = await self._launcher.launch(given)
+                break
+            except LaunchError as error:
+                if not further or not _was_replaced(error, inside):
+                    raise
         # Bubblewrap mounts nothing over a link, even where the kernel allows it.
-        unheld = spec.profile.links if spec.profile.level == "bwrap" else ()
+        unheld = given.profile.links if given.profile.level == "bwrap" else ()
         if inside:
             try:
                 await self._guard.follow(spec.name, process, inside, unheld)
@@ -232,6 +237,22 @@ class GuardedLauncher:
 
     async def aclose(self) -> None:
         """Close nothing: the owner of the launcher and the guard closes them."""
+
+
+async def _without_gone(spec: LaunchSpec, inside: Sequence[Mount]) -> LaunchSpec:
+    """Return the launch without the mounts whose sources are no longer there."""
+    links = spec.profile.links
+    gone = await anyio.to_thread.run_sync(_gone, inside, links) if inside else frozenset()
+    if not gone:
+        return spec
+    mounts = tuple(mount for mount in spec.profile.mounts if mount not in gone)
+    links = tuple(link for link in links if link not in gone)
+    return replace(spec, profile=replace(spec.profile, mounts=mounts, links=links))
+
+
+def _was_replaced(error: LaunchError, inside: Iterable[Mount]) -> bool:
+    """Whether a launch failed because the source of a guarded mount was unlinked after it had been opened."""
+    return error.errno == errno.ENOENT and any(error.step == f"mount {mount.target}" for mount in inside)
 
 
 def _gone(mounts: Iterable[Mount], links: Collection[Mount]) -> frozenset[Mount]:

@@ -1,0 +1,98 @@
+"""A file that its user saves at the moment at which a worker mounts it costs one more launch."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddock.errors import LaunchError
+from paddock.workers.launcher import LaunchSpec
+from paddock.workers.mount_guard import GuardedLauncher
+from paddock_sandbox.profile import Mount, SandboxProfile
+
+
+@dataclass
+class _Failing:
+    """Fails each launch with the next of these errors, and hands a process out after the last."""
+
+    errors: Iterator[LaunchError]
+    launched: list[LaunchSpec] = field(default_factory=list)
+
+    async def launch(self, spec: LaunchSpec) -> Any:
+        self.launched.append(spec)
+        for error in self.errors:
+            raise error
+        return "a process"
+
+    async def aclose(self) -> None:
+        """Close nothing."""
+
+
+@dataclass
+class _Following:
+    """Guards nothing, and notes what it was to guard."""
+
+    followed: list[Sequence[Mount]] = field(default_factory=list)
+
+    def prepare(self) -> None:
+        """Start nothing."""
+
+    async def follow(self, name: str, process: Any, mounts: Sequence[Mount], unheld: Sequence[Mount] = ()) -> None:
+        self.followed.append(mounts)
+
+
+@pytest.fixture
+def guarded(spec: LaunchSpec, tmp_path: Path) -> LaunchSpec:
+    """A module that may write to a folder with a start-up file in it."""
+    file = tmp_path / ".envrc"
+    file.write_text("export A=1")
+    mounts = (Mount(str(tmp_path), str(tmp_path), writable=True), Mount(str(file), str(file)))
+    return replace(spec, profile=SandboxProfile("ns", mounts, scratch="/scratch"))
+
+
+def _fails(spec: LaunchSpec, target: str, number: int = errno.ENOENT) -> LaunchError:
+    return LaunchError(spec.name, f"mount {target}", "move_mount: it cannot be mounted", errno=number)
+
+
+async def _launches(guarded: LaunchSpec, *errors: LaunchError) -> tuple[int, list[Sequence[Mount]]]:
+    launcher, guard = _Failing(iter(errors)), _Following()
+    assert await GuardedLauncher(launcher, guard).launch(guarded) == "a process"  # type: ignore[arg-type]
+    return len(launcher.launched), guard.followed
+
+
+async def test_a_file_replaced_while_it_is_mounted_is_mounted_anew(guarded: LaunchSpec) -> None:
+    file = guarded.profile.mounts[1]
+    assert await _launches(guarded, _fails(guarded, file.target)) == (2, [(file,)])
+
+
+async def test_a_file_that_was_removed_meanwhile_is_left_out(guarded: LaunchSpec) -> None:
+    file = guarded.profile.mounts[1]
+    launcher = _Failing(iter([_fails(guarded, file.target)]))
+    os.unlink(file.source)
+    await GuardedLauncher(launcher, _Following()).launch(guarded)  # type: ignore[arg-type]
+    assert [one.profile.mounts for one in launcher.launched] == [guarded.profile.mounts[:1]] * 2
+
+
+@pytest.mark.parametrize(
+    ("target", "number"),
+    [pytest.param("/usr", errno.ENOENT, id="another place"), pytest.param("", errno.EPERM, id="another reason")],
+)
+async def test_any_other_failure_is_reported_at_once(guarded: LaunchSpec, target: str, number: int) -> None:
+    launcher = _Failing(iter([_fails(guarded, target or guarded.profile.mounts[1].target, number)]))
+    with pytest.raises(LaunchError):
+        await GuardedLauncher(launcher, _Following()).launch(guarded)  # type: ignore[arg-type]
+    assert len(launcher.launched) == 1
+
+
+async def test_a_file_that_is_replaced_without_end_fails_the_start(guarded: LaunchSpec) -> None:
+    error = _fails(guarded, guarded.profile.mounts[1].target)
+    launcher = _Failing(iter([error] * 100))
+    with pytest.raises(LaunchError):
+        await GuardedLauncher(launcher, _Following()).launch(guarded)  # type: ignore[arg-type]
+    assert 1 < len(launcher.launched) < 10
