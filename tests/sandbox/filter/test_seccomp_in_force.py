@@ -609,7 +609,7 @@ second = outcome(output_of, "/bin/true")
 lock(may_execute=True)
 tell([first, second, outcome(output_of, "/bin/true")])
 """
-    assert locked(program) == ["ok", "EPERM", "EPERM"]
+    assert locked(program) == ["ok", "ENOENT", "ENOENT"]
 
 
 # Machine code, so that no compiler is needed: the call, then return to the caller.
