@@ -91,7 +91,7 @@ class FolderCopy:
                 _give_file(entry.name, folder, path, tree)
 
     def _listed(self, root: int) -> Iterator[tuple[int, str, os.DirEntry[str]]]:
-        """Yield what is in the folder and is none: the open folder that it is in, its path in the copy, and its entry.
+        """Yield all but the folders in it: the open folder that each is in, its path in the copy, and its entry.
 
         Each name is looked up in the open folder that it was listed in, so a link that replaces a folder meanwhile is
         not followed.

@@ -155,6 +155,9 @@ def test_why_names_the_locked_version_and_what_bounds_it() -> None:
     done = paddock("why", "tool-great", "package", "leaf")
     assert done.returncode == 1 and "did you mean `tool-greet`?" in done.stderr
     assert paddock(*asked, "--session", "x").returncode == 2
+    Path("plan.yaml").rename("other.yaml")
+    said = paddock(*asked, "--plan", "other.yaml", environ={"COLUMNS": "400"}).stdout
+    assert f"`paddock update tool-greet --packages --plan {here}/other.yaml` takes newer versions" in said
 
 
 def test_update_lock_and_sync_keep_to_constraints() -> None:

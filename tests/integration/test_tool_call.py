@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from integration.conftest import WriteModule
-from paddock.session.tool_call import ToolCallSession
+from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
 
 _STAGES = """
     import asyncio, sys
@@ -43,16 +43,17 @@ _STAGES = """
 """
 
 
-async def test_a_called_tool_lives_as_in_a_session(write_module: WriteModule, tmp_path: Path) -> None:
+async def _called(source: str, folder: Path) -> tuple[ToolCallOutcome, list[str]]:
+    """Return the outcome of a call of the tool, and what its module printed."""
     said: list[str] = []
     call = ToolCallSession(
-        write_module("tool-stages", _STAGES),
-        "stages",
-        {},
-        working_dir=tmp_path,
-        on_output=lambda name, line: said.append(line.text),
+        source, "stages", {}, working_dir=folder, on_output=lambda name, line: said.append(line.text)
     )
-    outcome = await call.run()
+    return await call.run(), said
+
+
+async def test_a_called_tool_lives_as_in_a_session(write_module: WriteModule, tmp_path: Path) -> None:
+    outcome, said = await _called(write_module("tool-stages", _STAGES), tmp_path)
     session_id, *rest = outcome.result.output or []
     assert isinstance(session_id, str) and rest == [None, str(tmp_path), {"session": {}}]
     assert said == ["mount", "ready", "execute", "cleaned up"]
@@ -62,16 +63,8 @@ async def test_a_called_tool_lives_as_in_a_session(write_module: WriteModule, tm
 async def test_a_plain_on_session_ready_is_not_called_and_the_module_log_says_so(
     write_module: WriteModule, tmp_path: Path
 ) -> None:
-    said: list[str] = []
     code = _STAGES.replace("async def on_session_ready", "def on_session_ready")
-    call = ToolCallSession(
-        write_module("tool-stages", code),
-        "stages",
-        {},
-        working_dir=tmp_path,
-        on_output=lambda name, line: said.append(line.text),
-    )
-    outcome = await call.run()
+    outcome, said = await _called(write_module("tool-stages", code), tmp_path)
     assert outcome.result.success and "ready" not in said
     (warning,) = [line for line in said if line.startswith("WARNING")]
     assert warning.endswith(

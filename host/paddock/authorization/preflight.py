@@ -6,7 +6,7 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -60,14 +60,19 @@ def checked_resolutions(plan: MountPlan, found: Mapping[str, Resolution | Module
     if len(missing) == 1 and not misplaced:
         raise missing[0][1]
     problems = [
-        PlanProblem(
-            entry.path, "; ".join([exc.summary, *exc.detail]), ", or ".join(exc.hints).replace("?, or ", "? Or ")
-        )
-        for entry, exc in missing
+        PlanProblem(entry.path, "; ".join([exc.summary, *exc.detail]), _in_a_row(exc.hints)) for entry, exc in missing
     ]
     if problems or misplaced:
         raise _plan_error(plan, [*problems, *misplaced])
     return resolutions
+
+
+def _in_a_row(hints: Iterable[str]) -> str:
+    """Return alternatives as one text; a question among them ends a sentence."""
+    text = ""
+    for hint in hints:
+        text += f"{' Or ' if text.endswith('?') else ', or '}{hint}" if text else hint
+    return text
 
 
 def _plan_error(plan: MountPlan, problems: list[PlanProblem]) -> PlanError:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
+from host.workers.conftest import Needs
+from host.workers.levels import NS, Levels
+from host.workers.waiting import PATIENCE
 from paddock.errors import LaunchError
-from paddock.workers.launcher import LaunchSpec
+from paddock.workers.launcher import Launcher, LaunchSpec
 from paddock.workers.mount_guard import GuardedLauncher
+from paddock.workers.process import ModuleProcess
 from paddock_sandbox.profile import Mount, SandboxProfile
 
 
@@ -32,6 +39,48 @@ class _Failing:
 
     async def aclose(self) -> None:
         """Close nothing."""
+
+
+class _UntilOneFails:
+    """Launches workers while a file is replaced again and again, until one of them fails; then each launch is one."""
+
+    def __init__(self, launcher: Launcher, file: str) -> None:
+        self._launcher = launcher
+        self._file = file
+        self.failed: LaunchError | None = None
+
+    async def launch(self, spec: LaunchSpec) -> ModuleProcess:
+        if self.failed is None:
+            with saving(self._file), anyio.fail_after(PATIENCE):
+                while True:
+                    try:
+                        await (await self._launcher.launch(spec)).abandon()
+                    except LaunchError as error:
+                        self.failed = error
+                        raise
+        return await self._launcher.launch(spec)
+
+    async def aclose(self) -> None:
+        """Close nothing."""
+
+
+@contextmanager
+def saving(file: str) -> Iterator[None]:
+    """Replace a file without end, as an editor does that saves it."""
+    is_over = threading.Event()
+
+    def save() -> None:
+        while not is_over.is_set():
+            Path(f"{file}~").write_text("export A=2")
+            os.rename(f"{file}~", file)
+
+    thread = threading.Thread(target=save)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
 
 
 @dataclass
@@ -69,6 +118,25 @@ async def _launches(guarded: LaunchSpec, *errors: LaunchError) -> tuple[int, lis
 async def test_a_file_replaced_while_it_is_mounted_is_mounted_anew(guarded: LaunchSpec) -> None:
     file = guarded.profile.mounts[1]
     assert await _launches(guarded, _fails(guarded, file.target)) == (2, [(file,)])
+
+
+async def test_a_worker_starts_though_its_guarded_file_is_just_saved(
+    levels: Levels, needs: Needs, tmp_path: Path
+) -> None:
+    await needs("ns")
+    file = tmp_path / ".envrc"
+    file.write_text("export A=1")
+    mounts = [Mount(str(tmp_path), str(tmp_path), writable=True), Mount(str(file), str(file))]
+    real, guard = levels.launcher(NS), _Following()
+    launcher = _UntilOneFails(real, str(file))
+    try:
+        spec = levels.spec("ns", tmp_path, mounts=mounts)
+        process = await GuardedLauncher(launcher, guard).launch(spec)  # type: ignore[arg-type]
+        await process.abandon()
+    finally:
+        await real.aclose()
+    assert launcher.failed is not None and launcher.failed.errno == errno.ENOENT
+    assert len(guard.followed) == 1
 
 
 async def test_a_file_that_was_removed_meanwhile_is_left_out(guarded: LaunchSpec) -> None:

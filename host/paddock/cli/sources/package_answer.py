@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.cli import failure
+from paddock.cli.options import command_to_paste
 from paddock.cli.sources.addresses import masked
-from paddock.cli.sources.source_command import command_text, read_modules
+from paddock.cli.sources.source_command import command_text, plan_to_name, read_modules
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError
@@ -116,12 +117,17 @@ def _place(sources: SourcedModules) -> str:
 def _show(found: _LockedPackage, screen: Screen) -> None:
     screen.title(f"`{found.module.name}` has `{found.package.name}` {found.package.version}")
     screen.labelled([*_facts(found)])
-    update = f"`paddock update {found.module.name} --packages`"
     if found.is_contradicted:
         screen.note(f"the lock contradicts that; {command_text('lock', found.sources)} chooses the version again")
     elif not found.module.rules.by_uv_lock:
         within = " within the constraints" if found.constraints else ""
-        screen.note(f"{update} takes newer versions{within}, if what needs the package allows them")
+        screen.note(f"{_update(found)} takes newer versions{within}, if what needs the package allows them")
+
+
+def _update(found: _LockedPackage) -> str:
+    plan = plan_to_name(found.sources)
+    named = [] if plan is None else ["--plan", str(plan)]
+    return command_to_paste(["paddock", "update", found.module.name, "--packages", *named]) or "`paddock update`"
 
 
 def _facts(found: _LockedPackage) -> Iterator[tuple[str, str]]:

@@ -255,9 +255,14 @@ def command_text(name: str, sources: SourcedModules) -> str:
 
     It is escaped: a plan's path is text that others may choose.
     """
+    plan = plan_to_name(sources)
+    return f"`paddock {name}`" if plan is None else f"`paddock {name} {escape(shlex.quote(str(plan)))}`"
+
+
+def plan_to_name(sources: SourcedModules) -> Path | None:
+    """Return the plan that a command about these modules has to name; None where it takes the usual one here."""
     plan = sources.plan.origin if sources.plan is not None else None
-    is_usual = plan is None or plan == Path.cwd() / USUAL_PLAN
-    return f"`paddock {name}`" if is_usual else f"`paddock {name} {escape(shlex.quote(str(plan)))}`"
+    return None if plan is None or plan == Path.cwd() / USUAL_PLAN else Path(plan)
 
 
 def short(commit: str) -> str:

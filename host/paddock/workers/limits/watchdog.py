@@ -174,7 +174,7 @@ class Watch:
             )
         except OSError as error:
             if self._was_readable:
-                _logger.warning("a module's limits cannot be watched for now: %s", error)
+                _logger.warning("a module's limits cannot be watched at this look: %s", error)
             self._was_readable = False
             return False
         self._was_readable = True
@@ -188,7 +188,7 @@ class Watch:
                 await clock.sleep(_SECOND_LOOK_SECONDS)
                 await self._is_beyond(limiter, counts=True)
         except OSError as error:
-            _logger.warning("a module's memory cannot be measured for now: %s", error)
+            _logger.warning("a module's memory cannot be measured at this look: %s", error)
         finally:
             self.is_being_measured = False
             if self.is_stopped:
@@ -210,7 +210,7 @@ class Watch:
             if held > limit:
                 self._exceeded("record locks", limit, f"{held} or more")
         except OSError as error:
-            _logger.warning("a module's record locks cannot be counted for now: %s", error)
+            _logger.warning("a module's record locks cannot be counted at this look: %s", error)
         finally:
             self.is_being_counted = False
 
