@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import Final
 
+from bench.affinity import every_core
 from bench.calls import INPUT
 from bench.reference import BareForks, reference_child
 from bench.row import Row, Target
@@ -50,9 +51,13 @@ async def measure_sandboxed_calls(effort: Effort) -> list[Row]:
 
 
 async def measure_many(effort: Effort) -> list[Row]:
-    """Measure many starts at once beside as many forks that do nothing, and a hundred up to their first replies."""
-    async with Stage.open() as stage, reference_child("forks") as rpc:
-        return await _measure_many(stage, BareForks(rpc), effort)
+    """Measure many starts at once beside as many forks that do nothing, and a hundred up to their first replies.
+
+    On every core, which is what many modules run on.
+    """
+    with every_core():
+        async with Stage.open() as stage, reference_child("forks") as rpc:
+            return await _measure_many(stage, BareForks(rpc), effort)
 
 
 async def _measure_many(stage: Stage, forks: BareForks, effort: Effort) -> list[Row]:
