@@ -14,9 +14,11 @@ import anyio
 import psutil
 import pytest
 
+from integration.agents import LOOP, TASK, Family
 from integration.command_line import nothing_outlives_its_command, require_level
 from integration.policed_machine import PolicedMachine, why_not
 from integration.policy_ground import Ground
+from integration.tricky_tool import TRICKY
 from paddock import Session
 from paddock_sandbox.profile import IsolationLevel
 from support.children import descendants_of_this_process
@@ -90,6 +92,12 @@ def write_module(tmp_path: Path) -> WriteModule:
 
 
 @pytest.fixture
+def tricky(write_module: WriteModule) -> str:
+    """A tool that does what a call tells it to."""
+    return write_module("tool-tricky", TRICKY)
+
+
+@pytest.fixture
 def open_session(tmp_path: Path, write_module: WriteModule) -> OpenSession:
     """Open a session of the given entries; the orchestrator runs the one tool call that a prompt spells out."""
 
@@ -120,6 +128,27 @@ def open_session(tmp_path: Path, write_module: WriteModule) -> OpenSession:
         with anyio.fail_after(_SECONDS):
             async with Session(plan, working_dir=working_dir, **{"trust_plan": True, **options}) as session:
                 yield session
+
+    return open_it
+
+
+@pytest.fixture
+def open_family(open_session: OpenSession, write_module: WriteModule, tmp_path: Path) -> Callable[..., Any]:
+    """Open a session with the agents `helper`, who has what the plan has, and whoever else is given."""
+
+    @asynccontextmanager
+    async def open_it(
+        agents: dict[str, Any] | None = None, call: tuple[str, ...] = ("spawn",), **sections: Any
+    ) -> AsyncIterator[Family]:
+        task = {"module": "tool-task", "source": write_module("tool-task", TASK)}
+        task["permissions"] = {"call": [*call], "read": [str(tmp_path)]}
+        async with open_session(
+            orchestrator={"module": "loop-orders", "source": write_module("loop-orders", LOOP)},
+            tools=[task, *sections.pop("tools", ())],
+            agents={"helper": {"description": "helps", "instruction": "be kind"}, **(agents or {})},
+            **sections,
+        ) as session:
+            yield Family(session)
 
     return open_it
 

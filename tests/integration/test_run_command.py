@@ -1,0 +1,303 @@
+"""`paddock run` as scripts see it: its answer, its exit codes, what it shows of modules, grants, limits and levels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from integration.command_line import (
+    paddock,
+    reachable_level,
+    require_unreachable,
+)
+from integration.conftest import WriteModule
+from integration.tricky_tool import calling, plan_of, told_by
+from support.examples import repeating
+
+pytestmark = pytest.mark.usefixtures("commands_end")
+
+_LOOK_FIRST = "programs of yours may run what is in it: look at it first"
+
+
+def test_a_turn_answers_on_stdout_and_says_how_its_modules_are_shut_in(tmp_path: Path) -> None:
+    done = paddock("run", plan_of(tmp_path), "hello", "-C", str(tmp_path))
+    assert (done.returncode, done.stdout) == (0, "You said: hello\n")
+    assert f"3 modules started, isolation: {reachable_level()}" in done.stderr.splitlines()
+
+
+def test_the_prompt_may_come_from_stdin(tmp_path: Path) -> None:
+    assert "You said: from there" in paddock("run", plan_of(tmp_path), stdin="from there\n").stdout
+
+
+def test_a_turn_for_scripts_is_one_object(tmp_path: Path) -> None:
+    told = told_by(paddock("run", plan_of(tmp_path), "hello", "--json"))
+    assert set(told) == {"session_id", "response", "modules", "tracebacks", "error"}
+    assert (told["response"], told["error"]) == ("You said: hello", None)
+    assert told["session_id"]
+    assert [set(module) for module in told["modules"]] == [
+        {"module", "kind", "level", "restarts", "denials", "exit_reports", "resources", "unreported_programs"}
+    ] * 3
+    assert [(module["module"], module["exit_reports"]) for module in told["modules"]] == [
+        ("loop-basic", []),
+        ("context-simple", []),
+        ("provider-mock", []),
+    ]
+
+
+def test_a_turn_goes_on_when_its_tool_dies(tmp_path: Path, tricky: str) -> None:
+    plan = plan_of(
+        tmp_path,
+        providers=calling("tricky", do="segfault"),
+        tools=[{"module": "tool-tricky", "source": tricky}],
+    )
+    done = paddock("run", plan, "go", "--json")
+    told = told_by(done)
+    assert done.returncode == 0
+    assert "SIGSEGV" in told["response"]
+    (report,) = told["modules"][-1]["exit_reports"]
+    assert report["signal"] == "SIGSEGV"
+    assert "killed by SIGSEGV" in done.stderr
+
+
+def test_three_mistakes_in_a_plan_are_three_messages_with_their_places(tmp_path: Path) -> None:
+    plan = plan_of(
+        tmp_path,
+        tools=[{"module": "tool-filesystem", "limits": {"memroy_max": "1M"}}, {"modul": "tool-x"}],
+        hooks=[{"module": "hooks-logging", "limits": {"runtime_max": "soon"}}],
+    )
+    done = paddock("run", plan, "hello", "--json")
+    told = told_by(done)
+    assert done.returncode == 1
+    assert (told["session_id"], told["response"], told["modules"]) == (None, None, [])
+    assert told["error"]["type"] == "PlanError"
+    for place, suggestion in {
+        "tools[0].limits.memroy_max": "did you mean `memory_max`?",
+        "tools[1].modul": "did you mean `module`?",
+        "hooks[0].limits.runtime_max": "a duration is a number with",
+    }.items():
+        assert f"{place}: {suggestion}" in done.stderr
+    assert {"tools[0].limits", "tools[1]", "hooks[0].limits.runtime_max"} <= {
+        problem["path"] for problem in told["error"]["problems"]
+    }
+
+
+@pytest.mark.parametrize("plan", ["missing.yaml", "plan.txt"])
+def test_a_plan_that_cannot_be_read_is_the_users_to_fix(tmp_path: Path, plan: str) -> None:
+    (tmp_path / "plan.txt").write_text("{}", encoding="utf-8")
+    done = paddock("run", str(tmp_path / plan), "hello")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert plan in done.stderr
+
+
+def test_a_module_that_is_not_found_ends_the_run_with_what_was_tried(tmp_path: Path) -> None:
+    done = paddock("run", plan_of(tmp_path, tools=[{"module": "tool-filesistem"}]), "hello", "--json")
+    assert done.returncode == 1
+    assert told_by(done)["error"]["type"] == "ModuleMissingError"
+    assert "AMPLIFIER_MODULE_TOOL_FILESISTEM" in done.stderr and "did you mean `tool-filesystem`?" in done.stderr
+
+
+def test_a_turn_does_without_a_tool_that_cannot_be_loaded(tmp_path: Path, write_module: WriteModule) -> None:
+    source = write_module("tool-broken", "raise ImportError('not here')")
+    done = paddock("run", plan_of(tmp_path, tools=[{"module": "tool-broken", "source": source}]), "hello")
+    assert (done.returncode, done.stdout) == (0, "You said: hello\n")
+    assert "error: module `tool-broken` cannot be imported: ImportError: not here" in done.stderr
+    assert "Traceback" in done.stderr
+
+
+_LOOP = """
+    class Loop:
+        async def execute(self, prompt, context, providers, tools, hooks, **kwargs):
+            {body}
+
+    async def mount(coordinator, config):
+        await coordinator.mount("orchestrator", Loop())
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code", "kind", "said"),
+    [
+        # One that raises, and one whose answer is no text, are in the frozen `a_session`.
+        (_LOOP.format(body="import os; os.kill(os.getpid(), 11)"), 5, "ModuleDiedError", "SIGSEGV"),
+        ("async def mount(coordinator, config): pass", 1, "ModuleLoadError", "mounted nothing"),
+        ("import os; os._exit(3)", 5, "ModuleLoadError", "exited with code 3"),
+        ("raise ValueError('no')", 1, "ModuleLoadError", "ValueError: no"),
+    ],
+)
+def test_a_turn_that_fails_ends_with_the_code_of_the_cause(
+    tmp_path: Path, write_module: WriteModule, code: str, exit_code: int, kind: str, said: str
+) -> None:
+    orchestrator = {"module": "loop-own", "source": write_module("loop-own", code)}
+    done = paddock(
+        "run", plan_of(tmp_path, session={"orchestrator": orchestrator, "context": "context-simple"}), "x", "--json"
+    )
+    told = told_by(done)
+    assert (done.returncode, told["response"], told["error"]["type"]) == (exit_code, None, kind)
+    assert said in told["error"]["message"] and said in done.stderr
+    assert f"isolation: {reachable_level()}" in done.stderr
+
+
+def test_a_turn_that_fails_because_its_provider_died_is_told_apart(tmp_path: Path, write_module: WriteModule) -> None:
+    source = write_module(
+        "provider-fragile",
+        """
+        import os
+
+        class Fragile:
+            name = "fragile"
+            priority = 1
+            def get_info(self): return None
+            async def list_models(self): return []
+            async def complete(self, request, **kwargs): os._exit(9)
+            def parse_tool_calls(self, response): return []
+
+        async def mount(coordinator, config):
+            await coordinator.mount("providers", Fragile())
+        """,
+    )
+    done = paddock(
+        "run", plan_of(tmp_path, providers=[{"module": "provider-fragile", "source": source}]), "x", "--json"
+    )
+    told = told_by(done)
+    assert (done.returncode, told["error"]["type"]) == (5, "TurnError")
+    assert told["error"]["report"]["code"] == 9
+
+
+_CANCELLING = """
+    import asyncio
+
+    class Loop:
+        async def execute(self, prompt, context, providers, tools, hooks, **rest):
+            raise asyncio.CancelledError("enough \\x1b[31mof this")
+
+    async def mount(coordinator, config):
+        await coordinator.mount("orchestrator", Loop())
+"""
+
+
+def test_a_turn_that_its_orchestrator_cancels_is_one_that_failed(tmp_path: Path, write_module: WriteModule) -> None:
+    loop = {"module": "loop-cancelling", "source": write_module("loop-cancelling", _CANCELLING)}
+    plan = plan_of(tmp_path, session={"orchestrator": loop, "context": "context-simple"})
+    done = paddock("run", plan, "hello", "--json")
+    told = told_by(done)
+    assert done.returncode not in (0, 130)
+    assert "cancel" in told["error"]["message"].lower()
+    assert "\x1b" not in done.stderr
+    assert [module["module"] for module in told["modules"]] == ["loop-cancelling", "context-simple", "provider-mock"]
+
+
+def test_every_module_is_listed_when_more_is_asked_for(tmp_path: Path) -> None:
+    done = paddock("run", plan_of(tmp_path), "hello", "-v")
+    listed = [line.split() for line in done.stderr.splitlines() if "started" in line and "modules" not in line]
+    assert [line[0] for line in listed] == ["loop-basic", "context-simple", "provider-mock"]
+    assert all(f"isolation: {reachable_level()}" in " ".join(line) for line in listed)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a file, apart from modules and plans."""
+    made = tmp_path / "granted"
+    made.mkdir()
+    (made / "file").write_text("content", encoding="utf-8")
+    return made
+
+
+@pytest.mark.parametrize("then", ["end well", *repeating("die")])
+def test_changed_guarded_files_are_reported_after_any_turn(
+    tmp_path: Path, write_module: WriteModule, folder: Path, then: str
+) -> None:
+    code = f"""
+        import os
+
+        class Loop:
+            async def execute(self, prompt, context, providers, tools, hooks, **rest):
+                os.makedirs("{folder}/.git/hooks")
+                {"os._exit(9)" if then == "die" else "return 'well'"}
+
+        async def mount(coordinator, config):
+            await coordinator.mount("orchestrator", Loop())
+    """
+    loop = {
+        "module": "loop-hooking",
+        "source": write_module("loop-hooking", code),
+        "permissions": {"write": [str(folder)]},
+    }
+    plan = plan_of(tmp_path, session={"orchestrator": loop, "context": "context-simple"})
+    done = paddock("run", plan, "x", "--trust-plan")
+    assert done.returncode == (5 if then == "die" else 0)
+    assert f"warning: {folder}/.git/hooks appeared during the run; {_LOOK_FIRST}" in done.stderr.splitlines()
+
+
+def test_the_grants_of_every_module_are_listed_when_more_is_asked_for(tmp_path: Path, folder: Path) -> None:
+    tools = [
+        {"module": "tool-filesystem", "permissions": {"read": [str(folder)], "run": ["sh"], "env": ["A=hidden"]}},
+    ]
+    run = ["run", plan_of(tmp_path, tools=tools), "hello", "--trust-plan"]
+    done = paddock(*run, "-v", environ={"COLUMNS": "300"})
+    lines = [line.split(maxsplit=1) for line in done.stderr.splitlines()]
+    assert ["tool-filesystem", f"read {folder}"] in lines
+    assert ["tool-filesystem", "env A"] in lines
+    assert any(line[0] == "tool-filesystem" and line[1].startswith("run ") for line in lines if len(line) == 2)
+    assert ["loop-basic", "nothing is granted"] in lines
+    assert "hidden" not in done.stderr
+    assert f"read {folder}" not in paddock(*run).stderr
+
+
+def test_naming_a_level_accepts_it_for_all_that_name_none(tmp_path: Path) -> None:
+    done = paddock("run", plan_of(tmp_path), "hello", "--isolation", "none", "--json")
+    assert [module["level"] for module in told_by(done)["modules"]] == ["none"] * 3
+    assert "WARNING: NO ISOLATION, level none: loop-basic, context-simple, provider-mock" in done.stderr.splitlines()
+    assert done.stderr.count("NO ISOLATION") == 1
+
+
+def test_a_level_that_cannot_be_had_ends_a_run_with_the_step_and_the_fix(tmp_path: Path) -> None:
+    found = require_unreachable()
+    tools = [{"module": "tool-filesystem", "isolation": found["level"], "permissions": {"read": ["."]}}]
+    plan = plan_of(tmp_path, tools=tools)
+    done = paddock("run", plan, "hello", "--trust-plan", "--json")
+    told = told_by(done)
+    assert (done.returncode, told["error"]["type"]) == (1, "IsolationUnavailableError")
+    assert told["error"]["failures"][found["level"]] == {
+        key: found[key] or None for key in ("step", "errno", "reason", "fix")
+    }
+    assert done.stderr.startswith(f"error: tools[0].isolation: isolation level `{found['level']}` is unavailable")
+    by_option = paddock("run", plan_of(tmp_path), "hello", "--isolation", found["level"])
+    assert by_option.returncode == 1
+    assert by_option.stderr.startswith(f"error: isolation level `{found['level']}` is unavailable")
+
+
+def test_a_limit_that_the_level_cannot_enforce_is_refused_with_a_fix(tmp_path: Path) -> None:
+    call = paddock("call", "tool-filesystem", "read_file", "--limit", "tmp_max=1M", "--isolation", "none", "--json")
+    assert (call.returncode, told_by(call)["error"]["type"]) == (1, "UnenforcedLimitError")
+    assert "--limit tmp_max: cannot be enforced at isolation level `none`" in call.stderr
+    assert "hint: --limit tmp_max: run the module at isolation level `ns`, or leave the limit out" in call.stderr
+    tools = [{"module": "tool-filesystem", "isolation": "none", "limits": {"open_files_max": 10}}]
+    run = paddock("run", plan_of(tmp_path, tools=tools), "hello", "--trust-plan")
+    assert (run.returncode, run.stdout) == (1, "")
+    assert "tools[0].limits.open_files_max: cannot be enforced at isolation level `none`" in run.stderr
+    assert "hint: tools[0].limits.open_files_max: " in run.stderr
+
+
+def test_all_refusals_are_reported_at_once_before_any_start(tmp_path: Path, tricky: str) -> None:
+    plan = plan_of(
+        tmp_path,
+        tools=[
+            {"module": "tool-filesystem", "permissions": {"read": ["./nowhere"], "run": ["gti"]}},
+            {"module": "tool-tricky", "source": tricky, "isolation": "none", "limits": {"open_files_max": 10}},
+        ],
+        hooks=[{"module": "hooks-logging", "permissions": {"write": ["/etc"]}}],
+    )
+    done = paddock("run", plan, "hello", "-C", str(tmp_path), "--trust-plan", "--json")
+    told = told_by(done)
+    assert (done.returncode, told["response"]) == (1, None)
+    assert {problem["path"] for problem in told["error"]["problems"]} == {
+        "tools[0].permissions.read[0]",
+        "tools[0].permissions.run[0]",
+        "tools[1].limits.open_files_max",
+        "hooks[0].permissions.write[0]",
+    }
+    for problem in told["error"]["problems"]:
+        assert problem["hint"] and f"hint: {problem['path']}: {problem['hint']}" in done.stderr
+    assert "started" not in done.stderr
+    assert all((module["level"], module["exit_reports"]) == ("", []) for module in told["modules"])
