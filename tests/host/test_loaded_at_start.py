@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from paddock.workers.runtime import WorkerRuntime
+
 # Each is needed by some commands only, or once a file of that kind is read.
 _OF_SOME_COMMANDS = (
     "cryptography",
@@ -141,6 +143,23 @@ def test_each_command_loads_only_the_libraries_of_its_kind_and_is_listed() -> No
     # Lists have the first sentence of each help, and the names in each group, without loading what it is of.
     assert len(listed) > 20 and any(names for names, _ in inside)
     assert [pair for pair in [*listed, *briefs, *inside] if pair[0] != pair[1]] == []
+
+
+def test_a_template_of_commands_loads_no_loop_and_no_contract() -> None:
+    of_commands, of_modules = (
+        _printed(
+            "import importlib, paddock_sdk.worker.fork_server as server",
+            f"[importlib.import_module(name) for name in server._expanded({names!r})]",
+            _LOADED,
+        )[0]
+        for names in (
+            WorkerRuntime.locate(for_commands=True).preload,
+            [name for name in WorkerRuntime.locate().preload if name != "amplifier_core"],  # found by templates only
+        )
+    )
+    assert "paddock_sdk.worker.commands" in of_commands
+    unneeded = {"asyncio", "logging", "pydantic", "ssl", "paddock_sdk.contract", "paddock_sdk.worker.driver"}
+    assert not unneeded.intersection(of_commands) and unneeded.issubset(of_modules)
 
 
 def test_a_command_runs_no_plugin_of_pydantic(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ each init is responsible for its own tree.
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import importlib
 import os
@@ -24,7 +23,7 @@ from paddock_sandbox import namespaces, prctl
 from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.mounts import SHARED_FOLDERS
 from paddock_sandbox.profile import Mount, SandboxProfile
-from paddock_sdk.worker import init, prefork
+from paddock_sdk.worker import init, prefork, sandbox_entry
 from paddock_sdk.worker.fresh_process import prepare_process
 from paddock_sdk.worker.immortal import make_immortal
 from paddock_sdk.worker.init_socket import receive, report, report_failure, unpack
@@ -48,8 +47,7 @@ def serve(control_fd: int, preload: Iterable[str], host: int) -> NoReturn:
     control = socket.socket(fileno=control_fd)
     for name in _expanded(preload):
         importlib.import_module(name)
-    # A first loop run resolves asyncio's lazy parts, once for all workers instead of once in each.
-    asyncio.run(asyncio.sleep(0))
+    sandbox_entry.warm_up()  # once for all workers instead of once in each
     prepare_process()
     # Set explicitly, it makes the kernel reap the inits by itself.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

@@ -9,7 +9,6 @@ from __future__ import annotations
 # The function that `signal` wraps. Between two forks every touched page is copied, and the wrapper's enums touch a
 # hundred.
 import _signal  # type: ignore[import-not-found]  # typeshed leaves it out
-import asyncio
 import atexit
 import gc
 import importlib
@@ -37,8 +36,12 @@ from paddock_sdk.worker.init_socket import (
 
 
 def warm_up() -> None:
-    """Touch, while there is time, the memory that every worker touches: it is shared until then, and copied at once."""
-    asyncio.run(asyncio.sleep(0))
+    """Run a loop once, while there is time: that resolves its lazy parts, and touches memory that every worker touches.
+
+    A worker of commands has no loop, and its template has not loaded asyncio, which would take a third of its start.
+    """
+    if (asyncio := sys.modules.get("asyncio")) is not None:
+        asyncio.run(asyncio.sleep(0))
 
 
 def enter_sandbox_and_run(
