@@ -144,8 +144,8 @@ MARK = """
     class Mark:
         description = "leaves a mark"
 
-        def __init__(self, config):
-            self.name = config.get("name", "mark")
+        def __init__(self, name, config):
+            self.name = name
             self.config = config
 
         async def execute(self, input):
@@ -161,7 +161,8 @@ MARK = """
             open(config["log"], "a").write(coordinator.session_id + chr(10))
         if "bye" in config:
             coordinator.register_cleanup(lambda: open(config["bye"], "a").write(coordinator.session_id + chr(10)))
-        await coordinator.mount("tools", Mark(config))
+        for name in config.get("names", [config.get("name", "mark")]):
+            await coordinator.mount("tools", Mark(name, config))
 """
 
 Act = Callable[..., Any]
@@ -184,6 +185,11 @@ class Family:
         assert answer["success"], answer
         result: dict[str, Any] = answer["output"]
         return result
+
+    async def resume(self, id: str, instruction: str) -> dict[str, Any]:
+        """Return what came of the tool's call of `session.resume`."""
+        wishes = {"capability": "session.resume", "sub_session_id": id, "instruction": instruction}
+        return await self.call("task", **wishes)
 
     async def refused(self, agent: str = "helper", instruction: str = "see", **wishes: Any) -> str:
         """Return why the tool's call of `session.spawn` failed."""

@@ -227,11 +227,12 @@ class Terminal:
         """Press keys."""
         os.write(self._master, keys.encode())
 
-    def until(self, text: str) -> None:
-        """Return once `text` was shown, after whatever was waited for before."""
+    def until(self, text: str) -> str:
+        """Return what was shown before `text` and after what was waited for before, once `text` was shown."""
         while text not in self.shown:
             assert self._read(), f"ended without showing {text!r}:\n{self.shown}"
-        self.shown = self.shown.partition(text)[2]
+        before, _, self.shown = self.shown.partition(text)
+        return before
 
     def exit_code(self) -> int:
         """Return how the command ended, once it has; `shown` then holds all that was not waited for."""

@@ -98,6 +98,15 @@ def tricky(write_module: WriteModule) -> str:
 
 
 @pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a file, apart from modules and plans."""
+    made = tmp_path / "granted"
+    made.mkdir()
+    (made / "file").write_text("content", encoding="utf-8")
+    return made
+
+
+@pytest.fixture
 def open_session(tmp_path: Path, write_module: WriteModule) -> OpenSession:
     """Open a session of the given entries; the orchestrator runs the one tool call that a prompt spells out."""
 

@@ -91,12 +91,21 @@ def _accept(plan: Path, project: Path) -> GrantsFile:
     return grants
 
 
-def test_an_edited_plan_is_not_the_accepted_one(project: Path, tmp_path: Path) -> None:
+def test_a_plan_that_was_edited_or_leads_elsewhere_is_not_the_accepted_one(project: Path, tmp_path: Path) -> None:
     plan = tmp_path / "plan.yaml"
-    plan.write_text(_SAYING.format(said="permissions: {read: [../other]}"), encoding="utf-8")
+    plan.write_text(_SAYING.format(said="permissions: {read: [../other, link]}"), encoding="utf-8")
     grants = _accept(plan, project)
     run = ["run", str(plan), "hello", "-C", str(project), "--json"]
     assert paddock(*run).returncode == 0
+    (tmp_path / "third").mkdir()
+    (project / "link").unlink()
+    (project / "link").symlink_to("../third")
+    refused = paddock(*run)
+    assert refused.returncode == 4
+    paths = [problem["path"] for problem in told_by(refused)["error"]["problems"]]
+    assert "tools[0].permissions.read[1]" in paths
+    (project / "link").unlink()
+    (project / "link").symlink_to("../other")
     plan.write_text(_SAYING.format(said="permissions: {read: [../other, /usr/share]}"), encoding="utf-8")
     refused = paddock(*run)
     problems = told_by(refused)["error"]["problems"]
@@ -106,21 +115,6 @@ def test_an_edited_plan_is_not_the_accepted_one(project: Path, tmp_path: Path) -
         rule = problem["rule"]
         assert rule["file"] == str(grants.path) and rule["line"] and rule["text"].endswith(", and edited since")
         assert f"by {grants.path}:{rule['line']}: {rule['text']}" in refused.stderr
-    assert paddock(*run, "--trust-plan").returncode == 0
-
-
-def test_a_plan_whose_paths_lead_elsewhere_is_not_the_accepted_one(project: Path, tmp_path: Path) -> None:
-    plan = tmp_path / "plan.yaml"
-    plan.write_text(_SAYING.format(said="permissions: {read: [link]}"), encoding="utf-8")
-    _accept(plan, project)
-    run = ["run", str(plan), "hello", "-C", str(project), "--json"]
-    assert paddock(*run).returncode == 0
-    (tmp_path / "third").mkdir()
-    (project / "link").unlink()
-    (project / "link").symlink_to("../third")
-    refused = paddock(*run)
-    assert refused.returncode == 4
-    assert [one["path"] for one in told_by(refused)["error"]["problems"]] == ["tools[0].permissions.read[0]"]
 
 
 def test_no_link_made_later_opens_what_git_runs_to_an_accepted_plan(project: Path, tmp_path: Path) -> None:

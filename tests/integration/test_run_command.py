@@ -12,52 +12,33 @@ from integration.command_line import (
     require_unreachable,
 )
 from integration.conftest import WriteModule
-from integration.tricky_tool import calling, plan_of, told_by
+from integration.tricky_tool import LOOK_FIRST, calling, plan_of, told_by
 from support.examples import repeating
 
 pytestmark = pytest.mark.usefixtures("commands_end")
 
-_LOOK_FIRST = "programs of yours may run what is in it: look at it first"
 
-
-def test_a_turn_answers_on_stdout_and_says_how_its_modules_are_shut_in(tmp_path: Path) -> None:
-    done = paddock("run", plan_of(tmp_path), "hello", "-C", str(tmp_path))
-    assert (done.returncode, done.stdout) == (0, "You said: hello\n")
-    assert f"3 modules started, isolation: {reachable_level()}" in done.stderr.splitlines()
-
-
-def test_the_prompt_may_come_from_stdin(tmp_path: Path) -> None:
-    assert "You said: from there" in paddock("run", plan_of(tmp_path), stdin="from there\n").stdout
-
-
-def test_a_turn_for_scripts_is_one_object(tmp_path: Path) -> None:
-    told = told_by(paddock("run", plan_of(tmp_path), "hello", "--json"))
-    assert set(told) == {"session_id", "response", "modules", "tracebacks", "error"}
-    assert (told["response"], told["error"]) == ("You said: hello", None)
-    assert told["session_id"]
-    assert [set(module) for module in told["modules"]] == [
-        {"module", "kind", "level", "restarts", "denials", "exit_reports", "resources", "unreported_programs"}
-    ] * 3
-    assert [(module["module"], module["exit_reports"]) for module in told["modules"]] == [
-        ("loop-basic", []),
-        ("context-simple", []),
-        ("provider-mock", []),
-    ]
-
-
-def test_a_turn_goes_on_when_its_tool_dies(tmp_path: Path, tricky: str) -> None:
+def test_a_turn_goes_on_without_tools_that_die_or_cannot_be_loaded(
+    tmp_path: Path, write_module: WriteModule, tricky: str, folder: Path
+) -> None:
     plan = plan_of(
         tmp_path,
-        providers=calling("tricky", do="segfault"),
-        tools=[{"module": "tool-tricky", "source": tricky}],
+        providers=calling("tricky", do="segfault", hooks=str(folder)),
+        tools=[
+            {"module": "tool-broken", "source": write_module("tool-broken", "raise ImportError('not here')")},
+            {"module": "tool-tricky", "source": tricky, "permissions": {"write": [str(folder)]}},
+        ],
     )
-    done = paddock("run", plan, "go", "--json")
+    done = paddock("run", plan, "go", "--trust-plan", "--json")
     told = told_by(done)
     assert done.returncode == 0
     assert "SIGSEGV" in told["response"]
     (report,) = told["modules"][-1]["exit_reports"]
     assert report["signal"] == "SIGSEGV"
     assert "killed by SIGSEGV" in done.stderr
+    assert "error: module `tool-broken` cannot be imported: ImportError: not here" in done.stderr
+    assert "Traceback" in done.stderr
+    assert f"warning: {folder}/.git/hooks appeared during the run; {LOOK_FIRST}" in done.stderr.splitlines()
 
 
 def test_three_mistakes_in_a_plan_are_three_messages_with_their_places(tmp_path: Path) -> None:
@@ -97,21 +78,19 @@ def test_a_module_that_is_not_found_ends_the_run_with_what_was_tried(tmp_path: P
     assert "AMPLIFIER_MODULE_TOOL_FILESISTEM" in done.stderr and "did you mean `tool-filesystem`?" in done.stderr
 
 
-def test_a_turn_does_without_a_tool_that_cannot_be_loaded(tmp_path: Path, write_module: WriteModule) -> None:
-    source = write_module("tool-broken", "raise ImportError('not here')")
-    done = paddock("run", plan_of(tmp_path, tools=[{"module": "tool-broken", "source": source}]), "hello")
-    assert (done.returncode, done.stdout) == (0, "You said: hello\n")
-    assert "error: module `tool-broken` cannot be imported: ImportError: not here" in done.stderr
-    assert "Traceback" in done.stderr
+_DYING_LOOP = """
+    import os
 
-
-_LOOP = """
     class Loop:
+        def __init__(self, folder):
+            self.folder = folder
+
         async def execute(self, prompt, context, providers, tools, hooks, **kwargs):
-            {body}
+            os.makedirs(self.folder + '/.git/hooks')
+            os.kill(os.getpid(), 11)
 
     async def mount(coordinator, config):
-        await coordinator.mount("orchestrator", Loop())
+        await coordinator.mount("orchestrator", Loop(config["folder"]))
 """
 
 
@@ -119,23 +98,30 @@ _LOOP = """
     ("code", "exit_code", "kind", "said"),
     [
         # One that raises, and one whose answer is no text, are in the frozen `a_session`.
-        (_LOOP.format(body="import os; os.kill(os.getpid(), 11)"), 5, "ModuleDiedError", "SIGSEGV"),
+        (_DYING_LOOP, 5, "ModuleDiedError", "SIGSEGV"),
         ("async def mount(coordinator, config): pass", 1, "ModuleLoadError", "mounted nothing"),
         ("import os; os._exit(3)", 5, "ModuleLoadError", "exited with code 3"),
-        ("raise ValueError('no')", 1, "ModuleLoadError", "ValueError: no"),
+        *repeating(("raise ValueError('no')", 1, "ModuleLoadError", "ValueError: no")),
     ],
+    ids=["it dies", "it is none", "it dies at once", "it cannot be loaded"],
 )
 def test_a_turn_that_fails_ends_with_the_code_of_the_cause(
-    tmp_path: Path, write_module: WriteModule, code: str, exit_code: int, kind: str, said: str
+    tmp_path: Path, write_module: WriteModule, folder: Path, code: str, exit_code: int, kind: str, said: str
 ) -> None:
-    orchestrator = {"module": "loop-own", "source": write_module("loop-own", code)}
-    done = paddock(
-        "run", plan_of(tmp_path, session={"orchestrator": orchestrator, "context": "context-simple"}), "x", "--json"
-    )
+    loop = {
+        "module": "loop-own",
+        "source": write_module("loop-own", code),
+        "permissions": {"write": [str(folder)]},
+        "config": {"folder": str(folder)},
+    }
+    plan = plan_of(tmp_path, session={"orchestrator": loop, "context": "context-simple"})
+    done = paddock("run", plan, "x", "--trust-plan", "--json")
     told = told_by(done)
     assert (done.returncode, told["response"], told["error"]["type"]) == (exit_code, None, kind)
     assert said in told["error"]["message"] and said in done.stderr
     assert f"isolation: {reachable_level()}" in done.stderr
+    if kind == "ModuleDiedError":
+        assert f"warning: {folder}/.git/hooks appeared during the run; {LOOK_FIRST}" in done.stderr.splitlines()
 
 
 def test_a_turn_that_fails_because_its_provider_died_is_told_apart(tmp_path: Path, write_module: WriteModule) -> None:
@@ -187,68 +173,29 @@ def test_a_turn_that_its_orchestrator_cancels_is_one_that_failed(tmp_path: Path,
     assert [module["module"] for module in told["modules"]] == ["loop-cancelling", "context-simple", "provider-mock"]
 
 
-def test_every_module_is_listed_when_more_is_asked_for(tmp_path: Path) -> None:
-    done = paddock("run", plan_of(tmp_path), "hello", "-v")
-    listed = [line.split() for line in done.stderr.splitlines() if "started" in line and "modules" not in line]
-    assert [line[0] for line in listed] == ["loop-basic", "context-simple", "provider-mock"]
-    assert all(f"isolation: {reachable_level()}" in " ".join(line) for line in listed)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder with a file, apart from modules and plans."""
-    made = tmp_path / "granted"
-    made.mkdir()
-    (made / "file").write_text("content", encoding="utf-8")
-    return made
-
-
-@pytest.mark.parametrize("then", ["end well", *repeating("die")])
-def test_changed_guarded_files_are_reported_after_any_turn(
-    tmp_path: Path, write_module: WriteModule, folder: Path, then: str
-) -> None:
-    code = f"""
-        import os
-
-        class Loop:
-            async def execute(self, prompt, context, providers, tools, hooks, **rest):
-                os.makedirs("{folder}/.git/hooks")
-                {"os._exit(9)" if then == "die" else "return 'well'"}
-
-        async def mount(coordinator, config):
-            await coordinator.mount("orchestrator", Loop())
-    """
-    loop = {
-        "module": "loop-hooking",
-        "source": write_module("loop-hooking", code),
-        "permissions": {"write": [str(folder)]},
-    }
-    plan = plan_of(tmp_path, session={"orchestrator": loop, "context": "context-simple"})
-    done = paddock("run", plan, "x", "--trust-plan")
-    assert done.returncode == (5 if then == "die" else 0)
-    assert f"warning: {folder}/.git/hooks appeared during the run; {_LOOK_FIRST}" in done.stderr.splitlines()
-
-
-def test_the_grants_of_every_module_are_listed_when_more_is_asked_for(tmp_path: Path, folder: Path) -> None:
+def test_modules_and_their_grants_are_listed_when_more_is_asked_for(tmp_path: Path, folder: Path) -> None:
     tools = [
         {"module": "tool-filesystem", "permissions": {"read": [str(folder)], "run": ["sh"], "env": ["A=hidden"]}},
     ]
     run = ["run", plan_of(tmp_path, tools=tools), "hello", "--trust-plan"]
     done = paddock(*run, "-v", environ={"COLUMNS": "300"})
+    assert f"4 modules started, isolation: {reachable_level()}" in done.stderr.splitlines()
     lines = [line.split(maxsplit=1) for line in done.stderr.splitlines()]
     assert ["tool-filesystem", f"read {folder}"] in lines
     assert ["tool-filesystem", "env A"] in lines
     assert any(line[0] == "tool-filesystem" and line[1].startswith("run ") for line in lines if len(line) == 2)
     assert ["loop-basic", "nothing is granted"] in lines
     assert "hidden" not in done.stderr
-    assert f"read {folder}" not in paddock(*run).stderr
-
-
-def test_naming_a_level_accepts_it_for_all_that_name_none(tmp_path: Path) -> None:
-    done = paddock("run", plan_of(tmp_path), "hello", "--isolation", "none", "--json")
-    assert [module["level"] for module in told_by(done)["modules"]] == ["none"] * 3
-    assert "WARNING: NO ISOLATION, level none: loop-basic, context-simple, provider-mock" in done.stderr.splitlines()
+    # A level that is named is accepted for all modules that name none.
+    done = paddock(*run, "--isolation", "none", "--json")
+    names = ["loop-basic", "context-simple", "provider-mock", "tool-filesystem"]
+    modules = told_by(done)["modules"]
+    assert [(module["module"], module["level"], module["exit_reports"]) for module in modules] == [
+        (name, "none", []) for name in names
+    ]
+    assert f"WARNING: NO ISOLATION, level none: {', '.join(names)}" in done.stderr.splitlines()
     assert done.stderr.count("NO ISOLATION") == 1
+    assert f"read {folder}" not in done.stderr
 
 
 def test_a_level_that_cannot_be_had_ends_a_run_with_the_step_and_the_fix(tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ from integration.command_line import (
     reachable_level,
 )
 from integration.conftest import WriteModule
-from integration.policed_machine import LOOPBACK_NAME, PolicedMachine, why_not
+from integration.policed_machine import LOOPBACK_NAME, PolicedMachine
+from support.examples import repeating
 from vendors.echoing_server import OpenAIServer
 
 pytestmark = pytest.mark.usefixtures("commands_end")
@@ -194,7 +195,9 @@ _KEYED = """
         await coordinator.mount("tools", Keyed(config, coordinator))
 """
 _ACTS = ("return", "return text", "encode", "fail", "raise", "print", "log", "reach", "emit", "die")
-# Each act is shown by both verbs. A call shows half of them for people and half for scripts, a run all for either.
+# Each act is shown by runs, for either reader. Those whose outcome a call shows in a way of its own are shown by calls,
+# half of them for people and half for scripts: an answer, an error, an exception, a denial, and a death.
+_ACTS_OF_CALLS = ("return", "fail", "raise", "reach", "die")
 _FOR_EITHER = ((), ("--json",))
 _ALL_ACTS = """
     import json
@@ -234,20 +237,20 @@ def _tool(source: str, **config: object) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("how", ["environment", "file", "command"])
-def test_a_secret_from_wherever_it_is_kept_reaches_the_configuration(operator: Operator, keyed: str, how: str) -> None:
-    operator.keep(how)
+def test_a_secret_of_a_command_reaches_the_configuration(operator: Operator, keyed: str) -> None:
+    operator.keep("command")  # those that are kept elsewhere reach modules below
     called = operator.paddock(*_call(keyed, "digest", "--json"))
     assert json.loads(called.stdout)["output"] == operator.digest, called.stderr
     assert not operator.is_in(called.stdout + called.stderr + operator.kept())
-    if how != "command":  # of the others there are runs below
-        return
-    ran = operator.paddock("run", str(operator.plan(_tool(keyed), {"do": "digest"})), "go", "--trust-plan")
-    assert ran.stdout == f"It said: {operator.digest}\n", ran.stderr
-    assert not operator.is_in(ran.stdout + ran.stderr + operator.kept())
 
 
-@pytest.mark.parametrize(("do", "options"), [(do, _FOR_EITHER[at % 2]) for at, do in enumerate(_ACTS)], ids=_ACTS)
+@pytest.mark.parametrize(
+    ("do", "options"),
+    [
+        (do, options) if do in _ACTS_OF_CALLS else pytest.param(do, options, marks=pytest.mark.exhaustive, id=do)
+        for do, options in zip(_ACTS, _FOR_EITHER * len(_ACTS), strict=False)
+    ],
+)
 def test_no_output_or_record_of_a_call_has_a_tools_secret(
     operator: Operator, keyed: str, do: str, options: tuple[str, ...]
 ) -> None:
@@ -275,38 +278,27 @@ def test_no_output_or_record_of_a_run_has_a_tools_secret(
     assert not operator.is_in(operator.kept())
 
 
-@pytest.mark.parametrize(("command", "times"), [("call --json", 3), ("run", 3)])
-def test_a_secret_is_hidden_in_json_in_json(operator: Operator, keyed: str, command: str, times: int) -> None:
+def test_a_secret_is_hidden_in_json_in_json(operator: Operator, keyed: str) -> None:
     half = len(operator.digits) // 2
     operator.key = f'{operator.digits[:half]}"\\/{operator.digits[half:]}'
     operator.keep("environment")
-    verb, *options = command.split()
-    if verb == "call":
-        call = _call(keyed, "nest", *options)
-        call[3] = json.dumps({"do": "nest", "times": times})
-        done = operator.paddock(*call)
-    else:
-        plan = operator.plan(_tool(keyed), {"do": "nest", "times": times})
-        done = operator.paddock("run", str(plan), "go", "--trust-plan", *options)
+    plan = operator.plan(_tool(keyed), {"do": "nest", "times": 3})
+    done = operator.paddock("run", str(plan), "go", "--trust-plan", "--json")
     assert done.returncode == 0, done.stderr
     assert "[secret KEY]" in done.stdout
     assert not operator.is_in(done.stdout + done.stderr + operator.kept())
 
 
-@pytest.mark.parametrize("config", [{"fails": True}, {"named": True}], ids=["in a traceback", "in a name"])
-def test_a_secret_in_what_is_told_of_a_module_that_starts_is_hidden(
-    operator: Operator, keyed: str, config: dict[str, object]
-) -> None:
+def test_a_secret_in_what_is_told_of_a_module_that_starts_is_hidden(operator: Operator, keyed: str) -> None:
     operator.keep("command")
     told = []
-    for options in ((), ("--json",)):
-        called = _call(keyed, "digest", *options, **config)
+    for config in ({"fails": True}, {"named": True}):
+        called = _call(keyed, "digest", "--json", **config)
         called[2] = "no-such-tool"
         told.append(operator.paddock(*called))
-        assert told[-1].returncode == 1
+        assert told[-1].returncode == 1 and "[secret KEY]" in told[-1].stderr
         plan = operator.plan(_tool(keyed, **config), {"do": "digest"})
-        told.append(operator.paddock("run", str(plan), "go", "--trust-plan", "-v", *options))
-    assert all("[secret KEY]" in done.stderr for done in told[::2])
+        told.append(operator.paddock("run", str(plan), "go", "--trust-plan", "-v"))
     assert not [done for done in told if operator.is_in(done.stdout + done.stderr)]
     assert not operator.is_in(operator.kept())
 
@@ -401,16 +393,10 @@ def test_a_secret_in_a_modules_question_is_hidden_on_screen(
     assert not operator.is_in(operator.kept())
 
 
-def test_a_secret_is_in_no_module_but_the_one_that_was_granted_it(
-    operator: Operator, keyed: str, write_module: WriteModule
-) -> None:
+def test_a_secret_is_granted_to_one_module_and_no_other(operator: Operator, keyed: str) -> None:
     operator.keep("environment")
-    source = write_module("tool-other", _KEYED.replace('name = "keyed"', 'name = "other"'))
-    other = {"module": "tool-other", "source": source, "config": {"key": "none"}, "permissions": {}}
+    other = {**_tool(keyed), "module": "tool-other", "permissions": {}}
     plan = operator.plan(_tool(keyed), {"do": "digest"}, tools=[_tool(keyed), other])
-    assert operator.digest in operator.paddock("run", str(plan), "go", "--trust-plan").stdout
-    refused = {**other, "config": {"key": "${KEY}"}}
-    plan = operator.plan(_tool(keyed), {"do": "digest"}, tools=[_tool(keyed), refused])
     done = operator.paddock("run", str(plan), "go", "--trust-plan", "--json")
     assert done.returncode == 1
     assert [one["path"] for one in json.loads(done.stdout)["error"]["problems"]] == ["tools[1].config.key"]
@@ -420,11 +406,11 @@ def test_a_secret_is_in_no_module_but_the_one_that_was_granted_it(
 
 # Uses its key, and then searches all it can read for anything that looks like it.
 _PRYING = r"""
-    import base64, ctypes, gc, hashlib, json, os, re, time, urllib.request
+    import base64, ctypes, gc, hashlib, json, os, re, sys, time, urllib.request
 
     LOOKS_LIKE_IT = re.compile(rb"sk-live-[0-9a-f]{48}")
     ENCODED = re.compile(rb"(?:c2stbGl2ZS|NrLWxpdmUt|zay1saXZlL)[0-9A-Za-z+/]{40,}")
-    SKIPPED = ("/proc", "/sys", "/usr", "/lib", "/lib64", "/bin", "/sbin", "/dev")
+    SKIPPED = ("/proc", "/sys", "/usr", "/lib", "/lib64", "/bin", "/sbin", "/dev", sys.base_prefix)
     SECONDS = 6
 
     def digests(data):
@@ -519,16 +505,18 @@ _PRYING = r"""
 
     def pry(config):
         status, headers, answer = ask(config)
-        memory, read = of_memory()
-        heap, heap_read = of_heap()
-        found = {
-            "config": of_text(config),
-            "environment": of_text(os.environ) | of_text(os.environb),
-            "answer": of_text(headers) | of_text(answer),
-            "files": of_files(config["look"]),
-            "memory": memory,
-            "heap": heap,
-        }
+        found, read, heap_read = {}, 0, 0
+        if config["searches"]:
+            memory, read = of_memory()
+            heap, heap_read = of_heap()
+            found = {
+                "config": of_text(config),
+                "environment": of_text(os.environ) | of_text(os.environb),
+                "answer": of_text(headers) | of_text(answer),
+                "files": of_files(config["look"]),
+                "memory": memory,
+                "heap": heap,
+            }
         told = {
             "status": status, "said": answer["choices"][0]["message"]["content"],
             "memory_read": read, "heap_read": heap_read,
@@ -589,13 +577,16 @@ _PRYING_PROVIDER = (
 )
 
 
-def _entry(operator: Operator, module: str, source: str, url: str, net: list[str], secret: object) -> dict[str, Any]:
+def _entry(
+    operator: Operator, module: str, source: str, url: str, net: list[str], secret: object, *, searches: bool = True
+) -> dict[str, Any]:
     return {
         "module": module,
         "source": source,
         "config": {
             "key": "${KEY}",
             "url": url,
+            "searches": searches,
             "out": str(operator.work / "out/found.json"),
             "look": [str(operator.work), str(operator.config), str(operator.state), str(operator.root)],
         },
@@ -624,7 +615,7 @@ def _check_injected(operator: Operator, server: OpenAIServer, done: subprocess.C
     assert _sent(server) == [f"Bearer {operator.key}"]
     told = _found(operator)
     assert (told["status"], told["said"]) == (200, "you said: hello")
-    assert {place for place, found in told["found"].items() if operator.digest in found} == set()
+    assert told["found"] and not [place for place, found in told["found"].items() if operator.digest in found]
     assert told["key"] == told["variable"] != operator.key  # what stands in for it
     assert not operator.is_in(json.dumps(told))
     assert not operator.is_in(done.stdout + done.stderr)
@@ -655,7 +646,7 @@ def test_without_injection_a_module_finds_its_key_in_all_that_is_searched(
     assert not operator.is_in(done.stdout + done.stderr + operator.kept())
 
 
-@pytest.mark.parametrize("how", ["environment", "file", pytest.param("command", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("how", ["file", *repeating("environment", "command")])
 def test_an_injected_key_is_in_requests_and_out_of_the_modules_reach(
     operator: Operator, prying: str, level: str, how: str
 ) -> None:
@@ -669,12 +660,12 @@ def test_an_injected_key_is_in_requests_and_out_of_the_modules_reach(
         _check_injected(operator, server, done)
 
 
-def test_a_call_takes_an_injected_key_by_its_options(operator: Operator, prying: str, level: str) -> None:
+def test_a_call_takes_an_injected_key_by_its_options(operator: Operator, prying: str, a_level: str) -> None:
     operator.keep("environment")
     with OpenAIServer() as server:
         net = f"127.0.0.1:{server.port}"
         entry = _entry(operator, "tool-keyed", prying, server.url, [net], "KEY")
-        call = ["call", prying, "keyed", "--config", json.dumps(entry["config"]), "--isolation", level]
+        call = ["call", prying, "keyed", "--config", json.dumps(entry["config"]), "--isolation", a_level]
         grants = [f"--allow-net={net}", "--allow-env=API_KEY=${KEY}", "--allow-read=.", "--allow-write=out"]
         done = operator.paddock(*call, *grants, f"--allow-secrets=KEY@{net}")
         _check_injected(operator, server, done)
@@ -683,7 +674,7 @@ def test_a_call_takes_an_injected_key_by_its_options(operator: Operator, prying:
         assert len(server.asked) == 1
 
 
-def test_an_altered_provider_finds_no_injected_key(operator: Operator, write_module: WriteModule, level: str) -> None:
+def test_an_altered_provider_finds_no_injected_key(operator: Operator, write_module: WriteModule, a_level: str) -> None:
     operator.keep("environment")
     source = write_module("provider-altered", _PRYING_PROVIDER)
     with OpenAIServer() as server:
@@ -691,12 +682,12 @@ def test_an_altered_provider_finds_no_injected_key(operator: Operator, write_mod
         provider = _entry(operator, "provider-altered", source, server.url, net, secret)
         provider["permissions"]["read"] = [str(operator.work)]
         plan = operator.plan({}, {}, providers=[provider], tools=[])
-        done = operator.paddock("run", str(plan), "go", "--trust-plan", "--isolation", level, "--json")
+        done = operator.paddock("run", str(plan), "go", "--trust-plan", "--isolation", a_level, "--json")
         _check_injected(operator, server, done)
         assert operator.digest not in json.loads(done.stdout)["response"]
 
 
-def test_a_key_is_injected_into_requests_to_an_address_over_tls(operator: Operator, prying: str, level: str) -> None:
+def test_a_key_is_injected_into_requests_to_an_address_over_tls(operator: Operator, prying: str, a_level: str) -> None:
     operator.keep("file")
     authority = TestAuthority(operator.root)
     operator.environ["SSL_CERT_FILE"] = str(authority.file)
@@ -705,7 +696,7 @@ def test_a_key_is_injected_into_requests_to_an_address_over_tls(operator: Operat
         entry = _entry(operator, "tool-keyed", prying, server.url, net, secret)
         entry["permissions"]["read"] = [str(operator.work)]
         plan = operator.plan(entry, {})
-        done = operator.paddock("run", str(plan), "go", "--trust-plan", "--isolation", level)
+        done = operator.paddock("run", str(plan), "go", "--trust-plan", "--isolation", a_level)
         _check_injected(operator, server, done)
 
 
@@ -725,18 +716,15 @@ def test_a_key_is_sent_to_no_server_that_cannot_show_who_it_is(operator: Operato
 
 
 def test_a_key_is_injected_into_requests_to_a_name_over_tls(
-    operator: Operator, prying: str, tmp_path_factory: pytest.TempPathFactory
+    operator: Operator, prying: str, _machine: PolicedMachine
 ) -> None:
-    if why_not():
-        pytest.skip(why_not())
-    machine = PolicedMachine(tmp_path_factory.getbasetemp().resolve())
     operator.keep("file")
     authority = TestAuthority(operator.root)
     operator.environ["SSL_CERT_FILE"] = str(authority.file)
     (operator.root / "system").mkdir()
 
     def run(*args: str) -> subprocess.CompletedProcess[str]:
-        return policed_paddock(machine, operator.root / "system", *args, cwd=operator.work, environ=operator.environ)
+        return policed_paddock(_machine, operator.root / "system", *args, cwd=operator.work, environ=operator.environ)
 
     levels = [one["level"] for one in json.loads(run("doctor", "--json").stdout)["levels"] if one["reachable"]]
     with OpenAIServer(tls=authority.server(LOOPBACK_NAME)) as server:
@@ -754,7 +742,7 @@ def test_a_stand_in_is_worth_nothing_at_another_host_that_was_granted(operator: 
     with OpenAIServer() as server, OpenAIServer() as other:
         net = [f"127.0.0.1:{server.port}", f"127.0.0.1:{other.port}"]
         secret = {"name": "KEY", "inject": f"127.0.0.1:{server.port}"}
-        plan = operator.plan(_entry(operator, "tool-keyed", prying, other.url, net, secret), {})
+        plan = operator.plan(_entry(operator, "tool-keyed", prying, other.url, net, secret, searches=False), {})
         done = operator.paddock("run", str(plan), "go", "--trust-plan")
         assert done.returncode == 0, done.stderr
         assert not server.asked

@@ -76,9 +76,7 @@ def _audited(folder: Path) -> list[dict[str, Any]]:
 
 
 async def test_only_a_module_that_is_granted_to_start_sub_sessions_can(open_family: Act) -> None:
-    async with open_family(call=("spawn",)) as family:
-        assert (await family.spawn())["status"] == "success"
-    async with open_family(call=()) as family:
+    async with open_family(call=()) as family:  # all others here are
         assert "may not call `spawn`" in await family.refused()
         (denial,) = family.session.modules[2].denials
         assert denial["grant"].endswith('call: ["spawn"]}')
@@ -90,45 +88,35 @@ async def test_a_hook_is_left_out_only_where_the_plan_allows_it(open_family: Act
         for name in ("strict", "lax")
     }
     guards["lax"]["on_failure"] = "continue"
-    marks = [{**mark_entry(write_module, name=name), "module": f"tool-{name}"} for name in guards]
-    for mark in marks:
-        mark["source"] = write_module(mark["module"], MARK)
-    async with open_family(tools=marks, hooks=[*guards.values()]) as family:
-        for name, outcome in (("strict", {"denied": "guarded"}), ("lax", {"success": True})):
-            order = json.dumps({"tool": name, "input": {}})
+    marks = mark_entry(write_module, names=[*guards])
+    async with open_family(tools=[marks], hooks=[*guards.values()]) as family:
+        orders = {name: json.dumps({"tool": name, "input": {}}) for name in guards}
+        for order in orders.values():
             assert json.loads(await family.session.execute(order)) == {"denied": "guarded"}
-            unwanted = await family.spawn("helper", order, hook_inheritance="none")
-            assert json.loads(unwanted["output"]).items() >= outcome.items()
-        below = {"agent_name": "self", "instruction": '{"tool": "strict", "input": {}}', "hook_inheritance": "none"}
+        unwanted = await family.spawn("helper", orders["lax"], hook_inheritance="none")
+        assert json.loads(unwanted["output"])["success"]
+        # A session below is asked for without hooks by one that was.
+        below = {"agent_name": "self", "instruction": orders["strict"], "hook_inheritance": "none"}
         order = json.dumps({"tool": "task", "input": below})
         twice = json.loads((await family.spawn("self", order, hook_inheritance="none"))["output"])
         assert json.loads(twice["output"]["output"]) == {"denied": "guarded"}
 
 
-async def test_the_applications_own_hooks_hear_and_gate_sub_sessions_too(
-    open_family: Act, write_module: WriteModule
-) -> None:
-    order = json.dumps({"tool": "mark", "input": {}})
-    async with open_family(tools=[mark_entry(write_module)]) as family:
-        assert json.loads((await family.spawn("helper", order))["output"])["success"]
-
-        async def deny(event: str, data: dict[str, Any]) -> dict[str, Any] | None:
-            return {"action": "deny", "reason": "the application"} if data["tool_name"] == "mark" else None
-
-        family.session.coordinator.hooks.register("tool:pre", deny)
-        assert json.loads((await family.spawn("helper", order))["output"]) == {"denied": "the application"}
-
-
-async def test_what_the_application_told_a_guard_holds_in_sub_sessions_too(
+async def test_the_applications_hooks_and_what_it_told_a_guard_hold_too(
     open_family: Act, write_module: WriteModule
 ) -> None:
     guard = {"module": "hooks-told", "source": write_module("hooks-told", _TOLD)}
-    order = json.dumps({"tool": "mark", "input": {}})
+    order, other = (json.dumps({"tool": name, "input": {}}) for name in ("mark", "other"))
     below = json.dumps({"tool": "task", "input": {"agent_name": "self", "instruction": order}})
-    async with open_family(tools=[mark_entry(write_module)], hooks=[guard]) as family:
+    async with open_family(tools=[mark_entry(write_module, names=["mark", "other"])], hooks=[guard]) as family:
         assert json.loads((await family.spawn("helper", order))["output"])["success"]
+
+        async def deny(event: str, data: dict[str, Any]) -> dict[str, Any] | None:
+            return {"action": "deny", "reason": "the application"} if data["tool_name"] == "other" else None
+
+        family.session.coordinator.hooks.register("tool:pre", deny)
         family.session.coordinator.session_state["guarded"] = {"mark"}
-        assert json.loads((await family.spawn("helper", order))["output"]) == {"denied": "told"}
+        assert json.loads((await family.spawn("helper", other))["output"]) == {"denied": "the application"}
         deeper = json.loads((await family.spawn("self", below))["output"])["output"]
         assert json.loads(deeper["output"]) == {"denied": "told"}
 
@@ -185,15 +173,11 @@ async def test_a_request_that_is_none_is_refused_before_anything_starts(
         known = await family.see(orchestrator_config={"x": _MUCH}, parent_messages=[_EARLIER])
         assert known["loop"] == {"x": _MUCH} and known["messages"][0] == "earlier"
 
-
-async def test_what_is_passed_on_is_bounded_over_all_sessions_of_a_line(open_family: Act) -> None:
-    def order(config: object) -> str:
-        wishes = {"agent_name": "self", "instruction": "see", "orchestrator_config": {"y": config}}
-        return json.dumps({"tool": "task", "input": wishes})
-
-    async with open_family() as family:
+        # What is passed on is bounded over all sessions of a line.
         for config, success in (("a little", True), (_MUCH, False)):
-            answer = await family.spawn("self", order(config), orchestrator_config={"x": _MUCH})
+            wishes = {"agent_name": "self", "instruction": "one", "orchestrator_config": {"y": config}}
+            order = json.dumps({"tool": "task", "input": wishes})
+            answer = await family.spawn("self", order, orchestrator_config={"x": _MUCH})
             inner = json.loads(answer["output"])
             assert inner["success"] is success
         assert "with what the sessions above it were given" in inner["error"]["message"]
@@ -207,8 +191,8 @@ async def test_a_context_that_holds_what_no_message_is_fails_nothing(
         for said in ("one", "number", "parts", "list"):
             result = await family.spawn("odd", said, sub_session_id=said)
             assert result["status"] == "success"
-            wishes = {"capability": "session.resume", "sub_session_id": said, "instruction": "list"}
-            again = await family.call("task", **wishes)
+        for said in ("parts", "list"):
+            again = await family.resume(said, "list")
             assert again["success"] is (said != "parts"), again  # there an object is in a message, and goes with it
 
 

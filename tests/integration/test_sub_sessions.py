@@ -47,10 +47,13 @@ _PROVIDER = """
 """
 
 
-async def test_an_agent_works_in_a_session_of_its_own_below_the_one_that_asked(
-    open_family: Act, tmp_path: Path
+async def test_an_agent_works_in_a_session_of_its_own_and_goes_on_in_it(
+    open_family: Act, write_module: WriteModule, tmp_path: Path
 ) -> None:
-    async with open_family() as family:
+    plans = mark_entry(write_module, name="mark", deep={"a": 1, "b": 2})
+    over = {"module": "tool-mark", "config": {"deep": {"b": 3}}}
+    agents = {"marker": {"tools": [over]}, "a" * 600: {}}
+    async with open_family(agents, tools=[plans], session_id="chat 42/é") as family:
         heard: list[tuple[str, str, str | None]] = []
 
         async def hear(event: str, data: dict[str, Any]) -> None:
@@ -60,12 +63,13 @@ async def test_an_agent_works_in_a_session_of_its_own_below_the_one_that_asked(
             family.session.coordinator.hooks.register(event, hear)
         family.session.coordinator.register_capability("of.app", "an application's")
         result = await family.spawn(self_delegation_depth=2, session_metadata={"why": "a test"})
-        parent = family.session.session_id
-        assert re.fullmatch(re.escape(parent) + "-[0-9a-f]{16}_helper", result["session_id"])
+        parent, id = family.session.session_id, result["session_id"]
+        assert re.fullmatch(re.escape(parent) + "-[0-9a-f]{16}_helper", id)
         assert (result["status"], result["turn_count"], result["metadata"]) == ("success", 2, {"a": 1})
         seen = json.loads(result["output"])
-        assert (seen["id"], seen["parent"]) == (result["session_id"], parent)
+        assert (seen["id"], seen["parent"]) == (id, parent)
         assert seen["messages"] == ["be kind", "see"]
+        assert seen["tools"] == ["doomed", "mark", "task"]
         assert seen["capabilities"] == {
             "self_delegation_depth": 2,
             "session.working_dir": str(tmp_path / "work"),
@@ -74,11 +78,30 @@ async def test_an_agent_works_in_a_session_of_its_own_below_the_one_that_asked(
         }
         assert seen["config"]["agents"]["helper"]["description"] == "helps"
         assert seen["config"]["session"]["metadata"] == {"why": "a test"}
-        ours = [event for event in heard if event[1] != parent]
-        assert ours == [
-            (event, result["session_id"], parent) for event in ("session:fork", "session:start", "session:end")
+        assert [event for event in heard if event[1] != parent] == [
+            (event, id, parent) for event in ("session:fork", "session:start", "session:end")
         ]
-        assert len(family.session.modules) == 3  # the session's own: those of the sub-session are no part of it
+        assert len(family.session.modules) == 4  # the session's own: those of the sub-session are no part of it
+
+        # It is gone on with where it was.
+        second = (await family.resume(id, "see"))["output"]
+        assert second["session_id"] == id and ("session:resume", id, parent) in heard
+        assert json.loads(second["output"])["messages"] == ["be kind", "see", "see"]
+        for other in ("nobody", parent):
+            assert "to go on with" in (await family.resume(other, "see"))["error"]["message"]
+
+        # Another one has the tools that are wished for, with the agent's entry over the plan's.
+        order = json.dumps({"tool": "mark", "input": {}})
+        answer = await family.spawn("marker", order, sub_session_id="mine", tool_inheritance={"inherit_tools": []})
+        assert answer["session_id"] == "mine"
+        assert "there is a session `mine` already" in await family.refused(sub_session_id="mine")
+        assert json.loads(answer["output"])["output"] == {"name": "mark", "deep": {"a": 1, "b": 3}}
+        assert (await family.call("mark"))["output"]["deep"] == {"a": 1, "b": 2}
+        for wish in ({"exclude_tools": ["tool-mark"]}, {"inherit_tools": ["tool-task"]}, ["tool-task"]):
+            made = await family.spawn("a" * 600, tool_inheritance=wish)
+            assert json.loads(made["output"])["tools"] == ["doomed", "task"]
+        again = await family.resume(made["session_id"], "one")  # its id is no longer than a file's name
+        assert again["success"], again["error"]
 
 
 async def test_a_session_without_agents_starts_no_others(open_session: OpenSession, write_module: WriteModule) -> None:
@@ -107,34 +130,16 @@ async def test_an_agents_own_module_starts_with_it_by_its_entry(
     assert granted.exists() and not other.exists()
 
 
-async def test_an_agents_entry_is_merged_over_the_plans_entry(open_family: Act, write_module: WriteModule) -> None:
-    plans = mark_entry(write_module, name="mark", deep={"a": 1, "b": 2})
-    over = {"module": "tool-mark", "config": {"deep": {"b": 3}}}
-    async with open_family({"marker": {"tools": [over]}}, tools=[plans]) as family:
-        order = json.dumps({"tool": "mark", "input": {}})
-        answer = json.loads((await family.spawn("marker", order))["output"])
-        assert answer["output"] == {"name": "mark", "deep": {"a": 1, "b": 3}}
-        assert (await family.call("mark"))["output"]["deep"] == {"a": 1, "b": 2}
-
-
-async def test_tools_are_inherited_as_wished(open_family: Act, write_module: WriteModule) -> None:
-    async with open_family(tools=[mark_entry(write_module)]) as family:
-        assert (await family.see())["tools"] == ["doomed", "mark", "task"]
-        for wish in ({"exclude_tools": ["tool-mark"]}, {"inherit_tools": ["tool-task"]}, ["tool-task"]):
-            assert (await family.see(tool_inheritance=wish))["tools"] == ["doomed", "task"]
-
-
 async def test_a_sub_session_starts_others_as_deep_as_that_may_go(open_family: Act) -> None:
     async with open_family() as family:
-        inner = json.dumps({"tool": "task", "input": {"agent_name": "helper", "instruction": "see"}})
-        outer = await family.spawn("self", inner)
-        middle = json.loads(outer["output"])["output"]
-        seen = json.loads(middle["output"])
-        assert seen["parent"] == outer["session_id"] and outer["session_id"].startswith(family.session.session_id)
         orders = "see"
         for _ in range(9):
             orders = json.dumps({"tool": "task", "input": {"agent_name": "self", "instruction": orders}})
-        assert "nested 8 deep" in await family.session.execute(orders)
+        answer, above, depth = json.loads(await family.session.execute(orders)), family.session.session_id, 0
+        while answer["success"]:
+            assert answer["output"]["session_id"].startswith(above)
+            answer, above, depth = json.loads(answer["output"]["output"]), answer["output"]["session_id"], depth + 1
+        assert depth == 8 and "nested 8 deep" in answer["error"]["message"]
 
 
 async def test_a_spawns_history_precedes_its_instruction(open_family: Act, write_module: WriteModule) -> None:
@@ -158,33 +163,6 @@ async def test_a_spawns_history_precedes_its_instruction(open_family: Act, write
         "one": {"priority": 5, "at": "here"},
         "two": {"priority": 0, "at": "here", "default_model": "m-1", "temperature": 0},
     }
-
-
-async def test_a_sub_session_goes_on_where_it_was_when_resumed(open_family: Act) -> None:
-    async with open_family({"a" * 600: {}}, session_id="chat 42/é") as family:
-        heard: list[str] = []
-
-        async def hear(event: str, data: dict[str, Any]) -> None:
-            heard.append(data["session_id"])
-
-        family.session.coordinator.hooks.register("session:resume", hear)
-        first = await family.spawn(sub_session_id="mine")
-        assert first["session_id"] == "mine"
-        answer = await family.call(
-            "task", capability="session.resume", sub_session_id=first["session_id"], instruction="see"
-        )
-        second = answer["output"]
-        assert second["session_id"] == first["session_id"] and heard == [first["session_id"]]
-        assert json.loads(second["output"])["messages"] == ["be kind", "see", "see"]
-        for id in ("nobody", family.session.session_id):
-            refused = await family.call("task", capability="session.resume", sub_session_id=id, instruction="see")
-            assert "to go on with" in refused["error"]["message"]
-        assert "there is a session `mine` already" in await family.refused(sub_session_id="mine")
-        made = await family.spawn("a" * 600)
-        again = await family.call(
-            "task", capability="session.resume", sub_session_id=made["session_id"], instruction="see"
-        )
-        assert again["success"], again["error"]
 
 
 @pytest.mark.parametrize("level", ["ns", "landlock"])
