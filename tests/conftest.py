@@ -20,6 +20,7 @@ from integration import command_line
 from integration.warm_commands import WarmCommands
 from paddock.workers.runtime import WorkerRuntime
 from support.examples import IN_FULL, examples
+from support.loaded_late import load_late
 from support.warm_templates import WarmTemplates, warm_templates
 
 # How long an example takes says how busy the machine is.
@@ -27,6 +28,8 @@ settings.register_profile(
     "steady", max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("steady")
+
+load_late("anthropic", "openai")  # thousands of models, for a few files of tests
 
 _LONGEST_NAME = 26  # characters; sockets are made in folders of this name, and theirs may have a hundred in all
 _FEW = 40  # files of tests, a twelfth of all
@@ -78,20 +81,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     The others could only wait for one that came last.
     """
-    if not IN_FULL:
-        left_out = [item for item in items if item.get_closest_marker("exhaustive")]
-        items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
+    left_out, slow, others = [], [], []
+    for item in items:
+        marks = {mark.name for mark in item.iter_markers()}
+        kind = left_out if "exhaustive" in marks and not IN_FULL else slow if "slow" in marks else others
+        kind.append(item)
+    if left_out:
         config.hook.pytest_deselected(items=left_out)
-    slow = [item for item in items if item.get_closest_marker("slow")]
-    others = iter([item for item in items if not item.get_closest_marker("slow")])
     processes: int = getattr(config, "workerinput", {}).get("workercount", 1)
-    count, items[:] = len(items), []
+    count, rest, items[:] = len(slow) + len(others), iter(others), []
     for number in range(processes):
         share = slow[number::processes]
         # As `--dist=worksteal` deals them out at first: to each as many as to the next.
         room = (count - len(items)) // (processes - number) - len(share)
-        items += [*share, *itertools.islice(others, max(room, 0))]
-    items += others
+        items += [*share, *itertools.islice(rest, max(room, 0))]
+    items += rest
 
 
 @pytest.fixture
