@@ -9,7 +9,6 @@ from itertools import product
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,11 +16,12 @@ from paddock.egress.injection import InjectedKeys, KeyInjection
 from paddock.encodings import encoded_forms
 from paddock.plan.net_rule import NetRule
 from paddock.policy.secrets.values import SecretValues
+from support.rows import each_row
 
 VALUE = 'sk-live/51H+x Y=%&"\u00fc\\'
 
 
-@pytest.mark.parametrize(
+@each_row(
     "spelled",
     [
         VALUE,

@@ -22,6 +22,7 @@ from paddock.errors import (
 from paddock_sdk.contract import boundary_errors, module_sources
 from paddock_sources import LayerAnswer, Resolver, SourceError, SourceUri
 from paddock_sources.environment.errors import ContractVersionError
+from support.rows import each_row
 
 
 class Killed:
@@ -46,14 +47,14 @@ ALL = [
 ]
 
 
-@pytest.mark.parametrize("error", ALL, ids=lambda error: type(error).__name__)
+@each_row("error", ALL, ids=lambda error: type(error).__name__)
 def test_every_error_is_one_of_ours_and_renders(error: PaddockError) -> None:
     assert isinstance(error, PaddockError)
     assert render(error).startswith(f"error: {error.summary}")
     assert str(error).startswith(error.summary)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "code"),
     list(zip(ALL, [1, 1, 1, 1, 5, 5, 4, 5, 1, 1, 5, 1, 1], strict=True)),
     ids=lambda value: str(value) if isinstance(value, int) else type(value).__name__,
@@ -66,7 +67,7 @@ def test_an_error_without_a_leaf_of_its_own_counts_as_our_defect() -> None:
     assert PaddockError("?").exit_code == 3
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "caught_as"),
     [
         (ALL[1], module_sources.ModuleNotFoundError),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from paddock.lookalikes import marked, not_as_it_looks
+from support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "names"),
     [
         ("net \u0430pi.example.org", ["CYRILLIC SMALL LETTER A"]),
@@ -46,7 +45,7 @@ def test_what_passes_for_another_character_is_named(text: str, names: list[str])
     assert all(name in shown for name in names)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",

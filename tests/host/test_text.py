@@ -2,17 +2,17 @@ from __future__ import annotations
 
 import unicodedata
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.text import escape
+from support.rows import each_row
 
 ANY_TEXT = st.text(st.characters())  # lone surrogates included
 BIDI_CONTROLS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown"),
     [
         ("plain `text`, ünïcödé, 漢字, 🎉", "plain `text`, ünïcödé, 漢字, 🎉"),

@@ -24,6 +24,7 @@ from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.plan.permissions import FAMILIES, grants_of
 from paddock_sources.builtin import BuiltinSource
 from sources.index_server import IndexServer
+from support.rows import each_row
 from twins.published import OURS, Python
 
 _SECONDS = 600  # for the tests of all modules on a busy machine; hit only by a hang
@@ -68,7 +69,7 @@ def test_its_manifest_is_proposed_in_full_for_a_plan_that_says_nothing(module_id
     assert bool(needs.lines) == any(getattr(grants_of(needs.permissions), family) for family in FAMILIES)
 
 
-@pytest.mark.parametrize("module_id", shipped.IDS)
+@each_row("module_id", shipped.IDS)
 def test_it_is_laid_out_as_modules_are_and_named_in_the_readme(module_id: str) -> None:
     package = f"amplifier_module_{module_id.replace('-', '_')}"
     folder, project = shipped.FOLDER / module_id, shipped.project(module_id)

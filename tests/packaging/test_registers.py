@@ -20,6 +20,7 @@ from paddock.policy.grant_caps import GrantCaps
 from paddock.workers.limits.tree_limits import REASONS
 from paddock.workers.limits.watchdog import WatchedName
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection, WorkerMethod
+from support.rows import each_row
 
 _PAGE = (Path(__file__).resolve().parents[2] / "sdk/PROTOCOL.md").read_text(encoding="utf-8")
 
@@ -46,7 +47,7 @@ def test_every_limit_that_the_watchdog_names_has_an_exit_reason() -> None:
     assert set(REASONS) == set(get_args(WatchedName))
 
 
-@pytest.mark.parametrize("name", limits.Limits.model_fields)
+@each_row("name", limits.Limits.model_fields)
 def test_every_limit_is_shown_in_a_unit_that_a_plan_takes(name: str) -> None:
     shown = limits.limit_text(name, 1.0 if name == "cpu_quota" else 65536)
     assert getattr(limits.Limits.model_validate({name: shown.replace(" ", "")}), name) is not None

@@ -22,6 +22,7 @@ from paddock_sdk.protocol import body as body_module
 from paddock_sdk.protocol import caps as caps_module
 from paddock_sdk.protocol.body import Codec, unpack_prefix
 from paddock_sdk.protocol.caps import Ext, check_caps
+from support.rows import each_row
 
 from .wire_inputs import thorough, values
 
@@ -182,8 +183,8 @@ WRAPPERS: dict[str, tuple[Callable[[bytes], bytes], int]] = {
 }
 
 
-@pytest.mark.parametrize("padding", [0, 5000], ids=["small", "large"])
-@pytest.mark.parametrize("wrapper", WRAPPERS)
+@each_row("padding", [0, 5000], ids=["small", "large"])
+@each_row("wrapper", WRAPPERS)
 def test_nesting_is_allowed_as_deep_as_the_cap_and_no_deeper(wrapper: str, padding: int) -> None:
     wrap, levels = WRAPPERS[wrapper]
     allowed = MAX_DEPTH // levels
@@ -197,7 +198,7 @@ def test_nesting_is_allowed_as_deep_as_the_cap_and_no_deeper(wrapper: str, paddi
         Codec(Careless()).decode(wrap(data))
 
 
-@pytest.mark.parametrize("wrapper", WRAPPERS)
+@each_row("wrapper", WRAPPERS)
 def test_a_depth_bomb_is_refused_before_anything_is_built(wrapper: str) -> None:
     wrap, _ = WRAPPERS[wrapper]
     shell = wrap(b"\xc0")
@@ -263,7 +264,7 @@ def test_nested_extensions_cause_no_copy_at_every_level() -> None:
 # -- keys ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         b"\x82\xa1a\x01\xa1a\x02",
@@ -311,17 +312,15 @@ def test_keys_made_to_collide_are_refused_before_they_are_hashed() -> None:
 # -- extensions ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("code", [0, 7, 11, 42, 127, 128, 200, 254])
+@each_row("code", [0, 7, 11, 42, 127, 128, 200, 254])
 def test_an_extension_outside_of_the_list_is_refused(code: int) -> None:
     for data in (bytes([0xD4, code, 0]), _ext(code, b"abc"), b"\x91" + _ext(code, b"")):
         with pytest.raises(RemoteProtocolError, match="not part of the protocol"):
             Codec(Careless()).decode(data)
 
 
-@pytest.mark.parametrize("padding", [b"", bytes(5000)], ids=["small", "large"])
-@pytest.mark.parametrize(
-    "stamp", [b"\xd6\xff" + bytes(4), b"\xd7\xff" + bytes(8), b"\xc7\x0c\xff" + bytes(12)], ids=bytes.hex
-)
+@each_row("padding", [b"", bytes(5000)], ids=["small", "large"])
+@each_row("stamp", [b"\xd6\xff" + bytes(4), b"\xd7\xff" + bytes(8), b"\xc7\x0c\xff" + bytes(12)], ids=bytes.hex)
 def test_a_timestamp_of_msgpacks_own_is_no_value_here(stamp: bytes, padding: bytes) -> None:
     body = b"\x92\xc5" + len(padding).to_bytes(2, "big") + padding
     for data in (stamp, body + stamp, body + _ext(Ext.TUPLE, b"\x91" + stamp)):
@@ -329,14 +328,14 @@ def test_a_timestamp_of_msgpacks_own_is_no_value_here(stamp: bytes, padding: byt
             Codec().decode(data)
 
 
-@pytest.mark.parametrize("code", [Ext.TUPLE, Ext.SET, Ext.FROZENSET])
-@pytest.mark.parametrize("content", [b"\xc0", b"\x80", b"\xa1a", b"\x05"])
+@each_row("code", [Ext.TUPLE, Ext.SET, Ext.FROZENSET])
+@each_row("content", [b"\xc0", b"\x80", b"\xa1a", b"\x05"])
 def test_a_collection_extension_without_a_list_is_refused(code: Ext, content: bytes) -> None:
     with pytest.raises(RemoteProtocolError, match="without a list"):
         Codec(Careless()).decode(_ext(code, content))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         *(

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from paddock_sdk.protocol import MAX_DEPTH, MAX_HANDLES, RemoteProtocolError
 from paddock_sdk.protocol.body import Codec, EncodeError, unpack_prefix
 from paddock_sdk.protocol.caps import Ext
+from support.rows import each_row
 
 from .wire_inputs import same, thorough, values
 
@@ -122,7 +123,7 @@ def _shown(value: object) -> str:
     return type(value).__name__
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         2**63,
@@ -174,7 +175,7 @@ def test_values_at_the_edges_come_back_as_themselves(value: Any) -> None:
     assert same(_round_trip(value), value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "becomes"),
     [
         (Word("w"), "w"),
@@ -265,7 +266,7 @@ def test_a_live_object_where_none_may_be_is_refused_by_name() -> None:
         Codec().encode([Shapes()], live_objects=False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "arrives"),
     [
         (range(3), [0, 1, 2]),
@@ -348,7 +349,7 @@ class Failing(list[Any]):
         raise self.error
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         _cycle(),
@@ -394,7 +395,7 @@ def test_what_no_receiver_would_accept_is_refused_by_the_sender(value: Any) -> N
     assert codec.encode([1, "\ud800"]) == Codec().encode([1, "\ud800"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         _nested(MAX_DEPTH, lambda inner: [inner]),
@@ -438,7 +439,7 @@ def test_a_prefix_is_read_and_the_rest_is_left_as_it_is(head: Any, rest: bytes) 
         assert left.tobytes() == rest
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         b"",

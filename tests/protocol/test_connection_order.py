@@ -18,6 +18,7 @@ from paddock_sdk.protocol import (
     RemoteProtocolError,
     Role,
 )
+from support.rows import each_row
 
 from .wire_inputs import joined, opened_pair, raw
 
@@ -268,8 +269,8 @@ def test_what_each_state_may_say() -> None:
     assert [(*cell, said) for cell in _cells(SAYING) if (said := _said(*cell[:3])) != cell[3]] == []
 
 
-@pytest.mark.parametrize("role", Role)
-@pytest.mark.parametrize(
+@each_row("role", Role)
+@each_row(
     "word",
     [
         lambda connection: connection.send_request(0, 1, b"x" * 100),

@@ -26,6 +26,7 @@ from paddock_sdk.protocol.description import (
     encode_description,
 )
 from paddock_sdk.protocol.frames import MAX_DESCRIPTION_BYTES, MAX_DESCRIPTION_VALUES
+from support.rows import each_row
 
 from .wire_inputs import thorough, values
 
@@ -78,7 +79,7 @@ class _EndlessWrapper:
     def __call__(self) -> None: ...
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("function", "flavour"),
     [
         (coroutine_function, ASYNC),
@@ -379,7 +380,7 @@ def test_a_description_of_too_many_values_is_none(place: int) -> None:
 # -- secrets -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         *("api_key", "API_KEY", "openai_apikey", "client_secret", "password", "db_password", "auth_token", "token"),
@@ -450,7 +451,7 @@ def _with(place: int, value: object) -> list[Any]:
     return [*_GOOD[:place], value, *_GOOD[place + 1 :]]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "content",
     [
         pytest.param(None, id="nothing"),

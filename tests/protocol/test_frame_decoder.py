@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock_sdk.protocol import Frame, FrameDecoder, HandleEntry, Kind, RemoteProtocolError
+from support.rows import each_row
 
 from .wire_inputs import KINDS, costly, frame_fields, pieces, plain, raw, thorough
 
@@ -58,7 +59,7 @@ def test_large_frames_are_the_same_wherever_the_stream_is_cut(sizes: list[int], 
     assert decoder.is_empty
 
 
-@pytest.mark.parametrize("size", SIZES_AROUND_THE_RESIDENT_BUFFER)
+@each_row("size", SIZES_AROUND_THE_RESIDENT_BUFFER)
 def test_small_frames_around_a_large_one_keep_their_order(size: int) -> None:
     data = b"".join(
         [raw(Kind.NOTIFY, method=1), raw(Kind.NOTIFY, method=2, body=bytes(size)), raw(Kind.NOTIFY, method=3)]

@@ -25,6 +25,7 @@ from paddock_sdk.protocol.frames import (
     FrameParts,
     encode_frame,
 )
+from support.rows import each_row
 
 from .wire_inputs import KINDS, frame_fields, plain, raw, thorough
 
@@ -49,7 +50,7 @@ def test_a_header_is_twenty_six_bytes_of_big_endian_fields_in_this_order() -> No
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "number"),
     [
         (Kind.HELLO, 1),
@@ -112,7 +113,7 @@ def test_a_large_body_is_received_into_memory_of_its_own() -> None:
 # -- what the sender may not send ----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     "fields",
     [
         {"method": 0x10000},
@@ -187,7 +188,7 @@ def test_descriptions_together_are_bounded_at_both_ends() -> None:
         FrameDecoder().receive_data(bytes(head) + rows)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "reason"),
     [
         (_with_table(_row(0, 1, 0) * (MAX_HANDLES + 1), MAX_HANDLES + 1), "1025 handles"),

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.shared_state import SharedState, patch
+from support.rows import each_row
 
 from .wire_inputs import same, stateful, thorough
 
@@ -22,7 +23,7 @@ def _state(live: dict[Any, Any]) -> SharedState:
     return state
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "after", "changes"),
     [
         pytest.param({}, {}, [], id="nothing"),
@@ -126,7 +127,7 @@ def test_a_local_change_before_a_remote_one_is_still_sent() -> None:
     assert state.changes() == [[["mine"], [2]]]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "value", "after"),
     [
         (["a"], [1], {"a": 1, "b": {"c": 1}, "n": 1}),

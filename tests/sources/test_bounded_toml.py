@@ -17,6 +17,7 @@ from paddock_sources.bounded_toml import MAX_LEVELS, MAX_NUMBER, MAX_PARTS, Toml
 from paddock_sources.errors import ManifestError
 from paddock_sources.lock.lock_text import LockTextError, parse_lock
 from paddock_sources.manifest.read import ModuleManifest
+from support.rows import each_row
 
 from .module_folder import make_module
 
@@ -87,7 +88,7 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize("text", ATTACKS.values(), ids=ATTACKS.keys())
+@each_row("text", ATTACKS.values(), ids=ATTACKS.keys())
 def test_no_spelling_of_depth_reaches_the_parser(text: str) -> None:
     with pytest.raises(TomlError, match="nested too deeply") as caught, mock.patch.object(tomllib, "loads") as loads:
         read_toml(text)
@@ -95,7 +96,7 @@ def test_no_spelling_of_depth_reaches_the_parser(text: str) -> None:
     assert caught.value.line == text.count("\n") + 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "said"),
     [
         ("x = [" + "[]," * (MAX_PARTS + 1) + "]", "too large"),

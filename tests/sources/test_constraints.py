@@ -14,9 +14,10 @@ from paddock_sources.constraints import (
     DependencyRules,
     refuse_contradictions,
 )
+from support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "normal"),
     [
         ("mcp<2", "mcp<2"),
@@ -32,7 +33,7 @@ def test_a_constraint_is_a_name_with_versions(text: str, normal: str) -> None:
     assert (found.text, Constraint.parse(found.text)) == (normal, found)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "said"),
     [
         (7, "must be text"),
@@ -68,7 +69,7 @@ def test_an_accepted_text_is_one_plain_line(text: str) -> None:
     assert not found.text.startswith("-")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("texts", "culprits"),
     [
         (["mcp<2", "mcp>=2"], [0, 1]),
@@ -87,7 +88,7 @@ def test_contradictions_name_their_places(texts: list[str], culprits: list[int])
         assert (f"(plan.yaml:{line})" in caught.value.summary) == (line in culprits)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "texts",
     [
         ["mcp<2", "mcp>1.9"],

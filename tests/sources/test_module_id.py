@@ -6,14 +6,15 @@ from hypothesis import strategies as st
 
 from paddock_sources import ModuleIdError, checked_module_id, kind_of_id
 from paddock_sources.module_id import environment_variable_of_id, package_of_id
+from support.rows import each_row
 
 
-@pytest.mark.parametrize("module_id", ["tool-bash", "hooks-logging", "my_tool", "a", "3d-tool", "x.y", "A" * 128])
+@each_row("module_id", ["tool-bash", "hooks-logging", "my_tool", "a", "3d-tool", "x.y", "A" * 128])
 def test_a_plain_name_is_an_id(module_id: str) -> None:
     assert checked_module_id(module_id) == module_id
 
 
-@pytest.mark.parametrize(
+@each_row(
     "module_id",
     [
         "",
@@ -42,7 +43,7 @@ def test_anything_else_is_refused_legibly(module_id: object) -> None:
     assert str(caught.value).isprintable()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("module_id", "kind"),
     [
         ("tool-bash", "tool"),

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 
-import pytest
-
 from paddock_sources.near import near
+from support.rows import each_row
 
 _PROGRAMS = ("cat", "git", "keytool", "python3", "python3-config", "rm", "bash", "makeinfo")
 _MODULES = ("tool-filesystem", "tool-bash", "provider-openai", "loop-basic")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("typed", "known", "meant"),
     [
         ("gti", _PROGRAMS, ["git"]),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from paddock_sources.settings import IndexSettings, SettingsError, SourceSettings
 from paddock_sources.uri import BuiltinUri, FolderUri, GitUri, PackageUri
+from support.rows import each_row
 
 FULL = """
 workspace = "/home/me/modules"
@@ -60,7 +61,7 @@ def test_nothing_written_sets_nothing() -> None:
     assert (SourceSettings().workspace, dict(SourceSettings().modules), SourceSettings().index.url) == (None, {}, "")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "path", "said"),
     [
         ("workspce = '/a'", ("workspce",), "unknown key `workspce` | did you mean `workspace`?"),

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from paddock_sources import BuiltinUri, FolderUri, GitUri, PackageUri, SourceUri, SourceUriError
 from paddock_sources.errors import without_credentials
+from support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "uri"),
     [
         ("builtin:tool-bash", BuiltinUri("builtin:tool-bash", "tool-bash")),
@@ -54,7 +55,7 @@ def test_a_source_is_parsed_into_its_family(text: str, uri: SourceUri) -> None:
     assert SourceUri.parse(text) == uri
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",
@@ -152,7 +153,7 @@ def test_what_is_no_source_is_refused(text: str) -> None:
     assert len(str(caught.value)) < 300
 
 
-@pytest.mark.parametrize(
+@each_row(
     "ref",
     [
         "-x", "--upload-pack=x", "..", "a..b", "/a", "a/", "a//b", ".a", "a/.b", "a.", "a.lock", "a.lock/b", "@",
@@ -168,9 +169,7 @@ def test_a_ref_that_git_would_refuse_or_misread_is_refused(ref: str) -> None:
         SourceUri.parse({"type": "git", "url": "https://host/r", "ref": ref})
 
 
-@pytest.mark.parametrize(
-    "ref", ["v1", "a/b", "a.b", "a-b", "@a", "a@b", "a%b", "#1", "lock", "\u00e9", "a+b", "x" * 255]
-)
+@each_row("ref", ["v1", "a/b", "a.b", "a-b", "@a", "a@b", "a%b", "#1", "lock", "\u00e9", "a+b", "x" * 255])
 def test_other_refs_are_taken_as_they_are(ref: str) -> None:
     uri = SourceUri.parse({"type": "git", "url": "https://host/r", "ref": ref})
     assert isinstance(uri, GitUri)
@@ -184,7 +183,7 @@ def test_only_text_or_a_table_is_a_source(value: object) -> None:
         SourceUri.parse(value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("table", "text"),
     [
         ({"type": "git", "url": "https://h/o/r"}, "git+https://h/o/r"),
@@ -208,7 +207,7 @@ def test_a_table_is_the_text_that_says_the_same(table: dict[str, object], text: 
     assert uri == SourceUri.parse(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("table", "problem"),
     [
         ({}, "its `type` is none of"),
@@ -286,7 +285,7 @@ def test_a_subdirectory_is_part_of_the_folder_meant() -> None:
     assert uri.folder == Path("/abs/x")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown"),
     [
         ("git+https://user:hunter2@host/r@v1", "git+https://host/r@v1"),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from failures import failing
 from paddock.authoring.module_name import ModuleName
 from paddock.plan.model import Kind
+from support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "written", "module_id", "class_name"),
     [
         ("tool", "word-count", "tool-word-count", "WordCountTool"),
@@ -30,7 +29,7 @@ def test_a_name_gives_all_the_others(kind: Kind, written: str, module_id: str, c
     assert name.package.isidentifier() and name.identifier.isidentifier()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "written",
     [
         *("", "-", "a-", "-a", "a--b", "Word", "wörd", "a_b", "a.b", "a b", "a/b", "../a", "3d", "a\n", "a\x1b[2J"),

@@ -24,6 +24,7 @@ from paddock.policy.files.policy_file import PolicyFile
 from paddock.policy.secrets.store import SecretError
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources import Resolution
+from support.rows import each_row
 
 _HEAD = "session: {orchestrator: loop-basic, context: context-simple}\n"
 _FIRST = 3  # the line of the plan's first tool
@@ -359,7 +360,7 @@ async def test_a_rule_about_a_repository_holds_for_it_however_it_is_spelled(scen
     assert "word" not in f"{refusal.message} {refusal.hint} {refusal.rule}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         "git+https://git.example.com/org/tool-x",

@@ -19,6 +19,7 @@ from paddock.plan.model import EntryPlace, Kind, ModuleEntry
 from paddock.plan.permissions import Permissions
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.programs import Program
+from support.rows import each_row
 
 from ..policy.entries import module_at, owner
 
@@ -58,7 +59,7 @@ def written(needs: Needs) -> str | dict[str, Any]:
 GIT = {"run": ["git"]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "module", "expected"),
     [
         ("tool", "tool-filesystem", "workspace"),
@@ -177,7 +178,7 @@ def key_at(name: str, host: str) -> dict[str, Any]:
     return {"net": [host], "secrets": [{"name": name, "inject": host}], "env": [f"{name}=${{{name}}}"]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("module", "variable", "host"),
     [
         ("provider-openai", "OPENAI_API_KEY", "api.openai.com:443"),
@@ -209,7 +210,7 @@ OPENAI = "provider-openai"
 LOCAL = "http://127.0.0.1:8080/v1"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("module", "config", "environ", "expected"),
     [
         # The address of the configuration goes before the vendor's.
@@ -321,7 +322,7 @@ def test_no_secret_is_looked_at_for_a_proposal() -> None:
     assert written(needs) == key_at("OPENAI_API_KEY", "api.openai.com:443")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("module", "name"),
     [
         ("provider-azure-openai", "Azure OpenAI"),
@@ -337,7 +338,7 @@ def test_a_vendor_is_known_by_a_word_of_the_id(module: str, name: str | None) ->
     assert (vendor.name if vendor is not None else None) == name
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "destination"),
     [
         ("https://a.example", "a.example:443"),

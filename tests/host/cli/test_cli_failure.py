@@ -20,6 +20,7 @@ from paddock.policy.secrets.values import SecretValues
 from paddock.session.session import ModuleStatus
 from paddock.workers.exit_report import ExitReason, ExitReport
 from paddock_sdk.contract.boundary_errors import RefusedError
+from support.rows import each_row
 
 _REPORT = ExitReport("provider-x", ExitReason.SIGNALLED, 1.0, signal=11)
 
@@ -33,7 +34,7 @@ def _remote(error: Exception, kind: str = "ValueError") -> Exception:
     return error
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "modules", "code"),
     [
         (PlanError([]), [], 1),

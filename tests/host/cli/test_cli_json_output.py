@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from paddock.cli.terminal.json_output import plain, print_json
 from paddock_sdk.contract.content_models import TextContent
 from paddock_sdk.contract.models import ToolResult
+from support.rows import each_row
 
 _TEXT = st.text(st.characters(exclude_categories=()), max_size=5)  # lone surrogates included
 _LEAVES = (
@@ -51,7 +52,7 @@ def _deep(levels: int) -> object:
     return value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "shown"),
     [
         (float("nan"), None),

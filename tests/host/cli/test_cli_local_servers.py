@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from paddock.cli.init.local_servers import LocalServer, find_servers
+from support.rows import each_row
 
 _SECONDS = 60  # hit only by a hang
 
@@ -83,7 +84,7 @@ async def test_an_answer_in_chunks_is_read() -> None:
     assert [server.models for server in await found(play)] == [("a",)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "play",
     [
         saying("<html>It works!</html>"),

@@ -15,6 +15,7 @@ from paddock.errors import PlanError, PlanProblem, render
 from paddock.plan.permissions import FAMILIES
 from paddock.selftest import LEVELS
 from paddock_sandbox.profile import ISOLATION_LEVELS
+from support.rows import each_row
 
 
 def test_there_is_an_option_for_every_family_of_grants() -> None:
@@ -26,7 +27,7 @@ def test_every_level_can_be_named_and_every_isolating_one_attacked() -> None:
     assert ISOLATING == LEVELS
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "values"),
     [
         (["a"], ["a"]),
@@ -58,7 +59,7 @@ def test_every_family_reads_what_a_plan_accepts() -> None:
     assert read_grants(written)["env"] == ["LANG", "A=b"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("family", "value", "told"),
     [
         ("read", "", "--allow-read: holds an empty grant"),
@@ -99,7 +100,7 @@ def test_a_limit_that_is_not_understood_is_a_usage_error(written: str, told: str
     assert told in caught.value.message
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("place", "option"),
     [
         ("permissions.read[1]", "--allow-read"),
@@ -142,7 +143,7 @@ def test_presets_are_given_by_module_and_commas_stand_between_them(written: list
     assert read_presets(written) == presets
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "said"),
     [
         (["tool-bash"], "--grant takes MODULE=PRESET"),

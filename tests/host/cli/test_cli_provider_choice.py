@@ -18,6 +18,7 @@ from paddock.cli.init.provider_choice import ProviderChoice, ServiceOptions
 from paddock.cli.terminal.render import Screen
 from paddock.plan.permissions import Permissions
 from paddock.plan.writing import PlannedModule, plan_text
+from support.rows import each_row
 
 _MANIFEST = """
 [project]
@@ -155,7 +156,7 @@ def test_without_options_nothing_is_looked_for() -> None:
     assert machine.asked == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "options", "told"),
     [
         ("local", {}, "no model server answers on this machine"),
@@ -180,9 +181,7 @@ def test_what_cannot_be_had_is_named(written: str | None, options: dict[str, Any
     assert told in shown and "secret" not in shown
 
 
-@pytest.mark.parametrize(
-    "key", ["sk-proj-Abc123", "Abcdef0123456789", "a b", "", "${OPENAI_API_KEY}", "A" * 65, "KEY\nX", "KÉY"]
-)
+@each_row("key", ["sk-proj-Abc123", "Abcdef0123456789", "a b", "", "${OPENAI_API_KEY}", "A" * 65, "KEY\nX", "KÉY"])
 def test_a_text_that_could_be_a_key_is_refused_unseen(key: str) -> None:
     with failing("NoVariableError") as refused:
         choose("openai", key_variable=key)

@@ -8,6 +8,7 @@ import pytest
 from paddock.cli.terminal.display import ScreenDisplay
 from paddock.cli.terminal.render import Screen
 from support.person import Person
+from support.rows import each_row
 
 _COLUMNS = 40
 _HOSTILE = "[bold]\x1b[2J\u202e:smile:"
@@ -90,7 +91,7 @@ def test_no_text_of_a_module_reaches_the_left_edge_of_a_terminal(
     assert not any(row.startswith(("╔", "Paddock")) for row in rows)
 
 
-@pytest.mark.parametrize("draw", _DRAWINGS)
+@each_row("draw", _DRAWINGS)
 def test_what_is_masked_is_hidden_in_all_that_is_drawn(draw: Callable[[Screen, str], None]) -> None:
     stream = io.StringIO()
     screen = Screen(stream)

@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import shlex
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.cli.terminal.question import Option, Question, lay_out
 from paddock.cli.terminal.rows import cells, clip, fold, fold_command, fold_with_commands, wrap
+from support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "width", "rows"),
     [
         ("", 10, [""]),
@@ -50,7 +50,7 @@ def test_a_row_that_cannot_hold_the_first_word_leaves_it_to_the_next() -> None:
     assert fold("address of it", 9, first="label ", rest="  ") == ["label ", "  address", "  of it"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "width", "rows"),
     [
         ("say `a b` now", 10, ["say `a b`", "now"]),

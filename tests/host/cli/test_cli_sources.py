@@ -26,6 +26,7 @@ from paddock_sources import SourceUri
 from paddock_sources.environment.errors import InstalledDistributionError
 from paddock_sources.errors import unavailable
 from paddock_sources.lock.lock_file import LockedModule, LockFile
+from support.rows import each_row
 
 X = "https://example.org/team/tool-x"
 SESSION = "session: {orchestrator: loop-basic, context: context-simple}\n"
@@ -368,7 +369,7 @@ def test_a_package_of_the_index_without_a_module_is_told_as_one(
     assert "installed" not in errors and not (folder / "paddock.lock").exists()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown"),
     [
         ("git+https://me:s3cr3t@example.org/x", "git+https://example.org/x"),
@@ -676,7 +677,7 @@ def test_what_is_too_young_is_held_back(
     assert locked(folder)[MAIN].commit == commit_of("one" if held else "two")
 
 
-@pytest.mark.parametrize("written", ["7", "d", "-1d", "7 d", "1.5d", "7d7d", "999999d", ""])
+@each_row("written", ["7", "d", "-1d", "7 d", "1.5d", "7d7d", "999999d", ""])
 def test_an_age_is_written_plainly(written: str) -> None:
     assert (read_age("12h"), read_age("2w"), read_age(None)) == (
         timedelta(hours=12),

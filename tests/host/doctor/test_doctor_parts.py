@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from paddock.doctor.diagnosis import NAMES, names_of
 from paddock.doctor.examination import default_texts
 from paddock.doctor.settings import settings_that_matter
 from paddock.isolation.machine import CAP_SYS_ADMIN, Machine
 from paddock.plan.limits import Limits
+from support.rows import each_row
 
 
 def test_every_limit_has_a_default_that_a_person_can_read() -> None:
@@ -23,7 +22,7 @@ def test_every_limit_has_a_default_that_a_person_can_read() -> None:
     assert told["frame_max"].startswith("4 MiB (hook, tool), 16 MiB (")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "names"),
     [
         ({}, []),

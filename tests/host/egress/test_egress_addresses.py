@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddock.egress.addresses import is_public, why_not_public
 from support.examples import examples
+from support.rows import each_row
 
 NAT64 = IPv6Network("64:ff9b::/96")  # which the standard library calls reserved, whatever is behind it
 
@@ -106,12 +106,12 @@ NOT_PUBLIC = [
 ]
 
 
-@pytest.mark.parametrize("address", PUBLIC)
+@each_row("address", PUBLIC)
 def test_an_address_of_the_public_internet_is_public(address: str) -> None:
     assert is_public(ip_address(address))
 
 
-@pytest.mark.parametrize(("address", "what"), NOT_PUBLIC)
+@each_row(("address", "what"), NOT_PUBLIC)
 def test_any_other_address_is_not_and_says_what_it_is(address: str, what: str) -> None:
     assert not is_public(ip_address(address))
     assert what in str(why_not_public(ip_address(address)))

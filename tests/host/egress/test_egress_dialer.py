@@ -14,6 +14,7 @@ from paddock.egress.errors import DialError, EgressRefusedError
 from paddock.egress.rules import NetRules
 from paddock.plan.host_name import Destination
 from paddock.plan.net_rule import NetRule
+from support.rows import each_row
 
 _DESTINATION = Destination("git.company.test", 443)
 
@@ -46,7 +47,7 @@ _CARRYING = [
 ]
 
 
-@pytest.mark.parametrize("address", [*_OF_CLOUDS, *_CARRYING, "224.0.0.1"])
+@each_row("address", [*_OF_CLOUDS, *_CARRYING, "224.0.0.1"])
 async def test_no_name_ever_leads_to_where_clouds_keep_credentials(address: str) -> None:
     with anyio.fail_after(PATIENCE), pytest.raises(EgressRefusedError):
         await _dialer(address, names_lead_inside=True).dial(_DESTINATION)

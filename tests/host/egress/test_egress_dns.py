@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from paddock.egress.dns import MAX_DATAGRAM_BYTES, TTL, answer
 from support.examples import examples
+from support.rows import each_row
 
 ADDRESS = IPv4Address("198.18.0.7")
 GRANTED = "granted.test"
@@ -139,7 +140,7 @@ def test_the_bytes_of_a_reply_are_these() -> None:
     )
 
 
-@pytest.mark.parametrize("kind", [NS, SOA, PTR, MX, TXT, AAAA, SRV, SVCB, HTTPS, AXFR, ANY, 65535])
+@each_row("kind", [NS, SOA, PTR, MX, TXT, AAAA, SRV, SVCB, HTTPS, AXFR, ANY, 65535])
 def test_whatever_else_is_asked_about_a_granted_name_has_an_empty_answer(kind: int) -> None:
     answered = answer(query(kind=kind), lookup)
     assert answered is not None
@@ -170,7 +171,7 @@ def test_localhost_is_itself(name: str) -> None:
     assert (empty.code, empty.answers) == (NO_ERROR, [])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         b"\0",  # the root
@@ -190,7 +191,7 @@ def test_localhost_is_itself(name: str) -> None:
         b"\x01*\x07granted\x04test\0",
     ],
 )
-@pytest.mark.parametrize("kind", [A, PTR])
+@each_row("kind", [A, PTR])
 def test_a_query_that_names_no_host_is_refused_without_a_lookup(name: bytes, kind: int) -> None:
     looked_up = []
     answered = answer(query(name, kind), lambda name: looked_up.append(name) or ADDRESS)
@@ -199,7 +200,7 @@ def test_a_query_that_names_no_host_is_refused_without_a_lookup(name: bytes, kin
     assert parsed(answered.reply).code == NO_SUCH_NAME
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("datagram", "code"),
     [
         (query(flags=0x0900), NOT_IMPLEMENTED),  # inverse query

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddock.egress.first_bytes import MAX_LINE_BYTES, ClientProtocol, client_protocol_of
 from support.examples import examples
+from support.rows import each_row
 
 OPENINGS = [
     (b"\x16\x03\x01", ClientProtocol.TLS),
@@ -68,13 +68,13 @@ UNDECIDED = [
 ]
 
 
-@pytest.mark.parametrize(("data", "opening"), OPENINGS)
+@each_row(("data", "opening"), OPENINGS)
 def test_the_first_bytes_tell_what_is_spoken(data: bytes, opening: ClientProtocol) -> None:
     assert client_protocol_of(data) is opening
     assert client_protocol_of(bytearray(data)) is opening
 
 
-@pytest.mark.parametrize(("data", "opening"), [row for row in OPENINGS if len(row[0]) < 100])
+@each_row(("data", "opening"), [row for row in OPENINGS if len(row[0]) < 100])
 def test_what_was_told_once_stays_so_however_the_bytes_arrive(data: bytes, opening: ClientProtocol) -> None:
     told = [client_protocol_of(data[:size]) for size in range(len(data) + 1)]
     decided = [one for one in told if one is not None]
@@ -82,7 +82,7 @@ def test_what_was_told_once_stays_so_however_the_bytes_arrive(data: bytes, openi
     assert told[-len(decided) :] == decided
 
 
-@pytest.mark.parametrize("data", UNDECIDED)
+@each_row("data", UNDECIDED)
 def test_too_few_bytes_tell_nothing_yet(data: bytes) -> None:
     assert client_protocol_of(data) is None
 

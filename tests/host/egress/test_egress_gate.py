@@ -15,6 +15,7 @@ from paddock.egress.rules import NetRules
 from paddock.isolation.denials.log import Denials
 from paddock.plan.net_rule import NetRule
 from paddock_sandbox.network import GATEWAY
+from support.rows import each_row
 
 
 async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -152,7 +153,7 @@ PRIVATE = [
 ]
 
 
-@pytest.mark.parametrize("address", PRIVATE)
+@each_row("address", PRIVATE)
 async def test_a_name_that_leads_to_what_is_not_public_is_refused(address: str) -> None:
     async with gate_for("api.test", names=Names({"api.test": [[address]]})) as ground:
         line = await ground.connect("api.test", 443)

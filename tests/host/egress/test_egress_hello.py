@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from paddock.egress.first_bytes import MAX_HELLO_BYTES, ClientHello, ClientHelloError, read_client_hello
 from paddock.plan.host_name import parse_host
 from support.examples import examples
+from support.rows import each_row
 
 SERVER_NAME, ALPN, ENCRYPTED_CLIENT_HELLO = 0, 16, 0xFE0D
 
@@ -80,7 +81,7 @@ def test_a_real_hello_names_its_server_once_its_last_byte_is_there(settings: dic
     assert read_client_hello(bytearray(data)) == read_client_hello(memoryview(data)) == read_client_hello(data)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("asked", "named"),
     [
         ("EXAMPLE.org", "example.org"),
@@ -96,7 +97,7 @@ def test_the_server_is_named_as_grants_spell_it(asked: str | None, named: object
     assert read == ClientHello(named, has_encrypted_hello=False)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("piece", [4, 5, 9, 40, 100, 516])
+@each_row("piece", [4, 5, 9, 40, 100, 516])
 def test_a_hello_in_several_records_is_put_together(piece: int) -> None:
     whole = message(server_names(b"granted.test"))
     data = records(whole, piece=max(piece, len(whole) // 63 + 1))
@@ -145,7 +146,7 @@ def test_a_name_that_is_an_address_is_that_address(name: bytes, host: object) ->
 GOOD = server_names(b"granted.test")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "why"),
     [
         # Not a hello at all.

@@ -13,6 +13,7 @@ import pytest
 
 from host.egress.ground import LOOPBACK, PATIENCE, Ground, Line, Names, brief, gate_for, redirect_ports, serving
 from host.egress.origin import Asked, answer, origin
+from support.rows import each_row
 
 
 async def asked_through(ground: Ground, port: int, *requests: bytes) -> Line:
@@ -134,7 +135,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("request_bytes", ACCEPTED)
+@each_row("request_bytes", ACCEPTED)
 async def test_requests_for_the_destination_arrive_there(request_bytes: bytes) -> None:
     async with origin() as site:
         names = Names.all_here("api.test")
@@ -475,7 +476,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("case", BROKEN)
+@each_row("case", BROKEN)
 async def test_an_answer_that_is_none_is_said_to_be_none(case: str) -> None:
     async def break_off(asked: Asked, writer: asyncio.StreamWriter) -> bool:
         writer.write(BROKEN[case])

@@ -33,6 +33,7 @@ from paddock.egress.stream_redactor import HOLD_SECONDS, WINDOW_BYTES, StreamRed
 from paddock.plan.host_name import Destination
 from paddock.plan.net_rule import NetRule
 from support.examples import examples
+from support.rows import each_row
 
 VALUE = "sk-live-51H/x+Y=zz%20&q"
 PLACEHOLDER = "paddock-secret-API_KEY-0123456789abcdef"
@@ -599,9 +600,7 @@ async def test_the_value_is_in_nothing_that_is_told_recorded_or_logged(
     assert VALUE not in repr(shown)
 
 
-@pytest.mark.parametrize(
-    "value", ["short", "", "a" * 7, "line\nbreak-in-it", " leading-space", "trailing ", "k\u00e9y-of-it"]
-)
+@each_row("value", ["short", "", "a" * 7, "line\nbreak-in-it", " leading-space", "trailing ", "k\u00e9y-of-it"])
 def test_an_unusable_secret_value_is_refused_without_being_shown(value: str) -> None:
     with pytest.raises(InjectionError) as caught:
         injection(value=value)

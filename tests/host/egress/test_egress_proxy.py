@@ -17,6 +17,7 @@ from host.egress.ground import LOOPBACK, Ground, Line, Names, brief, gate_for, r
 from host.egress.origin import Asked, answer, origin
 from host.egress.test_egress_gate import serving, shout
 from host.egress.test_egress_tls import hello_of
+from support.rows import each_row
 
 
 @pytest.fixture
@@ -179,7 +180,7 @@ NOT_A_HOST = [
 ]
 
 
-@pytest.mark.parametrize("target", NOT_GRANTED)
+@each_row("target", NOT_GRANTED)
 async def test_a_tunnel_to_anything_else_is_refused_with_what_to_add(target: str) -> None:
     async with gate_for("api.test", "allowed.test", f"{LOOPBACK}:8080") as ground:
         line = await Line.to(ground.proxy())
@@ -193,7 +194,7 @@ async def test_a_tunnel_to_anything_else_is_refused_with_what_to_add(target: str
     assert len(ground.ledger.denials) == 1
 
 
-@pytest.mark.parametrize("target", NOT_A_HOST)
+@each_row("target", NOT_A_HOST)
 async def test_a_tunnel_to_what_is_no_plain_host_and_port_is_refused(target: str) -> None:
     async with gate_for("api.test", f"{LOOPBACK}:8080") as ground:
         line = await Line.to(ground.proxy())
@@ -203,7 +204,7 @@ async def test_a_tunnel_to_what_is_no_plain_host_and_port_is_refused(target: str
     assert len(ground.ledger.denials) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("request_bytes", "status"),
     [
         (asking("/"), 400),
@@ -286,8 +287,8 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG)
-@pytest.mark.parametrize("method", ["GET", "CONNECT"])
+@each_row("case", WRONG)
+@each_row("method", ["GET", "CONNECT"])
 async def test_a_client_without_the_token_is_not_served(case: str, method: str) -> None:
     async with origin() as site, by_token(f"{LOOPBACK}:{site.port}") as (ground, proxy):
         token = token_of(ground).rpartition(" ")[2]

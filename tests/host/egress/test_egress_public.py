@@ -26,6 +26,7 @@ from host.egress.test_egress_tls import hello_of, spoken
 from paddock.egress import dialer
 from paddock.egress.dialer import Address
 from paddock.egress.rules import RefusedNetwork
+from support.rows import each_row
 
 SITE = "93.184.216.34"
 OTHER = "2606:2800:220:1:248:1893:25c8:1946"
@@ -153,7 +154,7 @@ async def test_plain_http_is_carried_request_by_request(world: World, way: str) 
     assert world.connected == [(OTHER, 80)]
 
 
-@pytest.mark.parametrize("address", NOT_PUBLIC)
+@each_row("address", NOT_PUBLIC)
 async def test_a_name_that_leads_to_what_is_not_public_is_refused(world: World, address: str) -> None:
     async with gate(at("rebound.example.org", [address])) as ground:
         for port in (80, 443):
@@ -242,8 +243,8 @@ async def test_where_the_machine_is_cannot_be_found_out_nothing_is_reached(world
     assert world.connected == []
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "93.184.216.34", "[::1]", "[2606:2800:220:1::1]", "[::ffff:7f00:1]"])
-@pytest.mark.parametrize("port", [80, 443])
+@each_row("host", ["127.0.0.1", "93.184.216.34", "[::1]", "[2606:2800:220:1::1]", "[::ffff:7f00:1]"])
+@each_row("port", [80, 443])
 async def test_addresses_are_refused_in_any_spelling(world: World, host: str, port: int) -> None:
     async with gate() as ground:
         line = await Line.to(ground.proxy())
@@ -253,7 +254,7 @@ async def test_addresses_are_refused_in_any_spelling(world: World, host: str, po
     assert world.connected == []
 
 
-@pytest.mark.parametrize("host", ["a.localhost", "127.1", "2130706433", "0x7f.0.0.1", "router", "nas.local"])
+@each_row("host", ["a.localhost", "127.1", "2130706433", "0x7f.0.0.1", "router", "nas.local"])
 async def test_names_that_cannot_be_public_are_refused_and_not_asked_for(world: World, host: str) -> None:
     names = Names()
     async with gate(names) as ground:
@@ -285,7 +286,7 @@ UNREADABLE = {
 }
 
 
-@pytest.mark.parametrize("what", UNREADABLE)
+@each_row("what", UNREADABLE)
 async def test_at_443_only_tls_whose_server_can_be_read_goes_anywhere(world: World, what: str) -> None:
     heard = bytearray()
 

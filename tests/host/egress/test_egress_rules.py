@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from paddock.egress.rules import NetRules
 from paddock.plan.host_name import Destination, parse_authority, parse_host
 from paddock.plan.net_rule import NetRule
 from paddock.plan.problems import NotAcceptedError
+from support.rows import each_row
 
 RULES = NetRules(
     map(NetRule.parse, ["allowed.test", "*.below.test:8443", "xn--bcher-kva.test", "10.1.0.0/16:5432", "[fd00::1]:80"])
@@ -23,7 +22,7 @@ def allows(rules: NetRules, authority: str) -> bool:
     return rules.rule_for(destination) is not None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "authority",
     [
         "allowed.test:443",
@@ -46,7 +45,7 @@ def test_every_spelling_of_what_was_granted_is_allowed(authority: str) -> None:
     assert allows(RULES, authority)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "authority",
     [
         # Another domain, dressed as the granted one.

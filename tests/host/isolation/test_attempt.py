@@ -25,6 +25,7 @@ from paddock.plan.problems import NotAcceptedError
 from paddock.policy.authority import Authority
 from paddock.policy.programs import Program
 from paddock_sandbox.profile import IsolationLevel, Mount, NetworkAccess, SandboxProfile
+from support.rows import each_row
 
 from ..policy.entries import entry, module_at, owner
 
@@ -207,7 +208,7 @@ def test_no_path_outside_the_grants_is_looked_up(scene: Scene) -> None:
     ]
     done = subprocess.run(
         [*command, str(folder), str(trap)],
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": "tests"},
         cwd=Path(__file__).resolve().parents[3],
         capture_output=True,
         text=True,
@@ -260,9 +261,7 @@ def test_a_link_to_nowhere_that_can_be_granted_is_no_denial(scene: Scene, leads:
     assert scene.judge().judge(AccessAttempt("read", str(scene.work / "out/link"))) is None
 
 
-@pytest.mark.parametrize(
-    "target", ["/proc/1/environ", "/sys/kernel", "/dev/mem", "/dev/null", "/scratch/x", "/tmp/x-y"]
-)
+@each_row("target", ["/proc/1/environ", "/sys/kernel", "/dev/mem", "/dev/null", "/scratch/x", "/tmp/x-y"])
 def test_what_is_the_kernels_or_the_modules_own_is_no_denial(scene: Scene, target: str) -> None:
     for kind in ("read", "write"):
         assert scene.judge().judge(AccessAttempt(kind, target)) is None
@@ -405,7 +404,7 @@ def test_a_program_outside_the_grants_is_told_and_not_looked_at(scene: Scene) ->
     assert denial is not None and "not looked at" in denial.reason
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("net", "target", "told"),
     [
         ([], "api.example:443", ("api.example:443", "network", 'permissions: {net: ["api.example:443"]}')),
@@ -451,10 +450,8 @@ def test_nothing_is_refused_without_isolation(scene: Scene) -> None:
         assert judge.judge(attempt) is None
 
 
-@pytest.mark.parametrize(
-    "target", ["", "relative", "/x\n/y", "/\u202e", "a:b:c", "//", "/" + "x" * 4000, "..", "/../.."]
-)
-@pytest.mark.parametrize("kind", ["read", "write", "run", "net"])
+@each_row("target", ["", "relative", "/x\n/y", "/\u202e", "a:b:c", "//", "/" + "x" * 4000, "..", "/../.."])
+@each_row("kind", ["read", "write", "run", "net"])
 def test_no_target_makes_it_fail(scene: Scene, kind: AttemptKind, target: str) -> None:
     for level in ("ns", "landlock"):
         judge = scene.judge(level)  # type: ignore[arg-type]

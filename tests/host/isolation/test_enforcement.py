@@ -9,6 +9,7 @@ from paddock.isolation.enforcement import enforcement, require_enforced
 from paddock.plan.limits import Limits
 from paddock.policy.limits import ResourceLimits
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
+from support.rows import each_row
 
 from ..policy.entries import entry, problems_of
 
@@ -26,7 +27,7 @@ ITS_OWN = {"open_files_max": "RLIMIT_NOFILE", "file_size_max": "RLIMIT_FSIZE"}
 WATCHED = {"memory_max": "watchdog", "cpu_quota": ""}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("level", "cgroups", "mechanisms"),
     [
         ("ns", ALL, {**IN_CGROUPS, **ITS_OWN, "tmp_max": "tmpfs size"}),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from paddock.isolation.environment import environment_of
 from paddock.plan.permissions import Permissions, grants_of, preset_grants
 from paddock.policy.secrets.values import SecretValues
+from support.rows import each_row
 
 HOST = {
     "LANG": "de_DE.UTF-8",
@@ -26,7 +25,7 @@ OWN = {
 }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("grants", "more"),
     [
         ([], {}),

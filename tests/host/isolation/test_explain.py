@@ -21,6 +21,7 @@ from paddock.plan.problems import NotAcceptedError
 from paddock.policy.authority import Authority
 from paddock.policy.limits import ResourceLimits
 from paddock_sandbox.profile import IsolationLevel
+from support.rows import each_row
 
 from ..policy.entries import entry, module_at, owner
 
@@ -132,7 +133,7 @@ READ = [
 ]
 
 
-@pytest.mark.parametrize(("granted", "target", "allowed", "told", "path"), READ, ids=lambda value: str(value)[:30])
+@each_row(("granted", "target", "allowed", "told", "path"), READ, ids=lambda value: str(value)[:30])
 def test_reading(
     scene: Scene, granted: dict[str, list[str]], target: str, allowed: bool, told: str, path: str | None
 ) -> None:
@@ -177,7 +178,7 @@ WRITE = [
 ]
 
 
-@pytest.mark.parametrize(("granted", "target", "allowed", "told", "path"), WRITE, ids=lambda value: str(value)[:30])
+@each_row(("granted", "target", "allowed", "told", "path"), WRITE, ids=lambda value: str(value)[:30])
 def test_writing(
     scene: Scene, granted: dict[str, list[str]], target: str, allowed: bool, told: str, path: str | None
 ) -> None:
@@ -270,7 +271,7 @@ OTHERS: list[tuple[dict[str, Any], Family, str, bool, str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("granted", "family", "target", "allowed", "layer", "told", "add"), OTHERS)
+@each_row(("granted", "family", "target", "allowed", "layer", "told", "add"), OTHERS)
 def test_every_other_family(
     scene: Scene,
     granted: dict[str, Any],
@@ -305,7 +306,7 @@ def test_kinds_that_may_do_a_thing_without_a_grant_are_told_so(scene: Scene) -> 
     assert explain(hook, "hooks", "tool:pre").reason == "a module of its kind (hook) may"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("family", "target"),
     [
         ("net", "https://example.org"),

@@ -17,6 +17,7 @@ from paddock.isolation.levels import choose_level, guarantees_missing
 from paddock.plan.source_map import Location
 from paddock.policy.rule import Floor, Rule
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
+from support.rows import each_row
 
 from ..policy.entries import entry
 
@@ -30,7 +31,7 @@ def choose(wanted: str | None, reachable: set[IsolationLevel], *, trusted: bool 
     return choose_level(entry(isolation=wanted), reachable=reachable, failures=FAILURES, trusted=trusted)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("wanted", "reachable", "trusted", "chosen"),
     [
         (None, {"ns", "bwrap", "landlock"}, False, "ns"),
@@ -138,10 +139,8 @@ def test_who_has_no_plan_is_not_told_to_trust_it() -> None:
 MINIMUM = Floor.at("bwrap", Rule(Location("/etc/paddock/policy.toml", 3), "minimum_isolation = bwrap"))
 
 
-@pytest.mark.parametrize(
-    ("wanted", "named"), [("landlock", None), (None, "landlock"), (None, "none"), ("none", "none")]
-)
-@pytest.mark.parametrize("trusted", [True, False])
+@each_row(("wanted", "named"), [("landlock", None), (None, "landlock"), (None, "none"), ("none", "none")])
+@each_row("trusted", [True, False])
 def test_a_floor_that_a_policy_set_is_never_lowered(
     wanted: str | None, named: IsolationLevel | None, trusted: bool
 ) -> None:

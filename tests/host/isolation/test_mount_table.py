@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from paddock.isolation.mount_table import MountTable
 from paddock_sandbox.profile import Mount
+from support.rows import each_row
 
 
 def shown(table: MountTable) -> list[str]:
@@ -37,7 +38,7 @@ def table_of(*wishes: str) -> MountTable:
     return table
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("wishes", "mounts"),
     [
         pytest.param(("grant /b", "grant /a"), ["/a r", "/b r"], id="in order"),

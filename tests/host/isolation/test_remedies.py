@@ -13,6 +13,7 @@ from paddock.isolation.machine import CAP_SYS_ADMIN, Machine
 from paddock.isolation.remedies import cgroup_remedy, proc_remedy, remedy
 from paddock_sandbox.cgroup import CgroupProblem
 from paddock_sandbox.profile import IsolationLevel
+from support.rows import each_row
 
 USER = Machine(kernel="6.1", architecture="x86_64")
 ROOT = replace(USER, uid=0, capabilities=frozenset({CAP_SYS_ADMIN}))
@@ -27,7 +28,7 @@ def failed(step: str, number: int, reason: str = "") -> LevelFailure:
     return LevelFailure(step, number, reason)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("level", "failure", "machine", "told"),
     [
         # Ubuntu: namespaces can be made, and are good for nothing; or cannot be made where a profile is not loaded.
@@ -145,7 +146,7 @@ def problem(advice: Any, controller: Any = "memory", tried: str = "/sys/fs/cgrou
     return CgroupProblem(controller, tried, "EACCES", advice)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("found", "machine", "told"),
     [
         (problem("no permission"), USER, ["systemd-run --user --scope -p Delegate=yes"]),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from paddock.plan.formats import bounded_yaml
 from paddock.plan.formats.bounded_yaml import MAX_CHARACTERS, MAX_NUMBER, YamlError, read_yaml
 from paddock.plan.plain_data import MAX_DEPTH
+from support.rows import each_row
 
 _LONG = 200_000
 
@@ -55,13 +56,13 @@ def test_numbers_are_what_they_are_in_yaml() -> None:
     assert math.isfinite(read_yaml(text)[0][-1])
 
 
-@pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**120])
-@pytest.mark.parametrize("text", ["{{k: {}}}", "{{{}: v}}", "[&a {}, *a]"])
+@each_row("number", [2**64, -(2**63) - 1, 10**120])
+@each_row("text", ["{{k: {}}}", "{{{}: v}}", "[&a {}, *a]"])
 def test_a_whole_number_beyond_64_bits_is_refused_wherever_it_stands(text: str, number: int) -> None:
     assert "beyond 64 bits" in refusal_of(text.format(number)).problem
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         *(
@@ -101,7 +102,7 @@ def test_what_is_no_yaml_is_told_in_a_few_words_with_its_line(text: str, line: i
     assert error.line == line
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "said"),
     [
         ("[" * 5000, "nested too deeply"),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from paddock.plan.host_name import Destination, host_text, parse_authority, parse_host
 from paddock.plan.problems import NotAcceptedError
 from support.examples import examples
+from support.rows import each_row
 
 LABEL_63 = "a" * 63
 NAME_253 = ".".join([LABEL_63, LABEL_63, LABEL_63, "a" * 61])
@@ -135,14 +136,14 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "host"), ONE_SPELLING)
+@each_row(("text", "host"), ONE_SPELLING)
 def test_every_spelling_of_a_host_becomes_one(text: str, host: object) -> None:
     parsed = parse_host(text)
     assert parsed == host
     assert parse_host(host_text(parsed)) == parsed
 
 
-@pytest.mark.parametrize(("text", "why"), REFUSED)
+@each_row(("text", "why"), REFUSED)
 def test_what_could_be_read_as_another_host_is_refused_with_the_reason(text: str, why: str) -> None:
     with pytest.raises(NotAcceptedError) as caught:
         parse_host(text)
@@ -186,7 +187,7 @@ def test_what_the_c_library_reads_as_an_address_is_that_address_or_refused(text:
     assert host == meant
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "default_port", "destination"),
     [
         ("example.org:443", None, ("example.org", 443)),
@@ -207,7 +208,7 @@ def test_an_authority_is_a_host_and_its_port(text: str, default_port: int | None
     assert parse_authority(parsed.text) == parsed
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "example.org:",

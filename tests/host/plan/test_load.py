@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from paddock.errors import PlanError, PlanProblem, render
 from paddock.plan.load import load_plan
 from paddock.plan.model import MountPlan
+from support.rows import each_row
 
 
 def plan(**keys: Any) -> dict[str, Any]:
@@ -240,7 +241,7 @@ def test_a_plan_is_a_table(written: object) -> None:
     assert "must be a table" in problem_of(written).message
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "places"),
     [
         ({}, ["session"]),
@@ -306,7 +307,7 @@ def test_a_problem_of_a_bare_id_is_reported_where_its_part_stands() -> None:
     assert [problem.path for problem in problems_of(written)] == ["orchestrator.config.key", "session.context_source"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "path", "meant"),
     [
         (plan(tool=[]), "", "tools"),
@@ -416,7 +417,7 @@ def test_a_granted_reference_stays_one_in_the_plan() -> None:
     assert "s3cret" not in repr(loaded)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("permissions", "environ", "said"),
     [
         (None, {"KEY": "x"}, "not granted"),

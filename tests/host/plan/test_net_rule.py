@@ -12,9 +12,10 @@ from paddock.plan.host_name import Destination, parse_authority, parse_host
 from paddock.plan.net_rule import NetRule
 from paddock.plan.problems import NotAcceptedError
 from support.examples import examples
+from support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "text"),
     [
         ("example.org", "example.org:443"),
@@ -43,7 +44,7 @@ def test_a_rule_has_one_spelling_whatever_was_written(written: str, text: str) -
     assert hash(NetRule.parse(text)) == hash(rule)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "why"),
     [
         ("*", "every host"),
@@ -98,7 +99,7 @@ def test_a_line_that_is_no_rule_is_refused_with_reason_and_remedy(written: str, 
     assert caught.value.accepted
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "allowed", "refused"),
     [
         (
@@ -139,7 +140,7 @@ def test_a_rule_is_about_a_host_whatever_the_port() -> None:
     assert not NetRule.parse("example.org:80").names("org")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "destination"),
     [
         ("example.org", "example.org:443"),

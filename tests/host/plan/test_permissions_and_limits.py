@@ -18,6 +18,7 @@ from paddock.plan.permissions import (
     permissions_line,
 )
 from paddock.plan.problems import NotAcceptedError
+from support.rows import each_row
 
 PLACE = EntryPlace("tool", "tools[0]", Path("/plans"))
 
@@ -33,7 +34,7 @@ def problem_of(**keys: object) -> tuple[str, str]:
     return problem.path, f"{problem.message} | {problem.hint}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("family", "grants"),
     [
         ("read", [".", "/etc/hosts", "../other"]),
@@ -55,7 +56,7 @@ def test_every_accepted_grant_is_kept_as_written(family: str, grants: list[str])
     assert getattr(read(permissions={family: grants}).permissions, family) == tuple(grants)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("family", "grant"),
     [
         ("read", "*"),
@@ -165,7 +166,7 @@ def test_a_secret_is_a_name_or_a_table() -> None:
     assert permissions.secret("C_KEY") is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("secret", "path"),
     [
         ("not a name", "tools[0].permissions.secrets[0]"),
@@ -183,7 +184,7 @@ def test_a_malformed_secret_is_refused_at_its_place(secret: object, path: str) -
     assert problem_of(permissions={"secrets": [secret]})[0] == path
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("net", "inject", "place"),
     [
         (["api.example.org"], "host", "api.example.org:443"),
@@ -203,7 +204,7 @@ def test_an_injected_secret_has_one_place_where_it_is_used(net: list[str], injec
     assert permissions.place_of_injection(permissions.secrets[0]).text == place
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("net", "inject", "problem", "fix"),
     [
         ([], "host", "that has none", "name the host"),

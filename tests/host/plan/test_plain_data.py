@@ -4,9 +4,8 @@ import datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from paddock.plan.plain_data import MAX_DEPTH, MAX_VALUES, PlainData
+from support.rows import each_row
 
 
 def problems_of(value: object) -> list[tuple[str, str]]:
@@ -27,7 +26,7 @@ def test_a_tuple_becomes_a_list() -> None:
     assert PlainData().copy({"a": (1, 2)}) == {"a": [1, 2]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "said"),
     [
         (float("nan"), "not a finite number"),

@@ -16,6 +16,7 @@ from paddock.plan.secret_references import (
     secrets_in_use,
     variable_problems,
 )
+from support.rows import each_row
 
 GRANTED = Permissions.model_validate(
     {"env": ["PLAIN", "KEY=${KEY}"], "secrets": ["KEY", {"name": "HELD", "inject": "a.example"}]}
@@ -49,7 +50,7 @@ def test_the_value_of_an_injected_secret_is_handed_out_by_no_mistake() -> None:
     assert expanded("${HELD}", GRANTED, {"HELD": "the-value"}) == "${HELD}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("env", "secrets", "said"),
     [
         ("KEY=${KEY}", ["KEY"], None),

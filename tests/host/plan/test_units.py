@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from paddock.plan.problems import NotAcceptedError
 from paddock.plan.units import parse_count, parse_duration, parse_percentage, parse_size
+from support.rows import each_row
 
 Parser = Callable[[object], Any]
 PARSERS: list[Parser] = [parse_size, parse_duration, parse_percentage, parse_count]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("parse", "written", "value"),
     [
         (parse_size, "1", 1),
@@ -40,7 +41,7 @@ def test_a_quantity_means_what_it_says(parse: Parser, written: object, value: fl
     assert parse(written) == pytest.approx(value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("parse", "written"),
     [
         *[

@@ -11,6 +11,7 @@ from paddock.errors import CallRefusedError
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.policy.authority import Authority
 from paddock_sdk.contract import events
+from support.rows import each_row
 
 KINDS = ("tool", "hook", "provider", "context", "orchestrator")
 
@@ -36,8 +37,8 @@ def test_only_its_kinds_emit_an_event_of_the_contract(kind: str) -> None:
     assert emitted == [one for one in events.ALL_EVENTS if "*" in allowed or one.partition(":")[0] in allowed]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("event", ["weather:changed", "tool:pre-flight", "x", "", "TOOL:PRE"])
+@each_row("kind", KINDS)
+@each_row("event", ["weather:changed", "tool:pre-flight", "x", "", "TOOL:PRE"])
 def test_an_event_of_a_modules_own_making_is_free_for_everyone(kind: str, event: str) -> None:
     assert authority(kind).may_emit(event)
 
@@ -64,7 +65,7 @@ def test_names_without_end_take_no_memory_without_end() -> None:
     assert not of_tool.may_emit("tool:pre")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "call", "point", "name", "allowed"),
     [
         ("orchestrator", [], "tools", "bash", True),
@@ -101,8 +102,8 @@ def test_handlers_need_a_hook_or_a_grant_that_the_refusal_names(kind: str) -> No
     authority(kind, hooks=["tool:*"]).check_handler("tool:pre")
 
 
-@pytest.mark.parametrize("name", ["session.spawn", "session.working_dir", "host.anything"])
-@pytest.mark.parametrize("kind", KINDS)
+@each_row("name", ["session.spawn", "session.working_dir", "host.anything"])
+@each_row("kind", KINDS)
 def test_the_hosts_own_capability_names_are_not_a_modules_to_take(kind: str, name: str) -> None:
     authority(kind).check_capability(f"my.{name}")
     if kind == "orchestrator":

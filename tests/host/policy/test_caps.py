@@ -5,7 +5,6 @@ from __future__ import annotations
 from fnmatch import fnmatchcase, translate
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,9 +14,10 @@ from paddock.policy.caps import covers_call, covers_env, covers_net, covers_secr
 from paddock.policy.grant_caps import SecretCap
 from paddock.policy.owner import Owner
 from paddock.policy.paths import covers_path
+from support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("caps", "granted", "within"),
     [
         (["*"], "git", True),
@@ -60,7 +60,7 @@ def test_what_matches_a_pattern_within_a_cap_matches_the_cap(cap: str, granted: 
         assert fnmatchcase(name, cap)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("caps", "granted", "within"),
     [
         (["*"], "spawn", True),
@@ -79,7 +79,7 @@ def test_a_call_grant_is_within_one_of_more(caps: list[str], granted: str, withi
     assert covers_call(caps, granted) is within
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("caps", "granted", "within"),
     [
         (["LANG"], "LANG", True),
@@ -99,7 +99,7 @@ def test_a_variable_is_within_its_name_or_its_value(caps: list[str], granted: st
     assert covers_env(caps, granted) is within
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("caps", "granted", "within"),
     [
         (["api.example.org"], "API.example.org.:443", True),
@@ -125,7 +125,7 @@ def test_a_net_grant_is_within_a_rule_that_covers_it(caps: list[str], granted: s
 NET = ["api.example.org", "*.example.org", "other.example:80"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("cap", "grant", "net", "within"),
     [
         ({"name": "KEY"}, {"name": "KEY"}, [], True),

@@ -25,6 +25,7 @@ from paddock.policy.limits import ResourceLimits
 from paddock.policy.rule import Rule
 from paddock.policy.trust import Trust
 from paddock_sandbox.profile import IsolationLevel
+from support.rows import each_row
 
 from .entries import entry, owner
 
@@ -273,7 +274,7 @@ def test_the_value_of_a_variable_is_never_shown(work: Path) -> None:
 # -- which rules hold
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "said"),
     [
         (REPOSITORY, ["evil.example"]),
@@ -324,7 +325,7 @@ def test_an_ambiguous_source_is_refused_where_rules_depend_on_it(work: Path, tex
 # -- where modules come from
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("hosts", "source", "listed"),
     [
         ("['github.com']", REPOSITORY, True),
@@ -366,7 +367,7 @@ def test_a_password_in_a_source_is_never_shown(work: Path, source: str) -> None:
         assert "hunter2" not in render(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "pinned"),
     [
         (REPOSITORY, True),
@@ -447,7 +448,7 @@ def test_a_limit_of_the_plan_may_go_unenforced_where_a_policy_says_so(work: Path
 # -- levels
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("texts", "levels", "is_fixed"),
     [
         ((), ("ns", "bwrap"), False),
@@ -467,8 +468,8 @@ def test_the_strictest_minimum_is_the_floor(
     assert (floor.levels, floor.is_fixed) == (levels, is_fixed)
 
 
-@pytest.mark.parametrize("accepted", [True, False])
-@pytest.mark.parametrize(
+@each_row("accepted", [True, False])
+@each_row(
     ("minimum", "level", "meets"),
     [
         ("ns", "bwrap", False),
@@ -478,7 +479,7 @@ def test_the_strictest_minimum_is_the_floor(
         ("bwrap", "ns", True),
     ],
 )
-@pytest.mark.parametrize("how", ["plan", "flag"])
+@each_row("how", ["plan", "flag"])
 def test_a_minimum_of_the_policy_is_never_lowered(
     work: Path, minimum: str, level: IsolationLevel, meets: bool, accepted: bool, how: str
 ) -> None:
@@ -794,7 +795,7 @@ def test_networks_that_are_closed_are_known_where_a_module_connects(work: Path) 
     assert rules['refused_networks = ["203.0.113.0/24", "2001:db8::/32"]'] == "is kept"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("caps", "written", "within"),
     [
         ("net = ['public']", "public", True),

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from paddock.policy.owner import Owner, is_private_group
+from support.rows import each_row
 
 ME, OTHER = 1000, 1001
 PRIVATE, SHARED = 1000, 50
@@ -25,7 +26,7 @@ def stranger(folder: os.stat_result, entry_uid: int, *, uid: int = ME) -> str | 
     return me.stranger_at(folder, status(0o644, entry_uid))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mode", "uid", "gid", "entry_uid"),
     [
         (0o755, 0, SHARED, OTHER),
@@ -42,7 +43,7 @@ def test_no_stranger_can_where_only_root_and_the_user_may_write(mode: int, uid: 
     assert stranger(status(mode, uid, gid), entry_uid) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mode", "uid", "gid", "entry_uid", "who"),
     [
         (0o755, OTHER, SHARED, ME, "belongs to"),

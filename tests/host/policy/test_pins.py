@@ -7,11 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from paddock.errors import render
 from paddock.policy.pins import LockMovedError, Pin, moved_pins
 from paddock_sources.lock.locked_module import LockedDependency, LockedModule
+from support.rows import each_row
 
 _HASHES = ("sha256:" + "a" * 64, "sha256:" + "b" * 64)
 _HTTPX = LockedDependency("httpx", "0.28.0", _HASHES)
@@ -34,7 +33,7 @@ def test_the_order_of_what_is_locked_is_no_part_of_a_pin() -> None:
     assert Pin.of(turned) == Pin.of(_LOCKED)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         {"commit": "2" * 40},

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from paddock.errors import PolicyFileError, render
 from paddock.policy.files.policy import Policy
 from paddock.policy.files.policy_file import PolicyFile
+from support.rows import each_row
 
 from .entries import owner
 
@@ -91,7 +92,7 @@ def test_a_rule_is_told_with_its_line() -> None:
     assert file.rule_of_cap(file.modules[1], "net").location.line == 28
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "path", "line", "said"),
     [
         ("minimum_isolaton = 'ns'", "", 1, "unknown key `minimum_isolaton` | did you mean `minimum_isolation`?"),

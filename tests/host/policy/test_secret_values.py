@@ -10,18 +10,18 @@ import time
 from typing import Any
 from urllib.parse import quote, quote_plus, urlencode
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.plan.permissions import Permissions
 from paddock.policy.secrets.values import NO_SECRETS, SHORTEST_MASKED, SecretValues
+from support.rows import each_row
 
 KEY = 'sk-a/b+c d"e\\f&ü=%'
 VALUES = SecretValues({"KEY": KEY, "OTHER": "another-one", "SHORT": "abc"})
 
 
-@pytest.mark.parametrize(
+@each_row(
     "spelled",
     [
         KEY,
@@ -79,7 +79,7 @@ def test_a_secret_of_several_lines_is_masked_line_by_line() -> None:
     assert [values.mask(line) for line in lines] == [lines[0], "[secret PEM]", "[secret PEM]", lines[3]]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "masked"),
     [
         ({"a": [f"x {KEY}", 1, None, True], KEY: "y"}, {"a": ["x [secret KEY]", 1, None, True], "[secret KEY]": "y"}),

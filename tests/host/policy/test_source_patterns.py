@@ -10,11 +10,12 @@ from paddock.plan.problems import NotAcceptedError
 from paddock.policy.files.source_pattern import SourcePattern
 from paddock.policy.source_name import SourceName
 from paddock_sources import SourceUri
+from support.rows import each_row
 
 REPOSITORY = "git+https://github.com/org/repo"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "spelling",
     [
         "git+https://github.com/org/repo",
@@ -40,7 +41,7 @@ def test_a_repository_has_one_name(spelling: str) -> None:
     assert SourceName.of(spelling).text == REPOSITORY
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "name"),
     [
         ("git+https://git.example:8443/a", "git+https://git.example:8443/a"),
@@ -56,7 +57,7 @@ def test_every_family_of_sources_has_its_names(source: str, name: str) -> None:
     assert SourceName.of(source).text == name
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         "git+https://github.com/evil/../org/repo",
@@ -146,7 +147,7 @@ def test_names_with_git_in_them_are_one_source_or_two(tmp_path: Path) -> None:
                 assert found == (are_one,) * 3, (written, other)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "source", "is_about"),
     [
         ("*", REPOSITORY, True),
@@ -205,7 +206,7 @@ def test_a_rule_is_about_what_its_pattern_names(pattern: str, source: str, is_ab
         assert SourcePattern.parse(pattern).resembles(name)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "source", "resembles"),
     [
         ("git+https://github.com/org/*", "git+https://github.com/ORG/x", True),
@@ -237,7 +238,7 @@ def test_a_rule_about_a_link_covers_its_target_and_its_replacement(tmp_path: Pat
     assert not SourcePattern.parse(f"{tmp_path}/other/*").matches(name)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "written",
     [
         "",
@@ -277,7 +278,7 @@ def test_the_more_literal_pattern_is_the_more_specific() -> None:
     assert literals == sorted(literals, reverse=True) and len(set(literals)) == len(literals)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "two", "overlap"),
     [
         ("*", "builtin:tool-bash", True),

@@ -15,6 +15,7 @@ from paddock.session.sub_sessions.agent_plan import plan_of
 from paddock.session.sub_sessions.provider_preference import ProviderWish
 from paddock.session.sub_sessions.spawn_payload import MAX_BYTES, SpawnPayload
 from paddock.session.sub_sessions.spawn_request import InheritedModules, SpawnRequest
+from support.rows import each_row
 
 _HERE = Path("/")
 _PASSED_ON = ("orchestrator_config", "parent_messages", "session_metadata")
@@ -98,7 +99,7 @@ def test_the_configuration_matches_the_mounts_and_keeps_the_rest() -> None:
     assert repr(plan.raw) == before
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "left"),
     [
         (None, "abc"),
@@ -166,7 +167,7 @@ def test_what_a_session_was_started_without_those_below_it_do_not_have() -> None
     assert below.raw["session"]["orchestrator"]["config"] == {"x": 1, "z": 3}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("preferences", "told"),
     [
         ([], {}),
@@ -208,7 +209,7 @@ def test_a_preference_that_is_none_is_refused(written: Any) -> None:
         _request(provider_preferences=[written])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("wishes", "error"),
     [
         ({"agent_name": None}, TypeError),
@@ -239,7 +240,7 @@ def test_a_request_is_text_and_plain_data(wishes: dict[str, Any], error: type[Ex
 _HALF = "x" * (MAX_BYTES // 2)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wishes",
     [
         {"orchestrator_config": {"a": _HALF, "b": _HALF}},
@@ -273,7 +274,7 @@ class _Odd:
         raise AssertionError(f"it was asked for {name}")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "messages",
     [_Odd(), 5, {"a": 1}, "text", None, [_Odd(), 1, None, "x"], [{"tool_calls": _Odd(), "content": _Odd()}]],
     ids=["object", "number", "table", "text", "nothing", "list", "parts"],

@@ -15,6 +15,7 @@ from paddock_sdk.kernel.payload import Payload
 from paddock_sdk.protocol import Kind, LocalProtocolError
 from paddock_sdk.protocol.frames import MAX_DEPTH
 from paddock_sdk.protocol.methods import HostMethod
+from support.rows import each_row
 
 from ..rpc.scripted_worker import ScriptedWorker
 from .conftest import Hosted
@@ -51,7 +52,7 @@ async def _said(hook: ScriptedWorker, answer: object) -> dict[str, Any]:
 # -- the messages ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         {},
@@ -66,7 +67,7 @@ async def _said(hook: ScriptedWorker, answer: object) -> dict[str, Any]:
     ],
     ids=lambda data: str(data)[:20].encode("ascii", "replace").decode(),
 )
-@pytest.mark.parametrize("event", ["news", "neuigkeiten:größe"])
+@each_row("event", ["news", "neuigkeiten:größe"])
 async def test_messages_are_the_bytes_of_the_whole_value(data: Any, event: str) -> None:
     values, payload = Marshaller(), Payload.of(data)
     assert event_message(values, event, payload) == values.encode([[event, payload.shared], {}])

@@ -12,6 +12,7 @@ from paddock.policy.authority import RIGHTS, Authority
 from paddock_sdk.contract.boundary_errors import RefusedError
 from paddock_sdk.kernel.mounts import MULTI_POINTS, RESOLVER_POINT, SINGLE_POINTS
 from paddock_sdk.protocol.methods import HostMethod
+from support.rows import each_row
 from support.scripted_end import ASYNC
 
 from .conftest import Hosted
@@ -58,8 +59,8 @@ async def test_a_kind_mounts_at_its_own_points_and_by_grant(
         assert denial.grant == ("" if point == RESOLVER_POINT else f"permissions: {{mount: [{points}]}}")
 
 
-@pytest.mark.parametrize("kind", _KINDS)
-@pytest.mark.parametrize("point", [*MULTI_POINTS, *SINGLE_POINTS])
+@each_row("kind", _KINDS)
+@each_row("point", [*MULTI_POINTS, *SINGLE_POINTS])
 def test_a_grant_is_asked_for_where_the_kind_has_no_right(kind: str, point: str) -> None:
     """As `paddock why` and the router have it: one table, and one answer."""
     authority = Authority(ModuleEntry.read({"module": f"{kind}-x"}, EntryPlace(kind, "x", Path("/"))))  # type: ignore[arg-type]

@@ -17,6 +17,7 @@ from paddock_sdk.protocol.frames import HandleEntry, encode_frame
 from paddock_sdk.worker.commands import CODE, COUNT, DATA_BYTES, GREETING, WINDOW, CommandMethod, Output
 from paddock_sources.commands.command_output import CommandOutput
 from paddock_sources.commands.command_runner import CommandError, CommandOutputError, CommandResult, CommandTimeoutError
+from support.rows import each_row
 
 _RUN = 1  # the id of the first call
 _AN_OBJECT = [HandleEntry(HandleSide.SENDER, 7, b"")]
@@ -69,7 +70,7 @@ def run(channel: CommandChannel, timeout: float = 10) -> CommandResult:
     return channel.run(["git"], b"", CommandOutput("git", None, None, 1 << 20), timeout)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "said",
     [
         b"\0" * 5,

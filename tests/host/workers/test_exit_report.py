@@ -7,11 +7,12 @@ import json
 import pytest
 
 from paddock.workers.exit_report import ExitReason, ExitReport, ExitStatus, FailedStep, LimitHit
+from support.rows import each_row
 
 MEMORY = LimitHit(name="memory_max", value=256 << 20, observed="257 MiB", mechanism="cgroup v2")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "reason"),
     [
         (ExitStatus(code=0, signal=None, uptime=1), ExitReason.EXITED),
@@ -34,7 +35,7 @@ def test_a_recorded_reason_outweighs_what_the_status_shows() -> None:
     assert ExitReport.of("tool-x", killed, recorded=ExitReason.TIMEOUT).reason is ExitReason.TIMEOUT
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("report", "sentence"),
     [
         (
@@ -59,7 +60,7 @@ def test_the_sentence_names_cause_time_and_call(report: ExitReport, sentence: st
     assert report.describe() == sentence
 
 
-@pytest.mark.parametrize("reason", list(ExitReason))
+@each_row("reason", list(ExitReason))
 def test_every_reason_has_a_sentence(reason: ExitReason) -> None:
     sentence = ExitReport("tool-x", reason, 1.0, code=1, stderr_tail=("oops",)).describe()
     assert sentence.startswith("tool-x ") and "\n" not in sentence

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.workers.restart import RestartPolicy, RestartState
+from support.rows import each_row
 
 POLICY = RestartPolicy(initial_delay=1, factor=2, max_delay=5, max_deaths=5, window=100)
 
@@ -20,7 +21,7 @@ def after(deaths: list[float], policy: RestartPolicy = POLICY) -> RestartState:
     return state
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("deaths", "now", "delay", "quarantined"),
     [
         ([], 0, 0, False),

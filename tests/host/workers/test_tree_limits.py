@@ -26,6 +26,7 @@ from paddock.workers.process import ModuleProcess
 from paddock.workers.supervisor import Supervisor
 from paddock_sandbox.cgroup import Cgroup, CgroupReadings, Controller
 from paddock_sandbox.rlimits import Rlimit
+from support.rows import each_row
 
 MIB = 1 << 20
 MOST = 64 * MIB
@@ -301,7 +302,7 @@ group.Cgroup.doors = doors
 READINGS = CgroupReadings(memory_peak=MOST, memory_kills=2)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "reason"),
     [
         (ExitStatus(None, signal.SIGKILL, 1.0, used=READINGS), ExitReason.MEMORY),

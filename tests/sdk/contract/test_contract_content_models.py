@@ -15,6 +15,7 @@ from paddock_sdk.contract.content_models import (
     ToolCallContent,
     ToolResultContent,
 )
+from support.rows import each_row
 
 
 def test_the_types_are_strings() -> None:
@@ -49,7 +50,7 @@ def test_the_base_needs_a_type() -> None:
         ContentBlock()  # type: ignore[call-arg]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "shown"),
     [
         (ContentBlock(ContentBlockType.TEXT, "sdk object"), {"type": "text"}),

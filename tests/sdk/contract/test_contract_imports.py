@@ -7,9 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import paddock_sdk
+from support.rows import each_row
 
 _SDK = Path(paddock_sdk.__file__).parents[1]
 _PROBE = "import importlib, json, sys; importlib.import_module(sys.argv[1]); print(json.dumps([*sys.modules]))"
@@ -28,7 +27,7 @@ def modules_after_importing(name: str) -> set[str]:
     return set(json.loads(answer.stdout))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     ["events", "llm_errors", "content_models", "approval", "display", "module_sources", "capabilities"],
 )

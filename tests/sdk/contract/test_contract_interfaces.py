@@ -8,6 +8,7 @@ from typing import Any, Protocol, get_type_hints
 import pytest
 
 from paddock_sdk.contract import approval, display, interfaces, module_sources
+from support.rows import each_row
 
 PROTOCOLS: list[tuple[type, dict[str, str]]] = [
     (interfaces.Tool, {"name": "property", "description": "property", "input_schema": "property", "execute": "async"}),
@@ -46,7 +47,7 @@ def _kind(member: object) -> str:
     return "async" if inspect.iscoroutinefunction(member) else "sync"
 
 
-@pytest.mark.parametrize(("protocol", "members"), PROTOCOLS, ids=lambda value: getattr(value, "__name__", ""))
+@each_row(("protocol", "members"), PROTOCOLS, ids=lambda value: getattr(value, "__name__", ""))
 def test_a_protocol_asks_for_its_members(protocol: type, members: dict[str, str]) -> None:
     own = {
         name: _kind(member)
@@ -57,7 +58,7 @@ def test_a_protocol_asks_for_its_members(protocol: type, members: dict[str, str]
     assert own == members
 
 
-@pytest.mark.parametrize("protocol", [protocol for protocol, _ in PROTOCOLS], ids=lambda value: value.__name__)
+@each_row("protocol", [protocol for protocol, _ in PROTOCOLS], ids=lambda value: value.__name__)
 def test_a_protocol_cannot_be_used_with_isinstance(protocol: type) -> None:
     assert Protocol in protocol.__mro__
     with pytest.raises(TypeError):
@@ -75,7 +76,7 @@ def test_a_declared_tool_has_an_empty_schema_by_default() -> None:
     assert Quiet().input_schema == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("function", "parameters"),
     [
         (interfaces.Orchestrator.execute, ["prompt", "context", "providers", "tools", "hooks", "kwargs"]),
@@ -92,7 +93,7 @@ def test_a_member_takes_its_parameters_in_order(function: Any, parameters: list[
     assert list(inspect.signature(function).parameters)[1:] == parameters
 
 
-@pytest.mark.parametrize("protocol", [protocol for protocol, _ in PROTOCOLS])
+@each_row("protocol", [protocol for protocol, _ in PROTOCOLS])
 def test_the_hints_of_every_member_can_be_asked_for(protocol: type) -> None:
     for name, member in vars(protocol).items():
         if inspect.isfunction(member) and name not in ("__init__", "__subclasshook__"):

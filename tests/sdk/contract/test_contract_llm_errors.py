@@ -9,6 +9,7 @@ import pytest
 
 from paddock_sdk.contract import llm_errors
 from paddock_sdk.contract.llm_errors import InvalidToolCallError, LLMError, NetworkError, RateLimitError
+from support.rows import each_row
 
 TREE: list[tuple[str, type[Exception], bool]] = [
     ("LLMError", Exception, False),
@@ -35,7 +36,7 @@ def test_the_tree_has_sixteen_classes() -> None:
     assert len(TREE) == 16
 
 
-@pytest.mark.parametrize(("name", "base", "retryable"), TREE)
+@each_row(("name", "base", "retryable"), TREE)
 def test_a_class_has_its_base_and_its_own_answer_to_retrying(name: str, base: type, retryable: bool) -> None:
     cls = getattr(llm_errors, name)
     assert cls.__bases__ == (base,)
@@ -56,7 +57,7 @@ def test_a_class_has_its_base_and_its_own_answer_to_retrying(name: str, base: ty
     assert cls("x", retryable=not retryable).retryable is not retryable
 
 
-@pytest.mark.parametrize("name", [name for name, _, _ in TREE if name != "InvalidToolCallError"])
+@each_row("name", [name for name, _, _ in TREE if name != "InvalidToolCallError"])
 def test_every_keyword_becomes_an_attribute(name: str) -> None:
     keywords: dict[str, Any] = {
         "provider": "p",
@@ -78,7 +79,7 @@ def test_an_invalid_tool_call_carries_the_call_and_no_delays() -> None:
             InvalidToolCallError("x", **{keyword: 2.0})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "text"),
     [
         (LLMError("no"), "LLMError('no')"),

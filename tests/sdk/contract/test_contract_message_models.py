@@ -24,6 +24,7 @@ from paddock_sdk.contract.message_models import (
     ToolCallBlock,
     ToolResultBlock,
 )
+from support.rows import each_row
 
 _BLOCKS = [
     (TextBlock, {"type": "text", "text": "hi"}),
@@ -36,7 +37,7 @@ _BLOCKS = [
 ]
 
 
-@pytest.mark.parametrize(("model", "block"), _BLOCKS)
+@each_row(("model", "block"), _BLOCKS)
 def test_a_block_is_told_by_its_type(model: type, block: dict[str, Any]) -> None:
     adapter: TypeAdapter[Any] = TypeAdapter(ContentBlockUnion)
     assert type(adapter.validate_python(block)) is model
@@ -64,7 +65,7 @@ def test_a_block_cannot_be_shown_to_someone_unknown() -> None:
         TextBlock(text="x", visibility="everyone")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("role", ["system", "developer", "user", "assistant", "function", "tool"])
+@each_row("role", ["system", "developer", "user", "assistant", "function", "tool"])
 def test_a_message_has_one_of_six_roles(role: Any) -> None:
     assert Message(role=role, content="").role == role
 

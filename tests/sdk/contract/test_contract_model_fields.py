@@ -6,6 +6,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from paddock_sdk.contract import interfaces, message_models, models
+from support.rows import each_row
 
 from .model_table import REQUIRED, TABLE, Row, expected_value
 
@@ -76,7 +77,7 @@ def test_a_dump_validates_to_an_equal_model(row: Row) -> None:
     assert row.model.model_validate_json(instance.model_dump_json()) == instance
 
 
-@pytest.mark.parametrize("row", [r for r in TABLE if r.model is not models.ToolResult], ids=lambda r: r.model.__name__)
+@each_row("row", [r for r in TABLE if r.model is not models.ToolResult], ids=lambda r: r.model.__name__)
 def test_assigning_to_a_field_is_not_validated(row: Row) -> None:
     instance = row.model(**row.smallest)
     field = next(iter(row.fields))

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from paddock_sdk.contract.interfaces import ApprovalRequest
 from paddock_sdk.contract.message_models import Usage
 from paddock_sdk.contract.models import ConfigField, ContextInjection, HookResult, ModuleInfo, Pricing, SessionStatus
+from support.rows import each_row
 
 
 @pytest.mark.parametrize("action", ["continue", "deny", "modify", "inject_context", "ask_user"])
@@ -19,7 +20,7 @@ def test_a_hook_may_answer_with_each_of_the_five_actions(action: Any) -> None:
     assert HookResult(action=action).action == action
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("field", "value"),
     [
         ("action", "block"),
@@ -51,7 +52,7 @@ def test_anything_else_is_no_currency(currency: str) -> None:
         Pricing(input_per_million=1, output_per_million=2, currency=currency)
 
 
-@pytest.mark.parametrize("kind", ["orchestrator", "provider", "tool", "context", "hook", "resolver"])
+@each_row("kind", ["orchestrator", "provider", "tool", "context", "hook", "resolver"])
 def test_a_module_is_of_one_of_six_types(kind: Any) -> None:
     info = ModuleInfo(id="m", name="m", version="1", type=kind, mount_point="p", description="d")
     assert info.type == kind

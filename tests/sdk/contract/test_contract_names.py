@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from paddock_sdk.contract import capabilities, events
+from support.rows import each_row
 
 EVENTS = [
     "session:start",
@@ -77,7 +76,7 @@ def test_there_are_forty_three_events_in_order() -> None:
     assert events.ALL_EVENTS == EVENTS
 
 
-@pytest.mark.parametrize("event", EVENTS)
+@each_row("event", EVENTS)
 def test_an_event_s_constant_is_its_name_in_capitals(event: str) -> None:
     assert getattr(events, event.replace(":", "_").upper()) == event
 
@@ -87,6 +86,6 @@ def test_there_are_sixteen_capabilities_in_order() -> None:
     assert capabilities.ALL_WELL_KNOWN_CAPABILITIES == CAPABILITIES
 
 
-@pytest.mark.parametrize("capability", CAPABILITIES)
+@each_row("capability", CAPABILITIES)
 def test_a_capability_s_constant_is_its_name_in_capitals(capability: str) -> None:
     assert getattr(capabilities, capability.upper()) == capability

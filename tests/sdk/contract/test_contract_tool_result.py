@@ -13,11 +13,12 @@ from pydantic import ValidationError
 
 from paddock_sdk.contract.message_models import ImageBlock, TextBlock
 from paddock_sdk.contract.models import ToolResult, _sanitize_for_llm
+from support.rows import each_row
 
 PNG = {"type": "base64", "media_type": "image/png", "data": "aGk="}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "output"),
     [
         ({"success": False, "error": {"message": "no such file"}}, "no such file"),
@@ -33,7 +34,7 @@ def test_a_failure_without_output_puts_its_message_there(fields: dict[str, Any],
     assert ToolResult(**fields).output == output
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("result", "text"),
     [
         (ToolResult(output="done"), "done"),
@@ -52,7 +53,7 @@ def test_a_result_reads_as_its_output_or_as_its_error(result: ToolResult, text: 
     assert str(result) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("result", "text"),
     [
         (ToolResult(output="plain"), "plain"),
@@ -118,7 +119,7 @@ def test_content_holds_text_and_inline_images_without_their_extra_keys() -> None
     assert ToolResult.model_validate_json(result.model_dump_json()) == result
 
 
-@pytest.mark.parametrize(
+@each_row(
     "block",
     [
         {"type": "image", "source": {"type": "url", "url": "http://example/a.png"}},

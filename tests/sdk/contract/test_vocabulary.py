@@ -38,6 +38,7 @@ from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.body import Codec, EncodeError
 from paddock_sdk.protocol.caps import Ext
+from support.rows import each_row
 
 from .model_table import TABLE, Row
 
@@ -53,7 +54,7 @@ def crossed(value: Any) -> Any:
 # -- models ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.model.__name__)
+@each_row("row", TABLE, ids=lambda row: row.model.__name__)
 def test_a_model_comes_back_as_itself_with_what_was_set(row: Row) -> None:
     sent = row.model.model_validate(row.smallest)
     back = crossed(sent)
@@ -65,7 +66,7 @@ def test_a_model_comes_back_as_itself_with_what_was_set(row: Row) -> None:
     assert back.model_dump() == sent.model_dump()
 
 
-@pytest.mark.parametrize("row", [row for row in TABLE if row.extras == "kept"], ids=lambda row: row.model.__name__)
+@each_row("row", [row for row in TABLE if row.extras == "kept"], ids=lambda row: row.model.__name__)
 def test_fields_beyond_the_contracts_cross_where_a_model_keeps_them(row: Row) -> None:
     sent = row.model.model_validate({**row.smallest, "vendor_field": {"nested": [1, None]}})
     assert crossed(sent).model_dump() == sent.model_dump()
@@ -324,9 +325,7 @@ _PARTICULAR_ERRORS: list[Exception] = [
 ]
 
 
-@pytest.mark.parametrize(
-    "kind", [*_BUILTIN_ERRORS, *_SIMPLE_ERRORS], ids=lambda kind: f"{kind.__module__}.{kind.__name__}"
-)
+@each_row("kind", [*_BUILTIN_ERRORS, *_SIMPLE_ERRORS], ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
 def test_an_exception_comes_back_as_itself_with_its_words(kind: type[Exception]) -> None:
     sent = kind("what went wrong")
     back = crossed(sent)
@@ -336,7 +335,7 @@ def test_an_exception_comes_back_as_itself_with_its_words(kind: type[Exception])
     assert back.remote_type == kind.__name__
 
 
-@pytest.mark.parametrize("sent", _PARTICULAR_ERRORS, ids=repr)
+@each_row("sent", _PARTICULAR_ERRORS, ids=repr)
 def test_an_exception_made_of_several_arguments_says_the_same(sent: Exception) -> None:
     back = crossed(sent)
     assert type(back) is type(sent)
@@ -344,7 +343,7 @@ def test_an_exception_made_of_several_arguments_says_the_same(sent: Exception) -
     assert str(back) == str(sent)
 
 
-@pytest.mark.parametrize("kind", _LLM_ERRORS, ids=lambda kind: kind.__name__)
+@each_row("kind", _LLM_ERRORS, ids=lambda kind: kind.__name__)
 def test_a_models_failure_keeps_what_a_retry_is_decided_by(kind: type[llm_errors.LLMError]) -> None:
     plain = crossed(kind("short"))
     assert type(plain) is kind and str(plain) == "short"
@@ -562,7 +561,7 @@ class _Speechless:
     __repr__ = __str__
 
 
-@pytest.mark.parametrize(
+@each_row(
     "error",
     [
         pytest.param(ValueError("x" * 5_000_000), id="a long text"),
@@ -633,7 +632,7 @@ _HOSTILE: list[tuple[Ext, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("extension", "content"), _HOSTILE, ids=lambda given: str(given)[:50])
+@each_row(("extension", "content"), _HOSTILE, ids=lambda given: str(given)[:50])
 def test_content_that_is_no_model_or_exception_is_a_value_error(extension: Ext, content: Any) -> None:
     with pytest.raises(ValueError):
         VOCABULARY.from_wire(extension, content)
@@ -645,7 +644,7 @@ _LINEAGES: list[list[Any]] = [
 ]
 
 
-@pytest.mark.parametrize("lineage", _LINEAGES, ids=str)
+@each_row("lineage", _LINEAGES, ids=str)
 def test_an_error_of_no_known_lineage_is_a_runtime_error(lineage: list[Any]) -> None:
     error = VOCABULARY.from_wire(Ext.ERROR, [lineage, "said", ["arg"], {"a": 1}, "trace"])
     assert type(error) is RuntimeError

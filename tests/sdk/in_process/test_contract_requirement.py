@@ -11,6 +11,7 @@ from paddock_sdk.in_process.module_loader import ModuleLoader
 from paddock_sdk.kernel.loading import ModuleValidationError
 from paddock_sdk.testing import MockCoordinator
 from sdk.in_process.conftest import Resolver, WriteModule
+from support.rows import each_row
 
 MET = [
     "amplifier-core",
@@ -48,12 +49,12 @@ UNMET = [
 ]
 
 
-@pytest.mark.parametrize("requirement", MET)
+@each_row("requirement", MET)
 def test_what_some_known_version_satisfies_is_met(requirement: str) -> None:
     assert unmet_contract_requirement(["requests>=99", requirement]) is None
 
 
-@pytest.mark.parametrize("requirement", UNMET)
+@each_row("requirement", UNMET)
 def test_what_only_newer_versions_satisfy_is_named(requirement: str) -> None:
     assert unmet_contract_requirement(["amplifier-core", requirement, "x"]) == requirement
 

@@ -16,6 +16,7 @@ from paddock_sdk.in_process.module_loader import ModuleLoader
 from paddock_sdk.kernel.loading import ModuleValidationError, SessionReadyQueue, module_failure_reason
 from paddock_sdk.testing import MockCoordinator
 from sdk.in_process.conftest import TOOL, Folder, Resolver, WriteModule
+from support.rows import each_row
 
 _READY = """
     async def on_session_ready(coordinator):
@@ -32,7 +33,7 @@ async def answer(coordinator: MockCoordinator, **input: Any) -> Any:
     return (await coordinator.get("tools", "greet").execute(input)).output
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("member", "parameters", "is_async"),
     [
         ("__init__", {"coordinator": None, "search_paths": None}, False),

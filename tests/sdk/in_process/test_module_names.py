@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from paddock_sdk.in_process.module_names import PACKAGE_PREFIX, kind_by_id, package_name
 from paddock_sources import module_id as under_the_host
+from support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("module_id", "package", "kind"),
     [
         ("tool-bash", "tool_bash", "tool"),

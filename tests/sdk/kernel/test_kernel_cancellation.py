@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from paddock_sdk.kernel.cancellation import CancellationState, CancellationToken
+from support.rows import each_row
 
 REQUESTS = {
     "graceful": CancellationToken.request_graceful,
@@ -18,7 +19,7 @@ REQUESTS = {
 }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("requests", "answers", "state"),
     [
         ([], [], "none"),

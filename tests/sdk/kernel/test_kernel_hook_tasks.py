@@ -14,6 +14,7 @@ import pytest
 
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.kernel.hooks import HookRegistry, Payload
+from support.rows import each_row
 
 VARIABLE: ContextVar[str] = ContextVar("variable", default="unset")
 
@@ -55,8 +56,8 @@ async def test_a_payload_handler_is_awaited_in_the_emitters_task() -> None:
     assert seen == [asyncio.current_task()]
 
 
-@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, asyncio.CancelledError, GeneratorExit, ValueError])
-@pytest.mark.parametrize("is_async", [True, False])
+@each_row("kind", [SystemExit, KeyboardInterrupt, asyncio.CancelledError, GeneratorExit, ValueError])
+@each_row("is_async", [True, False])
 async def test_no_exception_of_a_handler_ends_the_chain(kind: type[BaseException], is_async: bool) -> None:
     registry, reached = HookRegistry(), []
 
@@ -99,9 +100,9 @@ class HangingPayloadHandler(Hanging):
         return await super().__call__(event, payload)
 
 
-@pytest.mark.parametrize("form", [Hanging, HangingPayloadHandler])
-@pytest.mark.parametrize("on_cancel", ["propagate", "swallow", "fail"])
-@pytest.mark.parametrize("collecting", [False, True])
+@each_row("form", [Hanging, HangingPayloadHandler])
+@each_row("on_cancel", ["propagate", "swallow", "fail"])
+@each_row("collecting", [False, True])
 async def test_cancelling_the_emitter_cancels_the_handler_and_the_emitter(
     form: type[Hanging], on_cancel: str, collecting: bool
 ) -> None:

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from paddock_sdk.contract.models import ContextInjection, HookResult
 from paddock_sdk.kernel.hooks import HookRegistry, Payload
+from support.rows import each_row
 
 CONTINUE = HookResult()
 DENY = HookResult(action="deny", reason="no", user_message="stop", data={"k": 1})
@@ -335,7 +336,7 @@ async def test_a_mapping_result_shares_nothing_with_the_handler() -> None:
 # Which action wins.
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answers", "expected"),
     [
         pytest.param([CONTINUE, CONTINUE], "continue", id="nothing special"),
@@ -513,7 +514,7 @@ async def a_function(event: str, data: dict[str, Any]) -> HookResult:
     return DENY
 
 
-@pytest.mark.parametrize(
+@each_row(
     "handler",
     [
         a_function,

@@ -13,6 +13,7 @@ from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.loading import ModuleValidationError
 from paddock_sdk.kernel.session import AmplifierSession, PlainAmplifierSession
 from paddock_sdk.kernel.startup.initialization import initialize_session
+from support.rows import each_row
 
 
 def prepared(
@@ -37,7 +38,7 @@ def recorded(session: AmplifierSession, *events: str) -> list[tuple[str, dict[st
 # Construction.
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("config", "kind", "message"),
     [
         (None, TypeError, "dict"),

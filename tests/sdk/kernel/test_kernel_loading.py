@@ -10,6 +10,7 @@ from paddock_sdk.contract.module_sources import ModuleNotFoundError as SourceNot
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.exception_text import safe_exception_str
 from paddock_sdk.kernel.loading import TYPE_TO_MOUNT_POINT, ModuleValidationError, load_entry, module_failure_reason
+from support.rows import each_row
 
 
 class Unprintable(Exception):
@@ -28,7 +29,7 @@ def circular() -> Exception:
     return error
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "reason"),
     [
         (ValueError("x"), "unknown"),

@@ -25,6 +25,7 @@ from pydantic import BaseModel
 
 from paddock_sdk.contract.boundary_errors import CannotCrossError
 from paddock_sdk.kernel.payload import Payload
+from support.rows import each_row
 
 
 class Model(BaseModel):
@@ -66,7 +67,7 @@ Point = namedtuple("Point", "x y")
 AN_ID = uuid.UUID(int=7)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "seen"),
     [
         pytest.param((1, 2), [1, 2], id="a tuple becomes a list"),
@@ -134,7 +135,7 @@ class Machine:
         return "a machine"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("make", "kind", "hint"),
     [
         pytest.param(lambda: lambda: None, "a function", "register_capability", id="a lambda"),

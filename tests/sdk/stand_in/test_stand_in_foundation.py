@@ -12,6 +12,7 @@ import pytest
 from amplifier_foundation import ProviderPreference, get_working_dir, set_working_dir
 
 from paddock_sdk.testing import MockCoordinator
+from support.rows import each_row
 
 
 def test_a_preference_is_made_of_a_provider_a_model_and_a_configuration() -> None:
@@ -60,7 +61,7 @@ class Models:
 _NAMED = SimpleNamespace(id="small-2025")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "provider", "model", "available", "matched"),
     [
         ("large-[x", "", "large-[x", None, None),
@@ -93,7 +94,7 @@ async def test_a_plain_name_of_a_model_is_not_looked_up() -> None:
 _SPAN = "[0-9a-f]{16}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "form"),
     [
         ({}, f"0{{16}}-{_SPAN}_agent"),

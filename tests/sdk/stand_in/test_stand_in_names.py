@@ -14,6 +14,8 @@ import amplifier_core
 import pytest
 from amplifier_core import _async_compat, _collect_helper, _engine, _session_exec, _session_init, events
 
+from support.rows import each_row
+
 # By subject; together the whole of the top level.
 TOP_LEVEL = {
     "kernel": (
@@ -118,7 +120,7 @@ def test_the_top_level_has_these_eighty_names_and_no_others() -> None:
     assert sorted(amplifier_core.__all__) == sorted(names)
 
 
-@pytest.mark.parametrize(("module", "names"), SUBMODULES.items())
+@each_row(("module", "names"), SUBMODULES.items())
 def test_a_submodule_has_its_names(module: str, names: str) -> None:
     found = import_module(f"amplifier_core.{module}")
     assert [name for name in names.split() if not hasattr(found, name)] == []
@@ -129,7 +131,7 @@ def test_a_submodule_of_test_classes_has_its_names(module: str, names: str) -> N
     run(f"from amplifier_core.{module} import {', '.join(names.split())}", STAND_IN.parents[1])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("module", "name"),
     [
         (module, name)

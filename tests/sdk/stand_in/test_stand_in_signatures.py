@@ -11,6 +11,8 @@ from amplifier_core import llm_errors
 from amplifier_core.cancellation import CancellationState, CancellationToken
 from amplifier_core.module_sources import FileSystemModuleSource, ModuleSource
 
+from support.rows import each_row
+
 R = inspect.Parameter.empty  # has to be given
 
 # Where, what, whether it is awaited, and what it takes; `*` begins what is taken by keyword only.
@@ -102,7 +104,7 @@ TABLE: list[tuple[str, str, bool, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("module", "name", "is_async", "parameters"), TABLE, ids=[f"{a}.{b}" for a, b, _, _ in TABLE])
+@each_row(("module", "name", "is_async", "parameters"), TABLE, ids=[f"{a}.{b}" for a, b, _, _ in TABLE])
 def test_a_callable_takes_its_parameters_in_order_with_their_defaults(
     module: str, name: str, is_async: bool, parameters: dict[str, Any]
 ) -> None:
@@ -118,7 +120,7 @@ def test_a_callable_takes_its_parameters_in_order_with_their_defaults(
     assert inspect.iscoroutinefunction(found) is is_async
 
 
-@pytest.mark.parametrize("name", llm_errors.__all__)
+@each_row("name", llm_errors.__all__)
 def test_an_error_of_models_takes_a_message_and_keywords(name: str) -> None:
     keywords = {"provider", "model", "status_code", "retryable"}
     keywords |= (
@@ -150,7 +152,7 @@ TOKEN = {
 }
 
 
-@pytest.mark.parametrize(("name", "flavour", "detail"), [(name, *row) for name, row in TOKEN.items()])
+@each_row(("name", "flavour", "detail"), [(name, *row) for name, row in TOKEN.items()])
 def test_a_token_has_its_members_in_their_flavours(name: str, flavour: str, detail: Any) -> None:
     member = inspect.getattr_static(CancellationToken, name)
     if flavour == "property":

@@ -12,6 +12,8 @@ from pathlib import Path
 import amplifier_core
 import pytest
 
+from support.rows import each_row
+
 _PACKAGE = Path(amplifier_core.__file__).parent
 _IMPORT_PATH = f"{_PACKAGE.parents[2]}:{_PACKAGE.parent}"
 
@@ -64,7 +66,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
         from amplifier_core import Nonsense  # noqa: F401
 
 
-@pytest.mark.parametrize(("submodule", "original"), SUBMODULES.items())
+@each_row(("submodule", "original"), SUBMODULES.items())
 def test_a_submodule_gives_the_very_objects_of_its_original(submodule: str, original: str) -> None:
     stand_in, source = import_module(f"amplifier_core.{submodule}"), import_module(original)
     assert stand_in.__all__

@@ -18,6 +18,8 @@ from amplifier_core.utils import (
     truncate_values,
 )
 
+from support.rows import each_row
+
 _SMOOTH = {"jitter": False}
 
 DEFAULTS = {
@@ -30,7 +32,7 @@ DEFAULTS = {
 }
 
 
-@pytest.mark.parametrize(("name", "default"), DEFAULTS.items())
+@each_row(("name", "default"), DEFAULTS.items())
 def test_a_setting_has_its_default_and_cannot_be_changed(name: str, default: object) -> None:
     config = RetryConfig()
     assert getattr(config, name) == default
@@ -43,7 +45,7 @@ def test_settings_are_taken_by_position_in_their_order() -> None:
     assert [getattr(config, name) for name in DEFAULTS] == [5, 0.5, 10.0, 3.0, 0.0, False]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("jitter", "shown", "warning"),
     [
         (None, 0.2, None),
@@ -79,7 +81,7 @@ def test_an_older_name_warns_and_counts_only_where_the_newer_is_left_alone(old: 
         assert getattr(RetryConfig(), old) == default
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "attempt", "given", "delay"),
     [
         ({}, 0, {}, 1.0),
@@ -132,7 +134,7 @@ async def test_only_what_may_pass_is_called_again_and_each_pause_is_told_first()
     assert told == [(1, 0.001, "first"), (2, pytest.approx(0.008), "second")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "calls"),
     [
         (llm_errors.RateLimitError("slow"), 3),
@@ -161,7 +163,7 @@ async def test_the_last_error_is_raised_itself(error: Exception, calls: int) -> 
 # What an answer means.
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "status", "error"),
     [
         ("", 401, "AuthenticationError"),
@@ -195,7 +197,7 @@ def test_an_answer_means_what_its_status_says_and_else_what_its_words_say(
     assert classify_error_message(message, status_code=status, provider="any") is getattr(llm_errors, error)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "category"),
     [
         ("too many tokens", "context_length"),
@@ -256,7 +258,7 @@ def test_these_and_no_other_keys_are_secret() -> None:
     assert set(SENSITIVE_KEYS) == set(KEYS)
 
 
-@pytest.mark.parametrize("key", KEYS)
+@each_row("key", KEYS)
 def test_a_value_under_a_secret_key_is_replaced_at_any_depth(key: str) -> None:
     value = {"a": [{key.upper(): {"deep": 1}, f"my_{key}": "kept", 5: "kept"}]}
     hidden = {"a": [{key.upper(): "[REDACTED]", f"my_{key}": "kept", 5: "kept"}]}

@@ -7,10 +7,9 @@ from functools import partial
 from typing import Any
 from unittest.mock import AsyncMock, Mock
 
-import pytest
-
 from paddock_sdk.testing import MockTool
 from paddock_sdk.validation.members import count_parameters, described, is_async
+from support.rows import each_row
 
 
 class Called:
@@ -24,7 +23,7 @@ class Called:
         yield 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("function", "expected"),
     [
         (Called().method, True),
@@ -44,7 +43,7 @@ def test_what_is_asynchronous_is_told_without_calling_it(function: Any, expected
     assert is_async(function) is expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("function", "number"),
     [
         (Called().method, 2),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from paddock_sdk.validation import MountPlanValidator
+from support.rows import each_row
 
 _SESSION = {"orchestrator": {"module": "loop-basic"}, "context": {"module": "context-simple"}}
 _SESSION_CHECKS = ["session.orchestrator_module_valid", "session.context_module_valid"]
@@ -31,7 +32,7 @@ def test_a_plan_that_is_right_passes_every_check_in_order() -> None:
     assert result.format_errors() == "No errors"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("plan", "name", "words"),
     [
         (None, "root_type", "not nothing"),

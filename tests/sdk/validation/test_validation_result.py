@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from paddock_sdk.validation import ValidationCheck, ValidationResult
 from paddock_sdk.validation.result import Severity
+from support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("checks", "passed", "errors", "warnings", "summary"),
     [
         ([], True, 0, 0, "PASSED: 0/0 checks passed (0 errors, 0 warnings)"),

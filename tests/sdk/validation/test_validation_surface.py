@@ -11,6 +11,8 @@ from pathlib import Path
 import amplifier_core
 import pytest
 
+from support.rows import each_row
+
 _KINDS = ["context", "hook", "orchestrator", "provider", "tool"]
 _STAND_IN = Path(amplifier_core.__file__).parents[1]
 
@@ -23,7 +25,7 @@ _NAMES = {
 }
 
 
-@pytest.mark.parametrize(("module", "names"), _NAMES.items())
+@each_row(("module", "names"), _NAMES.items())
 def test_a_submodule_has_its_names(module: str, names: list[str]) -> None:
     found = import_module(f"amplifier_core.validation.{module}")
     assert set(names) <= set(found.__all__) <= {*names, *_SHARED, *_STEPS, "ProviderInfo"}

@@ -19,6 +19,7 @@ from paddock_sdk.protocol.methods import HostMethod
 from paddock_sdk.worker.attempts import noticing as noted
 from paddock_sdk.worker.attempts.attempt_log import read
 from paddock_sdk.worker.attempts.noticing import AttemptRecorder
+from support.rows import each_row
 
 from .conftest import Rig
 from .scripted_host import ScriptedHost
@@ -90,7 +91,7 @@ def test_a_host_that_is_looked_up_is_told(attempts: AttemptRecorder) -> None:
     assert ["net", "host.invalid:443"] in reach(attempts, _lookup)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("address", "told"),
     [
         (("api.example", 443), "api.example:443"),

@@ -19,6 +19,7 @@ from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.protocol.body import Codec, EncodeError
 from paddock_sdk.protocol.methods import HostMethod
 from paddock_sdk.worker.crossing import explained, unsendable
+from support.rows import each_row
 
 from .conftest import Rig
 
@@ -43,7 +44,7 @@ def refused(value: object, root: str = "value") -> CannotCrossError | EncodeErro
     return explained(caught.value, value, root, encode)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "path"),
     [
         (LOCK, "value"),
@@ -100,7 +101,7 @@ class Ordinary:
     def work(self) -> None: ...
 
 
-@pytest.mark.parametrize("value", [len, generate, generate(), Ordinary(), Ordinary().work, functools.partial(len)])
+@each_row("value", [len, generate, generate(), Ordinary(), Ordinary().work, functools.partial(len)])
 def test_functions_generators_and_ordinary_objects_may_go_live(value: object) -> None:
     assert unsendable(value) is None
 

@@ -26,6 +26,7 @@ from paddock_sources.cache import (
     in_use_locks as use_marks,
 )
 from sources.cache.other_hosts import assert_whole, digest_of, write_tree
+from support.rows import each_row
 
 KEY = "sha256:" + "a" * 64
 _GET_SECONDS = 0.0002  # that finding an entry may take
@@ -156,7 +157,7 @@ def test_what_no_machine_should_keep_is_not_kept(folder: Path) -> None:
     assert store.get(KEY) is None
 
 
-@pytest.mark.parametrize("digest", ["", "sha256:", "../" + "a" * 61, "A" * 64, "a" * 63, "sha256:sha256:" + "a" * 57])
+@each_row("digest", ["", "sha256:", "../" + "a" * 61, "A" * 64, "a" * 63, "sha256:sha256:" + "a" * 57])
 def test_what_is_no_digest_is_never_a_path(folder: Path, digest: str) -> None:
     store = SourceCache(folder).trees
     for act in (store.get, store.marker, store.place, store.remove):
@@ -194,7 +195,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+@each_row("damage", DAMAGES.values(), ids=DAMAGES.keys())
 def test_an_entry_without_a_good_marker_can_only_be_added_again(folder: Path, damage: Callable[[Path], object]) -> None:
     with SourceCache(folder) as cache:
         entry = cache.trees.add_tree(write_tree(1))

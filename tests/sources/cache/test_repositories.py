@@ -8,6 +8,7 @@ import pytest
 
 from failures import failing
 from paddock_sources.cache import SourceCache
+from support.rows import each_row
 
 URL = "https://host/repository"
 COMMIT = "c" * 40
@@ -52,13 +53,13 @@ def test_what_was_noted_of_a_commit_is_told_without_a_lock(folder: Path) -> None
     assert cache.repositories.commit(URL, "d" * 40) is None
 
 
-@pytest.mark.parametrize("commit", ["", "main", "c" * 39, "C" * 40, "../" + "c" * 37, "c" * 41])
+@each_row("commit", ["", "main", "c" * 39, "C" * 40, "../" + "c" * 37, "c" * 41])
 def test_what_is_no_commit_is_never_a_path(folder: Path, commit: str) -> None:
     with pytest.raises(ValueError, match="not a commit"):
         SourceCache(folder).repositories.note(URL, commit, {})
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff", b"[" * 60_000, b'{"a": ' + b"1" * 70_000 + b"}"])
+@each_row("content", [b"", b"[]", b"{", b"\xff", b"[" * 60_000, b'{"a": ' + b"1" * 70_000 + b"}"])
 def test_what_is_no_record_tells_nothing(folder: Path, content: bytes) -> None:
     cache = SourceCache(folder)
     cache.repositories.note(URL, COMMIT, {"tree": "t"})

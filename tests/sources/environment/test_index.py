@@ -7,6 +7,7 @@ import pytest
 from failures import failing
 from paddock_sources.environment import Index
 from paddock_sources.settings import IndexSettings
+from support.rows import each_row
 
 
 def test_without_a_word_it_is_the_usual_one_with_the_host_of_its_files() -> None:
@@ -58,7 +59,7 @@ def test_only_on_this_machine_an_index_needs_no_encryption(url: str, host: str) 
         Index.of({"PIP_INDEX_URL": "http://mirror.example/simple"})
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "ftp://host/simple",

@@ -2,10 +2,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from failures import failing
 from paddock_sources.environment import Interpreter, LockedDistribution, environment_digest, without_preloaded
+from support.rows import each_row
 
 HASH = "sha256:" + "a" * 64
 OTHER = "sha256:" + "b" * 64
@@ -16,7 +15,7 @@ def test_a_pinned_package_is_one_line_for_an_installer() -> None:
     assert line == f"torch==2.1+cpu --hash={HASH} --hash={OTHER}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "version", "hashes"),
     [
         ("-r /etc/passwd", "1", (HASH,)),

@@ -14,6 +14,7 @@ from paddock_sources.commands.command_runner import (
 )
 from paddock_sources.git.git_failure import is_not_advertised, of_command, of_finished
 from paddock_sources.git.remote import Remote
+from support.rows import each_row
 
 
 def remote(text: str = "git+https://host.example/o/r") -> Remote:
@@ -22,7 +23,7 @@ def remote(text: str = "git+https://host.example/o/r") -> Remote:
     return Remote.of(uri)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "code", "told"),
     [
         ("fatal: couldn't find remote ref v9", "RefNotFoundError", "no branch or tag `v9`"),
@@ -107,7 +108,7 @@ def test_what_a_server_says_cannot_draw_on_a_terminal_or_fill_it() -> None:
     assert len(raised.detail) <= 6 and all(len(line) <= 300 and line.isprintable() for line in raised.detail)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "code"),
     [
         (CommandTimeoutError("git", 7.0), "GitTimeoutError"),

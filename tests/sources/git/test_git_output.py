@@ -22,6 +22,7 @@ from paddock_sources.git.git_output import (
     object_name,
 )
 from paddock_sources.ref_name import is_commit, is_like_commit
+from support.rows import each_row
 
 A, B, C = "a" * 40, "b" * 40, "c" * 40
 
@@ -58,7 +59,7 @@ def test_a_name_of_both_is_the_tag_unless_it_says_which() -> None:
     assert refs.find("refs/tags/v1") == ("tag", B)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "output",
     [
         f"{A} refs/heads/main",
@@ -96,7 +97,7 @@ def test_what_was_fetched_is_a_branch_a_tag_or_neither(described: str, kind: str
     assert kind_of_fetched(described) == kind
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("ref", "whole", "part"),
     [
         (A, True, False),
@@ -138,7 +139,7 @@ def test_a_tree_is_read_in_whatever_pieces_it_comes(sizes: list[int]) -> None:
     assert listing.submodules == ["vendored"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         b"garbage\0",
@@ -189,7 +190,7 @@ def test_contents_are_read_in_whatever_pieces_they_come(sizes: list[int]) -> Non
     assert taken == list(enumerate(CONTENTS))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "printed",
     [
         PRINTED[:-1],

@@ -8,6 +8,7 @@ import pytest
 
 from paddock_sources import GitUri, SourceUri, SourceUriError
 from paddock_sources.git.remote import Remote
+from support.rows import each_row
 
 
 def remote_of(text: str) -> Remote:
@@ -16,7 +17,7 @@ def remote_of(text: str) -> Remote:
     return Remote.of(uri)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "url", "hosts"),
     [
         ("git+https://host/o/r@v1", "https://host/o/r", ("host:443",)),
@@ -47,7 +48,7 @@ def test_a_folder_is_where_it_really_is(tmp_path: Path) -> None:
     assert remote.hosts == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "git+https://user@host/r",

@@ -26,6 +26,7 @@ from paddock_sources.lock.lock_file import LockedDependency, LockedModule, LockF
 from paddock_sources.lock.lock_placeholder import LockPlaceholder
 from paddock_sources.lock.lock_text import LockTextError, lock_text, parse_lock
 from paddock_sources.uri import SourceUri
+from support.rows import each_row
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 DIGEST = f"sha256:{'ab' * 32}"
@@ -462,9 +463,7 @@ SPELLINGS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("expected", "written"), [(key, spelling) for key, spellings in SPELLINGS.items() for spelling in spellings]
-)
+@each_row(("expected", "written"), [(key, spelling) for key, spellings in SPELLINGS.items() for spelling in spellings])
 def test_a_source_has_one_key_however_it_is_spelled(expected: str, written: str) -> None:
     key = normalised_source(SourceUri.parse(written), Path("/somewhere"))
     assert key == expected

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from paddock_sources.manifest.outline import PackageOutline
 from support.examples import IN_FULL
+from support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "defines_mount"),
     [
         ("async def mount(coordinator, config=None): ...", True),
@@ -47,7 +48,7 @@ def test_whether_mount_is_bound_is_read_from_the_syntax(source: str, defines_mou
     assert PackageOutline.of(source.encode()).defines_mount is defines_mount
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "declared"),
     [
         ('__amplifier_module_type__ = "hook"', "hook"),
@@ -65,7 +66,7 @@ def test_the_declared_kind_is_a_constant_of_the_top_level(source: str, declared:
     assert PackageOutline.of(source.encode()).declared_kind == declared
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         b"\x00",

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from paddock.plan.permissions import preset_grants
 from paddock_sources.errors import ManifestError
 from paddock_sources.manifest.permission_request import PRESETS, PermissionRequest, difference, permissions_digest
+from support.rows import each_row
 
 
 def asked(folder: Path, text: str) -> PermissionRequest | None:
@@ -131,7 +132,7 @@ DIFFERENCES = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "added", "removed"), DIFFERENCES)
+@each_row(("old", "new", "added", "removed"), DIFFERENCES)
 def test_what_is_new_is_told_and_asks_more(
     old: object, new: object, added: tuple[str, ...], removed: tuple[str, ...]
 ) -> None:

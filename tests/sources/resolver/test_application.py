@@ -17,6 +17,7 @@ import pytest
 from paddock_sources import FolderUri
 from paddock_sources.application import ApplicationResolver, ApplicationResolverError
 from paddock_sources.resolution import NoAnswer
+from support.rows import each_row
 
 
 class NotFoundError(Exception):
@@ -115,7 +116,7 @@ class _SpeechlessError(Exception):
         raise RuntimeError
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("resolver", "said"),
     [
         (Newer(ModuleNotFoundError("the builtin one")), "it failed with ModuleNotFoundError: the builtin one"),

@@ -17,6 +17,7 @@ from paddock_sources import (
     UnresolvedError,
 )
 from sources.module_folder import MOUNT, make_module
+from support.rows import each_row
 
 
 @pytest.fixture
@@ -210,7 +211,7 @@ def test_the_resolver_lists_the_shipped_modules(shipped: BuiltinSource) -> None:
     assert resolver(shipped).list() == shipped.list()
 
 
-@pytest.mark.parametrize("module_id", BuiltinSource().list())
+@each_row("module_id", BuiltinSource().list())
 def test_every_module_that_ships_resolves_by_its_bare_id(module_id: str) -> None:
     resolution = Resolver({}).resolve(module_id)
     assert resolution.package == "amplifier_module_" + module_id.replace("-", "_")

@@ -22,9 +22,10 @@ from paddock.cli.commands import paddock
 from paddock.cli.terminal.render import Screen
 from paddock.plan.permissions import Permissions
 from paddock.policy.secrets.values import SecretValues
+from support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("granted", "words", "expected"),
     [
         ({}, ["workspace"], "workspace"),

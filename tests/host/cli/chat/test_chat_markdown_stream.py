@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.cli.chat.markdown_stream import Block, MarkdownStream
+from support.rows import each_row
 
 _TEXT = "Look:\nat it\n\n# Title\n- one\n\n- two\n\nafter\n```python\ndef f():\n\n    return 1\n```\n\nend"
 
@@ -47,7 +48,7 @@ def test_no_word_of_a_text_is_lost(text: str) -> None:
         assert kept == words
 
 
-@pytest.mark.parametrize("unit", ["word ", "x", "line\n", "- item\n", "```\ncode\n", "> "])
+@each_row("unit", ["word ", "x", "line\n", "- item\n", "```\ncode\n", "> "])
 def test_blocks_have_a_largest_size(unit: str) -> None:
     blocks = _blocks(*[unit] * 20_000)
     assert blocks and max(len(block.text) for block in blocks) <= 4100
@@ -62,8 +63,8 @@ def test_what_is_open_has_a_largest_size() -> None:
     assert longest <= 4100
 
 
-@pytest.mark.parametrize("unit", ["x", "word ", "~", "- ", "\t", "界"])
-@pytest.mark.parametrize("lead", ["", "```\n", "- item\n\n"])
+@each_row("unit", ["x", "word ", "~", "- ", "\t", "界"])
+@each_row("lead", ["", "```\n", "- item\n\n"])
 def test_a_long_line_in_one_piece_is_cut_as_in_many_pieces(lead: str, unit: str) -> None:
     text = lead + unit * (20_000 // len(unit)) + "\n\nend"
     blocks = _blocks(text)

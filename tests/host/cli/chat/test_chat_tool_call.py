@@ -8,9 +8,10 @@ import pytest
 
 from paddock.cli.chat.tool_call import change_of, short_argument
 from paddock.policy.secrets.values import SecretValues
+from support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "expected"),
     [
         ({}, ""),
@@ -33,7 +34,7 @@ def _edit(old: str, new: str, **more: Any) -> dict[str, Any]:
 _FILE = "".join(f"line {number}\n" for number in range(1, 101))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "text", "lines"),
     [
         pytest.param({"command": "ls"}, None, None, id="no-path"),
@@ -61,7 +62,7 @@ def test_a_change_is_shown_with_what_is_around_it(
     assert (None if change is None else change.lines) == lines
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "text", "doubt"),
     [
         (_edit("b", "c"), "a\nb\n", ""),
@@ -95,7 +96,7 @@ _LINES = "one\ntwo\nthree"  # each too short to be hidden alone
 _SECRETS = SecretValues({"KEY": _KEY, "LINES": _LINES, "FILE": "/code/key.json"})
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments",
     [
         {"command": "x" * 195 + _KEY},
@@ -111,7 +112,7 @@ def test_an_argument_is_masked_before_it_is_cut(arguments: dict[str, Any]) -> No
     assert not any(part in shown for part in ("sk-", "one", "key.json"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "text", "lines"),
     [
         pytest.param(

@@ -8,6 +8,7 @@ import pytest
 
 from paddock.cli.chat.turn_view import BlockEnd, CallEnd, Notice, Shown, TextPiece, TurnView
 from paddock.policy.secrets.values import SecretValues
+from support.rows import each_row
 
 _OWN = "session"
 
@@ -48,7 +49,7 @@ def _end(text: str, **more: Any) -> tuple[str, dict[str, Any]]:
 _REQUEST = ("provider:request", {"provider": "mock"})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("events", "answer", "expected"),
     [
         pytest.param([_REQUEST, _delta("Hel"), _delta("lo"), _end("Hello")], "Hello", "Hello|", id="pieces-then-whole"),
@@ -235,7 +236,7 @@ def test_an_answer_that_begins_anew_is_another_text() -> None:
 _KEY = "sk-123456"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "event",
     [
         ("tool:post", {"result": {"success": False, "error": {"message": "x" * 295 + _KEY}}}),
