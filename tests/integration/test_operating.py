@@ -120,6 +120,13 @@ def test_each_shortage_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch,
     assert "`LimitFSIZE=infinity`" in render(caught.value)
 
 
+def test_working_in_the_folder_of_temporary_files_is_no_lack(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room.tempfile, "gettempdir", lambda: "/tmp")
+    monkeypatch.delenv("TMPDIR", raising=False)
+    monkeypatch.chdir("/tmp")
+    check_room(1)
+
+
 def test_a_folder_that_is_gone_is_no_lack_of_temporary_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(room.tempfile, "gettempdir", lambda: str(tmp_path))
     monkeypatch.delenv("TMPDIR", raising=False)

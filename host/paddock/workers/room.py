@@ -180,11 +180,11 @@ def _umask() -> Iterator[tuple[str, str]]:
 
 
 def _temporary_folder() -> Iterator[tuple[str, str]]:
-    named = {os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP")}
+    wanted = {"/tmp", "/var/tmp", "/usr/tmp", *(os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))}  # noqa: S108
     with contextlib.suppress(OSError):
         folder = tempfile.gettempdir()
         # The last resort of Python's is the working directory, where temporary files are in people's way.
-        if folder in named or folder != _working_dir():
+        if folder in wanted or folder != _working_dir():
             return
     yield (
         "there is no folder for temporary files: `/tmp` and `/var/tmp` cannot be written to",
