@@ -111,7 +111,7 @@ async def _told(open_session: OpenSession, source: str, *orders: dict[str, Any])
     [
         ("class_data", (3, 3000), (14, _QUARTER_MIB), "4096 values"),
         ("class_data", (3, 3000), (100, 4000), "descriptions take more than"),
-        ("redescribed", (10, 3000), (30, _QUARTER_MIB), "4096 values"),
+        ("redescribed", (10, 3000), (2, _QUARTER_MIB), "4096 values"),
     ],
 )
 async def test_a_module_that_leaves_too_much_memory_ends_alone(
@@ -159,10 +159,10 @@ async def test_contributors_are_counted_and_their_names_bounded(
 @pytest.mark.parametrize(
     ("act", "ordinary", "too_much", "kept"),
     [
-        ("attributes", (10, 10_000), (4, _QUARTER_MIB), "the attribute note"),
-        ("state", (10, 10_000), (4, _QUARTER_MIB), "session_state['key"),
+        ("attributes", (5, 10_000), (2, _QUARTER_MIB), "the attribute note"),
+        ("state", (5, 10_000), (2, _QUARTER_MIB), "session_state['key"),
         ("nested_state", (5, 10_000), (2, 140_000), "session_state['key']"),
-        ("write", (10, 10_000), (4, _QUARTER_MIB), "session_state['written"),
+        ("write", (5, 10_000), (2, _QUARTER_MIB), "session_state['written"),
     ],
 )
 async def test_what_is_too_much_to_leave_is_refused_and_ends_no_module(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,23 +28,50 @@ tools:
 """
 
 
-@pytest.fixture(autouse=True)
-def index(nothing_is_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[IndexServer]:
-    """An index with two versions of what the module `tool-greet` in this folder depends on."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PADDOCK_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    with IndexServer() as index, nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
-        monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
+@contextmanager
+def _index() -> Iterator[IndexServer]:
+    with IndexServer() as index:
         index.add_wheel("leaf", "1.0")
         index.add_wheel("leaf", "2.0")
         index.add_wheel("branch", "1.0", requires=["leaf>=1"])
-        module = module_files(
-            answer="metadata.version('leaf')", imports="import importlib.metadata as metadata", requires=["branch"]
-        )
-        for path, content in module.items():
-            (tmp_path / "tool-greet" / path).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / "tool-greet" / path).write_text(content)
+        yield index
+
+
+@pytest.fixture(scope="module")
+def _shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[IndexServer, Path]]:
+    """An index that no test adds to, and a cache in which an environment of its wheels is built once."""
+    with _index() as index:
+        yield index, tmp_path_factory.mktemp("rules") / "cache"
+
+
+@pytest.fixture(autouse=True)
+def folder_with_module(
+    nothing_is_left_behind: None,
+    _shared: tuple[IndexServer, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[None]:
+    """A folder with the module `tool-greet`, and an index with two versions of what it depends on."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PADDOCK_CACHE_DIR", str(_shared[1]))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("UV_DEFAULT_INDEX", _shared[0].url)
+    module = module_files(
+        answer="metadata.version('leaf')", imports="import importlib.metadata as metadata", requires=["branch"]
+    )
+    for path, content in module.items():
+        (tmp_path / "tool-greet" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tool-greet" / path).write_text(content)
+    with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
+        yield
+
+
+@pytest.fixture
+def index(folder_with_module: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[IndexServer]:
+    """An index of the test's own, to add to or to count requests of, and an empty cache."""
+    monkeypatch.setenv("PADDOCK_CACHE_DIR", str(tmp_path / "cache"))
+    with _index() as index:
+        monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
         yield index
 
 
@@ -244,8 +272,9 @@ def test_a_constraint_of_another_form_is_an_error_at_its_line() -> None:
     assert "plan.yaml:9" in done.stderr and "has extras" in done.stderr
 
 
-def test_the_module_s_own_lock_decides_versions_when_asked_for(index: IndexServer) -> None:
-    uv_lock("1.0", hashes=f'wheels = [{{ url = "https://x/leaf.whl", hash = "{index.hashes_of("leaf", "1.0")[0]}" }}]')
+def test_the_module_s_own_lock_decides_versions_when_asked_for(_shared: tuple[IndexServer, Path]) -> None:
+    (kept,) = _shared[0].hashes_of("leaf", "1.0")
+    uv_lock("1.0", hashes=f'wheels = [{{ url = "https://x/leaf.whl", hash = "{kept}" }}]')
     plan()
     assert answered("lock")[0] == 0 and locked() == "2.0"
     plan("dependencies: locked")

@@ -180,7 +180,7 @@ def test_as_an_ordinary_user_it_is_right_as_well() -> None:
 # -- in a container ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [(), pytest.param(("--user",), marks=pytest.mark.exhaustive)], ids=["root", "user"])
+@pytest.mark.parametrize("options", [("--user",), pytest.param((), marks=pytest.mark.exhaustive)], ids=["user", "root"])
 def test_in_an_ordinary_container_it_names_the_filter_and_what_to_do(options: tuple[str, ...]) -> None:
     require_root()
     done = _examined(_in_container(*options))

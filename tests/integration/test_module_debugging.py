@@ -113,10 +113,15 @@ def test_a_debugger_has_the_terminal_in_a_plain_process_alone(shout: Path) -> No
 
 
 def test_a_plain_program_imports_the_contract_and_the_module(shout: Path) -> None:
-    code = "import amplifier_core, amplifier_module_tool_shout as m; print(amplifier_core.ToolResult, m.__file__)"
+    # A type checker follows the import into a package that says that it is typed.
+    code = (
+        "import amplifier_core, amplifier_module_tool_shout as m; print(amplifier_core.ToolResult, m.__file__); "
+        "import importlib.resources as r; print('typed:', (r.files('amplifier_core') / 'py.typed').is_file())"
+    )
     done = paddock("module", "shell", str(shout), "--", "python", "-c", code)
     assert done.returncode == 0, done.stderr
     assert "ToolResult" in done.stdout and f"{shout}/amplifier_module_tool_shout/__init__.py" in done.stdout
+    assert "typed: True" in done.stdout
     assert paddock("module", "shell", str(shout), "--", "python", "-c", "raise SystemExit(7)").returncode == 7
     done = paddock("module", "shell", str(shout), "--print")
     assert re.search(r"^export PYTHONPATH=", done.stdout, re.MULTILINE)
@@ -125,10 +130,14 @@ def test_a_plain_program_imports_the_contract_and_the_module(shout: Path) -> Non
     done = paddock("module", "shell", str(shout), "--", "env", environ=shown)
     variables = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
     assert {name for name, value in variables.items() if shown.get(name) != value} <= {"PATH", "PYTHONPATH"}
+    # The scripts of what was installed for it come before those around Paddock, as in a virtual environment.
+    done = paddock("module", "shell", str(shout), "--", "sh", "-c", "command -v pytest; pytest --version")
+    assert done.returncode == 0 and "/paddock-scripts-" in done.stdout and "pytest" in done.stdout, done.stdout
+
+
+@pytest.mark.exhaustive
+def test_a_type_checker_finds_the_contract_in_a_plain_process(shout: Path) -> None:
     # Imports are not followed, which takes a while: an untyped package would be an error all the same.
     checked = ["python", "-m", "mypy", "--follow-imports=skip", "--cache-dir=/dev/null", "amplifier_module_tool_shout"]
     done = paddock("module", "shell", str(shout), "--", *checked, cwd=shout)
     assert done.returncode == 0, done.stdout + done.stderr
-    # The scripts of what was installed for it come before those around Paddock, as in a virtual environment.
-    done = paddock("module", "shell", str(shout), "--", "sh", "-c", "command -v pytest; pytest --version")
-    assert done.returncode == 0 and "/paddock-scripts-" in done.stdout and "pytest" in done.stdout, done.stdout

@@ -98,9 +98,11 @@ async def test_a_vendors_library_reads_each_event_before_the_next_is_sent(
 
 
 async def test_a_refused_connection_is_told_with_the_line_that_allows_it(
-    client_module: Path, server: OpenAIServer, level: IsolationLevel
+    client_module: Path, server: OpenAIServer, a_level: IsolationLevel
 ) -> None:
-    outcome = await reach(client_module, "urllib", f"{server.url}/models", level, permissions={"net": ["127.0.0.1:9"]})
+    outcome = await reach(
+        client_module, "urllib", f"{server.url}/models", a_level, permissions={"net": ["127.0.0.1:9"]}
+    )
     assert not outcome.result.success
     denials = (outcome.result.error or {})["denials"]
     assert f'permissions: {{net: ["127.0.0.1:9", "127.0.0.1:{server.port}"]}}' in [

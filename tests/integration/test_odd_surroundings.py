@@ -81,12 +81,11 @@ def test_output_that_cannot_be_written_is_said(tmp_path: Path) -> None:
         (["--version"], ">&-"),
         (["help", "plans"], ">/dev/full"),
         (["list", "--json"], ">&-"),
-        (["list", "--json"], ">/dev/full"),
     ):
         done = cold(args, redirection, tmp_path)
         assert done.returncode == 1, done.stderr
         assert done.stderr == f"error: the output cannot be written to stdout: {refused[redirection]}\n"
-    for redirection in ("2>&-", "2>/dev/full", "<&-"):
+    for redirection in ("<&- 2>&-", "2>/dev/full"):
         done = cold(["list", "--json"], redirection, tmp_path)
         assert done.returncode == 0 and not done.stderr
 
@@ -95,9 +94,8 @@ def test_a_turn_survives_without_any_standard_stream(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(_PLAN.rpartition("tools:")[0])
     done = cold(["run", "plan.yaml", "hello"], "<&- 2>&-", tmp_path)
     assert (done.returncode, done.stdout) == (0, "hello\n")
-    done = cold(["run", "plan.yaml", "hello"], ">&-", tmp_path)
-    assert done.returncode == 1 and "cannot be written to stdout" in done.stderr
-    assert cold(["run", "plan.yaml", "hello"], "<&- >&- 2>&-", tmp_path).returncode == 1
+    if IN_FULL:
+        assert cold(["run", "plan.yaml", "hello"], "<&- >&- 2>&-", tmp_path).returncode == 1
     done = cold(["run", "plan.yaml"], "<&-", tmp_path)
     assert done.returncode == 2 and "the prompt is empty" in done.stderr
 

@@ -98,14 +98,14 @@ def _calls(rule: str, place: str, *options: str) -> Attempt:
 _ATTEMPTS = [
     _asks("read", "../other"),
     Attempt("minimum_isolation", "isolation", "isolation: landlock"),
-    Attempt("tasks_max", "limits.tasks_max", "limits: {tasks_max: 25}"),
     Attempt("grants.write", "", "", ("--grant", "tool-filesystem=workspace")),
     Attempt("minimum_isolation", "", "", ("--isolation", "none")),
     _calls("grants.net", "--allow-net", "--allow-net=example.com"),
     _calls("tasks_max", "--limit tasks_max", "--limit", "tasks_max=25"),
-    _calls("minimum_isolation", "", "--isolation", "none"),
 ]
 _REPEATING = [
+    Attempt("tasks_max", "limits.tasks_max", "limits: {tasks_max: 25}"),
+    _calls("minimum_isolation", "", "--isolation", "none"),
     _asks("write", "."),
     _asks("net", "example.com"),
     _asks("env", "PROBE"),
