@@ -3,7 +3,8 @@
 A process loads it once, and becomes each template and each mount guard that a host asks for in a child: with the host's
 settings, descriptors and mount namespace, in a session of its own. It is that process's child and not the host's. Where
 the runtime, the user or the limits are others, a host gets a fresh interpreter; so does each host in tests of templates
-and of cold commands.
+and of cold commands. Most sessions of tests end within a moment of their last start, so that a worker made ahead would
+serve none: these templates make one later than others do, but for those of tests of workers.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ _SECONDS = 200  # for one template; hit only by a hang
 _LONGEST = 1 << 17  # bytes of a request
 _FDS = 4  # of a request: the host's socket and its end of stderr, its mount namespace, and where the answer goes
 _CLONE_NEWNS = 0x2_0000
+_QUIET_MS = 500  # without a request, until a template of a test's session makes the next worker ahead
 _CONTROLS = ("control", "guard")  # how the settings call the socket of a template, and of a mount guard
 # What a template has of the process that starts it, and those of the tests have in common, but for its mounts.
 _NAMESPACES = ("cgroup", "ipc", "net", "pid", "user", "uts")
@@ -105,12 +107,13 @@ def warm_templates(runtime: WorkerRuntime | None = None) -> Iterator[WarmTemplat
     """Start the process that becomes templates of a runtime, by default that of all hosts; at the end it ends."""
     from paddock.workers.runtime import WorkerRuntime
 
+    quiet = _QUIET_MS if runtime is None else None
     runtime = runtime or WorkerRuntime.locate()
     connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with connection, theirs, open(os.devnull, "wb") as null:
         # What a template begins with, this process begins with, and so do its children.
         program = [os.fspath(runtime.interpreter), "-I", "-S", __file__]
-        settings = {"control": theirs.fileno(), "preload": runtime.preload}
+        settings = {"control": theirs.fileno(), "preload": runtime.preload, "quiet": quiet}
         process = runtime.spawn(settings, [theirs.fileno()], null.fileno(), through=program)
         theirs.close()
         yield WarmTemplates(connection, process.pid, runtime)
@@ -140,6 +143,10 @@ def serve() -> None:
     code, sdk, given = sys.argv[-3:]
     settings = json.loads(given)
     _load(sdk, settings["packages"], settings["preload"])
+    if settings["quiet"] is not None:
+        from paddock_sdk.worker import fork_server
+
+        fork_server.QUIET_MS = settings["quiet"]
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps them
     with socket.socket(fileno=settings["control"]) as connection:
         while True:

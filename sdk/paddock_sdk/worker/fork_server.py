@@ -30,7 +30,7 @@ from paddock_sdk.worker.init_socket import receive, report, report_failure, unpa
 
 _FDS = 4  # rpc, stdout, stderr, init socket
 _FEW = 4  # workers; what they can share is not worth the tenth of a second that it takes to have it shared
-_QUIET_MS = 10  # a worker that has just been started has the processor to itself
+QUIET_MS = 10  # a worker that has just been started has the processor to itself
 
 
 def serve(control_fd: int, preload: Iterable[str], host: int) -> NoReturn:
@@ -61,7 +61,7 @@ def serve(control_fd: int, preload: Iterable[str], host: int) -> NoReturn:
     quiet = select.poll()
     quiet.register(control, select.POLLIN)
     while True:
-        if not quiet.poll(_QUIET_MS):
+        if not quiet.poll(QUIET_MS):
             spare_pool.refill()
             quiet.poll()
         if served == _FEW:
