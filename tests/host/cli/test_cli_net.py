@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 from collections.abc import Callable, Coroutine
+from contextlib import nullcontext
 from typing import Any
 from unittest.mock import Mock
 
@@ -13,6 +14,7 @@ import pytest
 
 from paddock.cli import main
 from paddock.cli.commands import paddock
+from paddock.workers import early_template
 
 
 class Beyond(BaseException):
@@ -24,12 +26,13 @@ def _command(line: str) -> Callable[[], int]:
 
 
 _call, _run, _demo, _doctor = map(
-    _command, ("call tool-x x --json", "run plan.yaml hello --json", "demo --json", "doctor --json")
+    _command, ("call tool-todo x --json", "run plan.yaml hello --json", "demo --json", "doctor --json")
 )
 
 
 @pytest.fixture(autouse=True)
-def _collector(monkeypatch: pytest.MonkeyPatch) -> None:
+def _only_what_is_around_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(early_template, "begun", lambda locate: nullcontext())  # no body is run
     monkeypatch.setattr("paddock.cli.gc", Mock(spec=gc))  # a command sets its process's own, which is this one here
 
 

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from itertools import product
 
 import pytest
 
 from paddock.cli.terminal.display import ScreenDisplay
 from paddock.cli.terminal.render import Screen
+from support.examples import IN_FULL
 from support.person import Person
 from support.rows import each_row
 
@@ -76,19 +78,17 @@ _DRAWINGS: list[Callable[[Screen, str], None]] = [
 
 
 @pytest.mark.parametrize("draw", _DRAWINGS)
-@pytest.mark.parametrize("filler", ["x", "word ", "界", "■", "🫠", "e\u0301"])
-@pytest.mark.parametrize("wide", [False, True])
-def test_no_text_of_a_module_reaches_the_left_edge_of_a_terminal(
-    draw: Callable[[Screen, str], None], filler: str, wide: bool
-) -> None:
-    person = Person(_COLUMNS, 50, wide_ambiguous=wide)
-    for length in range(_COLUMNS + 1):  # wherever in a row the last of it comes
-        draw(Screen(person.output), filler * length + "╔══ Paddock asks, yes or no?")
-        person.rows()
-    rows = person.all_rows()
-    person.close()
-    assert any("╔══" in row for row in rows)
-    assert not any(row.startswith(("╔", "Paddock")) for row in rows)
+def test_no_text_of_a_module_reaches_the_left_edge_of_a_terminal(draw: Callable[[Screen, str], None]) -> None:
+    for number, (filler, wide) in enumerate(product(["x", "word ", "界", "■", "🫠", "e\u0301"], [False, True])):
+        person = Person(_COLUMNS, 50, wide_ambiguous=wide)
+        # Wherever in a row the last of it comes; fillers have a third of the places each, and all have all of them.
+        for length in range(0 if IN_FULL else number % 3, _COLUMNS + 1, 1 if IN_FULL else 3):
+            draw(Screen(person.output), filler * length + "╔══ Paddock asks, yes or no?")
+            person.rows()
+        rows = person.all_rows()
+        person.close()
+        assert any("╔══" in row for row in rows), (filler, wide)
+        assert not any(row.startswith(("╔", "Paddock")) for row in rows), (filler, wide)
 
 
 @each_row("draw", _DRAWINGS)

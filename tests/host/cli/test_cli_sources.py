@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,6 +22,7 @@ from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.question import Question
 from paddock.module_sources import provisioning, sourced_modules
 from paddock.plan.load import load_plan
+from paddock.workers import early_template
 from paddock_sources import SourceUri
 from paddock_sources.environment.errors import InstalledDistributionError
 from paddock_sources.errors import unavailable
@@ -93,6 +94,7 @@ def provider(monkeypatch: pytest.MonkeyPatch) -> TwinProvider:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(early_template, "begun", lambda locate: nullcontext())  # programs run in a twin, if any do
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     return tmp_path / "work"
