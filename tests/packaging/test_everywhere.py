@@ -12,6 +12,11 @@ import pytest
 import everywhere
 
 _PROGRAM = Path(everywhere.__file__)
+# In one process, and without the settings and the plugins of these tests: loading those takes most of a run.
+_ALONE = (
+    *("-c", os.devnull, "--numprocesses=0"),
+    *(word for name in ("anyio", "asyncio", "cacheprovider", "hypothesispytest") for word in ("-p", f"no:{name}")),
+)
 _TESTS = """
 import pytest
 def test_that_passes(): pass
@@ -25,8 +30,7 @@ def test_with_a_broken_fixture(broken): pass
 
 def test_a_row_counts_its_tests_and_gives_reasons(tmp_path: Path) -> None:
     (tmp_path / "test_row.py").write_text(_TESTS)
-    arguments = ["--override-ini=addopts=", "--numprocesses=0", "-p", "no:cacheprovider", str(tmp_path)]
-    outcome = everywhere._run_pytest([sys.executable], arguments, os.environ)
+    outcome = everywhere._run_pytest([sys.executable], [*_ALONE, str(tmp_path)], os.environ)
     assert (outcome.passed, len(outcome.failed), dict(outcome.skipped)) == (1, 2, {"the probe said no": 1})
     assert not outcome.is_good
     assert everywhere._summary({"3.11": outcome})[2:] == [
@@ -38,7 +42,7 @@ def test_a_row_counts_its_tests_and_gives_reasons(tmp_path: Path) -> None:
 
 
 def test_a_row_without_tests_is_no_good_row(tmp_path: Path) -> None:
-    outcome = everywhere._run_pytest([sys.executable], ["--numprocesses=0", str(tmp_path)], os.environ)
+    outcome = everywhere._run_pytest([sys.executable], [*_ALONE, str(tmp_path)], os.environ)
     assert not outcome.is_good
 
 

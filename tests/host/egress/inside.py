@@ -1,15 +1,18 @@
 """What runs in the place of a worker: usual clients, in a network of their own or with nothing but a proxy.
 
-    python inside.py SOCKET REQUEST
+    python inside.py CONNECTION
 
-REQUEST is JSON: `ports` to listen at, none for no network of its own; `certificates`, a file; `proxy`, a URL or
-nothing; `key`, sent as a bearer's; `urls`, what is asked for. The sockets of the network go through SOCKET, a
-descriptor. Says what each client got of each, as JSON.
+is a process that loads the clients, which is most of what they take, and becomes each place in a child. Its one
+argument is JSON: `ports` to listen at, none for no network of its own; `environ`; `clients`; `urls`, what is asked for;
+`key`, sent as a bearer's. The sockets of the network go through its stdin. It prints what each client got of each URL,
+as JSON.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
+import importlib
 import json
 import os
 import socket
@@ -19,18 +22,37 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
+from paddock_sandbox.namespaces import leave_for_new_ipc
+from paddock_sandbox.network import open_network
+from paddock_sandbox.profile import NetworkAccess
+from paddock_sandbox.syscalls import call
+from support.warm_process import become_each, run_and_end
+
 GATEWAY = "198.18.0.1"
 SECONDS = 60
+_CLONE_NEWNS, _CLONE_NEWNET = 0x2_0000, 0x4000_0000
+_LOADED = ("urllib.request", "requests", "httpx", "aiohttp", "openai", "openai.resources.chat")
+
+
+def serve() -> None:
+    """Load the clients, then become each place that is asked for, until the connection is closed."""
+    connection = socket.socket(fileno=int(sys.argv.pop()))
+    for name in _LOADED:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # what is collected there is copied in each child
+    if become_each(connection):
+        run_and_end(main)
 
 
 def main() -> None:
     """Be ready, wait for the host, and ask by every client."""
-    line = socket.socket(fileno=int(sys.argv[1]))
-    given = json.loads(sys.argv[2])
+    line = socket.socket(fileno=0)
+    given = json.loads(sys.argv[1])
     if given["ports"]:
-        from paddock_sandbox.network import open_network
-        from paddock_sandbox.profile import NetworkAccess
-
+        leave_for_new_ipc(os.geteuid(), os.getegid())
+        call("unshare", _CLONE_NEWNET | _CLONE_NEWNS)
+        subprocess.run(["mount", "--make-rprivate", "/"], check=True)
         sockets = open_network(NetworkAccess(tuple(given["ports"])))
         _see_only(f"nameserver {GATEWAY}\n", "/etc/resolv.conf")
         _see_only("127.0.0.1 localhost\n", "/etc/hosts")
@@ -41,6 +63,7 @@ def main() -> None:
         line.send(b"ready")
     assert line.recv(2) == b"go"
     os.environ.update(given["environ"])
+    importlib.reload(sys.modules["aiohttp.connector"])  # reads whom to trust when it is loaded
     told = {url: {name: _answer(name, url, given["key"]) for name in given["clients"]} for url in given["urls"]}
     sys.stdout.write(json.dumps(told))
 
@@ -154,4 +177,4 @@ CLIENTS: dict[str, Callable[[str, str], str]] = {
 
 
 if __name__ == "__main__":
-    main()
+    serve()

@@ -6,13 +6,15 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, Literal
 
 import anyio
@@ -26,6 +28,7 @@ from paddock.egress.gate import EgressGate
 from paddock.egress.injection import KeyInjection
 from paddock.egress.rules import NetRules
 from paddock.plan.net_rule import NetRule
+from support.warm_process import WarmProcess
 
 PATIENCE = 60.0
 INSIDE = Path(__file__).with_name("inside.py")
@@ -110,7 +113,7 @@ async def site(context: Any) -> AsyncIterator[tuple[int, set[tuple[str, str]]]]:
 
 
 async def told_inside(
-    gate: EgressGate, way: Way, certificates: Path, urls: list[str], clients: list[str]
+    places: WarmProcess, gate: EgressGate, way: Way, certificates: Path, urls: list[str], clients: list[str]
 ) -> dict[str, dict[str, str]]:
     """Return what each client got of each URL that ran in the place of a worker."""
     environ = dict.fromkeys(("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"), str(certificates))
@@ -126,16 +129,9 @@ async def told_inside(
         "key": PLACEHOLDER,
     }
     ours, theirs = socket.socketpair()
-    with ours, theirs:
-        program = [sys.executable, str(INSIDE), str(theirs.fileno()), json.dumps(given)]
-        process = await asyncio.create_subprocess_exec(
-            *([] if way == "token" else ["unshare", "-Urnm"]),
-            *program,
-            pass_fds=[theirs.fileno()],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path), "HOME": "/nowhere"},
-        )
+    with ours, theirs, TemporaryFile() as out, TemporaryFile() as problems:
+        streams = [each.fileno() for each in (theirs, out, problems)]
+        inside = places.begin([json.dumps(given)], streams, Path("/"), {"PATH": os.environ["PATH"], "HOME": "/nowhere"})
         theirs.close()
         try:
             with anyio.fail_after(PATIENCE):
@@ -145,15 +141,25 @@ async def told_inside(
                     gate.attach(listeners, dns)
                 if said:
                     ours.send(b"go")
-                out, problems = await process.communicate()
+                code = await asyncio.to_thread(inside.wait, PATIENCE)
         finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-    assert said == b"ready", problems.decode()
-    assert process.returncode == 0, problems.decode()
-    told: dict[str, dict[str, str]] = json.loads(out)
+            if inside.poll() is None:
+                os.kill(inside.pid, signal.SIGKILL)
+                inside.wait(PATIENCE)
+        out.seek(0)
+        problems.seek(0)
+        assert (said, code) == (b"ready", 0), problems.read().decode()
+        told: dict[str, dict[str, str]] = json.load(out)
     return told
+
+
+@pytest.fixture(scope="module")
+def places() -> Iterator[WarmProcess]:
+    """The process that becomes each place of a worker."""
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "HOME": "/nowhere"}
+    alone = ["env", "-i", *(f"{name}={value}" for name, value in environ.items())]
+    with WarmProcess([*alone, sys.executable, str(INSIDE)]) as process:
+        yield process
 
 
 @pytest.fixture
@@ -202,7 +208,7 @@ DENIED = "https://evil.test"
 
 
 async def test_each_client_reaches_what_was_granted_and_no_more(
-    way: Way, authority: TestAuthority, tmp_path: Path
+    way: Way, authority: TestAuthority, places: WarmProcess, tmp_path: Path
 ) -> None:
     injection = KeyInjection("KEY", PLACEHOLDER, KEY, NetRule.parse("keyed.test"))
     async with (
@@ -212,7 +218,7 @@ async def test_each_client_reaches_what_was_granted_and_no_more(
     ):
         certificates = tmp_path / "certificates.pem"
         certificates.write_text(authority.file.read_text() + gate.ca_pem)
-        told = await told_inside(gate, way, certificates, [*GRANTED, DENIED], EVERY)
+        told = await told_inside(places, gate, way, certificates, [*GRANTED, DENIED], EVERY)
     assert {url: told[url] for url in GRANTED} == {url: dict.fromkeys(EVERY, "hello") for url in GRANTED}
     assert keys == {("api.test", PLACEHOLDER)}
     assert tls_keys == {("api.test", PLACEHOLDER), ("keyed.test", KEY)}
