@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import shutil
@@ -11,15 +10,16 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from ipaddress import IPv4Address
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from host.egress.c_resolver import addresses_of, in_a_thread_that_asks, why_no_glibc
 from paddock.egress.dns import MAX_DATAGRAM_BYTES, TTL, answer
 from support.examples import examples
 from support.rows import each_row
@@ -329,47 +329,16 @@ def served() -> Iterator[Served]:
             assert not thread.is_alive()
 
 
-_EDNS = 0x00100000  # RES_USE_EDNS0
+@pytest.fixture
+def _glibc() -> None:
+    if why := why_no_glibc():
+        pytest.skip(f"the C library is not glibc: {why}")
 
 
-def in_a_thread_that_asks(port: int, act: Callable[[], Any], *, edns: bool = False) -> Any:
-    """Do something where the C library's resolver asks `port`; its state is each thread's own."""
-    try:
-        library = ctypes.CDLL("libresolv.so.2")
-        library.__res_state.restype = ctypes.c_void_p
-    except (OSError, AttributeError) as error:
-        pytest.skip(f"the C library is not glibc: {error}")
-    outcome: list[Any] = []
-
-    def run() -> None:
-        library.__res_init()
-        state = library.__res_state()
-        # struct __res_state: int retrans, retry; unsigned long options; int nscount; struct sockaddr_in nsaddr_list[3]
-        ctypes.c_int.from_address(state).value = 5
-        if edns:
-            ctypes.c_ulong.from_address(state + 8).value |= _EDNS
-        ctypes.c_int.from_address(state + 16).value = 1
-        server = struct.pack("=H", socket.AF_INET) + struct.pack(">H", port) + bytes((127, 0, 0, 1)) + bytes(8)
-        ctypes.memmove(state + 20, server, len(server))
-        try:
-            outcome.append(act())
-        except OSError as error:
-            outcome.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join(20)
-    assert not thread.is_alive()
-    return outcome[0]
-
-
-def addresses_of(name: str) -> Callable[[], list[str]]:
-    return lambda: [info[4][0] for info in socket.getaddrinfo(name, 443, type=socket.SOCK_STREAM)]
-
-
+@pytest.mark.usefixtures("_glibc")
 def test_a_name_with_its_last_dot_is_asked_for_in_no_domain_of_the_network() -> None:
     # In a process of its own: the library keeps the domains that it once knew.
-    act = "import sys; from host.egress.test_egress_dns import addresses_of, in_a_thread_that_asks as ask; "
+    act = "import sys; from host.egress.c_resolver import addresses_of, in_a_thread_that_asks as ask; "
     act += "[ask(int(port), addresses_of(name)) for port, name in zip(sys.argv[1::2], sys.argv[2::2])]"
     environ = {"LOCALDOMAIN": "corp.test", "RES_OPTIONS": "ndots:5", "PYTHONPATH": os.pathsep.join(sys.path)}
     with served() as without, served() as with_dot:
@@ -380,6 +349,7 @@ def test_a_name_with_its_last_dot_is_asked_for_in_no_domain_of_the_network() -> 
     assert asked["denied.test."] == {"denied.test"}
 
 
+@pytest.mark.usefixtures("_glibc")
 @pytest.mark.parametrize("edns", [False, True])
 def test_the_c_librarys_resolver_finds_granted_names_and_no_others(edns: bool) -> None:
     with served() as server:

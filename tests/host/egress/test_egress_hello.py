@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from functools import cache
 from ipaddress import IPv4Address, IPv6Address
 
 import pytest
@@ -17,6 +18,7 @@ from support.rows import each_row
 SERVER_NAME, ALPN, ENCRYPTED_CLIENT_HELLO = 0, 16, 0xFE0D
 
 
+@cache
 def real_hello(name: str | None = "granted.test", **settings: object) -> bytes:
     """Return what OpenSSL sends first to a server of that name."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -243,11 +245,19 @@ def test_the_pieces_a_hello_comes_in_make_no_difference(piece: int, cut: int) ->
         assert read_client_hello(data[:cut]) is None
 
 
-def as_openssl_reads_it(data: bytes) -> str | None:
-    """Return the name that OpenSSL, as the server, takes a hello to mean; None also where it takes none."""
+@cache
+def openssl() -> tuple[ssl.SSLContext, list[str | None]]:
+    """Return a server without a certificate, and the names that it is called by."""
     named: list[str | None] = []
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.sni_callback = lambda _object, name, _context: named.append(name)
+    return context, named
+
+
+def as_openssl_reads_it(data: bytes) -> str | None:
+    """Return the name that OpenSSL, as the server, takes a hello to mean; None also where it takes none."""
+    context, named = openssl()
+    named.clear()
     incoming = ssl.MemoryBIO()
     incoming.write(data)
     with pytest.raises(ssl.SSLError):  # it has no certificate, or wants more
