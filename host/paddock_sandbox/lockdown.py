@@ -12,6 +12,7 @@ import os
 import platform
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Final
 
 from paddock_sandbox import capabilities, ipc, landlock, prctl, rlimits, seccomp
@@ -98,6 +99,15 @@ def filter_of(profile: SandboxProfile, *, counts_memory: bool = False, bounds_ip
         bounds_ipc=bounds_ipc,
     )
     return seccomp.compile_filter(policy, platform.machine())
+
+
+def compile_filters(profile: SandboxProfile, *, counts_memory: bool) -> None:
+    """Compile the filter that `apply` needs, in a process whose children find it done; it takes some milliseconds."""
+    if profile.level == "none":
+        return
+    for bounds_ipc in (False,) if counts_memory else (True, False):
+        with suppress(NotImplementedError):  # on such a machine `apply` fails with the reason
+            filter_of(profile, counts_memory=counts_memory, bounds_ipc=bounds_ipc)
 
 
 def _rules(profile: SandboxProfile) -> Iterator[PathRule | PortRule]:

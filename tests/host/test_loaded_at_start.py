@@ -160,6 +160,7 @@ def test_a_template_of_commands_loads_no_loop_and_no_contract() -> None:
     assert "paddock_sdk.worker.commands" in of_commands
     unneeded = {"asyncio", "logging", "pydantic", "ssl", "paddock_sdk.contract", "paddock_sdk.worker.driver"}
     assert not unneeded.intersection(of_commands) and unneeded.issubset(of_modules)
+    assert "importlib.metadata" not in of_modules  # pydantic would look for plugins with it
 
 
 def test_a_command_runs_no_plugin_of_pydantic(tmp_path: Path) -> None:

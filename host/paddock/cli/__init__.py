@@ -12,12 +12,12 @@ import os
 import resource
 import sys
 from collections.abc import Sequence
-from types import ModuleType
 
 import click
 
 from paddock.cli.command_group import INTERRUPTED, Interrupted
 from paddock.cli.standard_files import OutputRefusedError, open_standard_files
+from paddock_sdk import pydantic_plugins
 
 __all__ = ["main"]
 
@@ -33,7 +33,7 @@ def main(args: Sequence[str] | None = None) -> None:
     gc.disable()
     gc.set_threshold(_ALLOCATIONS)
     _forget_odd_sizes()
-    _load_no_plugins()
+    pydantic_plugins.load_none()
     output = open_standard_files()
     given = sys.argv[1:] if args is None else list(args)
     _raise_open_files()
@@ -84,18 +84,6 @@ def _forget_odd_sizes() -> None:
             int(os.environ.get(name, "0"))
         except ValueError:
             del os.environ[name]
-
-
-def _load_no_plugins() -> None:
-    """Have pydantic run no plugins: it would search every installed distribution for some at its first model.
-
-    That takes as long as all else that a call does once it is loaded, and no other code belongs in this process.
-    Pydantic's own switch is a variable of the environment, which every program that a command starts would get too. So
-    its file that searches is replaced instead; a pydantic without that file would only take longer.
-    """
-    searching = ModuleType("pydantic.plugin._loader")
-    vars(searching)["get_plugins"] = tuple  # no plugins
-    sys.modules.setdefault(searching.__name__, searching)
 
 
 def _raise_open_files() -> None:

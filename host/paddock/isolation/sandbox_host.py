@@ -20,6 +20,7 @@ from paddock.isolation.machine import Machine
 from paddock.isolation.mount_table import MountTable
 from paddock.isolation.remedies import remedy
 from paddock.isolation.runtime_paths import RuntimePaths
+from paddock.workers.early_template import begun
 from paddock.workers.launcher import LaunchSpec
 from paddock.workers.probe import SandboxSupport, Unavailable, probe_sandbox_support
 from paddock.workers.runtime import WorkerRuntime
@@ -36,11 +37,10 @@ class SandboxHost:
     `sandbox_support` are the results so far.
     """
 
-    def __init__(self, workers: WorkerHost, *, for_commands: bool = False) -> None:
-        """With `for_commands`, packages that only modules need are not imported ahead; a module would start slowly."""
+    def __init__(self, workers: WorkerHost, located: WorkerRuntime) -> None:
+        """`located` is the runtime, whose mounts are found here."""
         covers = workers.folder / "empty"
         covers.mkdir()
-        located = WorkerRuntime.locate(for_commands=for_commands)
         self.workers = workers
         self.paths = RuntimePaths.locate(located.interpreter, located.packages, covers)
         table = MountTable()
@@ -51,9 +51,15 @@ class SandboxHost:
     @classmethod
     @asynccontextmanager
     async def started(cls, *, for_commands: bool = False) -> AsyncIterator[Self]:
-        """Make it with workers of its own, which are released at the end."""
-        async with WorkerHost.started() as workers:
-            yield cls(workers, for_commands=for_commands)
+        """Make it with workers of its own, which are released at the end.
+
+        Its template begins to load at once. With `for_commands`, packages that only modules need are not imported
+        ahead; a module would start slowly.
+        """
+        located = WorkerRuntime.locate(for_commands=for_commands)
+        with begun(lambda: located):
+            async with WorkerHost.started() as workers:
+                yield cls(workers, located)
 
     async def try_levels(self, levels: Iterable[IsolationLevel]) -> SandboxSupport:
         """Find out which of these levels work, one after the other, unless that is known."""

@@ -1,11 +1,12 @@
-"""The interpreter that becomes a template, which a command starts before it loads its own code.
+"""The interpreter that becomes a template, which is started before the first worker is wanted.
 
-A command that starts modules spends most of its time on its own imports. Its template has as many of its own to do, and
-can do them meanwhile on another processor: it needs to know nothing but its runtime for that, and gets the rest over
-its control socket. So this file imports little, and a command calls `begun` first.
+A command that starts modules spends most of its time on its own imports, and a session's start a part of it on plans
+and policies. The template has imports of its own to do, and can do them meanwhile on another processor: it needs to
+know nothing but its runtime for that, and gets the rest over its control socket. So this file imports little, and a
+command calls `begun` first.
 
-One early interpreter can wait in a process. The first template of the same runtime takes it; one that no template took
-ends with the command.
+One early interpreter of a runtime can wait in a process. The first template of that runtime takes it; one that no
+template took ends with what began it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class TemplateInterpreter:
     """
 
     def __init__(self, runtime: WorkerRuntime) -> None:
-        self.imports = (runtime.interpreter, runtime.packages, runtime.preload)
+        self.imports = _imports_of(runtime)
         self.stderr, stderr = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -56,25 +57,39 @@ class TemplateInterpreter:
 
 @contextmanager
 def begun(locate: Callable[[], WorkerRuntime]) -> Iterator[None]:
-    """Have the interpreter of the first template start now; at the end, end it if no template took it."""
+    """Have the interpreter of the next template start now, unless one waits; at the end, end it if none took it."""
+    early = None
     with suppress(OSError, ModuleNotFoundError):  # the launch itself reports the reason
-        _waiting.append(TemplateInterpreter(locate()))
+        runtime = locate()
+        if _waiting_for(runtime) is None:
+            early = TemplateInterpreter(runtime)
+            _waiting.append(early)
     try:
         yield
     finally:
-        while _waiting:
-            unused = _waiting.pop()
-            unused.release()
-            unused.child.kill()
-            unused.child.wait()
+        if early in _waiting:
+            _waiting.remove(early)
+            early.release()
+            early.child.kill()
+            early.child.wait()
 
 
 def interpreter_for(runtime: WorkerRuntime) -> TemplateInterpreter:
-    """Return an interpreter for a template: the early one if it is of this runtime, or else a new one.
+    """Return an interpreter for a template: an early one of this runtime, or else a new one.
 
     Raises:
         OSError: it cannot be started.
     """
-    if _waiting and _waiting[0].imports == (runtime.interpreter, runtime.packages, runtime.preload):
-        return _waiting.pop()
-    return TemplateInterpreter(runtime)
+    early = _waiting_for(runtime)
+    if early is None:
+        return TemplateInterpreter(runtime)
+    _waiting.remove(early)
+    return early
+
+
+def _waiting_for(runtime: WorkerRuntime) -> TemplateInterpreter | None:
+    return next((early for early in _waiting if early.imports == _imports_of(runtime)), None)
+
+
+def _imports_of(runtime: WorkerRuntime) -> tuple[object, ...]:
+    return (runtime.interpreter, runtime.packages, runtime.preload)

@@ -19,7 +19,7 @@ import socket
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from paddock_sandbox import namespaces, prctl
+from paddock_sandbox import lockdown, namespaces, prctl
 from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.mounts import SHARED_FOLDERS
 from paddock_sandbox.profile import Mount, SandboxProfile
@@ -96,6 +96,7 @@ class SparePool:
 
     def __init__(self, shared: Sequence[Mount], groups: CgroupHome | None) -> None:
         self.groups = groups
+        self.counts_memory = groups is not None and any("memory" in place.controllers for place in groups.places)
         # Mounts in the private folder have to be made after it.
         self._shared = tuple(mount for mount in shared if not _is_below_any(mount.target, SHARED_FOLDERS))
         self._next: prefork.PreforkedWorker | None = None
@@ -150,6 +151,7 @@ def _fork_init(spare_pool: SparePool, control: socket.socket, request: dict[str,
         return
     try:
         profile = SandboxProfile.from_dict(request["profile"])
+        lockdown.compile_filters(profile, counts_memory=spare_pool.counts_memory)  # once for all workers of its kind
         if profile.level == "ns":
             spare_pool.take(profile).assign(request, profile, fds)
         else:

@@ -35,6 +35,7 @@ from paddock.workers.limits.tree_limits import LimitEnforcer
 from paddock.workers.limits.watchdog import Watchdog
 from paddock.workers.probe import Unavailable
 from paddock.workers.process import ModuleProcess
+from paddock.workers.runtime import WorkerRuntime
 from paddock.workers.worker_host import WorkerHost
 from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.lockdown_report import LockdownReport
@@ -100,7 +101,7 @@ class Scene:
         workers = WorkerHost(CgroupHome() if groups is None else groups, self.root / "host", enforcer, launchers)
         return SandboxPlanner(
             self.place,
-            SandboxHost(workers),
+            SandboxHost(workers, WorkerRuntime.locate()),
             self.networks,
             on_confined=self.confined.append,
             **how,  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ import pytest
 
 from host.workers.conftest import left_open, open_fds
 from host.workers.waiting import PATIENCE, ended, here
+from paddock.isolation.sandbox_host import SandboxHost
 from paddock.workers.early_template import TemplateInterpreter, begun
 from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.launcher import LaunchSpec
@@ -58,6 +59,29 @@ async def test_early_interpreter_of_another_runtime_ends_unused(spec: LaunchSpec
         (early,) = children_of_this_process() - before
         assert await launch_and_close(launcher, spec) != early
         await launcher.aclose()
+    assert children_of_this_process() == before
+
+
+def test_one_waits_for_each_runtime_and_ends_with_what_began_it(spec: LaunchSpec) -> None:
+    before = children_of_this_process()
+    other = dataclasses.replace(spec.runtime, preload=("asyncio", "json"))
+    with begun(lambda: spec.runtime):
+        first = children_of_this_process() - before
+        with begun(lambda: spec.runtime):
+            assert children_of_this_process() - before == first
+        with begun(lambda: other):
+            assert len(children_of_this_process() - before) == 2
+        assert children_of_this_process() - before == first
+    assert children_of_this_process() == before
+
+
+async def test_a_hosts_template_begins_to_load_before_any_worker_is_wanted() -> None:
+    before = children_of_this_process()
+    async with SandboxHost.started() as host:
+        (early,) = children_of_this_process() - before
+        found = await host.try_levels(["landlock"])
+        assert found.findings and psutil.Process(early).is_running()
+        assert children_of_this_process() - before == {early}
     assert children_of_this_process() == before
 
 
