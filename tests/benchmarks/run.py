@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 from bench.affinity import use_one_core
+from bench.bundle import measure_bundle
 from bench.calls import measure_calls, measure_in_flight
 from bench.chat import measure_chat
 from bench.commands import measure_commands
@@ -27,6 +28,7 @@ from bench.egress import measure_egress
 from bench.growth import measure_growth
 from bench.history import last_recorded, record
 from bench.hooks import measure_hooks
+from bench.mcp_peer import measure_mcp
 from bench.memory import measure_memory
 from bench.model import measure_model
 from bench.parts import Part, run_parts
@@ -41,6 +43,7 @@ from bench.search import measure_search
 from bench.sources import measure_sources
 from bench.start import measure_start
 from bench.sub_session import measure_sub_session
+from bench.system_calls import measure_system_calls
 
 _HERE = Path(__file__).resolve()
 _RESULTS = _HERE.parents[2] / ".bench" / "results.json"
@@ -49,14 +52,17 @@ _HISTORY = _HERE.with_name("history.json")
 _PARTS: dict[str, Part] = {
     "calls": measure_calls,
     "calls in flight": measure_in_flight,
+    "calls beside MCP": measure_mcp,
     "checks of calls": measure_checks,
     "calls into a sandbox": measure_sandboxed_calls,
     "payload": measure_payload,
     "start": measure_start,
     "many starts": measure_many,
     "growth": measure_growth,
+    "system calls": measure_system_calls,
     "commands": measure_commands,
     "memory": measure_memory,
+    "bundle": measure_bundle,
     "hooks": measure_hooks,
     "deltas of a streamed answer": measure_deltas,
     "event beside the published package": measure_event,

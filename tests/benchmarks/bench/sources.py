@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from bench.row import Row, Target
 from bench.sampling import Effort, interleave
-from bench.yardstick import bare_interpreter
+from bench.yardstick import bare_interpreter, run_bare_interpreter
 from paddock.module_sources.resolve import ModuleSources, SourceOptions
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.policy.files.policy import Policy
@@ -31,6 +31,8 @@ _SIDE_BY_SIDE_ROUNDS: Final = 1
 _MODULES: Final = 20
 _CLONE_SECONDS: Final = 60  # for a second of work; hit only by a hang
 _FILES: Final = 1000
+# In 0.08 s, where a bare interpreter takes 6.3 ms.
+_FIRST_TARGET: Final = Target(12.7)
 _STARTS: Final = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.exec", "os.system")
 
 
@@ -95,6 +97,7 @@ async def measure_sources(effort: Effort) -> list[Row]:
         apart = [(name, f"git+file://{repositories}/{name}@main") for name in names]
         return [
             *await _warm(user, together, effort),
+            *await _first(user, apart[0], effort.of(_COLD_ROUNDS, 1)),
             *await _cold(user, together[0], repositories / "large", files, effort.of(_COLD_ROUNDS, 1)),
             await _second(user, together),
             *await _side_by_side(user, apart),
@@ -134,6 +137,27 @@ async def _warm(user: _User, modules: Sequence[tuple[str, str]], effort: Effort)
             started,
             target=Target(0),
         ),
+    ]
+
+
+async def _first(user: _User, module: tuple[str, str], rounds: int) -> list[Row]:
+    async def looking_up() -> list[float]:
+        async with _for_once(user) as cache:
+            return [await user.resolve([module], cache, cache)]
+
+    async def bare() -> list[float]:
+        return [await asyncio.to_thread(run_bare_interpreter)]
+
+    samples = await interleave({"first": looking_up, "pass": bare}, rounds)
+    return [
+        Row.compared(
+            "resolve from a small repository for the first time, to `python -c pass`",
+            "A module whose repository was never fetched, with the start of the sandbox that git runs in.",
+            "ms",
+            samples,
+            ("first", "pass"),
+            _FIRST_TARGET,
+        )
     ]
 
 

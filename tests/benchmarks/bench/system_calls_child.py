@@ -1,0 +1,29 @@
+"""Start so many modules, one after the other, between two system calls that mark the beginning and the end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+from bench.stage import Stage
+from bench.system_calls import BEGIN, END
+
+_SPARE_SECONDS = 0.3  # until the template, which is traced, has made the next worker ahead
+
+
+async def _start(count: int) -> None:
+    async with Stage.open() as stage:
+        for number in range(count + 1):
+            start = await stage.cast("tool", "tool-trivial", {"name": f"traced_{number}"})
+            if number == 1:  # the first one started the template
+                os.access(BEGIN, os.F_OK)
+            module = await start()
+            await stage.tool(f"traced_{number}").execute({})
+            await stage.stop([module], [f"traced_{number}"])
+            await asyncio.sleep(_SPARE_SECONDS)
+        os.access(END, os.F_OK)
+
+
+if __name__ == "__main__":
+    asyncio.run(_start(int(sys.argv[1])))
