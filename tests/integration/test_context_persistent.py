@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from integration.behind import kill
 from integration.conftest import OpenSession
-from paddock import Session
 
 
 def _said(number: int) -> dict[str, Any]:
     return {"role": "user", "content": f"message {number}"}
-
-
-async def _kill(session: Session) -> None:
-    hosted = next(module for module in session._kernel.runtime.modules.all if module.kind == "context")
-    process = hosted.supervisor.process
-    assert process is not None
-    os.kill(process.pid, signal.SIGKILL)
-    await process.wait()
 
 
 async def test_a_killed_context_keeps_earlier_sessions_and_doubles_nothing(
@@ -45,7 +35,7 @@ async def test_a_killed_context_keeps_earlier_sessions_and_doubles_nothing(
         context = session.coordinator.get("context")
         await context.set_messages([_said(1)])  # what an application replays
         for number in (2, 3):
-            await _kill(session)
+            await kill(session, "context")
             await context.add_message(_said(number))
         assert await context.get_messages() == [_said(1), reply, _said(2), _said(3)]
         status = next(module for module in session.modules if module.kind == "context")
@@ -59,9 +49,9 @@ async def test_a_killed_context_without_grants_has_every_message_once(open_sessi
         context = session.coordinator.get("context")
         await context.set_messages([_said(0)])
         await context.add_message(_said(1))
-        await _kill(session)
+        await kill(session, "context")
         await context.add_message(_said(2))
-        await _kill(session)
+        await kill(session, "context")
         assert await context.get_messages() == [_said(0), _said(1), _said(2)]
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from integration.behind import kill
 from integration.conftest import OpenSession, WriteModule
 from paddock.errors import ModuleDiedError
 from paddock.workers.exit_report import ExitReason
@@ -58,41 +58,58 @@ def _order(how: str) -> str:
     return json.dumps({"tool": "fragile", "input": {"how": how}})
 
 
-@pytest.mark.parametrize(
-    ("how", "reason", "said"),
-    [
-        ("segfault", ExitReason.SIGNALLED, "SIGSEGV"),
-        ("exit", ExitReason.EXITED, "code 7"),
-    ],
-)
-async def test_a_tool_that_dies_fails_its_call_and_works_again_in_the_next(
-    how: str, reason: ExitReason, said: str, open_session: OpenSession, write_module: WriteModule
+async def test_a_tool_that_answers_badly_lives_on_and_one_that_dies_works_again(
+    open_session: OpenSession, write_module: WriteModule
 ) -> None:
     async with open_session(tools=[_fragile(write_module)]) as session:
-        first = json.loads(await session.execute(_order("work")))
-        died = json.loads(await session.execute(_order(how)))
-        again = json.loads(await session.execute(_order("work")))
-        status = next(module for module in session.modules if module.kind == "tool")
-    assert not died["success"]
-    assert died["error"]["type"] == "ModuleDiedError"
-    assert said in died["error"]["message"]
-    assert died["error"]["report"]["reason"] == reason.value
-    assert died["error"]["report"]["call_in_flight"] == "execute"
-    assert again["success"] and again["output"] != first["output"]
-    assert status.restarts == 1
-    assert [report.reason for report in status.exit_reports] == [reason]
+
+        async def call(how: str) -> dict[str, Any]:
+            answer: dict[str, Any] = json.loads(await session.execute(_order(how)))
+            return answer
+
+        def restarts() -> int:
+            return next(module.restarts for module in session.modules if module.kind == "tool")
+
+        first = await call("work")
+        for how, kind, said in (
+            ("raise", "LookupError", "no such thing"),
+            ("raise exit", "SystemExit", "3"),
+            ("wrong type", "TypeError", "`str`"),
+            ("not sendable", "CannotCrossError", "object"),
+        ):
+            failed = await call(how)
+            assert (failed["success"], failed["error"]["type"]) == (False, kind)
+            assert said in failed["error"]["message"]
+        assert await call("work") == first and restarts() == 0
+
+        reasons = {"segfault": (ExitReason.SIGNALLED, "SIGSEGV"), "exit": (ExitReason.EXITED, "code 7")}
+        for died_before, (how, (reason, said)) in enumerate(reasons.items()):
+            before, died, again = [await call(one) for one in ("work", how, "work")]
+            assert not died["success"]
+            assert died["error"]["type"] == "ModuleDiedError"
+            assert said in died["error"]["message"]
+            assert died["error"]["report"]["reason"] == reason.value
+            assert died["error"]["report"]["call_in_flight"] == "execute"
+            assert again["success"] and again["output"] != before["output"]
+            assert restarts() == died_before + 1
+        (reports,) = [module.exit_reports for module in session.modules if module.kind == "tool"]
+        assert [report.reason for report in reports] == [ExitReason.SIGNALLED, ExitReason.EXITED]
+
+        # One that keeps dying is quarantined, and the session goes on.
+        errors = [(await call("exit"))["error"]["type"] for _ in range(4)]
+        assert errors == ["ModuleDiedError"] * 3 + ["QuarantinedError"]
 
 
-@pytest.mark.parametrize("how", ["hang", "spin"])
 async def test_a_tool_that_overstays_is_ended_and_named_with_its_limit(
-    how: str, open_session: OpenSession, write_module: WriteModule
+    open_session: OpenSession, write_module: WriteModule
 ) -> None:
     async with open_session(tools=[_fragile(write_module, runtime_max="300ms")]) as session:
-        ended = json.loads(await session.execute(_order(how)))
-        again = json.loads(await session.execute(_order("work")))
-    assert ended["error"]["report"]["reason"] == "timeout"
-    assert ended["error"]["report"]["limit"]["name"] == "runtime_max"
-    assert again["success"]
+        for how in ("hang", "spin"):
+            ended = json.loads(await session.execute(_order(how)))
+            again = json.loads(await session.execute(_order("work")))
+            assert ended["error"]["report"]["reason"] == "timeout", how
+            assert ended["error"]["report"]["limit"]["name"] == "runtime_max"
+            assert again["success"]
 
 
 _GIVER = """
@@ -158,86 +175,49 @@ async def test_a_reader_that_stops_within_a_stream_is_the_one_that_overstays(
     assert reports["tool-giver"] == []
 
 
-@pytest.mark.parametrize(
-    ("how", "kind", "said"),
-    [
-        ("raise", "LookupError", "no such thing"),
-        ("raise exit", "SystemExit", "3"),
-        ("wrong type", "TypeError", "`str`"),
-        ("not sendable", "CannotCrossError", "object"),
-    ],
-)
-async def test_a_tool_that_answers_badly_has_failed_and_lives_on(
-    how: str, kind: str, said: str, open_session: OpenSession, write_module: WriteModule
-) -> None:
-    async with open_session(tools=[_fragile(write_module)]) as session:
-        failed = json.loads(await session.execute(_order(how)))
-        again = json.loads(await session.execute(_order("work")))
-        status = next(module for module in session.modules if module.kind == "tool")
-    assert not failed["success"]
-    assert failed["error"]["type"] == kind
-    assert said in failed["error"]["message"]
-    assert again["success"] and status.restarts == 0
-
-
-async def test_a_tool_that_keeps_dying_is_quarantined_and_the_session_goes_on(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    async with open_session(tools=[_fragile(write_module)]) as session:
-        errors = [json.loads(await session.execute(_order("exit")))["error"] for _ in range(6)]
-    assert [error["type"] for error in errors] == ["ModuleDiedError"] * 5 + ["QuarantinedError"]
-
-
 _GUARD = """
     import os
     from amplifier_core.models import HookResult
 
-    async def guard(event, data):
-        if os.path.exists("strike"):
-            os._exit(1)
-        return HookResult(action="continue")
-
     async def mount(coordinator, config):
-        coordinator.hooks.register(config["event"], guard, name="guard")
+        async def guard(event, data):
+            if os.path.exists(config["name"]):
+                os._exit(1)
+            return HookResult(action="continue")
+
+        coordinator.hooks.register(config["event"], guard, name=config["name"])
 """
 
 
-@pytest.mark.parametrize(
-    ("event", "on_failure", "action"),
-    [
-        ("tool:pre", None, "deny"),
-        ("prompt:submit", None, "deny"),
-        ("tool:post", None, "continue"),
-        ("tool:pre", "continue", "continue"),
-        ("tool:post", "deny", "deny"),
-    ],
-)
 async def test_a_dead_hook_counts_as_on_failure_says_and_guards_again(
-    event: str,
-    on_failure: str | None,
-    action: str,
-    open_session: OpenSession,
-    write_module: WriteModule,
-    tmp_path: Any,
+    open_session: OpenSession, write_module: WriteModule, tmp_path: Path
 ) -> None:
-    entry: dict[str, Any] = {
-        "module": "hooks-guard",
-        "source": write_module("hooks-guard", _GUARD),
-        "config": {"event": event},
+    rows = {
+        "one": ("tool:pre", None, "deny"),
+        "two": ("prompt:submit", None, "deny"),
+        "three": ("tool:post", None, "continue"),
+        "four": ("tool:pre", "continue", "continue"),
+        "five": ("tool:post", "deny", "deny"),
     }
-    if on_failure is not None:
-        entry["on_failure"] = on_failure
-    async with open_session(hooks=[entry]) as session:
+    entries = [
+        {
+            "module": f"hooks-{name}",
+            "source": write_module(f"hooks-{name}", _GUARD),
+            "config": {"event": event, "name": name},
+            **({} if on_failure is None else {"on_failure": on_failure}),
+        }
+        for name, (event, on_failure, _) in rows.items()
+    ]
+    async with open_session(hooks=entries) as session:
         hooks = session.coordinator.hooks
-        (tmp_path / "work" / "strike").touch()
-        struck = await hooks.emit(event, {"tool_name": "x"})
-        (tmp_path / "work" / "strike").unlink()
-        after = await hooks.emit(event, {"tool_name": "x"})
-        assert hooks.list_handlers(event) == {event: ["guard"]}
-        status = next(module for module in session.modules if module.kind == "hook")
-    assert struck.action == action
-    assert after.action == "continue"
-    assert status.restarts == 1
+        for name, (event, _, action) in rows.items():
+            (tmp_path / "work" / name).touch()
+            struck = await hooks.emit(event, {"tool_name": "x"})
+            (tmp_path / "work" / name).unlink()
+            after = await hooks.emit(event, {"tool_name": "x"})
+            assert (struck.action, after.action) == (action, "continue"), name
+            assert name in hooks.list_handlers(event)[event]
+        assert [module.restarts for module in session.modules if module.kind == "hook"] == [1] * len(rows)
 
 
 _BRITTLE_PROVIDER = """
@@ -328,30 +308,29 @@ _FORGETFUL_CONTEXT = """
 """
 
 
-@pytest.mark.parametrize("moment", ["die-before", "die-reading", "killed"])
 async def test_a_context_that_dies_comes_back_with_every_message_once(
-    moment: str, open_session: OpenSession, write_module: WriteModule, tmp_path: Any
+    open_session: OpenSession, write_module: WriteModule, tmp_path: Path
 ) -> None:
     async with open_session(
         context={"module": "context-forgetful", "source": write_module("context-forgetful", _FORGETFUL_CONTEXT)}
     ) as session:
         context = session.coordinator.get("context")
-        told = [{"role": "user", "content": f"message {number}"} for number in range(5)]
-        for message in told[:3]:
-            await context.add_message(message)
-        if moment == "killed":
-            hosted = next(module for module in session._kernel.runtime.modules.all if module.kind == "context")
-            process = hosted.supervisor.process
-            assert process is not None
-            os.kill(process.pid, signal.SIGKILL)
-            await process.wait()
-        else:
-            (tmp_path / "work" / moment).touch()
-        for message in told[3:]:
-            await context.add_message(message)
-        assert await context.get_messages() == told
-        status = next(module for module in session.modules if module.kind == "context")
-    assert status.restarts == 1
+        told: list[dict[str, str]] = []
+
+        async def tell(count: int) -> None:
+            for _ in range(count):
+                told.append({"role": "user", "content": f"message {len(told)}"})
+                await context.add_message(told[-1])
+
+        for moment in ("die-before", "die-reading", "killed"):
+            await tell(3)
+            if moment == "killed":
+                await kill(session, "context")
+            else:
+                (tmp_path / "work" / moment).touch()
+            await tell(2)
+            assert await context.get_messages() == told, moment
+        assert [module.restarts for module in session.modules if module.kind == "context"] == [3]
 
 
 _DOOMED_LOOP = """

@@ -6,14 +6,12 @@ Each attack is made through a real worker, and beside it stands what is ordinary
 from __future__ import annotations
 
 import json
-import os
-import signal
 from typing import Any
 
-import anyio
 import psutil
 import pytest
 
+from integration.behind import kill, runtime_of
 from integration.conftest import OpenSession, WriteModule
 from integration.raw_wire import RAW_WIRE
 from paddock import Session
@@ -108,16 +106,6 @@ def _talkers(write_module: WriteModule, *names: str) -> list[dict[str, Any]]:
     ]
 
 
-async def _kill(session: Session, path: str) -> None:
-    module = session._kernel.runtime.modules.at(path)
-    assert module is not None
-    assert module.supervisor.process is not None
-    os.kill(module.supervisor.process.init_pid, signal.SIGKILL)
-    with anyio.fail_after(60):
-        while module.is_running:
-            await anyio.sleep(0.01)
-
-
 def _message(size: int) -> dict[str, Any]:
     return {"role": "user", "content": "x" * size}
 
@@ -163,7 +151,7 @@ async def test_the_largest_tool_answer_leaves_room_for_others(
     ) as session:
         assert await session.execute("talk") == "it is done"
         assert await session.execute("x" * 200_000) == "and on it goes"
-        await _kill(session, "session.context")
+        await kill(session, "context")
         assert await session.execute("again") == "and on it goes"
         held = await session.coordinator.get("context").get_messages()
         assert [one["content"] for one in held if one["role"] == "user"] == ["talk", "x" * 200_000, "again"]
@@ -179,7 +167,7 @@ async def test_a_large_conversation_reaches_a_fresh_context_in_parts(
         for size in sizes:
             await context.add_message(_message(size))
         for _ in range(2):
-            await _kill(session, "session.context")
+            await kill(session, "context")
             held, told = await context.get_messages_for_request()
             assert held == sizes
             assert told == [2, 1, 1, 1, 1]
@@ -201,7 +189,7 @@ async def test_a_context_that_returns_with_too_much_is_left_as_it_is(
         context = session.coordinator.get("context")
         sizes, _ = await context.get_messages_for_request()
         for _ in range(2):
-            await _kill(session, "session.context")
+            await kill(session, "context")
             await context.add_message(_message(1))
             assert await context.get_messages_for_request() == [[*sizes, 1], [1]]
 
@@ -214,7 +202,7 @@ async def test_many_small_values_are_told_in_parts_as_well(
         context = session.coordinator.get("context")
         for _ in range(3):  # more values than a message has, in little more than a third of a MiB
             await context.add_message({"role": "user", "content": [0] * 100_000})
-        await _kill(session, "session.context")
+        await kill(session, "context")
         assert (await context.get_messages_for_request())[0] == [100_000] * 3
 
 
@@ -242,7 +230,7 @@ async def test_a_message_beyond_the_contexts_room_is_refused(
         assert await session.execute("1") == "1"
         answer = await session.execute("40")
         assert answer.startswith("4 OverLimitError: the conversation takes 28.6 MiB of the 32 MiB that it may")
-        assert session._kernel.runtime.journal.weight < 32 * _MIB
+        assert runtime_of(session).journal.weight < 32 * _MIB
         context = session.coordinator.get("context")
         assert (await context.get_messages_for_request())[0] == [6_000_000] * 5
         await context.clear()
@@ -287,13 +275,13 @@ def _scripted(*turns: list[dict[str, Any]]) -> dict[str, Any]:
 
 async def _answers_again(session: Session) -> None:
     """Check that a session whose conversation is full goes on, and that clearing it gives everything back."""
-    journal = session._kernel.runtime.journal
+    journal = runtime_of(session).journal
     for prompt in ("second", "x" * 3_000, "fourth"):
         assert await session.execute(prompt) == "and on it goes"
     context = session.coordinator.get("context")
     said = [one["content"] for one in journal.messages() if one["role"] == "user" and len(one["content"]) < 4_000]
     assert said == ["first", "second", "x" * 3_000, "fourth"]
-    await _kill(session, "session.context")
+    await kill(session, "context")
     assert await session.execute("fifth") == "and on it goes"
     await context.clear()
     assert (journal.weight, journal.room) == (0, journal.max_weight * 3 // 4)
@@ -314,7 +302,7 @@ async def test_results_that_fill_the_conversation_leave_room_for_turns(
         context={"module": "context-simple", "limits": {"memory_max": "128M"}},
         providers=[_scripted(*[calls] * (40 // per_reply))],
     ) as session:
-        journal = session._kernel.runtime.journal
+        journal = runtime_of(session).journal
         if side_by_side:
             with pytest.raises(OverLimitError, match="4 MiB are kept for what the session itself has to say"):
                 await session.execute("first")
@@ -344,7 +332,7 @@ async def test_injections_into_the_reserved_quarter_are_left_out(
         context={"module": "context-simple", "limits": {"memory_max": "128M"}},
         providers=[_scripted(calls)],
     ) as session:
-        journal = session._kernel.runtime.journal
+        journal = runtime_of(session).journal
         assert await session.execute("first") == "and on it goes"
         injected = [one for one in journal.messages() if one["content"] == "x" * 500_000]
         assert len(injected) == 24

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +16,7 @@ import anyio
 import pytest
 
 from host.authoring.installed_wheels import offer
+from integration.behind import kill
 from integration.command_line import require_level
 from integration.community import Heard, contents, listen, messages, until
 from modules import shipped
@@ -228,14 +227,6 @@ def _delegating(orchestrator: dict[str, Any], *replies: Any) -> dict[str, Any]:
     }
 
 
-async def _kill(session: Session, name: str) -> None:
-    hosted = next(module for module in session._kernel.runtime.modules.all if module.name == name)
-    process = hosted.supervisor.process
-    assert process is not None
-    os.kill(process.pid, signal.SIGKILL)
-    await process.wait()
-
-
 @pytest.mark.parametrize(
     ("accident", "orchestrator"),
     [
@@ -261,8 +252,8 @@ async def test_an_accident_in_a_turn_leaves_no_call_open(
                 session.coordinator.cancellation.reset()
             else:
                 if accident == "context killed":
-                    await _kill(session, "context-persistent")
-                await _kill(session, "tool-task")
+                    await kill(session, "context-persistent")
+                await kill(session, "tool-task")
                 assert "tool-task" in await turn
             conversation = await messages(session)
             assert await session.execute("again")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from integration.behind import kill
 from integration.conftest import OpenSession, WriteModule
-from paddock import Session
 from paddock.errors import ModuleLoadError
 
 _CHANGING = """
@@ -142,14 +140,6 @@ _SLOW_CONTEXT = """
 """
 
 
-async def _kill(session: Session, kind: str) -> None:
-    hosted = next(module for module in session._kernel.runtime.modules.all if module.kind == kind)
-    process = hosted.supervisor.process
-    assert process is not None
-    os.kill(process.pid, signal.SIGKILL)
-    await process.wait()
-
-
 async def test_messages_added_while_the_context_comes_back_are_kept_in_order(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
@@ -158,7 +148,7 @@ async def test_messages_added_while_the_context_comes_back_are_kept_in_order(
         context = session.coordinator.get("context")
         for number in range(3):
             await context.add_message({"role": "user", "content": str(number)})
-        await _kill(session, "context")
+        await kill(session, "context")
         await asyncio.gather(*(context.add_message({"role": "user", "content": str(number)}) for number in range(3, 8)))
         assert [message["content"] for message in await context.get_messages()] == [str(number) for number in range(8)]
 
@@ -171,7 +161,7 @@ async def test_a_context_that_refuses_what_it_knew_is_not_used_with_less(
         context = session.coordinator.get("context")
         await context.add_message({"role": "user", "content": "kept"})
         (tmp_path / "work" / "refuse").touch()
-        await _kill(session, "context")
+        await kill(session, "context")
         with pytest.raises(ModuleLoadError, match="could not be restored"):
             await context.get_messages()
         (tmp_path / "work" / "refuse").unlink()

@@ -24,6 +24,7 @@ from paddock.cli.run_command import run
 from paddock.errors import ModuleLoadError, ModuleMissingError, PlanError, PolicyRefusedError
 from paddock.session import shutdown as ending
 from paddock.session.module import HostedModule
+from support.examples import repeating
 
 _INSPECT = """
     import os, signal, sys
@@ -284,10 +285,9 @@ _DIES_IN_IMPORT = "import os; os._exit(4)\n"
 @pytest.mark.parametrize(
     ("code", "stage", "said"),
     [
-        (_NO_MOUNT, "mount", "no function `mount`"),
         (_BAD_IMPORT, "import", "a_package_that_does_not_exist"),
-        (_BAD_MOUNT, "mount", "the API key is missing"),
         (_DIES_IN_IMPORT, "mount", "exited with code 4"),
+        *repeating((_NO_MOUNT, "mount", "no function `mount`"), (_BAD_MOUNT, "mount", "the API key is missing")),
     ],
 )
 async def test_a_context_that_does_not_mount_ends_the_start_with_its_error(

@@ -1,0 +1,33 @@
+"""What is behind a session: its run time, which no application sees, and the processes of its modules."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import anyio
+
+from paddock import Session
+from paddock.session.module import HostedModule
+from paddock.session.runtime import SessionRuntime
+
+_SECONDS = 60  # until a killed module is known to have ended; hit only by a hang
+
+
+def runtime_of(session: Session) -> SessionRuntime:
+    """Return the run time of a session."""
+    kernel = session._kernel
+    assert kernel is not None
+    return kernel.runtime
+
+
+async def kill(session: Session, name: str) -> None:
+    """Kill the process of the module of that kind, or of that name, and return once the session knows."""
+    module: HostedModule = next(one for one in runtime_of(session).modules.all if name in (one.kind, one.name))
+    process = module.supervisor.process
+    assert process is not None
+    os.kill(process.pid, signal.SIGKILL)
+    await process.wait()
+    with anyio.fail_after(_SECONDS):
+        while module.is_running:
+            await anyio.sleep(0.01)
