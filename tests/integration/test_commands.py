@@ -135,26 +135,27 @@ class Repository:
 
     @classmethod
     def make(cls, folder: Path) -> Repository:
-        work = folder.parent / "work"
         plain = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 
-        def git(*arguments: str | Path) -> str:
-            found = subprocess.run(["git", *arguments], env=plain, check=True, capture_output=True, text=True)
+        def git(*arguments: str | Path, stdin: str = "") -> str:
+            command = ["git", *arguments]
+            found = subprocess.run(command, env=plain, check=True, capture_output=True, text=True, input=stdin)
             return found.stdout.strip()
 
-        git("init", "-q", "-b", "main", work)
-        for number in range(1000):
-            (work / f"file-{number}").write_text(f"{number}\n" * 10)
-        git("-C", work, "add", ".")
-        git("-C", work, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "first")
-        git("clone", "-q", "--bare", work, folder)
+        contents = [f"{number}\n" * 10 for number in range(1000)]
+        stream = "commit refs/heads/main\ncommitter a <a@example.org> 0 +0000\ndata 5\nfirst\n" + "".join(
+            f"M 644 inline file-{number}\ndata {len(text)}\n{text}\n" for number, text in enumerate(contents)
+        )
+        git("init", "-q", "-b", "main", "--bare", folder)
+        # As one pack: of a thousand loose files, each would be a request of its own.
+        git("-C", folder, "-c", "fastimport.unpackLimit=1", "fast-import", "--quiet", stdin=stream)
         git("-C", folder, "update-server-info")
         return cls(folder, git("-C", folder, "rev-parse", "HEAD"))
 
 
 def make_bare(folder: Path) -> None:
     """Lay out an empty repository; where modes cannot be set, git itself cannot."""
-    for name in ("objects", "refs"):
+    for name in ("objects/pack", "refs"):
         (folder / name).mkdir(parents=True)
     (folder / "HEAD").write_text("ref: refs/heads/main\n")
     (folder / "config").write_text("[core]\n\trepositoryformatversion = 0\n\tbare = true\n")

@@ -133,8 +133,10 @@ async def test_a_binary_that_a_module_wrote_beside_a_granted_one_does_not_run(ru
     assert await runner("out/mine hello", **acts, run=["./out/"]) == ["hello"]
 
 
-async def test_a_virtual_environment_runs_with_the_python_it_was_made_from(runner_at_each_level: Runner) -> None:
-    runner = runner_at_each_level
+async def test_a_virtual_environment_runs_with_the_python_it_was_made_from(
+    runner: Runner, a_level: IsolationLevel
+) -> None:
+    runner.level = a_level
     venv.create(runner.work / ".venv", symlinks=True)
     site = next((runner.work / ".venv").glob("lib/python*/site-packages"))
     (site / "project_helper.py").write_text("said = 'helped'\n")
