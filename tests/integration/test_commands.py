@@ -23,6 +23,7 @@ from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import anyio
 import anyio.from_thread
@@ -34,6 +35,7 @@ from paddock.isolation.commands.command_worker import check_cancelled
 from paddock.isolation.commands.source_commands import SourceCommands
 from paddock.isolation.machine import Machine
 from paddock.isolation.sandbox_host import SandboxHost
+from paddock.workers.probe import Available
 from paddock.workers.supervisor import Supervisor
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources.cache import SourceCache
@@ -590,6 +592,22 @@ async def test_a_host_that_is_lent_outlives_its_commands() -> None:
             assert not sleeping()
             async with SourceCommands.started(os.environ, host=host) as runner:
                 assert await anyio.to_thread.run_sync(say, runner) == b"there\n"
+
+
+async def test_the_first_worker_shows_as_much_of_its_level_as_a_trial() -> None:
+    def level_of(runner: SourceCommands, access: CommandAccess) -> IsolationLevel:
+        with runner.open(access) as session:
+            return cast(IsolationLevel, session.level)
+
+    async with SandboxHost.started() as host, SandboxHost.started() as other, SandboxHost.started() as third:
+        async with SourceCommands.started(os.environ, host=host) as runner:
+            level = await anyio.to_thread.run_sync(level_of, runner, CommandAccess("first"))
+        found = host.sandbox_support.findings[level]
+        assert found == (await other.try_levels([level])).findings[level] and isinstance(found, Available)
+        async with SourceCommands.started(os.environ, host=third) as runner:
+            with pytest.raises(CommandError, match="cannot be reached"):
+                await anyio.to_thread.run_sync(level_of, runner, CommandAccess("bad", reads=(Path("/nowhere"),)))
+            assert await anyio.to_thread.run_sync(level_of, runner, CommandAccess("good")) == level
 
 
 async def test_who_is_cancelled_waits_for_no_other_host(tmp_path: Path) -> None:

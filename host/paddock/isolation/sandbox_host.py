@@ -22,7 +22,8 @@ from paddock.isolation.remedies import remedy
 from paddock.isolation.runtime_paths import RuntimePaths
 from paddock.workers.early_template import begun
 from paddock.workers.launcher import LaunchSpec
-from paddock.workers.probe import SandboxSupport, Unavailable, probe_sandbox_support
+from paddock.workers.probe import Available, SandboxSupport, Unavailable, probe_sandbox_support
+from paddock.workers.process import ModuleProcess
 from paddock.workers.runtime import WorkerRuntime
 from paddock.workers.worker_host import WorkerHost
 from paddock_sandbox.profile import IsolationLevel, SandboxProfile
@@ -66,8 +67,15 @@ class SandboxHost:
         for level in levels:
             if level not in self.sandbox_support.findings:
                 found = await probe_sandbox_support([level], self.workers.launcher_at, self._trial)
-                self.sandbox_support = SandboxSupport({**self.sandbox_support.findings, **found.findings})
+                self._note(found.findings)
         return self.sandbox_support
+
+    def note_trial(self, level: IsolationLevel, process: ModuleProcess) -> None:
+        """Take a process, which was launched at a level with `tries_to_hold`, for the trial of that level."""
+        self._note({level: Available.shown_by(level, process)})
+
+    def _note(self, findings: Mapping[IsolationLevel, Available | Unavailable]) -> None:
+        self.sandbox_support = SandboxSupport({**self.sandbox_support.findings, **findings})
 
     def scratch(self, level: IsolationLevel, folder: Path) -> Path:
         """Return a worker's private folder as it knows it: in a root of its own, or else made in `folder`."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from paddock.errors import LaunchError
 from paddock.workers.launcher import Launcher, LaunchSpec
+from paddock.workers.process import ModuleProcess
 from paddock_sandbox.profile import IsolationLevel
 
 
@@ -22,6 +23,12 @@ class Available:
     steps: tuple[str, ...]
     protections: tuple[str, ...]
     missing: tuple[str, ...]
+
+    @classmethod
+    def shown_by(cls, level: IsolationLevel, process: ModuleProcess) -> Available:
+        """Return what a process shows that was launched at the level with `tries_to_hold`."""
+        lockdown = process.ready.lockdown
+        return cls(level, lockdown.steps, lockdown.protections, process.ready.missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,5 @@ async def probe_sandbox_support(
             await process.stop(0)
         finally:
             process.rpc.close()
-        lockdown = process.ready.lockdown
-        findings[level] = Available(level, lockdown.steps, lockdown.protections, process.ready.missing)
+        findings[level] = Available.shown_by(level, process)
     return SandboxSupport(findings)

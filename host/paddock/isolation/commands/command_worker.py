@@ -83,8 +83,10 @@ class CommandWorker:
         self._ending: asyncio.Task[None] | None = None
 
     @classmethod
-    async def started(cls, access: CommandAccess, level: IsolationLevel, host: SandboxHost, audit: AuditLog) -> Self:
-        """Return a started worker.
+    async def started(
+        cls, access: CommandAccess, level: IsolationLevel, host: SandboxHost, audit: AuditLog, *, is_trial: bool = False
+    ) -> Self:
+        """Return a started worker, which is the trial of its level at the same time if it is to be.
 
         Raises:
             CommandError: it cannot be.
@@ -94,9 +96,11 @@ class CommandWorker:
                 folder = Path(tempfile.mkdtemp(prefix="commands-", dir=host.workers.folder))
                 steps.push_async_callback(anyio.to_thread.run_sync, remove_private_folder, folder)
                 refused = RefusedHosts()
-                supervisor = _supervisor(access, level, host, audit, folder, refused, steps)
+                supervisor = _supervisor(access, level, host, audit, folder, refused, steps, is_trial=is_trial)
                 process = await supervisor.start()
                 steps.push_async_callback(supervisor.stop)
+                if is_trial:
+                    host.note_trial(level, process)
                 return cls(access, level, supervisor, process, refused, steps.pop_all())
         except LaunchError as error:
             problem = f"what it is to run in could not be made: {error.step}: {error.message}"
@@ -225,6 +229,8 @@ def _supervisor(
     folder: Path,
     refused: RefusedHosts,
     steps: AsyncExitStack,
+    *,
+    is_trial: bool,
 ) -> Supervisor:
     """Return the supervisor of the worker; `steps` close a gate that was opened for it.
 
@@ -261,6 +267,7 @@ def _supervisor(
         entry=_ENTRY,
         profile=profile,
         tree_limits=tree_limits_of(profile, limits, cpu_quota=None),
+        tries_to_hold=is_trial,
     )
     return Supervisor(launcher, spec, limit_enforcer=host.workers.limit_enforcer, terminate_seconds=0)
 
