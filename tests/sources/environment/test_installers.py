@@ -26,6 +26,7 @@ from paddock_sources.environment.locked import installed
 from paddock_sources.environment.pip import Pip
 from paddock_sources.environment.uv import Uv
 from paddock_sources.progress import Progress, ProgressStep, SilentProgress
+from sources.environment.conftest import an_installer
 from sources.index_server import IndexServer, wheel
 from sources.warm.warm_runner import WarmRunner
 
@@ -111,10 +112,12 @@ def test_a_repository_with_any_name_is_left_out(bench: Bench) -> None:
     assert versions(bench.resolve("leaf", "self>=1", given={"self": "1.0"})) == {"leaf": "2.0"}
 
 
+@an_installer
 def test_versions_at_hand_are_kept_to(bench: Bench) -> None:
     assert versions(bench.resolve("branch", leaf="1.0", unrelated="7")) == {"branch": "1.0", "leaf": "1.0"}
 
 
+@an_installer
 def test_unusable_preloaded_versions_are_named(bench: Bench) -> None:
     with pytest.raises(ConstrainedError) as caught:
         bench.resolve("branch", "leaf>=2", leaf="1.0")
@@ -127,6 +130,7 @@ def test_bounds_are_never_left(bench: Bench) -> None:
     assert versions(bench.resolve("branch", within=["leaf<2"], leaf="2.0")) == {"branch": "1.0", "leaf": "1.0"}
 
 
+@an_installer
 def test_bounds_that_prevent_a_solution_are_named(bench: Bench) -> None:
     with failing("BoundsError") as caught:
         bench.resolve("branch", "leaf>=2", within=["leaf<2", "branch<9"])
@@ -134,6 +138,7 @@ def test_bounds_that_prevent_a_solution_are_named(bench: Bench) -> None:
     assert caught.value.hints == ("without them it would be leaf 2.0",)
 
 
+@an_installer
 def test_bounds_are_not_blamed_for_a_requirement(bench: Bench) -> None:
     with failing("UnsolvableError"):
         bench.resolve("leaf==9", within=["branch<9"])
@@ -222,6 +227,7 @@ _CODE: Mapping[str, str | bytes] = {
 }
 
 
+@an_installer
 def test_code_is_compiled_once_and_what_cannot_be_stays_as_it_is(bench: Bench) -> None:
     with IndexServer() as server:
         server.add_wheel("mixed", "1.0", _CODE)
@@ -284,6 +290,7 @@ HOSTILE = {
 }
 
 
+@an_installer
 def test_a_compiler_that_crashes_leaves_what_was_installed(
     fresh: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -339,6 +346,7 @@ def test_failures_of_an_installer_say_what_to_do(
     assert full.code == "DiskFullError"
 
 
+@an_installer
 def test_of_two_that_install_the_same_at_once_both_have_it_whole(fresh: Bench, server: IndexServer) -> None:
     locked = (pinned(server, "leaf"), pinned(server, "branch"))
     with ThreadPoolExecutor(3) as pool:
