@@ -76,8 +76,7 @@ def below(folder: str, files: Mapping[str, str]) -> dict[str, str]:
 def repository(folder: Path, files: Mapping[str, str]) -> OriginRepository:
     """Make a repository of these files."""
     made = OriginRepository(folder)
-    made.commit(dict(files), "first")
-    made.git("tag", "v1")
+    made.point("refs/tags/v1", made.commit(dict(files), "first"))
     return made
 
 
@@ -106,7 +105,7 @@ def large_repository(folder: Path, files: int = 1000, *, modules: Sequence[str] 
         )
     made.git("fast-import", "--quiet", stdin=b"".join(_fast_import(content)))
     made.git("reset", "-q", "--hard")
-    made.git("tag", "v1")
+    made.point("refs/tags/v1", made.head())
     return made
 
 

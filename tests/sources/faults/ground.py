@@ -63,7 +63,7 @@ class Ground:
 def begin(server: GitServer, folder: Path, cache: SourceCache, runner: CommandRunner) -> Ground:
     """Make a repository, and have its first commit in the cache."""
     origin = module_repository(server.folder / NAME)
-    ground = Ground(server, origin, cache, runner, folder / "home", origin.git("rev-parse", "HEAD"))
+    ground = Ground(server, origin, cache, runner, folder / "home", origin.head())
     ground.home.mkdir()
     ground.tree = ground.source().fetch(ground.good).digest
     server.forget()

@@ -7,17 +7,14 @@ Where a row says `refused` names the errors that it may be refused with; without
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sources.git.origin_repository import OriginRepository
+from sources.git.origin_repository import Entries, OriginRepository
 from sources.git_repositories import module_files
 
 FILE, PROGRAM, LINK, SUBMODULE = "100644", "100755", "120000", "160000"
 CANARY = "executed"  # a file of that name anywhere says that something was run
-
-Entries = Mapping[str, tuple[str, bytes]]
 
 _UNSAFE = ("UnsafeTreeError", "DamagedRepositoryError")  # by our own checks, or by git's
 _LAYOUT = ("ManifestError", "ModuleLayoutError")
@@ -46,8 +43,7 @@ def entries(more: Entries) -> Callable[[OriginRepository], None]:
     """Have these files besides, which no work tree need be able to have."""
 
     def make(origin: OriginRepository) -> None:
-        commit = origin.commit_entries({**harmless(), **more})
-        origin.git("update-ref", "refs/heads/main", commit)
+        origin.commit_entries({**harmless(), **more}, "refs/heads/main")
 
     return make
 
@@ -65,17 +61,13 @@ def more_project(text: str, dependencies: str = "[]") -> Callable[[OriginReposit
 
 def raw_tree(origin: OriginRepository, lines: Sequence[tuple[str, str, str]]) -> str:
     """Write a tree of modes, names and objects, in that order and as they are, and return what it is called."""
-    raw = b"".join(mode.encode() + b" " + os.fsencode(name) + b"\0" + bytes.fromhex(what) for mode, name, what in lines)
-    return origin.git("hash-object", "-t", "tree", "-w", "--stdin", "--literally", stdin=raw)
+    return origin.put("tree", b"".join(origin.line(mode, what, name) for mode, name, what in lines))
 
 
 def _put(origin: OriginRepository, tree: str) -> None:
     """Have `main` be a commit of the harmless files and a folder `more`."""
-    own = origin.git("rev-parse", origin.commit_entries(harmless()) + "^{tree}")
-    listed = [line.split(None, 3) for line in origin.git("ls-tree", own).splitlines()]
-    lines = [(mode.lstrip("0"), name, what) for mode, _, what, name in listed] + [("40000", "more", tree)]
-    commit = origin.git("commit-tree", raw_tree(origin, sorted(lines, key=lambda line: line[1])), "-m", "more")
-    origin.git("update-ref", "refs/heads/main", commit)
+    whole = origin.tree([*origin.lines(harmless()), origin.line("40000", tree, "more")])
+    origin.commit_tree(whole, "refs/heads/main")
 
 
 # -- what unfolds
@@ -83,7 +75,7 @@ def _put(origin: OriginRepository, tree: str) -> None:
 
 def wide_bomb(origin: OriginRepository) -> None:
     """A few hundred bytes that are ten thousand million files."""
-    tree = raw_tree(origin, [("100644", "x", origin.git("hash-object", "-w", "--stdin"))])
+    tree = raw_tree(origin, [("100644", "x", origin.put("blob", b""))])
     for _ in range(10):
         tree = raw_tree(origin, [("40000", f"d{number}", tree) for number in range(10)])
     _put(origin, tree)
@@ -100,7 +92,7 @@ def deep_bomb(origin: OriginRepository, depth: int = 4000) -> None:
 
 def blob_bomb(origin: OriginRepository) -> None:
     """A file of nothing, which takes no room until it is unpacked."""
-    blob = origin.git("hash-object", "-w", "--stdin", stdin=bytes((64 << 20) + 1))
+    blob = origin.put("blob", bytes((64 << 20) + 1))
     _put(origin, raw_tree(origin, [("100644", "zeros", blob)]))
 
 
@@ -108,19 +100,19 @@ def blob_bomb(origin: OriginRepository) -> None:
 
 
 def twice(origin: OriginRepository) -> None:
-    one, other = (origin.git("hash-object", "-w", "--stdin", stdin=text) for text in (b"1", b"2"))
+    one, other = (origin.put("blob", text) for text in (b"1", b"2"))
     _put(origin, raw_tree(origin, [("100644", "x.py", one), ("100644", "x.py", other)]))
 
 
 def file_and_folder(origin: OriginRepository) -> None:
-    blob = origin.git("hash-object", "-w", "--stdin", stdin=b"1")
+    blob = origin.put("blob", b"1")
     folder = raw_tree(origin, [("100644", "y", blob)])
     _put(origin, raw_tree(origin, [("100644", "x", blob), ("40000", "x", folder)]))
 
 
 def slash_in_a_name(name: str) -> Callable[[OriginRepository], None]:
     def make(origin: OriginRepository) -> None:
-        blob = origin.git("hash-object", "-w", "--stdin", stdin=b"1")
+        blob = origin.put("blob", b"1")
         _put(origin, raw_tree(origin, [("100644", name, blob)]))
 
     return make
@@ -128,7 +120,7 @@ def slash_in_a_name(name: str) -> Callable[[OriginRepository], None]:
 
 def odd_mode(mode: str) -> Callable[[OriginRepository], None]:
     def make(origin: OriginRepository) -> None:
-        blob = origin.git("hash-object", "-w", "--stdin", stdin=b"1")
+        blob = origin.put("blob", b"1")
         _put(origin, raw_tree(origin, [(mode, "odd", blob)]))
 
     return make
@@ -141,7 +133,7 @@ def pull_request(origin: OriginRepository) -> None:
     """Have a good `main`, and a stranger's commit that only the ref of a pull request leads to."""
     entries({})(origin)
     origin.commit({"stranger.py": "1"}, "from a fork")
-    origin.git("update-ref", "refs/pull/1/head", "HEAD")
+    origin.point("refs/pull/1/head", origin.head())
     origin.git("reset", "-q", "--hard", "HEAD~1")
 
 
@@ -174,9 +166,7 @@ def filters(origin: OriginRepository) -> None:
 def replaced(origin: OriginRepository) -> None:
     """Have another commit stand for `main`, wherever git is told to look at replacements."""
     entries({})(origin)
-    good = origin.git("rev-parse", "main")
-    bad = origin.commit_entries({**harmless(), "stranger.py": (FILE, b"1")})
-    origin.git("update-ref", f"refs/replace/{good}", bad)
+    origin.commit_entries({**harmless(), "stranger.py": (FILE, b"1")}, f"refs/replace/{origin.head()}")
 
 
 _SUBMODULE = b'[submodule "x"]\n\tpath = %s\n\turl = %s\n'
@@ -301,15 +291,14 @@ HOSTILE: Sequence[Hostile] = (
 def _folder_for_project(origin: OriginRepository) -> None:
     files = harmless()
     del files["pyproject.toml"]
-    commit = origin.commit_entries({**files, "pyproject.toml/x": (FILE, b"")})
-    origin.git("update-ref", "refs/heads/main", commit)
+    origin.commit_entries({**files, "pyproject.toml/x": (FILE, b"")}, "refs/heads/main")
 
 
 def _package_link(origin: OriginRepository) -> None:
     files = harmless()
     package = next(path for path in files if path.endswith("__init__.py"))
     folder = package.rpartition("/")[0]
-    commit = origin.commit_entries(
-        {"pyproject.toml": files["pyproject.toml"], "other/x.py": (FILE, b""), folder: (LINK, b"other/../other")}
+    origin.commit_entries(
+        {"pyproject.toml": files["pyproject.toml"], "other/x.py": (FILE, b""), folder: (LINK, b"other/../other")},
+        "refs/heads/main",
     )
-    origin.git("update-ref", "refs/heads/main", commit)

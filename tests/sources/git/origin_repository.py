@@ -1,9 +1,12 @@
-"""Real repositories, made by the real git, for tests to fetch from."""
+"""Real repositories for tests to fetch from: the real git commits files, and objects may be such as it would refuse."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
+import zlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 # Nothing is tidied up after a commit, which is a program of its own.
@@ -20,6 +23,12 @@ _ENVIRON = {
     "GIT_AUTHOR_DATE": "2024-01-02T03:04:05+0100",
     "GIT_COMMITTER_DATE": "2024-01-02T03:04:05+0100",
 }
+# As `git init` has it.
+_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n"
+_CONFIG_OF_FORMAT = _CONFIG.replace("= 0", "= 1") + "[extensions]\n\tobjectformat = {}\n"
+_BY = b"Ann <ann@example.org> 1704161045 +0100"
+
+Entries = Mapping[str, tuple[str, bytes]]
 
 
 class OriginRepository:
@@ -27,8 +36,14 @@ class OriginRepository:
 
     def __init__(self, folder: Path, *, object_format: str = "sha1") -> None:
         self.folder = folder
-        folder.mkdir(parents=True)
-        self.git("init", "-q", "-b", "main", "--template=", f"--object-format={object_format}")
+        self._format = object_format
+        self._git = folder / ".git"
+        for inner in ("objects/info", "objects/pack", "refs/heads", "refs/tags"):
+            (self._git / inner).mkdir(parents=True)
+        (self._git / "HEAD").write_text("ref: refs/heads/main\n")
+        (self._git / "config").write_text(
+            _CONFIG if object_format == "sha1" else _CONFIG_OF_FORMAT.format(object_format)
+        )
 
     @property
     def address(self) -> str:
@@ -62,40 +77,62 @@ class OriginRepository:
 
     def head(self) -> str:
         """Return the commit that the work tree is at, after one was made there."""
-        at = (self.folder / ".git/HEAD").read_text().strip()
-        return (self.folder / ".git" / at.removeprefix("ref: ")).read_text().strip() if at[:4] == "ref:" else at
+        at = (self._git / "HEAD").read_text().strip()
+        return (self._git / at.removeprefix("ref: ")).read_text().strip() if at[:4] == "ref:" else at
 
-    def commit_entries(self, entries: dict[str, tuple[str, bytes]]) -> str:
+    def point(self, ref: str, name: str) -> None:
+        """Have a ref be at an object."""
+        file = self._git / ref
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{name}\n")
+
+    # -- objects as they are, which needs no git ------------------------------------------------
+
+    def commit_entries(self, entries: Entries, ref: str = "refs/heads/odd") -> str:
         """Commit a tree of paths with modes and contents that no work tree could have, and return its name.
 
         Paths are taken as they are; for a mode of 160000 the content is the name of a commit.
         """
-        commit = self.git("commit-tree", self._tree(entries), "-m", "made by hand")
-        self.git("update-ref", "refs/heads/odd", commit)
+        return self.commit_tree(self.tree(self.lines(entries)), ref)
+
+    def commit_tree(self, tree: str, ref: str) -> str:
+        """Commit a tree, have `ref` be at it, and return its name."""
+        commit = self.put("commit", b"tree %s\nauthor %s\ncommitter %s\n\nmade by hand\n" % (tree.encode(), _BY, _BY))
+        self.point(ref, commit)
         return commit
 
-    def _tree(self, entries: dict[str, tuple[str, bytes]]) -> str:
+    def lines(self, entries: Entries) -> list[bytes]:
+        """Write files and folders, and return the lines of the tree that they are in."""
         inner: dict[str, dict[str, tuple[str, bytes]]] = {}
         lines: list[bytes] = []
         for path, (mode, content) in entries.items():
             first, slash, rest = path.partition("/")
             if slash and first and rest:
                 inner.setdefault(first, {})[rest] = (mode, content)
-            elif mode == "160000":
-                lines.append(self._line(mode, content.decode(), path))
             else:
-                lines.append(self._line(mode, self.git("hash-object", "-w", "--stdin", stdin=content), path))
-        lines += [self._line("40000", self._tree(below), name) for name, below in inner.items()]
-        return self._raw_tree(lines)
+                lines.append(self.line(mode, content.decode() if mode == "160000" else self.put("blob", content), path))
+        return lines + [self.line("40000", self.tree(self.lines(below)), name) for name, below in inner.items()]
 
     @staticmethod
-    def _line(mode: str, name: str, path: str) -> bytes:
+    def line(mode: str, name: str, path: str) -> bytes:
+        """Return the line of a tree that has an object at a path."""
         return mode.encode() + b" " + os.fsencode(path) + b"\0" + bytes.fromhex(name)
 
-    def _raw_tree(self, lines: list[bytes]) -> str:
-        def key(line: bytes) -> bytes:  # as git sorts: a folder's name as if it ended with a slash
+    def tree(self, lines: Sequence[bytes]) -> str:
+        """Write a tree in git's order, and return its name."""
+
+        def key(line: bytes) -> bytes:  # a folder's name is as if it ended with a slash
             mode, _, rest = line.partition(b" ")
             return rest.partition(b"\0")[0] + (b"/" if mode == b"40000" else b"")
 
-        raw = b"".join(sorted(lines, key=key))
-        return self.git("hash-object", "-t", "tree", "-w", "--stdin", "--literally", stdin=raw)
+        return self.put("tree", b"".join(sorted(lines, key=key)))
+
+    def put(self, kind: str, content: bytes) -> str:
+        """Write an object, whatever git would think of it, and return its name."""
+        whole = b"%s %d\0" % (kind.encode(), len(content)) + content
+        name = hashlib.new(self._format, whole).hexdigest()
+        file = self._git / "objects" / name[:2] / name[2:]
+        if not file.exists():
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(zlib.compress(whole, 1))
+        return name

@@ -87,7 +87,7 @@ def test_commits_are_checked_whatever_the_server_can_do(
     first = scene.origin.commit({"a.py": "1"})
     scene.origin.git("checkout", "-q", "--detach")
     pulled = scene.origin.commit({"a.py": "evil"})
-    scene.origin.git("update-ref", "refs/pull/1/head", pulled)
+    scene.origin.point("refs/pull/1/head", pulled)
     scene.origin.git("checkout", "-q", "main")
     scene.origin.commit({"a.py": "2"})
     assert scene.source(first).pin().is_reachable

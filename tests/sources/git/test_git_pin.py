@@ -73,7 +73,7 @@ def test_a_name_of_a_branch_and_a_tag_is_the_tag_unless_it_says_which(
     origin: OriginRepository, source: MakeSource
 ) -> None:
     tagged = origin.commit({"a.py": "1"})
-    origin.git("tag", "v1")
+    origin.point("refs/tags/v1", origin.head())
     origin.git("branch", "v1")
     origin.git("checkout", "-q", "refs/heads/v1")
     branched = origin.commit({"a.py": "2"})
@@ -86,7 +86,7 @@ def test_a_name_of_a_branch_and_a_tag_is_the_tag_unless_it_says_which(
 
 def test_a_moved_ref_gets_a_new_pin_and_the_old_pin_stays(origin: OriginRepository, source: MakeSource) -> None:
     first = origin.commit({"a.py": "1"})
-    origin.git("tag", "v1")
+    origin.point("refs/tags/v1", origin.head())
     assert source("v1").pin().commit == source("main").pin().commit == first
     origin.git("commit", "-q", "--amend", "--allow-empty", "-m", "rewritten")  # a force push, as others see it
     forced = origin.commit({"a.py": "3"})
@@ -119,7 +119,7 @@ def test_a_deleted_ref_is_an_error_and_what_was_pinned_stays(
     origin: OriginRepository, source: MakeSource, runner: WatchedRunner
 ) -> None:
     commit = origin.commit({"a.py": "1"})
-    origin.git("tag", "v1")
+    origin.point("refs/tags/v1", origin.head())
     assert source("v1").pin().commit == commit
     origin.git("tag", "-d", "v1")
     with failing("RefNotFoundError"):
@@ -165,7 +165,7 @@ def pulled(origin: OriginRepository) -> Iterator[str]:
     origin.commit({"a.py": "1"})
     origin.git("checkout", "-q", "--detach")
     commit = origin.commit({"a.py": "evil"})
-    origin.git("update-ref", "refs/pull/1/head", commit)
+    origin.point("refs/pull/1/head", commit)
     origin.git("checkout", "-q", "main")
     origin.commit({"a.py": "2"})
     yield commit

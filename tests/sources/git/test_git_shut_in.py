@@ -36,7 +36,7 @@ def test_a_sandboxed_git_fetches_and_checks_sources(
     first = origin.commit({"a.py": "1"})
     origin.git("checkout", "-q", "--detach")
     pulled = origin.commit({"a.py": "evil"})
-    origin.git("update-ref", "refs/pull/1/head", pulled)
+    origin.point("refs/pull/1/head", pulled)
     origin.git("checkout", "-q", "main")
     second = origin.commit({"a.py": "2"})
     home = tmp_path / "home"

@@ -216,11 +216,10 @@ def test_a_repository_that_unfolds_into_countless_files_is_refused_soon(
     origin: OriginRepository, source: MakeSource
 ) -> None:
     """A few kilobytes of objects: each folder has ten times the same one, ten deep."""
-    tree = origin.git("mktree", stdin=f"100644 blob {origin.git('hash-object', '-w', '--stdin')}\tx\n".encode())
+    tree = origin.tree([origin.line(FILE, origin.put("blob", b""), "x")])
     for _ in range(10):
-        tree = origin.git("mktree", stdin="".join(f"040000 tree {tree}\td{n}\n" for n in range(10)).encode())
-    commit = origin.git("commit-tree", tree, "-m", "bomb")
-    origin.git("update-ref", "refs/heads/bomb", commit)
+        tree = origin.tree([origin.line("40000", tree, f"d{number}") for number in range(10)])
+    origin.commit_tree(tree, "refs/heads/bomb")
     with failing("TooLargeError"):
         source("bomb").pin()
 
