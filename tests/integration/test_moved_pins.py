@@ -56,6 +56,16 @@ class Project:
     def terminal(self) -> Terminal:
         return Terminal("run", str(self.plan), "hello", "-C", str(self.folder))
 
+    def answers_yes(self, *shown: str, says: str) -> None:
+        """Run it at a terminal that shows these texts in this order, and then asks: the answer is yes."""
+        with self.terminal() as terminal:
+            for text in shown:
+                terminal.until(text)
+            if _ASKS not in shown[-1]:
+                terminal.until(_ASKS)
+            terminal.type("yes\n")
+            assert terminal.exit_code() == 0 and f"It said {says}" in terminal.shown, terminal.shown
+
     def commit(self, answer: str) -> str:
         self.origin.commit(module_files(answer=f"'{answer}'"))
         return self.head()
@@ -124,7 +134,16 @@ def project(_place: Path, _kept: list[Project], root: Path) -> Project:
     return copy.copy(_kept[0])
 
 
-def test_a_lock_that_was_pulled_is_asked_about_once(project: Project) -> None:
+def test_what_is_pinned_otherwise_is_asked_about_once(project: Project) -> None:
+    # What is no pin of the plan is not asked about.
+    elsewhere = project.folder.parent / "elsewhere"
+    _write(elsewhere / "mine", module_files("tool-mine"))
+    assert paddock("add", "./mine", cwd=elsewhere).returncode == 0
+    other = (elsewhere / "paddock.lock").read_text()
+    project.lock.write_text("# of a colleague\n" + _together(project.lock.read_text(), other, "./mine"))
+    project.says("one")
+
+    # A lock that was pulled is.
     before, after = project.head(), project.commit("two")
     project.pull()
     with project.terminal() as terminal:
@@ -134,12 +153,30 @@ def test_a_lock_that_was_pulled_is_asked_about_once(project: Project) -> None:
         terminal.until(_ASKS)
         terminal.type("stop\n")
         assert terminal.exit_code() == 4 and "It said" not in terminal.shown
-    with project.terminal() as terminal:
-        terminal.until(_MOVED)
-        terminal.until(_ASKS)
-        terminal.type("yes\n")
-        assert terminal.exit_code() == 0 and "It said two" in terminal.shown, terminal.shown
+    project.answers_yes(_MOVED, says="two")
     project.says("two")
+
+    # A plan that was edited is shown with the pins that moved.
+    before, after = project.head(), project.commit("three")
+    project.pull()
+    project.plan.write_text("# edited\n" + project.plan.read_text())
+    project.answers_yes(_MOVED, before[:12], after[:12], "type the word yes, no or stop", says="three")
+
+    # One that was accepted before pins were kept is asked about once.
+    grants = Path(os.environ["HOME"]) / ".config/paddock/grants.toml"
+    without = re.sub(r"^pins = \[.*?^\]\n", "", grants.read_text(), flags=re.DOTALL | re.MULTILINE)
+    assert without != grants.read_text()
+    grants.write_text(without)
+    assert project.is_refused()
+    project.answers_yes("not known to be accepted", says="three")
+    project.says("three")
+
+    # What Paddock itself moves stays accepted.
+    project.commit("four")
+    locked = project.lock.read_text()
+    project.paddock("update")
+    assert project.lock.read_text() != locked
+    project.says("four")
 
 
 def test_without_a_terminal_a_pin_that_moved_is_refused_by_name(
@@ -160,14 +197,6 @@ def test_without_a_terminal_a_pin_that_moved_is_refused_by_name(
     code, told = project.run("--trust-plan")
     assert (code, told["response"]) == (0, "It said two")  # plan and lock as they are, this time
     assert project.is_refused()
-
-
-def test_what_paddock_itself_moves_stays_accepted(project: Project) -> None:
-    project.commit("two")
-    before = project.lock.read_text()
-    project.paddock("update")
-    assert project.lock.read_text() != before
-    project.says("two")
 
 
 def test_what_paddock_moves_for_a_folder_stays_accepted(root: Path) -> None:
@@ -214,21 +243,8 @@ def test_a_pin_that_was_taken_out_is_asked_about(project: Project) -> None:
         act()
         assert project.is_refused()
     assert "no longer locked" in project.run()[1]["error"]["message"]
-    with project.terminal() as terminal:
-        terminal.until(_MOVED)
-        terminal.until(_ASKS)
-        terminal.type("yes\n")
-        assert terminal.exit_code() == 0 and "It said two" in terminal.shown, terminal.shown
+    project.answers_yes(_MOVED, says="two")
     project.says("two")
-
-
-def test_what_is_no_pin_of_the_plan_is_not_asked_about(project: Project) -> None:
-    elsewhere = project.folder.parent / "elsewhere"
-    _write(elsewhere / "mine", module_files("tool-mine"))
-    assert paddock("add", "./mine", cwd=elsewhere).returncode == 0
-    other = (elsewhere / "paddock.lock").read_text()
-    project.lock.write_text("# of a colleague\n" + _together(project.lock.read_text(), other, "./mine"))
-    project.says("one")
 
 
 def test_a_forgotten_plan_is_accepted_no_more(project: Project, tmp_path: Path) -> None:
@@ -246,34 +262,6 @@ def test_a_forgotten_plan_is_accepted_no_more(project: Project, tmp_path: Path) 
     code, answer = project.run()
     assert (code, answer["error"]["type"], answer["response"]) == (4, "PolicyRefusedError", None)
     assert paddock("policy", "forget", "plan.yaml", cwd=project.folder).returncode == 1
-
-
-def test_a_plan_accepted_without_pins_is_asked_about_once(project: Project) -> None:
-    grants = Path(os.environ["HOME"]) / ".config/paddock/grants.toml"
-    without = re.sub(r"^pins = \[.*?^\]\n", "", grants.read_text(), flags=re.DOTALL | re.MULTILINE)
-    assert without != grants.read_text()
-    grants.write_text(without)
-    assert project.is_refused()
-    with project.terminal() as terminal:
-        terminal.until("not known to be accepted")
-        terminal.until(_ASKS)
-        terminal.type("yes\n")
-        assert terminal.exit_code() == 0, terminal.shown
-    project.says("one")
-
-
-def test_a_plan_that_was_edited_is_shown_with_the_pins_that_moved(project: Project) -> None:
-    before, after = project.head(), project.commit("two")
-    project.pull()
-    project.plan.write_text("# edited\n" + project.plan.read_text())
-    with project.terminal() as terminal:
-        terminal.until(_MOVED)
-        terminal.until(before[:12])
-        terminal.until(after[:12])
-        terminal.until("type the word yes, no or stop")
-        terminal.type("yes\n")
-        assert terminal.exit_code() == 0 and "It said two" in terminal.shown, terminal.shown
-    project.says("two")
 
 
 def test_an_unaccepted_plan_gets_no_private_source_by_its_lock(
