@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Awaitable, Callable
 
 import anyio
+import pytest
 
 from paddock import Session
 from paddock.session.module import HostedModule
 from paddock.session.runtime import SessionRuntime
+from paddock.workers.supervisor import Supervisor
 
 _SECONDS = 60  # until a killed module is known to have ended; hit only by a hang
 
@@ -31,3 +34,18 @@ async def kill(session: Session, name: str) -> None:
     with anyio.fail_after(_SECONDS):
         while module.is_running:
             await anyio.sleep(0.01)
+
+
+def after_goodbyes(monkeypatch: pytest.MonkeyPatch, act: Callable[[str], Awaitable[None]]) -> None:
+    """From now on, call `act` with the name of each module that the host has said goodbye to, and not yet seen end."""
+    stop = Supervisor.stop
+
+    async def stop_and_act(supervisor: Supervisor, goodbye: Callable[[], Awaitable[None]] | None = None) -> None:
+        async def say() -> None:
+            assert goodbye is not None
+            await goodbye()
+            await act(supervisor.spec.name)
+
+        await stop(supervisor, None if goodbye is None else say)
+
+    monkeypatch.setattr(Supervisor, "stop", stop_and_act)

@@ -33,7 +33,7 @@ providers:
     config: {fallback: "You said: {prompt}"}
 """
 _SECONDS = 200  # for one whole session in a test; hit only by a hang
-_DIRECT = """
+DIRECT = """
     import json
 
     class Direct:
@@ -121,7 +121,7 @@ def open_session(tmp_path: Path, write_module: WriteModule) -> OpenSession:
         agents: dict[str, Any] | None = None,
         **options: Any,
     ) -> AsyncIterator[Session]:
-        loop = orchestrator or {"module": "loop-direct", "source": write_module("loop-direct", _DIRECT)}
+        loop = orchestrator or {"module": "loop-direct", "source": write_module("loop-direct", DIRECT)}
         plan = {
             "session": {
                 "orchestrator": granted(tmp_path, loop),

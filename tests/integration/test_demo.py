@@ -63,13 +63,13 @@ def test_a_wrong_sum_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     own = tmp_path / "demo"
-    shutil.copytree(demonstration._PLAN.parent, own)
+    shutil.copytree(demonstration.PLAN.parent, own)
     plan = own / "plan.yaml"
     plan.write_text(
         plan.read_text(encoding="utf-8").replace("files: [january.csv, february.csv, march.csv]", "files: [march.csv]"),
         encoding="utf-8",
     )
-    monkeypatch.setattr(demonstration, "_PLAN", plan)
+    monkeypatch.setattr(demonstration, "PLAN", plan)
     assert demo.main(["--json"], standalone_mode=False) == 3
     told = json.loads(capsys.readouterr().out)
     assert not told["ok"]

@@ -18,12 +18,12 @@ import anyio
 import psutil
 import pytest
 
-from integration.conftest import OpenSession, WriteModule
+from integration.behind import after_goodbyes
+from integration.conftest import DIRECT, OpenSession, WriteModule
 from paddock import PaddockError, Session
 from paddock.cli.run_command import run
 from paddock.errors import ModuleLoadError, ModuleMissingError, PlanError, PolicyRefusedError
 from paddock.session import shutdown as ending
-from paddock.session.module import HostedModule
 from support.examples import repeating
 
 _INSPECT = """
@@ -401,7 +401,6 @@ async def test_an_end_cancelled_with_the_orchestrators_ends_all_modules(
     workers: list[psutil.Process] = []
     before = set(psutil.Process().children(recursive=True))  # what other tests of this process keep open
     others, loop = asyncio.all_tasks(), asyncio.get_running_loop()
-    say_goodbye = HostedModule._goodbye
 
     async def use_session() -> None:
         async with open_session(tools=[_inspect(write_module)]):
@@ -413,12 +412,11 @@ async def test_an_end_cancelled_with_the_orchestrators_ends_all_modules(
         if left > 1:
             loop.call_soon(cancel, left - 1)
 
-    async def goodbye(module: HostedModule) -> None:
-        await say_goodbye(module)
-        if module.kind == "orchestrator" and not task.cancelling():
+    async def cancel_soon(module: str) -> None:
+        if module == "loop-direct" and not task.cancelling():
             loop.call_soon(cancel, times)
 
-    monkeypatch.setattr(HostedModule, "_goodbye", goodbye)
+    after_goodbyes(monkeypatch, cancel_soon)
     task = asyncio.create_task(use_session())
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -502,14 +500,12 @@ _HOST = """
 
 
 def test_killing_the_host_outright_leaves_no_process_of_it(write_module: WriteModule, tmp_path: Path) -> None:
-    from integration.conftest import _DIRECT
-
     plan = tmp_path / "plan.json"
     plan.write_text(
         json.dumps(
             {
                 "session": {
-                    "orchestrator": {"module": "loop-direct", "source": write_module("loop-direct", _DIRECT)},
+                    "orchestrator": {"module": "loop-direct", "source": write_module("loop-direct", DIRECT)},
                     "context": "context-simple",
                 },
                 "tools": [_inspect(write_module)],

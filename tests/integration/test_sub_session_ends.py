@@ -14,12 +14,12 @@ import psutil
 import pytest
 
 from integration.agents import Act, mark_entry, until, workers
+from integration.behind import after_goodbyes
 from integration.conftest import WriteModule
 from paddock import PaddockError
 from paddock.session import shutdown as ending
 from paddock.session import spawning as sub_sessions
 from paddock.session.hosted_session import HostedSession
-from paddock.session.module import HostedModule
 from paddock_sdk.contract.models import HookResult
 from support.examples import repeating
 
@@ -170,7 +170,6 @@ async def test_a_turn_that_is_cancelled_when_it_is_over_still_ends_in_order(
     stage: str, open_family: Act, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[str] = []
-    say_goodbye = HostedModule._goodbye
     async with open_family() as family:
         session = family.session
 
@@ -187,9 +186,8 @@ async def test_a_turn_that_is_cancelled_when_it_is_over_still_ends_in_order(
         async def hear_last(event: str, data: dict[str, Any]) -> None:
             heard.append("last")
 
-        async def goodbye(module: HostedModule) -> None:
-            await say_goodbye(module)
-            if stage == "ending" and module.kind == "orchestrator" and not asked.cancelling():
+        async def give_up_then(module: str) -> None:
+            if stage == "ending" and module == "loop-orders" and not asked.cancelling():
                 await give_up()
 
         spawn = session.coordinator.get_capability("session.spawn")
@@ -197,7 +195,7 @@ async def test_a_turn_that_is_cancelled_when_it_is_over_still_ends_in_order(
         session.coordinator.hooks.register("session:end", hear_first, priority=-1)
         session.coordinator.hooks.register("session:end", hear_last, priority=1000)
         before = workers()
-        monkeypatch.setattr(HostedModule, "_goodbye", goodbye)
+        after_goodbyes(monkeypatch, give_up_then)
         asked = asyncio.ensure_future(spawn("helper", "one"))
         with pytest.raises(asyncio.CancelledError):
             await asked

@@ -14,7 +14,7 @@ import anyio.to_thread
 import pytest
 
 from integration.command_line import paddock, reachable_level, require_level
-from integration.conftest import _DIRECT, OpenSession, WriteModule
+from integration.conftest import DIRECT, OpenSession, WriteModule
 from paddock import Session
 from paddock.isolation.denials.explain import Family, explain
 from paddock.isolation.record import ModuleRecord, SessionRecord, SessionRecords
@@ -134,7 +134,7 @@ async def trying(
         "source": write_module("tool-try", _TRY),
         "permissions": {"read": ["half"], "write": ["open"], "run": ["sh", "half/tool"], "env": ["EDITOR"]},
     }
-    others = {"orchestrator": {"module": "loop-direct", "source": write_module("loop-direct", _DIRECT)}}
+    others = {"orchestrator": {"module": "loop-direct", "source": write_module("loop-direct", DIRECT)}}
     for kind, module in (("orchestrator", others["orchestrator"]), ("context", {"module": "context-simple"})):
         others[kind] = {**module, "permissions": {}}
     async with open_session(tools=[tool], isolation=level, **others) as session:
@@ -272,20 +272,15 @@ def test_a_plan_that_a_policy_refuses_is_refused_with_the_rule(scene: Scene, pla
     assert done.returncode == 4 and f"{policy}:3" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("args", "code", "problem"),
-    [
+def test_what_is_wrong_with_the_question_is_told(scene: Scene, plan: Path) -> None:
+    for args, code, problem in (
         (("tool-tri", "read", "x"), 1, "did you mean `tool-try`?"),
         (("tool-try", "reed", "x"), 2, "'reed' is not one of"),
         (("tool-try", "net", "https://x"), 2, "TARGET for `net`"),
         (("tool-try", "read"), 2, "Missing argument 'TARGET'"),
-    ],
-)
-def test_what_is_wrong_with_the_question_is_told(
-    scene: Scene, plan: Path, args: tuple[str, ...], code: int, problem: str
-) -> None:
-    done = paddock("why", *args, "--plan", str(plan), cwd=scene.work)
-    assert done.returncode == code and problem in done.stderr
+    ):
+        done = paddock("why", *args, "--plan", str(plan), cwd=scene.work)
+        assert done.returncode == code and problem in done.stderr, (args, done.stderr)
 
 
 def test_code_that_is_not_in_the_cache_is_fetched_by_the_named_plan(scene: Scene) -> None:

@@ -27,7 +27,7 @@ from paddock.workers.exit_report import ExitReason
 from paddock_sandbox.profile import IsolationLevel
 
 _HERE: Final = Path(__file__).resolve().parent
-_PLAN: Final = _HERE / "plan.yaml"
+PLAN: Final = _HERE / "plan.yaml"
 _EXPENSES: Final = _HERE / "expenses"
 _PROMPT: Final = "What did we spend in the first quarter? Write the sums by month to summary.md."
 _SUMMARY: Final = "summary.md"
@@ -91,7 +91,7 @@ class Demonstration:
             for file in sorted(_EXPENSES.iterdir()):
                 shutil.copy(file, scene.folder)
             async with Session(
-                _PLAN,
+                PLAN,
                 working_dir=scene.folder,
                 environ={**os.environ, **scene.environ},
                 isolation=isolation,
