@@ -18,7 +18,8 @@ PYTHON ?= $(shell for name in python3.13 python3.12 python3 python3.11 python3.1
 CHECKED := tests/protocol tests/sdk/contract tests/sdk/kernel tests/sdk/worker \
 	tests/host/authorization tests/host/isolation tests/host/plan tests/host/policy tests/host/rpc tests/host/session \
 	$(wildcard tests/sources/test_*.py) tests/sources/lock tests/sources/manifest tests/sources/resolver \
-	tests/packaging/test_claims.py tests/integration/test_demo.py
+	tests/packaging/test_claims.py \
+	tests/integration/test_demo.py::test_the_job_is_done_and_every_misbehaviour_contained
 
 # Hundreds of programs are started here, and each would compile all of its own code again.
 unexport PYTHONDONTWRITEBYTECODE
