@@ -7,6 +7,7 @@ import gc
 import itertools
 import os
 import re
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -135,8 +136,22 @@ def _state(folder: Path) -> tuple[object, ...]:
 
 
 @pytest.fixture(scope="session")
-def _homes(tmp_path_factory: pytest.TempPathFactory) -> _Homes:
-    return _Homes(tmp_path_factory.mktemp("homes"))
+def _temporary(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Return the folder of a test process; without a failure in it, it is removed with the process.
+
+    Pytest would keep it for three runs, and have the first process remove all of the oldest while the others are idle.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    yield folder
+    if hasattr(request.config, "workerinput") and not request.session.testsfailed:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def _homes(_temporary: Path) -> _Homes:
+    homes = _temporary / "homes"
+    homes.mkdir()
+    return _Homes(homes)
 
 
 @pytest.fixture(autouse=True)
