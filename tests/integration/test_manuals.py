@@ -18,6 +18,7 @@ import yaml
 
 from integration.command_line import paddock, python
 from integration.manual_pages import MANUALS, ROOT, Block, Command, blocks, commands, is_shown, links
+from support.rows import each_row
 
 _NAMED = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _PLAN = """
@@ -94,7 +95,7 @@ def _run_program(text: str, folder: Path, place: str) -> None:
     assert done.returncode == 0, f"{place}:\n{done.stderr}"
 
 
-@pytest.mark.parametrize("block", _each("console shown"))
+@each_row("block", _each("console shown"))
 def test_commands_that_are_only_shown_exist_with_their_options(block: Block) -> None:
     for line in commands(block):
         words = " ".join(line.words).split(" && ")
@@ -109,7 +110,7 @@ def test_commands_that_are_only_shown_exist_with_their_options(block: Block) -> 
             assert {word for word in ours if word.startswith("-") and len(word) > 1} <= known
 
 
-@pytest.mark.parametrize("block", _each("ini unit", "yaml ci"))
+@each_row("block", _each("ini unit", "yaml ci"))
 def test_commands_of_units_and_pipelines_exist_with_their_options(block: Block) -> None:
     if block.kind == "ini unit":
         unit = configparser.ConfigParser(interpolation=None)
@@ -129,7 +130,7 @@ def test_commands_of_units_and_pipelines_exist_with_their_options(block: Block) 
             assert name in ("trap", "git", "echo")
 
 
-@pytest.mark.parametrize("block", _each("yaml plan", "yaml entry"))
+@each_row("block", _each("yaml plan", "yaml entry"))
 def test_a_plan_is_read_as_it_is_shown(block: Block, folder: Path) -> None:
     from paddock.plan.load import load_plan
 
@@ -157,7 +158,7 @@ def test_a_file_is_read_as_it_is_shown(block: Block, folder: Path) -> None:
         assert said.returncode == 0 and "warning" not in said.stdout
 
 
-@pytest.mark.parametrize("block", _each("python signature"))
+@each_row("block", _each("python signature"))
 def test_a_signature_is_shown_as_it_is(block: Block) -> None:
     module, _, name = block.value.rpartition(".")
     shown: dict[str, object] = {}
@@ -184,13 +185,13 @@ def test_each_block_says_how_it_is_tried() -> None:
     assert not unknown
 
 
-@pytest.mark.parametrize("page", [page for page in MANUALS if page.parent != ROOT], ids=_name)
+@each_row("page", [page for page in MANUALS if page.parent != ROOT], ids=_name)
 def test_a_manual_begins_with_what_one_can_do_after_it(page: Path) -> None:
     title, empty, first = page.read_text(encoding="utf-8").splitlines()[:3]
     assert title.startswith("# ") and not empty and first.startswith(("After this page", "Modules written for"))
 
 
-@pytest.mark.parametrize("page", MANUALS, ids=_name)
+@each_row("page", MANUALS, ids=_name)
 def test_links_lead_to_files_and_headings(page: Path) -> None:
     for link in links(page):
         path, _, heading = link.partition("#")
@@ -208,9 +209,7 @@ def test_readme_is_short_and_leads_to_every_manual() -> None:
     assert {one for one in MANUALS if one != page} <= reached
 
 
-@pytest.mark.parametrize(
-    ("page", "heading"), [("README.md", "## Limits"), ("host/docs/limits.md", "## Limits of a plan")]
-)
+@each_row(("page", "heading"), [("README.md", "## Limits"), ("host/docs/limits.md", "## Limits of a plan")])
 def test_the_table_of_limits_names_every_limit(page: str, heading: str) -> None:
     from paddock.plan.limits import Limits
 
@@ -218,7 +217,7 @@ def test_the_table_of_limits_names_every_limit(page: str, heading: str) -> None:
     assert {name for name in Limits.model_fields if f"`{name}`" not in section} == set()
 
 
-@pytest.mark.parametrize("page", ["README.md", "host/docs/permissions.md"])
+@each_row("page", ["README.md", "host/docs/permissions.md"])
 def test_the_table_of_permissions_names_every_family(page: str) -> None:
     from paddock.plan.permissions import Permissions
 
@@ -245,7 +244,7 @@ def test_the_order_of_packages_is_the_one_that_is_enforced() -> None:
     assert shown.text.splitlines() == layers
 
 
-@pytest.mark.parametrize("block", _each("text way"))
+@each_row("block", _each("text way"))
 def test_each_step_of_a_way_is_in_the_file_that_is_named(block: Block) -> None:
     for line in block.text.splitlines():
         path, name = line.split()

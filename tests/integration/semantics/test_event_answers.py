@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from integration.semantics.places import SESSION_ID, Place
+from support.rows import each_row
 
 WHERES = ("in the same module", "in another module")
 INVALID = {"action": "deny", "reason": "Hook handler returned invalid response"}
@@ -315,8 +314,8 @@ ANSWERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("where", WHERES)
-@pytest.mark.parametrize("case", ANSWERS)
+@each_row("where", WHERES)
+@each_row("case", ANSWERS)
 async def test_answers_come_to_one_result(place: Place, where: str, case: str) -> None:
     handlers, expected, heard = ANSWERS[case]
     outcome = await place.run("events.chain", where=where, handlers=handlers)

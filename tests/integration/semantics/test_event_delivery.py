@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
-
 from integration.semantics.places import SESSION_ID, Place
+from support.rows import each_row
 
 WHERES = ("in the same module", "in another module")
 LISTENER = [{"name": "listener", "answer": {}}]
@@ -19,7 +18,7 @@ async def test_an_event_without_handlers_comes_back_bare(place: Place) -> None:
     assert list(outcome["result"]["data"]) == ["a", "b"]
 
 
-@pytest.mark.parametrize("where", WHERES)
+@each_row("where", WHERES)
 async def test_a_heard_event_carries_default_fields_and_the_time(place: Place, where: str) -> None:
     data = {"timestamp": "made up", "parent_id": "by the caller", "z": 1}
     outcome = await place.run("events.chain", where=where, handlers=LISTENER, data={"is": data})
@@ -32,8 +31,8 @@ async def test_a_heard_event_carries_default_fields_and_the_time(place: Place, w
     assert abs(datetime.now(UTC) - stamp) < timedelta(minutes=1)
 
 
-@pytest.mark.parametrize("where", WHERES)
-@pytest.mark.parametrize("data", [None, [1, [2]], "text", 3, True], ids=repr)
+@each_row("where", WHERES)
+@each_row("data", [None, [1, [2]], "text", 3, True], ids=repr)
 async def test_data_that_is_no_mapping_comes_back_as_an_empty_mapping(place: Place, where: str, data: Any) -> None:
     outcome = await place.run("events.chain", where=where, handlers=LISTENER, data={"is": data})
     assert outcome == {"result": {"action": "continue", "data": {}}, "heard": [["listener", data]]}
@@ -44,7 +43,7 @@ async def test_default_fields_are_replaced_and_converted(place: Place) -> None:
     assert outcome == {"session_id": "another", "set": "{7}", "shared": "caller"}
 
 
-@pytest.mark.parametrize("where", WHERES)
+@each_row("where", WHERES)
 async def test_emitter_handlers_and_result_share_nothing(place: Place, where: str) -> None:
     assert await place.run("events.nothing_is_shared", where=where) == {
         "original": {"nested": {"list": [1]}},
@@ -74,7 +73,7 @@ async def test_a_handler_sees_its_emitters_context_and_leaves_it_as_it_was(place
     }
 
 
-@pytest.mark.parametrize("where", WHERES)
+@each_row("where", WHERES)
 async def test_cancelling_the_emitter_cancels_the_handler_that_runs(place: Place, where: str) -> None:
     assert await place.run("events.cancelled_emitter", where=where) == {
         "emitter": "CancelledError",
@@ -83,13 +82,13 @@ async def test_cancelling_the_emitter_cancels_the_handler_that_runs(place: Place
     }
 
 
-@pytest.mark.parametrize("where", WHERES)
+@each_row("where", WHERES)
 async def test_a_handler_may_emit(place: Place, where: str) -> None:
     outcome = await place.run("events.nested", where=where)
     assert outcome == {"heard": [["outer", 0], ["inner", 1]], "inner": [1, True]}
 
 
-@pytest.mark.parametrize("where", WHERES)
+@each_row("where", WHERES)
 async def test_emitters_at_the_same_time_get_their_own_data_back(place: Place, where: str) -> None:
     assert await place.run("events.at_once", where=where) == [[number, True] for number in range(20)]
 
@@ -125,8 +124,8 @@ COLLECTED: dict[str, tuple[list[dict[str, Any]], list[Any], list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("where", WHERES)
-@pytest.mark.parametrize("case", COLLECTED)
+@each_row("where", WHERES)
+@each_row("case", COLLECTED)
 async def test_collecting_asks_everyone_for_data(place: Place, where: str, case: str) -> None:
     handlers, collected, heard = COLLECTED[case]
     outcome = await place.run("events.collected", where=where, handlers=handlers, timeout=0.3)
@@ -167,14 +166,14 @@ CORRELATED: dict[str, tuple[list[list[Any]], list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("where", WHERES)
-@pytest.mark.parametrize("case", CORRELATED)
+@each_row("where", WHERES)
+@each_row("case", CORRELATED)
 async def test_events_of_one_call_carry_one_request_id(place: Place, where: str, case: str) -> None:
     emitted, expected = CORRELATED[case]
     assert await place.run("events.correlated", where=where, emitted=emitted) == expected
 
 
-@pytest.mark.parametrize("where", WHERES)
+@each_row("where", WHERES)
 async def test_tasks_have_calls_of_their_own(place: Place, where: str) -> None:
     outcome = await place.run("events.calls_of_two_tasks", where=where)
     assert outcome == {"within": [True, True], "between": False}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from integration.semantics.places import Place
+from support.rows import each_row
 
 WHERES = ("in the same module", "in another module")
 
@@ -83,8 +84,8 @@ LIVE = {
 }
 
 
-@pytest.mark.parametrize("where", WHERES)
-@pytest.mark.parametrize("case", CONVERTED)
+@each_row("where", WHERES)
+@each_row("case", CONVERTED)
 async def test_a_value_is_the_same_json_for_every_handler_and_for_the_emitter(
     place: Place, where: str, case: str
 ) -> None:
@@ -95,8 +96,8 @@ async def test_a_value_is_the_same_json_for_every_handler_and_for_the_emitter(
         assert _spelled(value) == _spelled(expected)
 
 
-@pytest.mark.parametrize("where", WHERES)
-@pytest.mark.parametrize("case", REFUSED)
+@each_row("where", WHERES)
+@each_row("case", REFUSED)
 async def test_data_without_a_json_form_is_the_emitters_error(place: Place, where: str, case: str) -> None:
     kind, said = REFUSED[case]
     outcome = await place.run("event_values.converted", where=where, case=case)
@@ -112,7 +113,7 @@ async def test_a_value_of_one_process_is_an_error_that_names_its_place(place: Pl
     assert outcome == {"errors": [error, error], "heard": []}
 
 
-@pytest.mark.parametrize("where", WHERES)
+@each_row("where", WHERES)
 async def test_a_model_is_data_of_its_fields(place: Place, where: str) -> None:
     outcome = await place.run("event_values.a_model_at_the_top", where=where)
     assert {"success": True, "output": [1, 2], "error": None}.items() <= outcome["seen"].items()
