@@ -1,7 +1,7 @@
 """Validate modules with whichever contract package is found, and run its inherited tests over them; print outcomes.
 
-The first argument is a folder to work in, with `modules.json`: the kind and the source of each module, by its name. All
-others are for pytest.
+The first argument is a folder to work in, with `modules.json`: the kind and the source of each module, by its name, and
+`tested.json`: the names of those that inherited tests are run over. All others are for pytest.
 """
 
 import asyncio
@@ -28,14 +28,15 @@ class TestStructure({base}StructuralTests):
 """
 
 
-def written(number, kind, source):
+def written(number, kind, source, is_tested):
     """Write a module's repository, and return its package; no two packages have one name."""
     name = f"{STEMS.get(kind, kind)}-case{number}"
     package = FOLDER / f"amplifier-module-{name}" / f"amplifier_module_{name.replace('-', '_')}"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(source)
-    (package.parent / "tests").mkdir()
-    (package.parent / "tests" / f"test_case{number}.py").write_text(TESTS.format(base=kind.capitalize()))
+    if is_tested:
+        (package.parent / "tests").mkdir()
+        (package.parent / "tests" / f"test_case{number}.py").write_text(TESTS.format(base=kind.capitalize()))
     return package
 
 
@@ -81,14 +82,15 @@ def failed_tests():
 async def main():
     logging.disable()
     modules = json.loads((FOLDER / "modules.json").read_text())
+    tested = json.loads((FOLDER / "tested.json").read_text())
     found, packages = {}, {}
     for number, (name, (kind, source)) in enumerate(modules.items()):
-        packages[name] = written(number, kind, source)
+        packages[name] = written(number, kind, source, name in tested)
         found[name] = {"checks": await checked(kind, packages[name])}
         found[name]["as a file"] = await checked(kind, as_a_single_file(packages[name])) == found[name]["checks"]
     failed = await asyncio.to_thread(failed_tests)
     for number, name in enumerate(modules):
-        found[name]["failed"] = sorted(failed[str(number)])
+        found[name]["failed"] = sorted(failed[str(number)]) if name in tested else None
     print(json.dumps(found))
 
 
