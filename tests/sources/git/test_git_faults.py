@@ -9,6 +9,8 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -28,8 +30,6 @@ from sources.git.conftest import MakeSource
 from sources.git.origin_repository import OriginRepository
 from sources.git.watched_runner import WatchedRunner
 from sources.warm.warm_hosts import WarmHosts
-
-STAGES = ("fetch", "cat-file", "ls-tree")
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
@@ -106,58 +106,59 @@ def test_a_slow_template_start_is_reported_with_its_time(
 # -- an end in the middle
 
 
-@pytest.mark.parametrize("verb", STAGES)
-@pytest.mark.parametrize("when", ["before", "after"])
 def test_a_failure_at_any_stage_leaves_what_was_there_and_can_be_repeated(
-    origin: OriginRepository, source: MakeSource, runner: WatchedRunner, tmp_path: Path, verb: str, when: str
+    origin: OriginRepository, source: MakeSource, runner: WatchedRunner, tmp_path: Path
 ) -> None:
     first = origin.commit({"a.py": "1"})
     kept = source("main").fetch(first)
-    second = origin.commit({"a.py": "2"})
-
-    def fail(at: str) -> None:
-        if at == verb:
-            raise CommandError("git", "it was ended")
-
-    setattr(runner, when, fail)
-    trees = everything_in(tmp_path / "cache" / "trees-v1")
-    with pytest.raises(FetchError):
-        source("main").pin()
-    setattr(runner, when, lambda at: None)
-    assert everything_in(tmp_path / "cache" / "trees-v1") == trees
-    assert (kept.root / "a.py").read_text() == "1"
-    assert not list((tmp_path / "cache" / "tmp").iterdir())
-    assert source("main").pin().commit == second
+    for verb, when in product(("fetch", "cat-file", "ls-tree"), ("before", "after")):
+        now = origin.commit({"a.py": f"{when} {verb}"})
+        trees = everything_in(tmp_path / "cache" / "trees-v1")
+        setattr(runner, when, partial(_fail, verb))
+        with pytest.raises(FetchError):
+            source("main").pin()
+        setattr(runner, when, lambda at: None)
+        assert everything_in(tmp_path / "cache" / "trees-v1") == trees, (verb, when)
+        assert (kept.root / "a.py").read_text() == "1", (verb, when)
+        assert not list((tmp_path / "cache" / "tmp").iterdir()), (verb, when)
+        assert source("main").pin().commit == now, (verb, when)
 
 
-@pytest.mark.parametrize(
-    ("verb", "when"),
-    [
-        ("fetch", "before"),
-        ("fetch", "after"),
-        ("ls-tree", "after"),
-        ("cat-file", "after"),
-        ("content written", "stage"),
-        ("marked", "stage"),
-        ("renamed", "stage"),
-    ],
+def _fail(verb: str, at: str) -> None:
+    if at == verb:
+        raise CommandError("git", "it was ended")
+
+
+# A host that comes to the next of these has found what the one before it left.
+_ENDS = (
+    ("fetch", "before"),
+    ("fetch", "after"),
+    ("ls-tree", "after"),
+    ("cat-file", "after"),
+    ("content written", "stage"),
+    ("marked", "stage"),
+    ("renamed", "stage"),
 )
-def test_a_host_that_is_killed_at_any_stage_leaves_a_good_cache(
-    origin: OriginRepository, source: MakeSource, warm_hosts: WarmHosts, tmp_path: Path, verb: str, when: str
+
+
+def test_hosts_that_are_killed_at_every_stage_leave_a_good_cache(
+    origin: OriginRepository, source: MakeSource, warm_hosts: WarmHosts, tmp_path: Path
 ) -> None:
     first = origin.commit({"a.py": "1", "b.py": "x"})
     assert source("main").fetch(first)
-    second = origin.commit({"a.py": "2"})
-    arguments = [str(tmp_path / "cache"), f"{origin.address}@main", verb, when]
-    with warm_hosts.host(killed_host, *arguments, environ={"PATH": os.environ["PATH"]}) as host:
-        code, _, errors = host.end()
-    assert code == -signal.SIGKILL, errors
+    for verb, when in _ENDS:
+        last = origin.commit({"a.py": f"{when} {verb}"})
+        arguments = [str(tmp_path / "cache"), f"{origin.address}@main", verb, when]
+        with warm_hosts.host(killed_host, *arguments, environ={"PATH": os.environ["PATH"]}) as host:
+            code, _, errors = host.end()
+        assert code == -signal.SIGKILL, (verb, when, errors)
+        with SourceCache(tmp_path / "cache") as fresh:
+            assert fresh.verify() == (), (verb, when)
+            assert (source("main", cache=fresh).fetch(first).root / "a.py").read_text() == "1", (verb, when)
     with SourceCache(tmp_path / "cache") as fresh:
-        assert fresh.verify() == ()
         again = source("main", cache=fresh)
-        assert (again.fetch(first).root / "a.py").read_text() == "1"
-        pin = again.pin()
-        assert pin.commit == second and (again.fetch(second).root / "a.py").read_text() == "2"
+        assert again.pin().commit == last
+        assert (again.fetch(last).root / "a.py").read_text() == "stage renamed"
 
 
 def test_locks_that_a_killed_git_left_stop_no_later_fetch(

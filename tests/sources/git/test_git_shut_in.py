@@ -20,7 +20,11 @@ from paddock_sources.git.git_config import GitLimits
 from paddock_sources.git.git_source import GitSource
 from sources.git.origin_repository import OriginRepository
 from sources.git_server import GitServer, store_credentials
+from support.examples import repeating
 from support.shut_in_commands import LEVELS, commands_at
+
+# For what is the same code at each level: at the strongest that can be had.
+at_a_level = pytest.mark.parametrize("commands", [None, *repeating(*LEVELS)], indirect=True)
 
 
 @pytest.fixture(scope="module", params=LEVELS)
@@ -60,6 +64,7 @@ def test_a_sandboxed_git_fetches_and_checks_sources(
         source(server.address("tool"), "main").pin()
 
 
+@at_a_level
 def test_offline_files_are_made_again_from_objects_that_were_kept(commands: SourceCommands, tmp_path: Path) -> None:
     origin = OriginRepository(tmp_path / "tool")
     commit = origin.commit({"a.py": "1"})
@@ -74,6 +79,7 @@ def test_offline_files_are_made_again_from_objects_that_were_kept(commands: Sour
         assert (source.fetch(commit).root / "a.py").read_text() == "1"
 
 
+@at_a_level
 def test_what_is_larger_than_it_may_be_is_cut_off(commands: SourceCommands, tmp_path: Path) -> None:
     origin = OriginRepository(tmp_path / "tool")
     origin.commit({"large": os.urandom(300_000)})
