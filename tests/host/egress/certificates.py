@@ -20,6 +20,7 @@ class TestAuthority:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._servers: dict[tuple[str, ...], ssl.SSLContext] = {}
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority of a test")])
         certificate = self._signed(self._name, self._key, x509.BasicConstraints(ca=True, path_length=0), None)
@@ -27,7 +28,16 @@ class TestAuthority:
         self.file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
     def server(self, *names: str) -> ssl.SSLContext:
-        """Return what a server of these names, or addresses, speaks TLS with."""
+        """Return what a server of these names, or addresses, speaks TLS with: the same each time."""
+        if names not in self._servers:
+            self._servers[names] = self._new_server(names)
+        return self._servers[names]
+
+    def client(self) -> ssl.SSLContext:
+        """Return what trusts this authority and no other."""
+        return ssl.create_default_context(cafile=str(self.file))
+
+    def _new_server(self, names: tuple[str, ...]) -> ssl.SSLContext:
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = self._signed(
             x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])]),
@@ -45,10 +55,6 @@ class TestAuthority:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(file)
         return context
-
-    def client(self) -> ssl.SSLContext:
-        """Return what trusts this authority and no other."""
-        return ssl.create_default_context(cafile=str(self.file))
 
     def _signed(
         self,

@@ -91,13 +91,13 @@ class Ground:
         self.gate = gate
         self.ledger = ledger
         self._port = port
-        self._dns = dns
+        self.dns = dns
         self._places = places
         self._free = (f"127.77.{high}.{low}" for high in range(256) for low in range(1, 255))
 
     async def address_of(self, name: str) -> str | None:
         """Return the address that a worker is told for a name, None if it does not exist."""
-        return await asyncio.to_thread(look_up, name, (LOOPBACK, self._dns))
+        return await asyncio.to_thread(look_up, name, (LOOPBACK, self.dns))
 
     async def place(self, host: str, port: int) -> tuple[str, int]:
         """Return where to connect for what a worker would reach by connecting to a name or an address."""

@@ -162,11 +162,6 @@ def places() -> Iterator[WarmProcess]:
         yield process
 
 
-@pytest.fixture
-def authority(tmp_path: Path) -> TestAuthority:
-    return TestAuthority(tmp_path)
-
-
 @pytest.fixture(params=["direct", "proxy", "token"])
 def way(request: pytest.FixtureRequest) -> Way:
     found: Way = request.param

@@ -91,7 +91,7 @@ async def test_a_flood_of_lookups_costs_only_its_module_time() -> None:
     bounds = brief(lookups_at_once=20, lookups_per_second=200)
     async with gate_for("api.test", bounds=bounds) as ground, gate_for("api.test", bounds=bounds) as other:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-            sock.connect((LOOPBACK, ground._dns))
+            sock.connect((LOOPBACK, ground.dns))
             sock.settimeout(PATIENCE)
             began = time.monotonic()
             for number in range(3000):

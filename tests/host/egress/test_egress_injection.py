@@ -47,11 +47,6 @@ def injection(rule: str = "api.test", value: str = VALUE, name: str = "API_KEY")
     )
 
 
-@pytest.fixture
-def authority(tmp_path: Path) -> TestAuthority:
-    return TestAuthority(tmp_path)
-
-
 @asynccontextmanager
 async def injected(
     authority: TestAuthority, respond: Respond = say_ok, *, server: str = "api.test", **given: Any
@@ -66,8 +61,7 @@ async def injected(
                 "other.test",
                 f"{LOOPBACK}:443",
                 names=Names.all_here("api.test", "other.test"),
-                upstream_tls=authority.client(),
-                **given,
+                **{"upstream_tls": authority.client(), **given},
             ) as ground:
                 yield ground, site
 
@@ -233,8 +227,8 @@ async def test_a_server_that_cannot_prove_who_it_is_gets_nothing(authority: Test
 async def test_an_untrusted_authority_gets_nothing(authority: TestAuthority, tmp_path: Path) -> None:
     stranger = tmp_path / "stranger"
     stranger.mkdir()
-    async with injected(TestAuthority(stranger), injections=[injection()]) as (ground, site):
-        ground.gate._egress_context._given_tls = authority.client()
+    trusted = authority.client()
+    async with injected(TestAuthority(stranger), injections=[injection()], upstream_tls=trusted) as (ground, site):
         assert (await told(ground, get("/", f"X-Key: {PLACEHOLDER}")))[0] == 502
     assert not site.asked
 

@@ -7,7 +7,6 @@ import base64
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -18,11 +17,6 @@ from host.egress.origin import Asked, answer, origin
 from host.egress.test_egress_gate import serving, shout
 from host.egress.test_egress_tls import hello_of
 from support.rows import each_row
-
-
-@pytest.fixture
-def authority(tmp_path: Path) -> TestAuthority:
-    return TestAuthority(tmp_path)
 
 
 def asking(target: str, *headers: str, method: str = "GET", host: str | None = None) -> bytes:
@@ -306,7 +300,7 @@ async def test_a_client_without_the_token_is_not_served(case: str, method: str) 
 
 async def test_a_silent_client_does_not_stay() -> None:
     async with by_token("api.test") as (ground, proxy):
-        silent = [await Line.to(proxy) for _ in range(ground.gate._bounds.connections)]
+        silent = [await Line.to(proxy) for _ in range(brief().connections)]
         for line in silent:
             assert await line.rest() == b"RESET"
             await line.close()

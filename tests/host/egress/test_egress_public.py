@@ -12,7 +12,6 @@ import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from ipaddress import ip_network
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,11 +93,6 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
     monkeypatch.setattr(dialer, "_connect", made.connect)
     return made
-
-
-@pytest.fixture
-def authority(tmp_path: Path) -> TestAuthority:
-    return TestAuthority(tmp_path)
 
 
 def gate(names: Names | None = None, *more: str, **given: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from pathlib import Path
 
 import pytest
 
@@ -12,11 +11,6 @@ from host.egress.certificates import TestAuthority
 from host.egress.ground import LOOPBACK, Ground, Line, Names, brief, gate_for, redirect_ports
 from host.egress.origin import origin
 from host.egress.test_egress_http import get
-
-
-@pytest.fixture
-def authority(tmp_path: Path) -> TestAuthority:
-    return TestAuthority(tmp_path)
 
 
 def hello_of(name: str | None, *, alpn: list[str] | None = None) -> bytes:
