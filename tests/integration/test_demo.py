@@ -10,7 +10,7 @@ import pytest
 
 from integration.command_line import paddock
 from paddock.cli.demo_command import demo
-from paddock.demo import demonstration
+from paddock.demo import Demonstration, DemoOutcome, demonstration
 
 pytestmark = pytest.mark.usefixtures("commands_end")
 
@@ -46,22 +46,37 @@ def test_the_job_is_done_and_every_misbehaviour_contained() -> None:
     assert modules["tool-chatterbox"]["exit_reports"] == []
 
 
-@pytest.mark.parametrize("columns", [60, pytest.param(100, marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive  # of another run, the table is shown below
+@pytest.mark.parametrize("columns", [60, 100])
 def test_people_get_one_table_that_fits_the_width_and_the_answer(columns: int) -> None:
     done = paddock("demo", environ={"COLUMNS": str(columns)})
     assert done.returncode == 0
-    table, _, answer = done.stdout.partition("answer: ")
+    _check_table(done.stdout, columns)
+    assert "1009.69" in done.stdout.partition("answer: ")[2] and "the total is right" in done.stdout
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def _check_table(shown: str, columns: int) -> None:
+    table, _, answer = shown.partition("answer: ")
     assert all(len(line) <= columns for line in table.splitlines())
     words = " ".join(table.split())
     for said in ("SIGSEGV", "MiB", "KiB", "runtime_max", "memory_max"):
         assert said in words
-    assert "1009.69" in answer and "isolation: " in answer
-    assert "\x1b" not in done.stdout + done.stderr
+    assert "isolation: " in answer
 
 
-def test_a_wrong_sum_is_noticed(
+def test_a_wrong_sum_is_noticed_and_shown_to_people_in_one_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    outcomes: list[DemoOutcome] = []
+    run = Demonstration.run
+
+    async def run_once(demonstration: Demonstration) -> DemoOutcome:
+        if not outcomes:
+            outcomes.append(await run(demonstration))
+        return outcomes[0]
+
+    monkeypatch.setattr(Demonstration, "run", run_once)
     own = tmp_path / "demo"
     shutil.copytree(demonstration.PLAN.parent, own)
     plan = own / "plan.yaml"
@@ -74,3 +89,10 @@ def test_a_wrong_sum_is_noticed(
     told = json.loads(capsys.readouterr().out)
     assert not told["ok"]
     assert [problem for problem in told["problems"] if "1009.69" in problem] == told["problems"]
+    for columns in (60, 100):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        assert demo.main([], standalone_mode=False) == 3
+        shown, said = capsys.readouterr()
+        _check_table(shown, columns)
+        assert "something is not as it should be" in " ".join(shown.split()) and "error: " in said
+        assert "\x1b" not in shown + said
