@@ -109,7 +109,7 @@ async def _told(open_session: OpenSession, source: str, *orders: dict[str, Any])
 @pytest.mark.parametrize(
     ("act", "ordinary", "too_much", "said"),
     [
-        ("class_data", (3, 3000), (14, _QUARTER_MIB), "4096 values"),
+        ("class_data", (3, 3000), (8, _QUARTER_MIB), "4096 values"),
         ("class_data", (3, 3000), (100, 4000), "descriptions take more than"),
         ("redescribed", (10, 3000), (2, _QUARTER_MIB), "4096 values"),
     ],

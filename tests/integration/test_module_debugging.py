@@ -58,6 +58,7 @@ def shout(tmp_path: Path) -> Path:
     return package.parent
 
 
+@pytest.mark.exhaustive  # sdk/docs/testing-modules.md has a module behave so
 def test_the_module_of_readme_behaves_as_every_tool_has_to(shout: Path) -> None:
     done = paddock("module", "validate", str(shout), "--behavioral")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -24,6 +24,7 @@ from vendors.server import VendorServer
 _KEY = f"sk-live-{os.urandom(24).hex()}"
 
 
+@pytest.mark.exhaustive  # test_provider_anthropic.py has the same turns, and test_chat.py this provider
 async def test_an_answer_streams_over_tls_with_a_key_put_in_on_the_way(
     open_session: OpenSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
