@@ -102,10 +102,10 @@ def filter_of(profile: SandboxProfile, *, counts_memory: bool = False, bounds_ip
 
 
 def compile_filters(profile: SandboxProfile, *, counts_memory: bool) -> None:
-    """Compile the filter that `apply` needs, in a process whose children find it done; it takes some milliseconds."""
+    """Compile each filter that `apply` may choose for this profile, so that processes forked later find it compiled."""
     if profile.level == "none":
         return
-    for bounds_ipc in (False,) if counts_memory else (True, False):
+    for bounds_ipc in (False,) if counts_memory else (True, False):  # only the worker finds out whether it is bounded
         with suppress(NotImplementedError):  # on such a machine `apply` fails with the reason
             filter_of(profile, counts_memory=counts_memory, bounds_ipc=bounds_ipc)
 

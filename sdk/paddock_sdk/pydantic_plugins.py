@@ -1,4 +1,4 @@
-"""Have pydantic run no plugins in a process of ours."""
+"""Pydantic's plugins, which no process of Paddock's runs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import sys
 from types import ModuleType
 
 
-def load_none() -> None:
-    """Keep pydantic from searching every installed distribution for plugins at its first model.
+def disable_plugins() -> None:
+    """Keep pydantic from searching all installed distributions for plugins.
 
-    The search takes as long as all else that a short command does once it is loaded, and no other code belongs in this
-    process. Call it before the first model is built. Pydantic's own switch is a variable of the environment, which
-    every program that the process starts would get too. So its file that searches is replaced instead; a pydantic
-    without that file would only take longer.
+    It searches once, when the first validator is built, and that takes as long as all else that a short command does
+    once it is loaded. Pydantic's own switch, `PYDANTIC_DISABLE_PLUGINS`, would reach every program that this process
+    starts, so the module that searches is replaced; a pydantic without that module would only take longer. Processes
+    forked from this one run no plugins either.
     """
     searching = ModuleType("pydantic.plugin._loader")
     vars(searching)["get_plugins"] = tuple  # no plugins

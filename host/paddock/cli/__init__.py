@@ -17,7 +17,7 @@ import click
 
 from paddock.cli.command_group import INTERRUPTED, Interrupted
 from paddock.cli.standard_files import OutputRefusedError, open_standard_files
-from paddock_sdk import pydantic_plugins
+from paddock_sdk.pydantic_plugins import disable_plugins
 
 __all__ = ["main"]
 
@@ -33,7 +33,7 @@ def main(args: Sequence[str] | None = None) -> None:
     gc.disable()
     gc.set_threshold(_ALLOCATIONS)
     _forget_odd_sizes()
-    pydantic_plugins.load_none()
+    disable_plugins()
     output = open_standard_files()
     given = sys.argv[1:] if args is None else list(args)
     _raise_open_files()

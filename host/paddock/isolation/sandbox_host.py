@@ -38,15 +38,15 @@ class SandboxHost:
     `sandbox_support` are the results so far.
     """
 
-    def __init__(self, workers: WorkerHost, located: WorkerRuntime) -> None:
-        """`located` is the runtime, whose mounts are found here."""
+    def __init__(self, workers: WorkerHost, runtime: WorkerRuntime) -> None:
+        """`runtime` is what workers run in; its mounts are found here."""
         covers = workers.folder / "empty"
         covers.mkdir()
         self.workers = workers
-        self.paths = RuntimePaths.locate(located.interpreter, located.packages, covers)
+        self.paths = RuntimePaths.locate(runtime.interpreter, runtime.packages, covers)
         table = MountTable()
         self.paths.show(table, by_mounts=True)
-        self.runtime = replace(located, mounts=table.mounts())
+        self.runtime = replace(runtime, mounts=table.mounts())
         self.sandbox_support = SandboxSupport()
 
     @classmethod
@@ -57,10 +57,10 @@ class SandboxHost:
         Its template begins to load at once. With `for_commands`, packages that only modules need are not imported
         ahead; a module would start slowly.
         """
-        located = WorkerRuntime.locate(for_commands=for_commands)
-        with begun(lambda: located):
+        runtime = WorkerRuntime.locate(for_commands=for_commands)
+        with begun(lambda: runtime):
             async with WorkerHost.started() as workers:
-                yield cls(workers, located)
+                yield cls(workers, runtime)
 
     async def try_levels(self, levels: Iterable[IsolationLevel]) -> SandboxSupport:
         """Find out which of these levels work, one after the other, unless that is known."""
@@ -70,9 +70,9 @@ class SandboxHost:
                 self._note(found.findings)
         return self.sandbox_support
 
-    def note_trial(self, level: IsolationLevel, process: ModuleProcess) -> None:
-        """Take a process, which was launched at a level with `tries_to_hold`, for the trial of that level."""
-        self._note({level: Available.shown_by(level, process)})
+    def record_trial(self, level: IsolationLevel, process: ModuleProcess) -> None:
+        """Record that `process`, launched at `level` with `tries_to_hold`, shows that the level works."""
+        self._note({level: Available.of_process(level, process)})
 
     def _note(self, findings: Mapping[IsolationLevel, Available | Unavailable]) -> None:
         self.sandbox_support = SandboxSupport({**self.sandbox_support.findings, **findings})

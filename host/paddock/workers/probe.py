@@ -25,8 +25,8 @@ class Available:
     missing: tuple[str, ...]
 
     @classmethod
-    def shown_by(cls, level: IsolationLevel, process: ModuleProcess) -> Available:
-        """Return what a process shows that was launched at the level with `tries_to_hold`."""
+    def of_process(cls, level: IsolationLevel, process: ModuleProcess) -> Available:
+        """Return what a process launched at `level` with `tries_to_hold` reports."""
         lockdown = process.ready.lockdown
         return cls(level, lockdown.steps, lockdown.protections, process.ready.missing)
 
@@ -70,5 +70,5 @@ async def probe_sandbox_support(
             await process.stop(0)
         finally:
             process.rpc.close()
-        findings[level] = Available.shown_by(level, process)
+        findings[level] = Available.of_process(level, process)
     return SandboxSupport(findings)

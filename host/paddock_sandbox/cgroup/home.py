@@ -109,6 +109,11 @@ class CgroupHome:
     owner: GroupOwner = field(default_factory=GroupOwner.here)
     branch: str = ""
 
+    @property
+    def counts_memory(self) -> bool:
+        """Whether the memory of the groups made here is counted."""
+        return any("memory" in place.controllers for place in self.places)
+
     @classmethod
     def find(cls) -> CgroupHome:
         """Try where groups can be made for children of this process; never raises.

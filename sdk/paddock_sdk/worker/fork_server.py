@@ -96,7 +96,6 @@ class SparePool:
 
     def __init__(self, shared: Sequence[Mount], groups: CgroupHome | None) -> None:
         self.groups = groups
-        self.counts_memory = groups is not None and any("memory" in place.controllers for place in groups.places)
         # Mounts in the private folder have to be made after it.
         self._shared = tuple(mount for mount in shared if not _is_below_any(mount.target, SHARED_FOLDERS))
         self._next: prefork.PreforkedWorker | None = None
@@ -151,7 +150,9 @@ def _fork_init(spare_pool: SparePool, control: socket.socket, request: dict[str,
         return
     try:
         profile = SandboxProfile.from_dict(request["profile"])
-        lockdown.compile_filters(profile, counts_memory=spare_pool.counts_memory)  # once for all workers of its kind
+        lockdown.compile_filters(
+            profile, counts_memory=spare_pool.groups is not None and spare_pool.groups.counts_memory
+        )  # once for all workers of its kind
         if profile.level == "ns":
             spare_pool.take(profile).assign(request, profile, fds)
         else:

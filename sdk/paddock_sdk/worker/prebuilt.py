@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from paddock_sdk import pydantic_plugins
 from paddock_sdk.contract import interfaces, message_models, models
+from paddock_sdk.pydantic_plugins import disable_plugins
 from paddock_sdk.worker.main import set_up_logging
 
-pydantic_plugins.load_none()
+disable_plugins()  # before the first validator: the imports above build none
 
 for _source in (models, message_models, interfaces):
     for _model in vars(_source).values():

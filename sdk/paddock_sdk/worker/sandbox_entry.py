@@ -36,9 +36,9 @@ from paddock_sdk.worker.init_socket import (
 
 
 def warm_up() -> None:
-    """Run a loop once, while there is time: that resolves its lazy parts, and touches memory that every worker touches.
+    """Run an event loop once, so that workers inherit its lazily built parts, and touch the memory that all touch.
 
-    A worker of commands has no loop, and its template has not loaded asyncio, which would take a third of its start.
+    The template of commands has not imported asyncio, which would take a third of its start, and skips this.
     """
     if (asyncio := sys.modules.get("asyncio")) is not None:
         asyncio.run(asyncio.sleep(0))

@@ -17,9 +17,9 @@ from typing import Final
 
 from bench.affinity import every_core
 from bench.chat import PADDOCK
-from bench.row import Row, Target
+from bench.row import Row
 from bench.sampling import Effort, interleave
-from bench.yardstick import run_bare_interpreter
+from bench.yardstick import in_bare_interpreters, run_bare_interpreter
 
 _ROUNDS: Final = 10
 _SECONDS: Final = 60  # for some tenths of a second; hit only by a hang
@@ -33,10 +33,6 @@ tools:
 hooks:
   - module: hooks-todo-reminder
 """
-# A call in 0.35 s and a run in 0.45 s. These two were set on another machine than the targets of the yardsticks, where
-# a bare interpreter takes 6.3 ms.
-_CALL_TARGET: Final = Target(56)
-_RUN_TARGET: Final = Target(72)
 _LIBRARIES: Final = "import anyio._backends._asyncio, click, msgpack, pydantic"
 _CALL: Final = ("call", "builtin:tool-filesystem", "read_file", '{"file_path": "notes.txt"}', "--allow-read=.")
 
@@ -71,7 +67,7 @@ async def measure_commands(effort: Effort) -> list[Row]:
             "s",
             samples,
             ("call", "pass"),
-            _CALL_TARGET,
+            in_bare_interpreters(0.35),
         ),
         Row.compared(
             "  libraries that a call loads, to `python -c pass`",
@@ -86,7 +82,7 @@ async def measure_commands(effort: Effort) -> list[Row]:
             "s",
             samples,
             ("run", "pass"),
-            _RUN_TARGET,
+            in_bare_interpreters(0.45),
         ),
         Row.compared(
             "  `paddock --version`, to `python -c pass`",

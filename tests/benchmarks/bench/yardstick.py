@@ -26,6 +26,7 @@ _CALLS: Final = 600
 # What they took on the machine that the targets in seconds were set on.
 _INTERPRETER_THERE: Final = 8.0  # ms
 _CALL_THERE: Final = 0.04  # ms
+_INTERPRETER_ELSEWHERE: Final = 6.3  # ms, where the targets of whole commands and sessions were set
 _PER_MS: Final = {"us": 1000.0, "ms": 1.0, "s": 0.001}
 
 
@@ -47,6 +48,11 @@ class Yardstick:
         here, there = 1000 / self.here, 1000 / self.there
         target = Target(round(bound / there, 3), at_least=True)
         return Row(f"{what}, to {self.name}", measures, unit, ours, here, ours / here, target)
+
+
+def in_bare_interpreters(seconds: float) -> Target:
+    """Return the target of something that may take so long where a bare interpreter takes 6.3 ms."""
+    return Target(round(seconds * 1000 / _INTERPRETER_ELSEWHERE, 1))
 
 
 async def bare_interpreter(effort: Effort) -> Yardstick:

@@ -86,7 +86,7 @@ class CommandWorker:
     async def started(
         cls, access: CommandAccess, level: IsolationLevel, host: SandboxHost, audit: AuditLog, *, is_trial: bool = False
     ) -> Self:
-        """Return a started worker, which is the trial of its level at the same time if it is to be.
+        """Start a worker. With `is_trial`, its start also shows whether the level works, which the host records.
 
         Raises:
             CommandError: it cannot be.
@@ -100,7 +100,7 @@ class CommandWorker:
                 process = await supervisor.start()
                 steps.push_async_callback(supervisor.stop)
                 if is_trial:
-                    host.note_trial(level, process)
+                    host.record_trial(level, process)
                 return cls(access, level, supervisor, process, refused, steps.pop_all())
         except LaunchError as error:
             problem = f"what it is to run in could not be made: {error.step}: {error.message}"

@@ -152,31 +152,32 @@ class SourceCommands:
         assert task is not None
         self._beginnings.add(task)
         try:
-            worker = None
             async with self._making:
                 if self._host is None:
                     self._host = await self._steps.enter_async_context(SandboxHost.started(for_commands=True))
                 if self._level is None and self._lack is None:
-                    worker = await self._first_worker(access, self._host)
-            if worker is None:
-                if self._level is None:
-                    assert self._lack is not None
-                    problem, hints = self._lack
-                    raise CommandError(access.name, problem, hints=hints)
-                worker = await self._start(access, self._level, self._host)
-            self._workers.add(worker)
-            return worker
+                    first = await self._first_worker(access, self._host)
+                    if first is not None:
+                        return first
+            if self._level is None:
+                assert self._lack is not None
+                problem, hints = self._lack
+                raise CommandError(access.name, problem, hints=hints)
+            return await self._start(access, self._level, self._host)
         finally:
             self._beginnings.discard(task)
 
     async def _first_worker(self, access: CommandAccess, host: SandboxHost) -> CommandWorker | None:
-        """Find out the strongest level that works, by starting the worker itself where that can be; return it then."""
+        """Try the strongest level by starting the worker at it, and return that worker.
+
+        Return None if that failed, or if the level was tried before; `_level` or `_lack` is set then.
+        """
         strongest = self._levels[0]
         if strongest != "none" and strongest not in host.sandbox_support.findings:
             try:
                 worker = await self._start(access, strongest, host, is_trial=True)
             except CommandError:
-                pass  # for the level's sake, which the trials show, or for that of what the worker needs
+                pass  # the level failed, or what this worker needs; the trials show which
             else:
                 self._level = strongest
                 return worker
@@ -189,7 +190,9 @@ class SourceCommands:
         # Only here, since most sessions find all their code on this machine.
         from paddock.isolation.commands.command_worker import CommandWorker
 
-        return await CommandWorker.started(access, level, host, self._audit, is_trial=is_trial)
+        worker = await CommandWorker.started(access, level, host, self._audit, is_trial=is_trial)
+        self._workers.add(worker)
+        return worker
 
     async def _try_levels(self, host: SandboxHost) -> None:
         """Find out, once, the strongest level that works, or why none does."""
