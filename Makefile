@@ -13,8 +13,8 @@ NEW_ENOUGH := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for name in python3.13 python3.12 python3 python3.11 python3.14 python; do \
 	if "$$name" -c "$(NEW_ENOUGH)" 2>/dev/null; then command -v "$$name"; break; fi; done)
 
-# For the working day, in under a minute: what runs inside a test process, without properties and what is slow, then one
-# session of every kind of module in sandboxes, started as a command.
+# For the working day, in less than a minute: what runs inside a test process, without properties and what takes long,
+# then one session of every kind of module in sandboxes, started as a command.
 CHECKED := tests/protocol tests/sdk/contract tests/sdk/kernel tests/sdk/worker \
 	tests/host/authorization tests/host/isolation tests/host/plan tests/host/policy tests/host/rpc tests/host/session \
 	$(wildcard tests/sources/test_*.py) tests/sources/lock tests/sources/manifest tests/sources/resolver \
@@ -35,7 +35,7 @@ agent: $(VENV)/ready
 	@PYTHONPATH=tests $(BIN)/python -m coding_agent
 
 check: lint
-	@$(BIN)/python -m pytest --quiet --numprocesses=logical --dist=worksteal -m "not hypothesis and not slow" $(CHECKED)
+	@$(BIN)/python -m pytest --quiet --numprocesses=logical --dist=worksteal -m "not (costly or hypothesis or slow)" $(CHECKED)
 
 test: $(VENV)/ready-dev
 	@$(BIN)/python -m pytest --numprocesses=$(TEST_PROCESSES) --dist=worksteal

@@ -160,6 +160,7 @@ _WIDE = [letter + "x" * 300 for letter in ("\u00e9", "\u20ac", "\U0001f600", "\u
 _LARGE: list[Any] = [b"x" * 300, "x" * 300, "\u00e9" * 300, *_WIDE]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "value",
     [*_SMALL, *_LARGE, HookResult(), ToolResult(), ValueError("x"), Exception()],

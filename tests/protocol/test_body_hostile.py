@@ -213,6 +213,7 @@ def test_a_depth_bomb_is_refused_before_anything_is_built(wrapper: str) -> None:
 # -- the number of values ------------------------------------------------------------------
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "data",
     [

@@ -96,6 +96,7 @@ def test_no_spelling_of_depth_reaches_the_parser(text: str) -> None:
     assert caught.value.line == text.count("\n") + 1
 
 
+@pytest.mark.costly
 @each_row(
     ("text", "said"),
     [

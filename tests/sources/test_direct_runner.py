@@ -104,6 +104,7 @@ def test_too_much_output_ends_it(runner: DirectRunner) -> None:
     assert not children()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("script", ["sleep 1000", "trap '' TERM; sleep 1000 & sleep 1000"])
 def test_a_command_that_takes_too_long_is_ended_with_all_it_started(runner: DirectRunner, script: str) -> None:
     with runner.open(_REACH) as session, pytest.raises(CommandTimeoutError, match=re.escape("0.2 s")):

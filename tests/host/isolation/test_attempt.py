@@ -185,6 +185,7 @@ assert not any(open_within(scene.work, path) for path in [*paths, "out/link/x", 
 """
 
 
+@pytest.mark.costly
 def test_no_path_outside_the_grants_is_looked_up(scene: Scene) -> None:
     """The kernel's word: which system calls of the host name it."""
     strace = shutil.which("strace")

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import paddock
 import paddock_sandbox
 
@@ -18,6 +20,7 @@ WorkerNetwork.lay_out(Path(sys.argv[1]), "ns", (443,), "http://198.18.0.1:3128",
 """
 
 
+@pytest.mark.costly
 def test_certificates_are_written_as_they_are_read_whatever_the_locale(tmp_path: Path) -> None:
     bundle = tmp_path / "bundle.pem"
     bundle.write_text("# AC Ra\u00edz FNMT\n", encoding="utf-8")

@@ -24,6 +24,7 @@ def refusal_of(text: str) -> YamlError:
     return caught.value
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "value",
     [
@@ -102,6 +103,7 @@ def test_what_is_no_yaml_is_told_in_a_few_words_with_its_line(text: str, line: i
     assert error.line == line
 
 
+@pytest.mark.costly
 @each_row(
     ("text", "said"),
     [

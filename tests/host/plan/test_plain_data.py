@@ -4,6 +4,8 @@ import datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from paddock.plan.plain_data import MAX_DEPTH, MAX_VALUES, PlainData
 from support.rows import each_row
 
@@ -67,6 +69,7 @@ def test_a_loop_of_objects_ends_at_the_depth_limit() -> None:
     assert message == f"is nested more than {MAX_DEPTH} levels deep"
 
 
+@pytest.mark.costly
 def test_a_bush_of_shared_objects_ends_at_the_limit_of_values() -> None:
     bush: list[object] = ["x"]
     for _ in range(30):

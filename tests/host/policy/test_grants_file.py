@@ -274,6 +274,7 @@ assert [os.wait()[1] for first in firsts] == [0, 0, 0]
 """
 
 
+@pytest.mark.costly
 def test_of_three_who_accept_at_the_same_time_none_loses_anything(file: GrantsFile) -> None:
     firsts = (100, 200, 300)
     process = _process(_ACCEPT, file.path, 8, *firsts)
@@ -312,6 +313,7 @@ for step in ends:
 """
 
 
+@pytest.mark.costly
 def test_a_killed_writer_leaves_a_whole_file_and_no_waiter(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     files = {step: GrantsFile(owner(), tmp_path / step / "grants.toml") for step in ("half", "before", "after")}

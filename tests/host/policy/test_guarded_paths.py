@@ -365,6 +365,7 @@ def test_hooks_in_the_granted_folder_itself_are_told_of(tmp_path: Path) -> None:
     assert not GuardedPaths.find(tmp_path, tmp_path).is_complete
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "config",
     [

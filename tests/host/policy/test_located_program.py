@@ -114,6 +114,7 @@ def test_an_environment_is_made_from_a_python_and_holds_its_parts(scene: Scene) 
     assert set(scene.brought(".venv/bin/")) == {"work/.venv/bin", "work/.venv/pyvenv.cfg"}
 
 
+@pytest.mark.costly
 def test_bases_of_environments_without_end_are_not_followed(scene: Scene) -> None:
     environment(scene, home=f"{scene.work}/0/bin").symlink_to("/usr/bin/python3")
     for number in range(1100):

@@ -250,6 +250,7 @@ class _reader_of:
             os.close(self._descriptor)
 
 
+@pytest.mark.costly
 def test_what_a_command_leaves_running_does_not_keep_us_waiting(home: Path) -> None:
     os.mkfifo(home / "left")
     argv = ["sh", "-c", f"(setsid sh -c 'read line < {home}/left' &) ; echo {VALUE}"]

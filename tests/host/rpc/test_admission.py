@@ -27,6 +27,7 @@ def _never() -> TokenBucket:
     return TokenBucket(per_second=1e-6, at_once=1000)
 
 
+@pytest.mark.costly
 async def test_requests_beyond_the_budget_are_admitted_later_and_in_order(network: Network) -> None:
     peer, worker = await network.connect("worker", work=_soon())
     served: list[object] = []
@@ -100,6 +101,7 @@ async def test_a_stream_that_was_put_off_starts_with_the_credit_it_was_given(net
     await worker.answer(id)
 
 
+@pytest.mark.costly
 async def test_a_worker_that_notifies_too_much_is_not_read_for_a_while(network: Network) -> None:
     peer, worker = await network.connect("worker", work=TokenBucket(per_second=50_000, at_once=20_000))
     for number in range(40):

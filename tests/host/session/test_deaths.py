@@ -415,6 +415,7 @@ async def test_a_call_that_overstays_ends_the_module_with_its_limit(hosted: Host
     assert module.reports[-1].call_in_flight == "execute"
 
 
+@pytest.mark.costly
 async def test_the_time_to_start_stands_while_a_module_waits_for_others(hosted: Hosted) -> None:
     """What a tool contributes late, or never, is no fault of the hook that asks all modules."""
     _, tool_worker = await hosted.start("tool", "tool-late")

@@ -110,6 +110,7 @@ async def test_who_changes_a_little_of_much_is_not_charged_for_what_another_left
     assert counting.quota.spent(("state", "shared")) < 100
 
 
+@pytest.mark.costly
 async def test_no_module_keeps_more_than_the_bound(hosted: Hosted) -> None:
     module, worker = await hosted.start("tool", "tool-hoarder")
     _, other = await hosted.start("tool", "tool-other")

@@ -466,6 +466,7 @@ async def test_attributes_that_are_too_much_are_not_set_and_end_no_module(hosted
     assert not module.reports
 
 
+@pytest.mark.costly
 async def test_a_request_that_leaves_too_much_fails_and_ends_no_module(hosted: Hosted) -> None:
     module, worker = await hosted.start("hook", "hooks-hoarder")
     for number in range(_MAX_THINGS - module.quota.number_of("mount")):

@@ -78,6 +78,7 @@ async def test_what_was_used_up_in_one_part_of_the_end_is_there_in_the_next() ->
     assert acts.done == ["a"]
 
 
+@pytest.mark.costly
 async def test_the_applications_own_time_at_the_end_is_bounded(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,7 @@ def _state(worker: ScriptedWorker) -> dict[Any, Any]:
     return state
 
 
+@pytest.mark.costly
 async def test_a_reader_that_is_behind_gets_the_last_value_of_each_key(hosted: Hosted) -> None:
     module, writer = await hosted.start("tool", "tool-writer")
     reader, slow = await hosted.start("tool", "tool-reader")
@@ -150,6 +151,7 @@ def _last(worker: ScriptedWorker, frames: list[Any], key: str) -> Any:
     return told[-1][1][0]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("is_called", [False, True])
 async def test_who_reads_nothing_is_ended_after_a_while_unless_it_serves_a_call(
     is_called: bool, hosted: Hosted, monkeypatch: pytest.MonkeyPatch
@@ -211,6 +213,7 @@ async def test_a_reader_that_is_behind_gets_its_own_change_after_those_before_it
     assert [change for change in told if change[0] == ["passing"]][-1] == [["passing"], []]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("key", "written", "is_there"),
     [

@@ -494,6 +494,7 @@ async def test_what_is_cancelled_at_the_goodbye_may_still_ask_the_host(rig: Rig)
         await rig.driver.closed.wait()
 
 
+@pytest.mark.costly
 async def test_what_will_not_end_at_the_goodbye_is_waited_for_a_second(rig: Rig) -> None:
     over = asyncio.Event()
 
@@ -516,6 +517,7 @@ async def test_what_will_not_end_at_the_goodbye_is_waited_for_a_second(rig: Rig)
     over.set()
 
 
+@pytest.mark.costly
 async def test_a_call_in_place_ends_within_a_second_of_the_goodbye(rig: Rig) -> None:
     def script(host: ScriptedHost) -> None:
         host.request_from_worker()

@@ -415,6 +415,7 @@ for turn in range(10):
 """
 
 
+@pytest.mark.costly
 def test_nor_do_other_processes(tmp_path: Path) -> None:
     path = tmp_path / "paddock.lock"
     others = [subprocess.Popen([sys.executable, "-c", _ADDING, str(path), str(number)]) for number in range(3)]
@@ -542,6 +543,7 @@ def test_a_lock_file_in_place_of_the_placeholder_stays(tmp_path: Path) -> None:
     assert LockPlaceholder.hold(path) is None and os.listdir(tmp_path) == ["paddock.lock"]
 
 
+@pytest.mark.costly
 def test_the_placeholder_is_made_though_another_keeps_the_folder(tmp_path: Path) -> None:
     path = tmp_path / "paddock.lock"
     with _kept(tmp_path):

@@ -260,6 +260,7 @@ def test_a_declared_kind_that_is_enormous_is_refused_in_few_words(tmp_path: Path
     assert len(str(caught.value)) < 1000
 
 
+@pytest.mark.costly
 def test_a_folder_with_very_many_entries_is_refused(tmp_path: Path) -> None:
     root = tmp_path / "repo"
     root.mkdir()

@@ -148,6 +148,7 @@ def threads_take_turns_often() -> Iterator[None]:
     sys.setswitchinterval(interval)
 
 
+@pytest.mark.costly
 @pytest.mark.usefixtures("threads_take_turns_often")
 def test_files_are_read_side_by_side_by_many_threads() -> None:
     source = b"def mount(a, b):\n    return [(a, {b: [c for c in d]})]\n" * 200
