@@ -1,4 +1,4 @@
-"""A table of cases as one test: each row is tried, and each that is wrong is named.
+"""A table of cases as one test: each row is tried, and each that fails is named.
 
 It is for tests without processes, and without fixtures that a row could change for the next one. A test of its own for
 each row takes pytest milliseconds, in every process that collects it.
@@ -15,70 +15,82 @@ from typing import Any
 
 import pytest
 
-Test = Callable[..., Any]
+_Test = Callable[..., Any]
 
-_WRONG = (Exception, pytest.fail.Exception, pytest.skip.Exception)  # to skip would be to pass over the other rows
+_FAILURES = (Exception, pytest.fail.Exception, pytest.skip.Exception)  # to skip would be to pass over the other rows
 _Param = type(pytest.param())
 
 
 def each_row(
     names: str | tuple[str, ...], rows: Iterable[Any], *, ids: Iterable[str] | Callable[[Any], object] = reprlib.repr
-) -> Callable[[Test], Test]:
-    """Have a test take each row in turn; the parameters are those of `pytest.mark.parametrize`.
+) -> Callable[[_Test], _Test]:
+    """Run a test once for each row, and report every row that fails.
 
-    Raises:
-        BaseExceptionGroup: the failures, each with a note that shows its row.
+    `names`, `rows` and `ids` are as in `pytest.mark.parametrize`; a row may have an id, and has no marks. The test then
+    raises a BaseExceptionGroup of the failures, each with a note that names its row.
     """
-    taken = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
-    values = [_values(row, len(taken)) for row in rows]
-    assert values, "a test without a row shows nothing"
-    labels = [", ".join(f"{ids(value)}" for value in row) for row in values] if callable(ids) else list(ids)
-    table = [(label, dict(zip(taken, row, strict=True))) for label, row in zip(labels, values, strict=True)]
+    row_names = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    given = [_values(row, len(row_names)) for row in rows]
+    assert given, "a test without a row shows nothing"
+    labels = [", ".join(f"{ids(value)}" for value in row) for _, row in given] if callable(ids) else list(ids)
+    table = [
+        (id or label, dict(zip(row_names, row, strict=True))) for label, (id, row) in zip(labels, given, strict=True)
+    ]
 
-    def decorate(test: Test) -> Test:
+    def decorate(test: _Test) -> _Test:
         @functools.wraps(test)
         def tries_each(**fixtures: Any) -> None:
-            wrong: list[BaseException] = []
+            failures: list[BaseException] = []
             for label, row in table:
-                with _noted(label, wrong):
+                with _noted(label, failures):
                     test(**fixtures, **row)
-            _raise(wrong, len(table))
+            _raise(failures, len(table))
 
         @functools.wraps(test)
         async def awaits_each(**fixtures: Any) -> None:
-            wrong: list[BaseException] = []
+            failures: list[BaseException] = []
             for label, row in table:
-                with _noted(label, wrong):
+                with _noted(label, failures):
                     await test(**fixtures, **row)
-            _raise(wrong, len(table))
+            _raise(failures, len(table))
 
-        made: Any = awaits_each if inspect.iscoroutinefunction(test) else tries_each
+        wrapper: Any = awaits_each if inspect.iscoroutinefunction(test) else tries_each
         signature = inspect.signature(test)
-        missing = set(taken) - set(signature.parameters)
+        missing = set(row_names) - set(signature.parameters)
         assert not missing, f"{test.__name__} takes no {missing}"
-        others = [one for name, one in signature.parameters.items() if name not in taken]
-        made.__signature__ = signature.replace(parameters=others)
-        return made  # type: ignore[no-any-return]
+        others = [one for name, one in signature.parameters.items() if name not in row_names]
+        wrapper.__signature__ = signature.replace(parameters=others)
+        return wrapper  # type: ignore[no-any-return]
 
     return decorate
 
 
-def _values(row: Any, count: int) -> Sequence[Any]:
+def _values(row: Any, count: int) -> tuple[str | None, Sequence[Any]]:
+    """Return a row's id, if it has one of its own, and its values."""
     if isinstance(row, _Param):
         assert not row.marks, "a row has no marks"
-        return row.values
-    return (row,) if count == 1 else row
+        return (row.id if isinstance(row.id, str) else None), row.values
+    return None, (row,) if count == 1 else row
 
 
 @contextmanager
-def _noted(label: str, wrong: list[BaseException]) -> Iterator[None]:
+def _noted(label: str, failures: list[BaseException]) -> Iterator[None]:
     try:
         yield
-    except _WRONG as failure:
-        failure.add_note(f"with {label}")
-        wrong.append(failure)
+    except BaseException as error:
+        if not _is_failure(error):
+            raise
+        error.add_note(f"with {label}")
+        failures.append(error)
 
 
-def _raise(wrong: list[BaseException], count: int) -> None:
-    if wrong:
-        raise BaseExceptionGroup(f"{len(wrong)} of {count} rows are wrong", wrong)
+def _is_failure(error: BaseException) -> bool:
+    """Return whether a test failed by it, or whether every part of a group is such, as of another table within."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(_FAILURES)[1] is None
+    return isinstance(error, _FAILURES)
+
+
+def _raise(failures: list[BaseException], count: int) -> None:
+    if failures:
+        raise BaseExceptionGroup(f"{len(failures)} of {count} rows are wrong", failures)

@@ -21,7 +21,7 @@ def test_every_row_is_tried_and_each_wrong_one_is_named() -> None:
     with pytest.raises(BaseExceptionGroup, match="3 of 4 rows are wrong") as raised:
         doubles()
     assert tried == [1, 5, 7, 9]
-    assert [one.__notes__ for one in raised.value.exceptions] == [["with 5, 5"], ["with 7, 7"], ["with 9, 0"]]
+    assert [one.__notes__ for one in raised.value.exceptions] == [["with five"], ["with 7, 7"], ["with 9, 0"]]
 
 
 async def test_a_coroutine_is_awaited_for_every_row() -> None:
@@ -32,6 +32,30 @@ async def test_a_coroutine_is_awaited_for_every_row() -> None:
     with pytest.raises(BaseExceptionGroup) as raised:
         await is_something()
     assert [one.__notes__ for one in raised.value.exceptions] == [["with none"]]
+
+
+def test_a_table_within_a_table_is_tried_whole() -> None:
+    tried: list[str] = []
+
+    @each_row("outer", ["a", "b"])
+    @each_row("inner", ["c", "d"])
+    def fails(outer: str, inner: str) -> None:
+        tried.append(outer + inner)
+        if inner == "d":
+            pytest.fail("it did not raise")
+
+    with pytest.raises(BaseExceptionGroup, match="2 of 2 rows are wrong"):
+        fails()
+    assert tried == ["ac", "ad", "bc", "bd"]
+
+
+def test_an_interruption_ends_the_table() -> None:
+    @each_row("given", [1, 2])
+    def interrupts(given: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupts()
 
 
 def test_fixtures_are_what_no_row_gives(tmp_path: Path) -> None:
