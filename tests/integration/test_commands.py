@@ -35,9 +35,9 @@ from paddock.isolation.commands.command_worker import check_cancelled
 from paddock.isolation.commands.source_commands import SourceCommands
 from paddock.isolation.machine import Machine
 from paddock.isolation.sandbox_host import SandboxHost
-from paddock.workers.probe import Available
+from paddock.workers.probe import Available, Unavailable
 from paddock.workers.supervisor import Supervisor
-from paddock_sandbox.profile import IsolationLevel
+from paddock_sandbox.profile import IsolationLevel, SandboxProfile
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import (
     CommandAccess,
@@ -608,6 +608,23 @@ async def test_the_first_worker_shows_as_much_of_its_level_as_a_trial() -> None:
             with pytest.raises(CommandError, match="cannot be reached"):
                 await anyio.to_thread.run_sync(level_of, runner, CommandAccess("bad", reads=(Path("/nowhere"),)))
             assert await anyio.to_thread.run_sync(level_of, runner, CommandAccess("good")) == level
+
+
+async def test_a_level_that_lets_the_first_worker_out_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[IsolationLevel] = []
+
+    def breaches(profile: SandboxProfile, verdicts: Mapping[str, bool]) -> tuple[str, ...]:
+        judged.append(profile.level)
+        return ("memfd",) if len(judged) == 1 else ()
+
+    def level_of(runner: SourceCommands) -> str:
+        with runner.open(CommandAccess("first")) as session:
+            return session.level
+
+    monkeypatch.setattr("paddock_sandbox.self_check.breaches", breaches)
+    async with SandboxHost.started() as host, SourceCommands.started(os.environ, host=host) as runner:
+        assert await anyio.to_thread.run_sync(level_of, runner) != judged[0]
+        assert isinstance(host.sandbox_support.findings[judged[0]], Unavailable)
 
 
 async def test_who_is_cancelled_waits_for_no_other_host(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from paddock.isolation.runtime_paths import RuntimePaths
 from paddock.workers.early_template import begun
 from paddock.workers.launcher import LaunchSpec
 from paddock.workers.probe import Available, SandboxSupport, Unavailable, probe_sandbox_support
-from paddock.workers.process import ModuleProcess
+from paddock.workers.room import check_room
 from paddock.workers.runtime import WorkerRuntime
 from paddock.workers.worker_host import WorkerHost
 from paddock_sandbox.profile import IsolationLevel, SandboxProfile
@@ -56,7 +56,11 @@ class SandboxHost:
 
         Its template begins to load at once. With `for_commands`, packages that only modules need are not imported
         ahead; a module would start slowly.
+
+        Raises:
+            KindError: the system does not leave it what it needs.
         """
+        check_room(1)  # before the template takes a part of it
         runtime = WorkerRuntime.locate(for_commands=for_commands)
         with begun(lambda: runtime):
             async with WorkerHost.started() as workers:
@@ -66,16 +70,16 @@ class SandboxHost:
         """Find out which of these levels work, one after the other, unless that is known."""
         for level in levels:
             if level not in self.sandbox_support.findings:
-                found = await probe_sandbox_support([level], self.workers.launcher_at, self._trial)
-                self._note(found.findings)
+                tried = await probe_sandbox_support([level], self.workers.launcher_at, self._trial)
+                self.record_trial(tried.findings[level])
         return self.sandbox_support
 
-    def record_trial(self, level: IsolationLevel, process: ModuleProcess) -> None:
-        """Record that `process`, launched at `level` with `tries_to_hold`, shows that the level works."""
-        self._note({level: Available.of_process(level, process)})
+    def record_trial(self, found: Available | Unavailable) -> None:
+        """Record what a worker showed that was launched with `tries_to_hold`, though for a purpose of its own.
 
-    def _note(self, findings: Mapping[IsolationLevel, Available | Unavailable]) -> None:
-        self.sandbox_support = SandboxSupport({**self.sandbox_support.findings, **findings})
+        A level may fail for another worker all the same, since each asks less or more of it; each is judged again.
+        """
+        self.sandbox_support = SandboxSupport({**self.sandbox_support.findings, found.level: found})
 
     def scratch(self, level: IsolationLevel, folder: Path) -> Path:
         """Return a worker's private folder as it knows it: in a root of its own, or else made in `folder`."""

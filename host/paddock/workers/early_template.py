@@ -5,14 +5,16 @@ and policies. The template has imports of its own to do, and can do them meanwhi
 know nothing but its runtime for that, and gets the rest over its control socket. So this file imports little, and a
 command calls `begun` first.
 
-One early interpreter of a runtime can wait in a process. The first template of that runtime takes it; one that no
-template took ends with what began it.
+One early interpreter of a runtime can wait for each thread. The first template of that runtime in the thread takes it;
+one that no template took ends with what began it. No other thread takes it, because the kernel ends it with the thread
+that started it, and no process forked meanwhile, which would share it.
 """
 
 from __future__ import annotations
 
 import os
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
@@ -29,7 +31,7 @@ class TemplateInterpreter:
     """
 
     def __init__(self, runtime: WorkerRuntime) -> None:
-        self.imports = _imports_of(runtime)
+        self.key = _key(runtime)
         self.stderr, stderr = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -88,8 +90,9 @@ def interpreter_for(runtime: WorkerRuntime) -> TemplateInterpreter:
 
 
 def _waiting_for(runtime: WorkerRuntime) -> TemplateInterpreter | None:
-    return next((early for early in _waiting if early.imports == _imports_of(runtime)), None)
+    return next((early for early in _waiting if early.key == _key(runtime)), None)
 
 
-def _imports_of(runtime: WorkerRuntime) -> tuple[object, ...]:
-    return (runtime.interpreter, runtime.packages, runtime.preload)
+def _key(runtime: WorkerRuntime) -> tuple[object, ...]:
+    """Return what an interpreter and the template that takes it have in common."""
+    return (os.getpid(), threading.get_ident(), runtime.interpreter, runtime.packages, runtime.preload)

@@ -74,7 +74,7 @@ class Template:
         """Return the last line that a dead template wrote before its end, or nothing."""
         try:
             text = os.read(self._interpreter.stderr, _LAST_WORDS_BYTES).decode("utf-8", errors="replace").strip()
-        except BlockingIOError:
+        except OSError:  # nothing was written, or another launch has released it
             text = ""
         return text.splitlines()[-1] if text else ""
 

@@ -35,6 +35,8 @@ _START_SECONDS = 30.0  # an exec'd runtime on a machine under heavy load; a usua
 _REQUEST_BYTES = 128 << 10
 
 
+SELF_CHECK: Final = "self-check"
+"""The step of a launch that fails when a worker can do what its level forbids."""
 MODULE_ENTRY: Final = "paddock_sdk.worker.main:serve"
 _OUTPUT_AT_ONCE: Final = 16  # times the bytes that may be printed in a second
 
@@ -187,7 +189,7 @@ def _require_it_holds(spec: LaunchSpec, process: ModuleProcess) -> None:
         breaches = (f"its level, which is {process.ready.lockdown.level}", *breaches)
     if breaches:
         raise LaunchError(
-            spec.name, "self-check", f"not as isolation {spec.profile.level} promises: {', '.join(breaches)}"
+            spec.name, SELF_CHECK, f"not as isolation {spec.profile.level} promises: {', '.join(breaches)}"
         )
 
 

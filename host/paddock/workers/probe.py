@@ -40,6 +40,11 @@ class Unavailable:
     errno: int
     reason: str
 
+    @classmethod
+    def of_error(cls, level: IsolationLevel, error: LaunchError) -> Unavailable:
+        """Return what a launch at `level` that failed says."""
+        return cls(level, error.step, error.errno, error.message)
+
 
 @dataclass(frozen=True, slots=True)
 class SandboxSupport:
@@ -64,7 +69,7 @@ async def probe_sandbox_support(
         try:
             process = await launcher_of(level).launch(replace(spec_of(level), tries_to_hold=True))
         except LaunchError as error:
-            findings[level] = Unavailable(level, error.step, error.errno, error.message)
+            findings[level] = Unavailable.of_error(level, error)
             continue
         try:
             await process.stop(0)

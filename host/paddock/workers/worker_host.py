@@ -24,7 +24,6 @@ from paddock.workers.group_search import find_groups
 from paddock.workers.launcher import InTurn, Launcher
 from paddock.workers.limits.tree_limits import LimitEnforcer
 from paddock.workers.limits.watchdog import Watchdog
-from paddock.workers.room import check_room
 from paddock.workers.scratch import PrivateFolder, sweep
 from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.profile import IsolationLevel
@@ -49,12 +48,7 @@ class WorkerHost:
     @classmethod
     @asynccontextmanager
     async def started(cls) -> AsyncIterator[Self]:
-        """Make all parts; at the end release them, the latest first, each even if an earlier release failed.
-
-        Raises:
-            KindError: the system does not leave it what it needs.
-        """
-        check_room(1)
+        """Make all parts; at the end release them, the latest first, each even if an earlier release failed."""
         groups = await anyio.to_thread.run_sync(find_groups)
         await anyio.to_thread.run_sync(sweep)
         async with AsyncExitStack() as steps:

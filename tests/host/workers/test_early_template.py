@@ -10,13 +10,16 @@ from contextlib import suppress
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import psutil
 import pytest
 
 from host.workers.conftest import left_open, open_fds
 from host.workers.waiting import PATIENCE, ended, here
+from paddock.errors import KindError
 from paddock.isolation.sandbox_host import SandboxHost
-from paddock.workers.early_template import TemplateInterpreter, begun
+from paddock.workers import room
+from paddock.workers.early_template import TemplateInterpreter, begun, interpreter_for
 from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.launcher import LaunchSpec
 from paddock.workers.runtime import WorkerRuntime
@@ -83,6 +86,28 @@ async def test_a_hosts_template_begins_to_load_before_any_worker_is_wanted() -> 
         assert found.findings and psutil.Process(early).is_running()
         assert children_of_this_process() - before == {early}
     assert children_of_this_process() == before
+
+
+async def test_another_thread_takes_no_early_interpreter(spec: LaunchSpec) -> None:
+    def taken() -> int:
+        interpreter = interpreter_for(spec.runtime)
+        interpreter.release()
+        interpreter.child.wait()
+        return interpreter.child.pid
+
+    before = children_of_this_process()
+    with begun(lambda: spec.runtime):
+        (early,) = children_of_this_process() - before
+        assert await anyio.to_thread.run_sync(taken) != early
+        assert taken() == early
+
+
+async def test_no_interpreter_starts_where_the_system_leaves_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WorkerRuntime, "spawn", lambda *_: pytest.fail("it started"))
+    monkeypatch.setattr(room.resource, "getrlimit", lambda _: (10, 10))
+    with pytest.raises(KindError):
+        async with SandboxHost.started():
+            pass
 
 
 async def test_dead_early_interpreter_is_replaced(spec: LaunchSpec) -> None:

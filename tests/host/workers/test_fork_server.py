@@ -99,6 +99,18 @@ async def test_a_killed_template_is_replaced_and_its_workers_live_on(
     assert (await ended(survivor)).code == 0
 
 
+async def test_launches_side_by_side_outlive_a_killed_template(
+    template_launcher: ForkServerLauncher, spec: LaunchSpec
+) -> None:
+    await launch_and_close(template_launcher, spec)
+    (template,) = templates()
+    async with anyio.create_task_group() as launches:
+        for _ in range(4):
+            launches.start_soon(launch_and_close, template_launcher, spec)
+        await anyio.lowlevel.checkpoint()
+        os.kill(template.pid, signal.SIGKILL)
+
+
 async def test_a_template_found_dead_and_reaped_is_replaced_too(
     template_launcher: ForkServerLauncher, spec: LaunchSpec
 ) -> None:

@@ -36,7 +36,8 @@ from paddock.policy.grants import Grants
 from paddock.policy.limits import ResourceLimits
 from paddock.policy.path_walk import KERNEL_FOLDERS, GrantedPath, real_path
 from paddock.policy.programs import SEARCH_PATH
-from paddock.workers.launcher import LaunchSpec
+from paddock.workers.launcher import SELF_CHECK, LaunchSpec
+from paddock.workers.probe import Available, Unavailable
 from paddock.workers.process import ModuleProcess
 from paddock.workers.scratch import remove_private_folder
 from paddock.workers.supervisor import Supervisor
@@ -100,9 +101,11 @@ class CommandWorker:
                 process = await supervisor.start()
                 steps.push_async_callback(supervisor.stop)
                 if is_trial:
-                    host.record_trial(level, process)
+                    host.record_trial(Available.of_process(level, process))
                 return cls(access, level, supervisor, process, refused, steps.pop_all())
         except LaunchError as error:
+            if is_trial and error.step == SELF_CHECK:  # whatever this worker needs, the level let it get out
+                host.record_trial(Unavailable.of_error(level, error))
             problem = f"what it is to run in could not be made: {error.step}: {error.message}"
             raise CommandError(access.name, problem, hints=error.hints) from error
         except NotAcceptedError as error:
