@@ -10,6 +10,7 @@ serve none: these templates make one later than others do, but for those of test
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import importlib
 import json
@@ -146,7 +147,8 @@ def serve() -> None:
     if settings["quiet"] is not None:
         from paddock_sdk.worker import fork_server
 
-        fork_server.QUIET_MS = settings["quiet"]
+        # The code of a template calls it with what a host gives.
+        fork_server.serve = functools.partial(fork_server.serve, quiet_ms=settings["quiet"])  # type: ignore[assignment]
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps them
     with socket.socket(fileno=settings["control"]) as connection:
         while True:

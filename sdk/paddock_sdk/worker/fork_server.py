@@ -30,14 +30,15 @@ from paddock_sdk.worker.init_socket import receive, report, report_failure, unpa
 
 _FDS = 4  # rpc, stdout, stderr, init socket
 _FEW = 4  # workers; what they can share is not worth the tenth of a second that it takes to have it shared
-QUIET_MS = 10  # a worker that has just been started has the processor to itself
+_QUIET_MS = 10  # a worker that has just been started has the processor to itself
 
 
-def serve(control_fd: int, preload: Iterable[str], host: int) -> NoReturn:
+def serve(control_fd: int, preload: Iterable[str], host: int, quiet_ms: int = _QUIET_MS) -> NoReturn:
     """Import the shared code, then fork an init for each request until the host closes the control socket.
 
     The host's first message has `shared`, the mounts that all workers' roots have in common, and `cgroups`, where
-    groups for them can be made. The host may know them only after the imports here.
+    groups for them can be made. The host may know them only after the imports here. The next worker is made ahead after
+    `quiet_ms` without a request.
     """
     # Nearly all of the 60,000 objects made here stay. To look for the others takes an eighth of the start.
     gc.disable()
@@ -61,7 +62,7 @@ def serve(control_fd: int, preload: Iterable[str], host: int) -> NoReturn:
     quiet = select.poll()
     quiet.register(control, select.POLLIN)
     while True:
-        if not quiet.poll(QUIET_MS):
+        if not quiet.poll(quiet_ms):
             spare_pool.refill()
             quiet.poll()
         if served == _FEW:
