@@ -165,7 +165,7 @@ MARK = """
             await coordinator.mount("tools", Mark(name, config))
 """
 
-Act = Callable[..., Any]
+OpenAgentSession = Callable[..., Any]
 
 
 class Family:
@@ -205,6 +205,11 @@ class Family:
 
 def mark_entry(write_module: Callable[[str, str], str], **config: Any) -> dict[str, Any]:
     return {"module": "tool-mark", "source": write_module("tool-mark", MARK), "config": config}
+
+
+def audited(folder: Path) -> list[dict[str, Any]]:
+    """Return the lines of the audit log of a user whose state is in a folder below this one."""
+    return [json.loads(line) for line in (folder / "state/paddock/audit.jsonl").read_text().splitlines()]
 
 
 def workers() -> int:

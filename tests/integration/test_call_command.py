@@ -14,7 +14,7 @@ from integration.command_line import (
     reachable_level,
 )
 from integration.conftest import WriteModule
-from integration.tricky_tool import LOOK_FIRST, told_by
+from integration.tricky_tool import LOOK_FIRST, json_output
 from support.examples import repeating
 
 pytestmark = pytest.mark.usefixtures("commands_end")
@@ -24,7 +24,7 @@ def test_a_call_that_fails_says_so_by_its_exit_code_and_result(tricky: str) -> N
     # Those that only fail, or die, are in the frozen `good_and_failed_calls`.
     for do, kind, said in (("raise", "LookupError", "no such"), ("not sendable", None, "cannot be sent")):
         done = paddock("call", tricky, "tricky", json.dumps({"do": do}), "--json")
-        told = told_by(done)
+        told = json_output(done)
         assert done.returncode == 1
         assert set(told) == {"success", "output", "error", "resources", "unreported_programs"}
         assert told["success"] is False
@@ -40,14 +40,14 @@ def test_a_tool_gets_input_of_stdin_configuration_and_folder(tricky: str, tmp_pa
     options = ["-C", str(tmp_path), "--allow-read=.", "--config", '{"k": 1}']
     done = paddock("call", tricky, "tricky", "-", *options, "--json", stdin='{"a": [1, "ü"]}')
     assert done.returncode == 0
-    told = told_by(done)
+    told = json_output(done)
     assert (told["success"], told["error"]) == (True, None)
     assert told["output"] == {"input": {"a": [1, "ü"]}, "folder": str(tmp_path), "config": {"k": 1}}
     assert f"isolation: {reachable_level()}" in done.stderr.splitlines()
 
 
 def test_a_result_that_json_cannot_express_is_json_all_the_same(tricky: str) -> None:
-    output = told_by(paddock("call", tricky, "tricky", '{"do": "not json"}', "--json"))["output"]
+    output = json_output(paddock("call", tricky, "tricky", '{"do": "not json"}', "--json"))["output"]
     assert isinstance(output.pop("bytes"), str)
     keys_that_become_text = {"\udc80": "\udc80", '["x", "y"]': 1, '[1, "_w=="]': {"null": 2}}
     assert output == {"number": None, "set": [1], **keys_that_become_text}
@@ -55,7 +55,7 @@ def test_a_result_that_json_cannot_express_is_json_all_the_same(tricky: str) -> 
 
 def test_a_tool_that_cancels_itself_is_one_that_failed(tricky: str) -> None:
     done = paddock("call", tricky, "tricky", '{"do": "cancel"}', "--json")
-    told = told_by(done)
+    told = json_output(done)
     assert done.returncode not in (0, 130)
     assert told.keys() == {"success", "output", "error", "resources", "unreported_programs"}
     assert told["success"] is False and "cancel" in told["error"]["message"].lower()
@@ -68,7 +68,7 @@ def test_a_source_is_also_a_relative_folder_or_one_that_is_shipped(tricky: str, 
     assert (relative.returncode, relative.stdout) == (0, "plain\ntext\n"), relative.stderr
     read = ["read_file", '{"file_path": "file"}', "--allow-read=.", "--json"]
     done = paddock("call", "builtin:tool-filesystem", *read, cwd=tmp_path)
-    assert "content" in told_by(done)["output"]["content"]
+    assert "content" in json_output(done)["output"]["content"]
 
 
 def test_a_module_that_is_no_tool_is_told_to_be_none() -> None:
@@ -92,7 +92,7 @@ def test_a_call_that_cannot_start_is_explained_and_still_a_result() -> None:
         ("tool-filesystem", "read_file", [*refused], "GrantError", [*refused.values()]),
     ):
         done = paddock("call", source, tool, "{}", *options, "--json")
-        told = told_by(done)
+        told = json_output(done)
         assert done.returncode == 1
         assert (told["success"], told["error"]["type"], told["error"]["report"]) == (False, kind, None)
         assert not [one for one in said if one not in done.stderr], done.stderr
@@ -114,7 +114,7 @@ def test_a_module_that_is_not_mounted_in_time_is_explained(write_module: WriteMo
     # Those that cannot be mounted at all are in the frozen `calls_that_do_not_start`.
     source = write_module("tool-broken", "import time\nasync def mount(coordinator, config):\n    time.sleep(3600)")
     done = paddock("call", source, "x", "--limit", "start_max=0.3s", "--json")
-    told = told_by(done)
+    told = json_output(done)
     assert done.returncode == 5
     assert told["error"]["type"] == "ModuleLoadError"
     assert "not mounted within" in told["error"]["message"] and "not mounted within" in done.stderr
@@ -185,7 +185,7 @@ def test_a_module_can_do_what_was_allowed_and_nothing_else(
     done = paddock("call", *call, *given, "-C", str(tmp_path), "--json", environ={"PROBE": "from outside"})
     is_linked = f"tool-granted: read {folder} (by way of {tmp_path}/link -> granted)" in done.stderr
     assert is_linked == ("by way of" in done.stderr) == ("--allow-read=link" in given)
-    output = told_by(done)["output"]
+    output = json_output(done)["output"]
     if "PROBE" in options:
         changed = {**changed, "env": "from outside"}
     refused = {name: output[name] for name in output if name not in changed}
@@ -205,7 +205,7 @@ def test_changed_guarded_files_are_reported_after_any_call(granted: str, folder:
 def test_a_call_runs_at_the_level_that_was_asked_for_or_says_why_it_cannot(tricky: str, level: str) -> None:
     found = next(one for one in diagnosis()["levels"] if one["level"] == level)
     done = paddock("call", tricky, "tricky", '{"do": "print"}', "--isolation", level, "--json")
-    told = told_by(done)
+    told = json_output(done)
     if found["reachable"]:
         assert (done.returncode, told["output"]) == (0, "plain\ntext")
         assert f"isolation: {level}" in done.stderr.splitlines()

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from integration.behind import kill
 from integration.conftest import OpenSession
+from integration.session_internals import kill
 
 
 def _said(number: int) -> dict[str, Any]:
@@ -35,7 +35,7 @@ async def test_a_killed_context_keeps_earlier_sessions_and_doubles_nothing(
         context = session.coordinator.get("context")
         await context.set_messages([_said(1)])  # what an application replays
         for number in (2, 3):
-            await kill(session, "context")
+            await kill(session, kind="context")
             await context.add_message(_said(number))
         assert await context.get_messages() == [_said(1), reply, _said(2), _said(3)]
         status = next(module for module in session.modules if module.kind == "context")
@@ -49,9 +49,9 @@ async def test_a_killed_context_without_grants_has_every_message_once(open_sessi
         context = session.coordinator.get("context")
         await context.set_messages([_said(0)])
         await context.add_message(_said(1))
-        await kill(session, "context")
+        await kill(session, kind="context")
         await context.add_message(_said(2))
-        await kill(session, "context")
+        await kill(session, kind="context")
         assert await context.get_messages() == [_said(0), _said(1), _said(2)]
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from integration.behind import kill
 from integration.conftest import OpenSession, WriteModule
+from integration.session_internals import kill
 from paddock.errors import ModuleDiedError
 from paddock.workers.exit_report import ExitReason
 
@@ -325,7 +325,7 @@ async def test_a_context_that_dies_comes_back_with_every_message_once(
         for moment in ("die-before", "die-reading", "killed"):
             await tell(3)
             if moment == "killed":
-                await kill(session, "context")
+                await kill(session, kind="context")
             else:
                 (tmp_path / "work" / moment).touch()
             await tell(2)

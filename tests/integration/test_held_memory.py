@@ -11,9 +11,9 @@ from typing import Any
 import psutil
 import pytest
 
-from integration.behind import kill, runtime_of
 from integration.conftest import OpenSession, WriteModule
 from integration.raw_wire import RAW_WIRE
+from integration.session_internals import kill, runtime_of
 from paddock import Session
 from paddock_sdk.contract.boundary_errors import OverLimitError
 
@@ -151,7 +151,7 @@ async def test_the_largest_tool_answer_leaves_room_for_others(
     ) as session:
         assert await session.execute("talk") == "it is done"
         assert await session.execute("x" * 200_000) == "and on it goes"
-        await kill(session, "context")
+        await kill(session, kind="context")
         assert await session.execute("again") == "and on it goes"
         held = await session.coordinator.get("context").get_messages()
         assert [one["content"] for one in held if one["role"] == "user"] == ["talk", "x" * 200_000, "again"]
@@ -167,7 +167,7 @@ async def test_a_large_conversation_reaches_a_fresh_context_in_parts(
         for size in sizes:
             await context.add_message(_message(size))
         for _ in range(2):
-            await kill(session, "context")
+            await kill(session, kind="context")
             held, told = await context.get_messages_for_request()
             assert held == sizes
             assert told == [2, 1, 1, 1, 1]
@@ -189,7 +189,7 @@ async def test_a_context_that_returns_with_too_much_is_left_as_it_is(
         context = session.coordinator.get("context")
         sizes, _ = await context.get_messages_for_request()
         for _ in range(2):
-            await kill(session, "context")
+            await kill(session, kind="context")
             await context.add_message(_message(1))
             assert await context.get_messages_for_request() == [[*sizes, 1], [1]]
 
@@ -202,7 +202,7 @@ async def test_many_small_values_are_told_in_parts_as_well(
         context = session.coordinator.get("context")
         for _ in range(3):  # more values than a message has, in little more than a third of a MiB
             await context.add_message({"role": "user", "content": [0] * 100_000})
-        await kill(session, "context")
+        await kill(session, kind="context")
         assert (await context.get_messages_for_request())[0] == [100_000] * 3
 
 
@@ -281,7 +281,7 @@ async def _answers_again(session: Session) -> None:
     context = session.coordinator.get("context")
     said = [one["content"] for one in journal.messages() if one["role"] == "user" and len(one["content"]) < 4_000]
     assert said == ["first", "second", "x" * 3_000, "fourth"]
-    await kill(session, "context")
+    await kill(session, kind="context")
     assert await session.execute("fifth") == "and on it goes"
     await context.clear()
     assert (journal.weight, journal.room) == (0, journal.max_weight * 3 // 4)

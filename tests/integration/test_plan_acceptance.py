@@ -12,7 +12,7 @@ from integration.command_line import (
     paddock,
     reachable_level,
 )
-from integration.tricky_tool import plan_of, told_by
+from integration.tricky_tool import json_output, plan_of
 from paddock.plan.load import load_plan
 from paddock.policy.files.grants import GrantsFile
 from paddock.policy.owner import Owner
@@ -54,7 +54,7 @@ def test_grants_that_need_acceptance_are_refused_until_then(project: Path, tmp_p
     }
     run = ["run", str(plan), "hello", "-C", str(project), "--isolation", reachable_level(), "--json"]
     refused = paddock(*run, environ={"PROBE": "a probe"})
-    told = told_by(refused)
+    told = json_output(refused)
     assert (refused.returncode, told["response"], told["error"]["type"]) == (4, None, "PolicyRefusedError")
     problems = told["error"]["problems"]
     assert {(one["path"], one["file"], one["line"]) for one in problems} == {
@@ -102,13 +102,13 @@ def test_a_plan_that_was_edited_or_leads_elsewhere_is_not_the_accepted_one(proje
     (project / "link").symlink_to("../third")
     refused = paddock(*run)
     assert refused.returncode == 4
-    paths = [problem["path"] for problem in told_by(refused)["error"]["problems"]]
+    paths = [problem["path"] for problem in json_output(refused)["error"]["problems"]]
     assert "tools[0].permissions.read[1]" in paths
     (project / "link").unlink()
     (project / "link").symlink_to("../other")
     plan.write_text(_SAYING.format(said="permissions: {read: [../other, /usr/share]}"), encoding="utf-8")
     refused = paddock(*run)
-    problems = told_by(refused)["error"]["problems"]
+    problems = json_output(refused)["error"]["problems"]
     assert refused.returncode == 4
     assert [problem["path"] for problem in problems] == [f"tools[0].permissions.read[{index}]" for index in (0, 1)]
     for problem in problems:
@@ -134,7 +134,7 @@ def test_no_link_made_later_opens_what_git_runs_to_an_accepted_plan(project: Pat
         out.symlink_to(target)
         refused = paddock(*run)
         assert refused.returncode == 4, target
-        (problem,) = told_by(refused)["error"]["problems"]
+        (problem,) = json_output(refused)["error"]["problems"]
         assert problem["path"] == "tools[0].permissions.write[1]"
         assert "what your own programs run by themselves" in problem["message"]
     _accept(plan, project)
@@ -157,14 +157,14 @@ def test_what_a_plan_alone_shows_is_refused_before_its_code_is_found(tmp_path: P
 def test_a_weaker_level_in_a_plan_is_refused_until_somebody_accepts_it(tmp_path: Path, tricky: str) -> None:
     plan = plan_of(tmp_path, tools=[{"module": "tool-tricky", "source": tricky, "isolation": "none"}])
     refused = paddock("run", plan, "hello", "--isolation", reachable_level(), "--json")
-    told = told_by(refused)
+    told = json_output(refused)
     assert (refused.returncode, told["error"]["type"]) == (4, "PolicyRefusedError")
     ((path, fix),) = [(problem["path"], problem["hint"]) for problem in told["error"]["problems"]]
     assert path == "tools[0].isolation" and "accept the plan:" in fix and "`--isolation none`" in fix
     assert f"hint: {path}: {fix}" in refused.stderr
     assert all(not module["level"] for module in told["modules"])
     accepted = paddock("run", plan, "hello", "--trust-plan", "--json")
-    told = told_by(accepted)
+    told = json_output(accepted)
     assert accepted.returncode == 0
     assert {module["module"]: module["level"] for module in told["modules"]} == {
         "loop-basic": reachable_level(),

@@ -16,9 +16,9 @@ import anyio
 import pytest
 
 from host.authoring.installed_wheels import offer
-from integration.behind import kill
 from integration.command_line import require_level
 from integration.community import Heard, contents, listen, messages, until
+from integration.session_internals import kill
 from modules import shipped
 from paddock import Session
 from paddock.authorization.consent import ConsentAnswer, PlanReview
@@ -252,8 +252,8 @@ async def test_an_accident_in_a_turn_leaves_no_call_open(
                 session.coordinator.cancellation.reset()
             else:
                 if accident == "context killed":
-                    await kill(session, "context-persistent")
-                await kill(session, "tool-task")
+                    await kill(session, name="context-persistent")
+                await kill(session, name="tool-task")
                 assert "tool-task" in await turn
             conversation = await messages(session)
             assert await session.execute("again")

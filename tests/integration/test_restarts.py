@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from integration.behind import kill
 from integration.conftest import OpenSession, WriteModule
+from integration.session_internals import kill
 from paddock.errors import ModuleLoadError
 
 _CHANGING = """
@@ -148,7 +148,7 @@ async def test_messages_added_while_the_context_comes_back_are_kept_in_order(
         context = session.coordinator.get("context")
         for number in range(3):
             await context.add_message({"role": "user", "content": str(number)})
-        await kill(session, "context")
+        await kill(session, kind="context")
         await asyncio.gather(*(context.add_message({"role": "user", "content": str(number)}) for number in range(3, 8)))
         assert [message["content"] for message in await context.get_messages()] == [str(number) for number in range(8)]
 
@@ -161,7 +161,7 @@ async def test_a_context_that_refuses_what_it_knew_is_not_used_with_less(
         context = session.coordinator.get("context")
         await context.add_message({"role": "user", "content": "kept"})
         (tmp_path / "work" / "refuse").touch()
-        await kill(session, "context")
+        await kill(session, kind="context")
         with pytest.raises(ModuleLoadError, match="could not be restored"):
             await context.get_messages()
         (tmp_path / "work" / "refuse").unlink()

@@ -6,13 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from integration.command_line import (
-    paddock,
-    reachable_level,
-    require_unreachable,
-)
+from integration.command_line import paddock, reachable_level, require_unreachable
 from integration.conftest import WriteModule
-from integration.tricky_tool import LOOK_FIRST, calling, plan_of, told_by
+from integration.tricky_tool import LOOK_FIRST, calling, json_output, plan_of
 from support.examples import repeating
 
 pytestmark = pytest.mark.usefixtures("commands_end")
@@ -30,7 +26,7 @@ def test_a_turn_goes_on_without_tools_that_die_or_cannot_be_loaded(
         ],
     )
     done = paddock("run", plan, "go", "--trust-plan", "--json")
-    told = told_by(done)
+    told = json_output(done)
     assert done.returncode == 0
     assert "SIGSEGV" in told["response"]
     (report,) = told["modules"][-1]["exit_reports"]
@@ -48,7 +44,7 @@ def test_three_mistakes_in_a_plan_are_three_messages_with_their_places(tmp_path:
         hooks=[{"module": "hooks-logging", "limits": {"runtime_max": "soon"}}],
     )
     done = paddock("run", plan, "hello", "--json")
-    told = told_by(done)
+    told = json_output(done)
     assert done.returncode == 1
     assert (told["session_id"], told["response"], told["modules"]) == (None, None, [])
     assert told["error"]["type"] == "PlanError"
@@ -74,7 +70,7 @@ def test_a_plan_that_cannot_be_read_is_the_users_to_fix(tmp_path: Path, plan: st
 def test_a_module_that_is_not_found_ends_the_run_with_what_was_tried(tmp_path: Path) -> None:
     done = paddock("run", plan_of(tmp_path, tools=[{"module": "tool-filesistem"}]), "hello", "--json")
     assert done.returncode == 1
-    assert told_by(done)["error"]["type"] == "ModuleMissingError"
+    assert json_output(done)["error"]["type"] == "ModuleMissingError"
     assert "AMPLIFIER_MODULE_TOOL_FILESISTEM" in done.stderr and "did you mean `tool-filesystem`?" in done.stderr
 
 
@@ -116,7 +112,7 @@ def test_a_turn_that_fails_ends_with_the_code_of_the_cause(
     }
     plan = plan_of(tmp_path, session={"orchestrator": loop, "context": "context-simple"})
     done = paddock("run", plan, "x", "--trust-plan", "--json")
-    told = told_by(done)
+    told = json_output(done)
     assert (done.returncode, told["response"], told["error"]["type"]) == (exit_code, None, kind)
     assert said in told["error"]["message"] and said in done.stderr
     assert f"isolation: {reachable_level()}" in done.stderr
@@ -145,7 +141,7 @@ def test_a_turn_that_fails_because_its_provider_died_is_told_apart(tmp_path: Pat
     done = paddock(
         "run", plan_of(tmp_path, providers=[{"module": "provider-fragile", "source": source}]), "x", "--json"
     )
-    told = told_by(done)
+    told = json_output(done)
     assert (done.returncode, told["error"]["type"]) == (5, "TurnError")
     assert told["error"]["report"]["code"] == 9
 
@@ -166,7 +162,7 @@ def test_a_turn_that_its_orchestrator_cancels_is_one_that_failed(tmp_path: Path,
     loop = {"module": "loop-cancelling", "source": write_module("loop-cancelling", _CANCELLING)}
     plan = plan_of(tmp_path, session={"orchestrator": loop, "context": "context-simple"})
     done = paddock("run", plan, "hello", "--json")
-    told = told_by(done)
+    told = json_output(done)
     assert done.returncode not in (0, 130)
     assert "cancel" in told["error"]["message"].lower()
     assert "\x1b" not in done.stderr
@@ -189,7 +185,7 @@ def test_modules_and_their_grants_are_listed_when_more_is_asked_for(tmp_path: Pa
     # A level that is named is accepted for all modules that name none.
     done = paddock(*run, "--isolation", "none", "--json")
     names = ["loop-basic", "context-simple", "provider-mock", "tool-filesystem"]
-    modules = told_by(done)["modules"]
+    modules = json_output(done)["modules"]
     assert [(module["module"], module["level"], module["exit_reports"]) for module in modules] == [
         (name, "none", []) for name in names
     ]
@@ -203,7 +199,7 @@ def test_a_level_that_cannot_be_had_ends_a_run_with_the_step_and_the_fix(tmp_pat
     tools = [{"module": "tool-filesystem", "isolation": found["level"], "permissions": {"read": ["."]}}]
     plan = plan_of(tmp_path, tools=tools)
     done = paddock("run", plan, "hello", "--trust-plan", "--json")
-    told = told_by(done)
+    told = json_output(done)
     assert (done.returncode, told["error"]["type"]) == (1, "IsolationUnavailableError")
     assert told["error"]["failures"][found["level"]] == {
         key: found[key] or None for key in ("step", "errno", "reason", "fix")
@@ -216,7 +212,7 @@ def test_a_level_that_cannot_be_had_ends_a_run_with_the_step_and_the_fix(tmp_pat
 
 def test_a_limit_that_the_level_cannot_enforce_is_refused_with_a_fix(tmp_path: Path) -> None:
     call = paddock("call", "tool-filesystem", "read_file", "--limit", "tmp_max=1M", "--isolation", "none", "--json")
-    assert (call.returncode, told_by(call)["error"]["type"]) == (1, "UnenforcedLimitError")
+    assert (call.returncode, json_output(call)["error"]["type"]) == (1, "UnenforcedLimitError")
     assert "--limit tmp_max: cannot be enforced at isolation level `none`" in call.stderr
     assert "hint: --limit tmp_max: run the module at isolation level `ns`, or leave the limit out" in call.stderr
     tools = [{"module": "tool-filesystem", "isolation": "none", "limits": {"open_files_max": 10}}]
@@ -236,7 +232,7 @@ def test_all_refusals_are_reported_at_once_before_any_start(tmp_path: Path, tric
         hooks=[{"module": "hooks-logging", "permissions": {"write": ["/etc"]}}],
     )
     done = paddock("run", plan, "hello", "-C", str(tmp_path), "--trust-plan", "--json")
-    told = told_by(done)
+    told = json_output(done)
     assert (done.returncode, told["response"]) == (1, None)
     assert {problem["path"] for problem in told["error"]["problems"]} == {
         "tools[0].permissions.read[0]",

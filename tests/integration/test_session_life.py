@@ -18,8 +18,8 @@ import anyio
 import psutil
 import pytest
 
-from integration.behind import after_goodbyes
 from integration.conftest import DIRECT, OpenSession, WriteModule
+from integration.session_internals import call_after_goodbye
 from paddock import PaddockError, Session
 from paddock.cli.run_command import run
 from paddock.errors import ModuleLoadError, ModuleMissingError, PlanError, PolicyRefusedError
@@ -416,7 +416,7 @@ async def test_an_end_cancelled_with_the_orchestrators_ends_all_modules(
         if module == "loop-direct" and not task.cancelling():
             loop.call_soon(cancel, times)
 
-    after_goodbyes(monkeypatch, cancel_soon)
+    call_after_goodbye(monkeypatch, cancel_soon)
     task = asyncio.create_task(use_session())
     with pytest.raises(asyncio.CancelledError):
         await task

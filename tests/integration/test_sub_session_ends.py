@@ -13,9 +13,9 @@ import anyio
 import psutil
 import pytest
 
-from integration.agents import Act, mark_entry, until, workers
-from integration.behind import after_goodbyes
+from integration.agents import OpenAgentSession, audited, mark_entry, until, workers
 from integration.conftest import WriteModule
+from integration.session_internals import call_after_goodbye
 from paddock import PaddockError
 from paddock.session import shutdown as ending
 from paddock.session import spawning as sub_sessions
@@ -81,12 +81,7 @@ _SLOW = """
 """
 
 
-def _audited(folder: Path) -> list[dict[str, Any]]:
-    """Return the lines of the audit log of a user whose state is in a folder below this one."""
-    return [json.loads(line) for line in (folder / "state/paddock/audit.jsonl").read_text().splitlines()]
-
-
-async def test_cancelling_the_session_reaches_its_sub_sessions(open_family: Act) -> None:
+async def test_cancelling_the_session_reaches_its_sub_sessions(open_family: OpenAgentSession) -> None:
     async with open_family() as family:
 
         async def cancel(event: str, data: dict[str, Any]) -> None:
@@ -97,7 +92,9 @@ async def test_cancelling_the_session_reaches_its_sub_sessions(open_family: Act)
         assert (result["output"], result["status"]) == ("stopped", "cancelled")
 
 
-async def test_a_caller_that_waits_no_longer_or_dies_ends_the_sub_session(open_family: Act, tmp_path: Path) -> None:
+async def test_a_caller_that_waits_no_longer_or_dies_ends_the_sub_session(
+    open_family: OpenAgentSession, tmp_path: Path
+) -> None:
     mark = tmp_path / "waiting"
     async with open_family() as family:
 
@@ -116,7 +113,7 @@ async def test_a_caller_that_waits_no_longer_or_dies_ends_the_sub_session(open_f
         assert (await family.spawn())["status"] == "success"
 
 
-async def test_leaving_the_session_ends_what_runs_below_it(open_family: Act) -> None:
+async def test_leaving_the_session_ends_what_runs_below_it(open_family: OpenAgentSession) -> None:
     outcome: list[str] = []
     others = set(psutil.Process().children(recursive=True))
     with anyio.fail_after(60):
@@ -141,7 +138,7 @@ async def test_leaving_the_session_ends_what_runs_below_it(open_family: Act) -> 
 
 
 async def test_a_turn_cancelled_while_its_messages_are_read_can_be_resumed(
-    open_family: Act, write_module: WriteModule
+    open_family: OpenAgentSession, write_module: WriteModule
 ) -> None:
     slow = {"session": {"context": {"module": "context-slow", "source": write_module("context-slow", _SLOW)}}}
     async with open_family({"slow": slow}) as family:
@@ -167,7 +164,7 @@ async def test_a_turn_cancelled_while_its_messages_are_read_can_be_resumed(
 
 @pytest.mark.parametrize("stage", ("ending", *repeating("announced")))
 async def test_a_turn_that_is_cancelled_when_it_is_over_still_ends_in_order(
-    stage: str, open_family: Act, monkeypatch: pytest.MonkeyPatch
+    stage: str, open_family: OpenAgentSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[str] = []
     async with open_family() as family:
@@ -195,7 +192,7 @@ async def test_a_turn_that_is_cancelled_when_it_is_over_still_ends_in_order(
         session.coordinator.hooks.register("session:end", hear_first, priority=-1)
         session.coordinator.hooks.register("session:end", hear_last, priority=1000)
         before = workers()
-        after_goodbyes(monkeypatch, give_up_then)
+        call_after_goodbye(monkeypatch, give_up_then)
         asked = asyncio.ensure_future(spawn("helper", "one"))
         with pytest.raises(asyncio.CancelledError):
             await asked
@@ -204,7 +201,7 @@ async def test_a_turn_that_is_cancelled_when_it_is_over_still_ends_in_order(
 
 
 async def test_stubborn_sub_sessions_share_one_deadline(
-    open_family: Act, write_module: WriteModule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_family: OpenAgentSession, write_module: WriteModule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sub_sessions, "_ENDING_SECONDS", 0.5)
     monkeypatch.setattr(ending, "_HURRIED", 100.0)
@@ -234,7 +231,7 @@ async def test_stubborn_sub_sessions_share_one_deadline(
 
 
 async def test_a_module_that_outstays_its_sub_session_costs_others_nothing(
-    open_family: Act, write_module: WriteModule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_family: OpenAgentSession, write_module: WriteModule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ending, "_HURRIED", 0.5)
     started, bye = tmp_path / "started", tmp_path / "bye"
@@ -259,7 +256,7 @@ async def test_a_module_that_outstays_its_sub_session_costs_others_nothing(
     assert len(bye.read_text().splitlines()) == 2
 
 
-async def test_a_failed_sub_session_is_an_error_and_can_be_resumed(open_family: Act) -> None:
+async def test_a_failed_sub_session_is_an_error_and_can_be_resumed(open_family: OpenAgentSession) -> None:
     async with open_family() as family:
         for instruction, said in (("die", "loop-orders"), ("fail", "no such thing")):
             assert said in await family.refused("helper", instruction, sub_session_id=instruction)
@@ -268,7 +265,7 @@ async def test_a_failed_sub_session_is_an_error_and_can_be_resumed(open_family: 
 
 
 async def test_a_sub_session_leaves_only_its_words_and_audit_lines(
-    open_family: Act, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_family: OpenAgentSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
@@ -282,7 +279,7 @@ async def test_a_sub_session_leaves_only_its_words_and_audit_lines(
         assert hosted() == before  # nothing is left of it in memory but what was said
         id = family.session.session_id
     ours = [
-        line for line in _audited(tmp_path) if line["session"] == id and line.get("sub_session") == result["session_id"]
+        line for line in audited(tmp_path) if line["session"] == id and line.get("sub_session") == result["session_id"]
     ]
     events = [line["event"] for line in ours]
     assert events[0] == "sub_session.started" and events[-1] == "sub_session.ended"

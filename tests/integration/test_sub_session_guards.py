@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from integration.agents import MARK, Act, mark_entry
+from integration.agents import MARK, OpenAgentSession, audited, mark_entry
 from integration.command_line import require_level
 from integration.conftest import WriteModule
 from paddock_sandbox.profile import IsolationLevel
@@ -70,19 +70,16 @@ _ODD = """
 """
 
 
-def _audited(folder: Path) -> list[dict[str, Any]]:
-    """Return the lines of the audit log of a user whose state is in a folder below this one."""
-    return [json.loads(line) for line in (folder / "state/paddock/audit.jsonl").read_text().splitlines()]
-
-
-async def test_only_a_module_that_is_granted_to_start_sub_sessions_can(open_family: Act) -> None:
+async def test_only_a_module_that_is_granted_to_start_sub_sessions_can(open_family: OpenAgentSession) -> None:
     async with open_family(call=()) as family:  # all others here are
         assert "may not call `spawn`" in await family.refused()
         (denial,) = family.session.modules[2].denials
         assert denial["grant"].endswith('call: ["spawn"]}')
 
 
-async def test_a_hook_is_left_out_only_where_the_plan_allows_it(open_family: Act, write_module: WriteModule) -> None:
+async def test_a_hook_is_left_out_only_where_the_plan_allows_it(
+    open_family: OpenAgentSession, write_module: WriteModule
+) -> None:
     guards = {
         name: {"module": f"hooks-{name}", "source": write_module(f"hooks-{name}", _GUARD), "config": {"guards": name}}
         for name in ("strict", "lax")
@@ -103,7 +100,7 @@ async def test_a_hook_is_left_out_only_where_the_plan_allows_it(open_family: Act
 
 
 async def test_the_applications_hooks_and_what_it_told_a_guard_hold_too(
-    open_family: Act, write_module: WriteModule
+    open_family: OpenAgentSession, write_module: WriteModule
 ) -> None:
     guard = {"module": "hooks-told", "source": write_module("hooks-told", _TOLD)}
     order, other = (json.dumps({"tool": name, "input": {}}) for name in ("mark", "other"))
@@ -122,7 +119,7 @@ async def test_the_applications_hooks_and_what_it_told_a_guard_hold_too(
 
 
 async def test_what_a_module_says_adds_nothing_to_what_the_plan_says_of_agents(
-    open_family: Act, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+    open_family: OpenAgentSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     smuggled = {
         "tools": [mark_entry(write_module) | {"permissions": {"write": ["/"]}}],
@@ -161,14 +158,14 @@ _NO_REQUESTS: list[tuple[dict[str, Any], str]] = [
 
 
 async def test_a_request_that_is_none_is_refused_before_anything_starts(
-    open_family: Act, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_family: OpenAgentSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     async with open_family() as family:
         for wishes, said in _NO_REQUESTS:
             assert said in await family.refused(**wishes)
         assert "there is a session" in await family.refused(sub_session_id=family.session.session_id)
-        events = [line["event"] for line in _audited(tmp_path)]
+        events = [line["event"] for line in audited(tmp_path)]
         assert events.count("module.started") == 3 and "sub_session.started" not in events
         known = await family.see(orchestrator_config={"x": _MUCH}, parent_messages=[_EARLIER])
         assert known["loop"] == {"x": _MUCH} and known["messages"][0] == "earlier"
@@ -182,7 +179,7 @@ async def test_a_request_that_is_none_is_refused_before_anything_starts(
 
 
 async def test_a_context_that_holds_what_no_message_is_fails_nothing(
-    open_family: Act, write_module: WriteModule
+    open_family: OpenAgentSession, write_module: WriteModule
 ) -> None:
     odd = {"session": {"context": {"module": "context-odd", "source": write_module("context-odd", _ODD)}}}
     async with open_family({"odd": odd}) as family:
@@ -213,7 +210,7 @@ _READ = """
 
 
 async def test_a_path_leads_a_sub_session_where_it_led_the_session(
-    open_family: Act, write_module: WriteModule, tmp_path: Path, level: IsolationLevel
+    open_family: OpenAgentSession, write_module: WriteModule, tmp_path: Path, level: IsolationLevel
 ) -> None:
     require_level(level)
     data, keys = tmp_path / "work/data", tmp_path / "keys"

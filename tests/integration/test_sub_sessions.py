@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from integration.agents import TASK, Act, mark_entry
+from integration.agents import TASK, OpenAgentSession, mark_entry
 from integration.command_line import require_level
 from integration.conftest import OpenSession, WriteModule
 from paddock_sandbox.profile import IsolationLevel
@@ -48,7 +48,7 @@ _PROVIDER = """
 
 
 async def test_an_agent_works_in_a_session_of_its_own_and_goes_on_in_it(
-    open_family: Act, write_module: WriteModule, tmp_path: Path
+    open_family: OpenAgentSession, write_module: WriteModule, tmp_path: Path
 ) -> None:
     plans = mark_entry(write_module, name="mark", deep={"a": 1, "b": 2})
     over = {"module": "tool-mark", "config": {"deep": {"b": 3}}}
@@ -112,7 +112,7 @@ async def test_a_session_without_agents_starts_no_others(open_session: OpenSessi
 
 
 async def test_an_agents_own_module_starts_with_it_by_its_entry(
-    open_family: Act, write_module: WriteModule, tmp_path: Path
+    open_family: OpenAgentSession, write_module: WriteModule, tmp_path: Path
 ) -> None:
     log, granted, other = tmp_path / "log", tmp_path / "here" / "granted", tmp_path / "other"
     log.touch()
@@ -130,7 +130,7 @@ async def test_an_agents_own_module_starts_with_it_by_its_entry(
     assert granted.exists() and not other.exists()
 
 
-async def test_a_sub_session_starts_others_as_deep_as_that_may_go(open_family: Act) -> None:
+async def test_a_sub_session_starts_others_as_deep_as_that_may_go(open_family: OpenAgentSession) -> None:
     async with open_family() as family:
         orders = "see"
         for _ in range(9):
@@ -142,7 +142,9 @@ async def test_a_sub_session_starts_others_as_deep_as_that_may_go(open_family: A
         assert depth == 8 and "nested 8 deep" in answer["error"]["message"]
 
 
-async def test_a_spawns_history_precedes_its_instruction(open_family: Act, write_module: WriteModule) -> None:
+async def test_a_spawns_history_precedes_its_instruction(
+    open_family: OpenAgentSession, write_module: WriteModule
+) -> None:
     source = write_module("provider-named", _PROVIDER)
     providers = [
         {"module": "provider-named", "source": source, "instance_id": name, "config": {"priority": 5, "at": "here"}}
@@ -167,7 +169,7 @@ async def test_a_spawns_history_precedes_its_instruction(open_family: Act, write
 
 @pytest.mark.parametrize("level", ["ns", "landlock"])
 async def test_a_module_has_a_network_and_a_home_of_its_own_in_each_session(
-    open_family: Act, write_module: WriteModule, level: IsolationLevel
+    open_family: OpenAgentSession, write_module: WriteModule, level: IsolationLevel
 ) -> None:
     require_level(level)
     with OpenAIServer() as server:

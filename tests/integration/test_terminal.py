@@ -6,10 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.command_line import (
-    Terminal,
-    paddock,
-)
+from integration.command_line import Terminal, paddock
 from integration.conftest import WriteModule
 from integration.tricky_tool import asking_plan, calling, plan_of
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from integration.command_line import (
-    paddock,
-)
+from integration.command_line import paddock
 
 pytestmark = pytest.mark.usefixtures("commands_end")
 

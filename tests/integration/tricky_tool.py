@@ -55,7 +55,7 @@ TRICKY = """
 """
 
 
-def told_by(done: subprocess.CompletedProcess[str]) -> Any:
+def json_output(done: subprocess.CompletedProcess[str]) -> Any:
     """Return the one JSON object that stdout has to be."""
     assert done.stdout.count("\n") == 1
     return json.loads(done.stdout)

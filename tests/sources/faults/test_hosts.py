@@ -21,8 +21,8 @@ from sources.warm.warm_hosts import Host, WarmHosts
 
 SECONDS = 200  # for one host; hit only by a hang
 
-# As they come: from nothing at all to the files of a module, and then to what it depends on. None is undone by an end
-# there, so that a host which comes to the next has found what the one before it left.
+# In the order in which a host passes them. A killed host leaves the earlier stages done, so the next host continues
+# from there in the same cache.
 STAGES = (
     "before fetch",
     "after fetch",

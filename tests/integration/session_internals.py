@@ -24,9 +24,10 @@ def runtime_of(session: Session) -> SessionRuntime:
     return kernel.runtime
 
 
-async def kill(session: Session, name: str) -> None:
-    """Kill the process of the module of that kind, or of that name, and return once the session knows."""
-    module: HostedModule = next(one for one in runtime_of(session).modules.all if name in (one.kind, one.name))
+async def kill(session: Session, *, kind: str | None = None, name: str | None = None) -> None:
+    """Kill the process of the module of a kind or of a name, and return once the session knows."""
+    modules = runtime_of(session).modules.all
+    module: HostedModule = next(one for one in modules if one.kind == kind or one.name == name)
     process = module.supervisor.process
     assert process is not None
     os.kill(process.pid, signal.SIGKILL)
@@ -36,7 +37,7 @@ async def kill(session: Session, name: str) -> None:
             await anyio.sleep(0.01)
 
 
-def after_goodbyes(monkeypatch: pytest.MonkeyPatch, act: Callable[[str], Awaitable[None]]) -> None:
+def call_after_goodbye(monkeypatch: pytest.MonkeyPatch, act: Callable[[str], Awaitable[None]]) -> None:
     """From now on, call `act` with the name of each module that the host has said goodbye to, and not yet seen end."""
     stop = Supervisor.stop
 
