@@ -200,9 +200,9 @@ def test_characters_are_shown_as_themselves(tmp_path: Path) -> None:
 def test_isolation_is_said_before_modules_speak(write_module: WriteModule) -> None:
     source = write_module("tool-talk", _TALKATIVE)
     write_plan(f"{{module: tool-talk, source: '{source}'}}")
-    lines = paddock("run", "plan.yaml", "go", "--trust-plan").stderr.splitlines()
-    isolated = next(index for index, line in enumerate(lines) if line == f"isolation: {reachable_level()}")
-    assert isolated < lines.index("tool-talk | mounting")
+    for command in (["call", source, "talk"], ["run", "plan.yaml", "go", "--trust-plan"]):
+        lines = paddock(*command).stderr.splitlines()
+        assert lines.index(f"isolation: {reachable_level()}") < lines.index("tool-talk | mounting")
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,7 @@ def test_a_run_chooses_again_where_the_lock_contradicts_a_constraint() -> None:
     done = paddock("run", "plan.yaml", "hi", "--trust-plan")
     assert (done.returncode, locked()) == (0, "1.0"), done.stderr
     assert "its dependencies are chosen and locked again" in done.stderr
+    assert imported() == "1.0"
     done = paddock("run", "plan.yaml", "hi", "--trust-plan", "--locked")
     assert (done.returncode, "again" in done.stderr) == (0, False), done.stderr
 
@@ -322,6 +323,7 @@ def test_add_keeps_to_the_rules_of_the_source_s_other_entries(index: IndexServer
     Path("paddock.lock").unlink()
     index.add_wheel("leaf", "1.0", tag="py2.py3-none-any")  # the same bytes under another name
     assert answered("lock")[0] == 0 and locked() == "1.0"
+    assert imported() == "1.0"
 
 
 def test_an_own_lock_that_cannot_be_followed_says_why(index: IndexServer) -> None:

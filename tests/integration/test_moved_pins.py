@@ -56,13 +56,11 @@ class Project:
     def terminal(self) -> Terminal:
         return Terminal("run", str(self.plan), "hello", "-C", str(self.folder))
 
-    def answers_yes(self, *shown: str, says: str) -> None:
+    def answers_yes(self, *shown: str, says: str, asks: str = _ASKS) -> None:
         """Run it at a terminal that shows these texts in this order, and then asks: the answer is yes."""
         with self.terminal() as terminal:
-            for text in shown:
+            for text in (*shown, asks):
                 terminal.until(text)
-            if _ASKS not in shown[-1]:
-                terminal.until(_ASKS)
             terminal.type("yes\n")
             assert terminal.exit_code() == 0 and f"It said {says}" in terminal.shown, terminal.shown
 
@@ -160,7 +158,8 @@ def test_what_is_pinned_otherwise_is_asked_about_once(project: Project) -> None:
     before, after = project.head(), project.commit("three")
     project.pull()
     project.plan.write_text("# edited\n" + project.plan.read_text())
-    project.answers_yes(_MOVED, before[:12], after[:12], "type the word yes, no or stop", says="three")
+    project.answers_yes(_MOVED, before[:12], after[:12], asks="type the word yes, no or stop", says="three")
+    project.says("three")
 
     # One that was accepted before pins were kept is asked about once.
     grants = Path(os.environ["HOME"]) / ".config/paddock/grants.toml"

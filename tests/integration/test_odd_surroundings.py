@@ -95,6 +95,8 @@ def test_a_turn_survives_without_any_standard_stream(tmp_path: Path) -> None:
     done = cold(["run", "plan.yaml", "hello"], "<&- 2>&-", tmp_path)
     assert (done.returncode, done.stdout) == (0, "hello\n")
     if IN_FULL:
+        done = cold(["run", "plan.yaml", "hello"], ">&-", tmp_path)
+        assert done.returncode == 1 and "cannot be written to stdout" in done.stderr
         assert cold(["run", "plan.yaml", "hello"], "<&- >&- 2>&-", tmp_path).returncode == 1
     done = cold(["run", "plan.yaml"], "<&-", tmp_path)
     assert done.returncode == 2 and "the prompt is empty" in done.stderr

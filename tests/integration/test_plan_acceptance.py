@@ -8,10 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.command_line import (
-    paddock,
-    reachable_level,
-)
+from integration.command_line import paddock, reachable_level
 from integration.tricky_tool import json_output, plan_of
 from paddock.plan.load import load_plan
 from paddock.policy.files.grants import GrantsFile
@@ -102,19 +99,20 @@ def test_a_plan_that_was_edited_or_leads_elsewhere_is_not_the_accepted_one(proje
     (project / "link").symlink_to("../third")
     refused = paddock(*run)
     assert refused.returncode == 4
-    paths = [problem["path"] for problem in json_output(refused)["error"]["problems"]]
-    assert "tools[0].permissions.read[1]" in paths
+    both = [f"tools[0].permissions.read[{index}]" for index in (0, 1)]
+    assert [problem["path"] for problem in json_output(refused)["error"]["problems"]] == both
     (project / "link").unlink()
     (project / "link").symlink_to("../other")
     plan.write_text(_SAYING.format(said="permissions: {read: [../other, /usr/share]}"), encoding="utf-8")
     refused = paddock(*run)
     problems = json_output(refused)["error"]["problems"]
     assert refused.returncode == 4
-    assert [problem["path"] for problem in problems] == [f"tools[0].permissions.read[{index}]" for index in (0, 1)]
+    assert [problem["path"] for problem in problems] == both
     for problem in problems:
         rule = problem["rule"]
         assert rule["file"] == str(grants.path) and rule["line"] and rule["text"].endswith(", and edited since")
         assert f"by {grants.path}:{rule['line']}: {rule['text']}" in refused.stderr
+    assert paddock(*run, "--trust-plan").returncode == 0
 
 
 def test_no_link_made_later_opens_what_git_runs_to_an_accepted_plan(project: Path, tmp_path: Path) -> None:

@@ -282,11 +282,15 @@ def test_a_secret_is_hidden_in_json_in_json(operator: Operator, keyed: str) -> N
     half = len(operator.digits) // 2
     operator.key = f'{operator.digits[:half]}"\\/{operator.digits[half:]}'
     operator.keep("environment")
-    plan = operator.plan(_tool(keyed), {"do": "nest", "times": 3})
-    done = operator.paddock("run", str(plan), "go", "--trust-plan", "--json")
-    assert done.returncode == 0, done.stderr
-    assert "[secret KEY]" in done.stdout
-    assert not operator.is_in(done.stdout + done.stderr + operator.kept())
+    nest = {"do": "nest", "times": 3}
+    call = _call(keyed, "nest", "--json")
+    call[3] = json.dumps(nest)
+    run = ["run", str(operator.plan(_tool(keyed), nest)), "go", "--trust-plan"]
+    for command in (call, run, [*run, "--json"]):
+        done = operator.paddock(*command)
+        assert done.returncode == 0, done.stderr
+        assert "[secret KEY]" in done.stdout
+        assert not operator.is_in(done.stdout + done.stderr + operator.kept())
 
 
 def test_a_secret_in_what_is_told_of_a_module_that_starts_is_hidden(operator: Operator, keyed: str) -> None:
