@@ -14,13 +14,14 @@ _SPARE_SECONDS = 0.3  # until the template, which is traced, has made the next w
 
 async def _start(count: int) -> None:
     async with Stage.open() as stage:
-        for number in range(count + 1):
-            start = await stage.cast("tool", "tool-trivial", {"name": f"traced_{number}"})
+        names = [f"traced_{number}" for number in range(count + 1)]
+        starts = [await stage.cast("tool", "tool-trivial", {"name": name}) for name in names]
+        for number, (name, start) in enumerate(zip(names, starts, strict=True)):
             if number == 1:  # the first one started the template
                 os.access(BEGIN, os.F_OK)
             module = await start()
-            await stage.tool(f"traced_{number}").execute({})
-            await stage.stop([module], [f"traced_{number}"])
+            await stage.tool(name).execute({})
+            await stage.stop([module], [name])
             await asyncio.sleep(_SPARE_SECONDS)
         os.access(END, os.F_OK)
 
