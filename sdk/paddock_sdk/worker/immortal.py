@@ -28,7 +28,8 @@ _REFERENCES: Final = 10  # taken for the look; more than any that the look itsel
 def make_immortal() -> bool:
     """Make all objects of this process immortal that can be found; return False where that is impossible.
 
-    The collector forgets objects that are immortal, so what lay aside for good (`gc.freeze`) need not do so any more.
+    What lies aside for good (`gc.freeze`) is found too, and everything lies aside afterwards. The collector would
+    otherwise sort out each immortal object in every worker, and copy its page to do so.
     """
     if not can_make_immortal():
         return False
@@ -46,6 +47,7 @@ def make_immortal() -> bool:
                 if type(one) not in _WITHOUT_PARTS:
                     reached.append(one)
         found = _parts_of(reached)
+    gc.freeze()
     return True
 
 

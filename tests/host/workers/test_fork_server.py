@@ -54,7 +54,7 @@ async def test_of_many_workers_the_later_ones_copy_less_memory(
     processes: list[ModuleProcess] = []
     for _ in range(8):
         with anyio.fail_after(PATIENCE):
-            processes.append(await template_launcher.launch(with_entry(spec, "refers_to_what_was_loaded")))
+            processes.append(await template_launcher.launch(with_entry(spec, "refers_to_all_and_collects")))
         await here(processes[-1])
     own = [psutil.Process(process.pid).memory_full_info().uss for process in processes]
     for process in processes:

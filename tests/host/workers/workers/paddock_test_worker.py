@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import errno
+import gc
 import importlib
 import importlib.metadata
 import json
@@ -46,9 +47,10 @@ def waits(rpc: socket.socket, name: str) -> None:
     rpc.recv(1)
 
 
-def refers_to_what_was_loaded(rpc: socket.socket, name: str) -> None:
+def refers_to_all_and_collects(rpc: socket.socket, name: str) -> None:
     kept = [value for module in list(sys.modules.values()) for value in list(vars(module).values())]
     kept += [list(vars(value).values()) for value in kept if isinstance(value, type)]
+    gc.collect()
     rpc.send(b"here")
     rpc.recv(1)
 
