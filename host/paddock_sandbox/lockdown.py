@@ -106,7 +106,7 @@ def compile_filters(profile: SandboxProfile, *, counts_memory: bool) -> None:
     if profile.level == "none":
         return
     for bounds_ipc in (False,) if counts_memory else (True, False):  # only the worker finds out whether it is bounded
-        with suppress(NotImplementedError):  # on such a machine `apply` fails with the reason
+        with suppress(NotImplementedError):  # of an architecture without a table of calls; `apply` says so
             filter_of(profile, counts_memory=counts_memory, bounds_ipc=bounds_ipc)
 
 

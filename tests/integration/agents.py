@@ -100,7 +100,7 @@ TASK = """
             until = wanted.pop("until", None)
             act = self.coordinator.get_capability(wanted.pop("capability", "session.spawn"))
             if act is None:
-                return ToolResult(success=False, error={"message": "nobody starts sub-sessions"})
+                return ToolResult(success=False, error={"message": "no one starts sub-sessions"})
             if "instruction" in wanted and "agent_name" in wanted:
                 wanted.setdefault("agent_configs", self.coordinator.config.get("agents"))
                 if wanted.pop("own_parent", True):

@@ -143,7 +143,7 @@ def open_session(tmp_path: Path, write_module: WriteModule) -> OpenSession:
 
 @pytest.fixture
 def open_family(open_session: OpenSession, write_module: WriteModule, tmp_path: Path) -> Callable[..., Any]:
-    """Open a session with the agents `helper`, who has what the plan has, and whoever else is given."""
+    """Open a session with the agents `helper`, who has what the plan has, and others that are given."""
 
     @asynccontextmanager
     async def open_it(

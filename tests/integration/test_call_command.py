@@ -20,12 +20,12 @@ def test_a_call_that_fails_says_so_by_its_exit_code_and_result(tricky: str) -> N
     # Those that only fail, or die, are in the frozen `good_and_failed_calls`.
     for do, kind, said in (("raise", "LookupError", "no such"), ("not sendable", None, "cannot be sent")):
         done = paddock("call", tricky, "tricky", json.dumps({"do": do}), "--json")
-        told = json_output(done)
+        reported = json_output(done)
         assert done.returncode == 1
-        assert set(told) == {"success", "output", "error", "resources", "unreported_programs"}
-        assert told["success"] is False
-        assert kind in (None, told["error"]["type"])
-        assert said in told["error"]["message"]
+        assert set(reported) == {"success", "output", "error", "resources", "unreported_programs"}
+        assert reported["success"] is False
+        assert kind in (None, reported["error"]["type"])
+        assert said in reported["error"]["message"]
         assert said in done.stderr and "\x1b" not in done.stderr
         if do == "raise":
             assert r"tool-tricky | out \x1b[2Jloud" in done.stderr
@@ -36,9 +36,9 @@ def test_a_tool_gets_input_of_stdin_configuration_and_folder(tricky: str, tmp_pa
     options = ["-C", str(tmp_path), "--allow-read=.", "--config", '{"k": 1}']
     done = paddock("call", tricky, "tricky", "-", *options, "--json", stdin='{"a": [1, "ü"]}')
     assert done.returncode == 0
-    told = json_output(done)
-    assert (told["success"], told["error"]) == (True, None)
-    assert told["output"] == {"input": {"a": [1, "ü"]}, "folder": str(tmp_path), "config": {"k": 1}}
+    reported = json_output(done)
+    assert (reported["success"], reported["error"]) == (True, None)
+    assert reported["output"] == {"input": {"a": [1, "ü"]}, "folder": str(tmp_path), "config": {"k": 1}}
     assert f"isolation: {reachable_level()}" in done.stderr.splitlines()
 
 
@@ -51,10 +51,10 @@ def test_a_result_that_json_cannot_express_is_json_all_the_same(tricky: str) -> 
 
 def test_a_tool_that_cancels_itself_is_one_that_failed(tricky: str) -> None:
     done = paddock("call", tricky, "tricky", '{"do": "cancel"}', "--json")
-    told = json_output(done)
+    reported = json_output(done)
     assert done.returncode not in (0, 130)
-    assert told.keys() == {"success", "output", "error", "resources", "unreported_programs"}
-    assert told["success"] is False and "cancel" in told["error"]["message"].lower()
+    assert reported.keys() == {"success", "output", "error", "resources", "unreported_programs"}
+    assert reported["success"] is False and "cancel" in reported["error"]["message"].lower()
     assert "\x1b" not in done.stderr
 
 
@@ -69,9 +69,9 @@ def test_a_source_is_also_a_relative_folder_or_one_that_is_shipped(tricky: str, 
 
 def test_a_module_that_is_no_tool_is_told_to_be_none() -> None:
     done = paddock("call", "loop-basic", "x", "--json")
-    told = json.loads(done.stdout)
+    reported = json.loads(done.stdout)
     assert done.returncode == 1
-    assert told["error"]["type"] == "NoToolError"
+    assert reported["error"]["type"] == "NoToolError"
     assert "may not mount at `orchestrator`" in done.stderr
 
 
@@ -88,9 +88,9 @@ def test_a_call_that_cannot_start_is_explained_and_still_a_result() -> None:
         ("tool-filesystem", "read_file", [*refused], "GrantError", [*refused.values()]),
     ):
         done = paddock("call", source, tool, "{}", *options, "--json")
-        told = json_output(done)
+        reported = json_output(done)
         assert done.returncode == 1
-        assert (told["success"], told["error"]["type"], told["error"]["report"]) == (False, kind, None)
+        assert (reported["success"], reported["error"]["type"], reported["error"]["report"]) == (False, kind, None)
         assert not [one for one in said if one not in done.stderr], done.stderr
 
 
@@ -110,11 +110,11 @@ def test_a_module_that_is_not_mounted_in_time_is_explained(write_module: WriteMo
     # Those that cannot be mounted at all are in the frozen `calls_that_do_not_start`.
     source = write_module("tool-broken", "import time\nasync def mount(coordinator, config):\n    time.sleep(3600)")
     done = paddock("call", source, "x", "--limit", "start_max=0.3s", "--json")
-    told = json_output(done)
+    reported = json_output(done)
     assert done.returncode == 5
-    assert told["error"]["type"] == "ModuleLoadError"
-    assert "not mounted within" in told["error"]["message"] and "not mounted within" in done.stderr
-    assert told["error"]["report"]["module"] == "tool-broken"
+    assert reported["error"]["type"] == "ModuleLoadError"
+    assert "not mounted within" in reported["error"]["message"] and "not mounted within" in done.stderr
+    assert reported["error"]["report"]["module"] == "tool-broken"
 
 
 _GRANTED = """
@@ -130,7 +130,7 @@ _GRANTED = """
 
     class GrantedModule:
         name = "granted"
-        description = "tries what it is told to"
+        description = "tries what the input names"
 
         async def execute(self, input):
             folder = input.get("folder")
@@ -203,13 +203,13 @@ def test_changed_guarded_files_are_reported_after_any_call(granted: str, folder:
 def test_a_call_runs_at_the_level_that_was_asked_for_or_says_why_it_cannot(tricky: str, level: str) -> None:
     found = next(one for one in diagnosis()["levels"] if one["level"] == level)
     done = paddock("call", tricky, "tricky", '{"do": "print"}', "--isolation", level, "--json")
-    told = json_output(done)
+    reported = json_output(done)
     if found["reachable"]:
-        assert (done.returncode, told["output"]) == (0, "plain\ntext")
+        assert (done.returncode, reported["output"]) == (0, "plain\ntext")
         assert f"isolation: {level}" in done.stderr.splitlines()
         assert all(sentence.split()[0] in done.stderr for sentence in found["missing_guarantees"])
     else:
-        assert (done.returncode, told["error"]["type"]) == (1, "IsolationUnavailableError")
+        assert (done.returncode, reported["error"]["type"]) == (1, "IsolationUnavailableError")
         assert f"isolation level `{level}` is unavailable" in done.stderr
         assert f"{level}: {found['step']}: " in done.stderr and (found["fix"] or "") in done.stderr
     if level == "none":  # before the module can say anything

@@ -51,9 +51,9 @@ def test_grants_that_need_acceptance_are_refused_until_then(project: Path, tmp_p
     }
     run = ["run", str(plan), "hello", "-C", str(project), "--isolation", reachable_level(), "--json"]
     refused = paddock(*run, environ={"PROBE": "a probe"})
-    told = json_output(refused)
-    assert (refused.returncode, told["response"], told["error"]["type"]) == (4, None, "PolicyRefusedError")
-    problems = told["error"]["problems"]
+    reported = json_output(refused)
+    assert (refused.returncode, reported["response"], reported["error"]["type"]) == (4, None, "PolicyRefusedError")
+    problems = reported["error"]["problems"]
     assert {(one["path"], one["file"], one["line"]) for one in problems} == {
         (f"tools[0].{place}", str(plan), 7 if place == "isolation" else 6) for place in places
     }
@@ -67,7 +67,7 @@ def test_grants_that_need_acceptance_are_refused_until_then(project: Path, tmp_p
     assert "hint: tools[0].isolation: take it out of the plan, or accept the plan:" in refused.stderr
     # Once for all that stand together: it is long.
     assert refused.stderr.count("a plan that you have not accepted gets no network") == 1
-    assert not told["modules"] and "started" not in refused.stderr
+    assert not reported["modules"] and "started" not in refused.stderr
     # At level `none`, which enforces none of them, all are had once they are accepted.
     accepted = paddock(*run, "--trust-plan", environ={"PROBE": "a probe"})
     assert accepted.returncode == 0, accepted.stderr
@@ -155,16 +155,16 @@ def test_what_a_plan_alone_shows_is_refused_before_its_code_is_found(tmp_path: P
 def test_a_weaker_level_in_a_plan_is_refused_until_somebody_accepts_it(tmp_path: Path, tricky: str) -> None:
     plan = plan_of(tmp_path, tools=[{"module": "tool-tricky", "source": tricky, "isolation": "none"}])
     refused = paddock("run", plan, "hello", "--isolation", reachable_level(), "--json")
-    told = json_output(refused)
-    assert (refused.returncode, told["error"]["type"]) == (4, "PolicyRefusedError")
-    ((path, fix),) = [(problem["path"], problem["hint"]) for problem in told["error"]["problems"]]
+    reported = json_output(refused)
+    assert (refused.returncode, reported["error"]["type"]) == (4, "PolicyRefusedError")
+    ((path, fix),) = [(problem["path"], problem["hint"]) for problem in reported["error"]["problems"]]
     assert path == "tools[0].isolation" and "accept the plan:" in fix and "`--isolation none`" in fix
     assert f"hint: {path}: {fix}" in refused.stderr
-    assert all(not module["level"] for module in told["modules"])
+    assert all(not module["level"] for module in reported["modules"])
     accepted = paddock("run", plan, "hello", "--trust-plan", "--json")
-    told = json_output(accepted)
+    reported = json_output(accepted)
     assert accepted.returncode == 0
-    assert {module["module"]: module["level"] for module in told["modules"]} == {
+    assert {module["module"]: module["level"] for module in reported["modules"]} == {
         "loop-basic": reachable_level(),
         "context-simple": reachable_level(),
         "provider-mock": reachable_level(),

@@ -26,10 +26,10 @@ def test_a_turn_goes_on_without_tools_that_die_or_cannot_be_loaded(
         ],
     )
     done = paddock("run", plan, "go", "--trust-plan", "--json")
-    told = json_output(done)
+    reported = json_output(done)
     assert done.returncode == 0
-    assert "SIGSEGV" in told["response"]
-    (report,) = told["modules"][-1]["exit_reports"]
+    assert "SIGSEGV" in reported["response"]
+    (report,) = reported["modules"][-1]["exit_reports"]
     assert report["signal"] == "SIGSEGV"
     assert "killed by SIGSEGV" in done.stderr
     assert "error: module `tool-broken` cannot be imported: ImportError: not here" in done.stderr
@@ -44,10 +44,10 @@ def test_three_mistakes_in_a_plan_are_three_messages_with_their_places(tmp_path:
         hooks=[{"module": "hooks-logging", "limits": {"runtime_max": "soon"}}],
     )
     done = paddock("run", plan, "hello", "--json")
-    told = json_output(done)
+    reported = json_output(done)
     assert done.returncode == 1
-    assert (told["session_id"], told["response"], told["modules"]) == (None, None, [])
-    assert told["error"]["type"] == "PlanError"
+    assert (reported["session_id"], reported["response"], reported["modules"]) == (None, None, [])
+    assert reported["error"]["type"] == "PlanError"
     for place, suggestion in {
         "tools[0].limits.memroy_max": "did you mean `memory_max`?",
         "tools[1].modul": "did you mean `module`?",
@@ -55,7 +55,7 @@ def test_three_mistakes_in_a_plan_are_three_messages_with_their_places(tmp_path:
     }.items():
         assert f"{place}: {suggestion}" in done.stderr
     assert {"tools[0].limits", "tools[1]", "hooks[0].limits.runtime_max"} <= {
-        problem["path"] for problem in told["error"]["problems"]
+        problem["path"] for problem in reported["error"]["problems"]
     }
 
 
@@ -112,9 +112,9 @@ def test_a_turn_that_fails_ends_with_the_code_of_the_cause(
     }
     plan = plan_of(tmp_path, session={"orchestrator": loop, "context": "context-simple"})
     done = paddock("run", plan, "x", "--trust-plan", "--json")
-    told = json_output(done)
-    assert (done.returncode, told["response"], told["error"]["type"]) == (exit_code, None, kind)
-    assert said in told["error"]["message"] and said in done.stderr
+    reported = json_output(done)
+    assert (done.returncode, reported["response"], reported["error"]["type"]) == (exit_code, None, kind)
+    assert said in reported["error"]["message"] and said in done.stderr
     assert f"isolation: {reachable_level()}" in done.stderr
     if kind == "ModuleDiedError":
         assert f"warning: {folder}/.git/hooks appeared during the run; {LOOK_FIRST}" in done.stderr.splitlines()
@@ -141,9 +141,9 @@ def test_a_turn_that_fails_because_its_provider_died_is_told_apart(tmp_path: Pat
     done = paddock(
         "run", plan_of(tmp_path, providers=[{"module": "provider-fragile", "source": source}]), "x", "--json"
     )
-    told = json_output(done)
-    assert (done.returncode, told["error"]["type"]) == (5, "TurnError")
-    assert told["error"]["report"]["code"] == 9
+    reported = json_output(done)
+    assert (done.returncode, reported["error"]["type"]) == (5, "TurnError")
+    assert reported["error"]["report"]["code"] == 9
 
 
 _CANCELLING = """
@@ -162,11 +162,15 @@ def test_a_turn_that_its_orchestrator_cancels_is_one_that_failed(tmp_path: Path,
     loop = {"module": "loop-cancelling", "source": write_module("loop-cancelling", _CANCELLING)}
     plan = plan_of(tmp_path, session={"orchestrator": loop, "context": "context-simple"})
     done = paddock("run", plan, "hello", "--json")
-    told = json_output(done)
+    reported = json_output(done)
     assert done.returncode not in (0, 130)
-    assert "cancel" in told["error"]["message"].lower()
+    assert "cancel" in reported["error"]["message"].lower()
     assert "\x1b" not in done.stderr
-    assert [module["module"] for module in told["modules"]] == ["loop-cancelling", "context-simple", "provider-mock"]
+    assert [module["module"] for module in reported["modules"]] == [
+        "loop-cancelling",
+        "context-simple",
+        "provider-mock",
+    ]
 
 
 def test_modules_and_their_grants_are_listed_when_more_is_asked_for(tmp_path: Path, folder: Path) -> None:
@@ -199,9 +203,9 @@ def test_a_level_that_cannot_be_had_ends_a_run_with_the_step_and_the_fix(tmp_pat
     tools = [{"module": "tool-filesystem", "isolation": found["level"], "permissions": {"read": ["."]}}]
     plan = plan_of(tmp_path, tools=tools)
     done = paddock("run", plan, "hello", "--trust-plan", "--json")
-    told = json_output(done)
-    assert (done.returncode, told["error"]["type"]) == (1, "IsolationUnavailableError")
-    assert told["error"]["failures"][found["level"]] == {
+    reported = json_output(done)
+    assert (done.returncode, reported["error"]["type"]) == (1, "IsolationUnavailableError")
+    assert reported["error"]["failures"][found["level"]] == {
         key: found[key] or None for key in ("step", "errno", "reason", "fix")
     }
     assert done.stderr.startswith(f"error: tools[0].isolation: isolation level `{found['level']}` is unavailable")
@@ -232,15 +236,15 @@ def test_all_refusals_are_reported_at_once_before_any_start(tmp_path: Path, tric
         hooks=[{"module": "hooks-logging", "permissions": {"write": ["/etc"]}}],
     )
     done = paddock("run", plan, "hello", "-C", str(tmp_path), "--trust-plan", "--json")
-    told = json_output(done)
-    assert (done.returncode, told["response"]) == (1, None)
-    assert {problem["path"] for problem in told["error"]["problems"]} == {
+    reported = json_output(done)
+    assert (done.returncode, reported["response"]) == (1, None)
+    assert {problem["path"] for problem in reported["error"]["problems"]} == {
         "tools[0].permissions.read[0]",
         "tools[0].permissions.run[0]",
         "tools[1].limits.open_files_max",
         "hooks[0].permissions.write[0]",
     }
-    for problem in told["error"]["problems"]:
+    for problem in reported["error"]["problems"]:
         assert problem["hint"] and f"hint: {problem['path']}: {problem['hint']}" in done.stderr
     assert "started" not in done.stderr
-    assert all((module["level"], module["exit_reports"]) == ("", []) for module in told["modules"])
+    assert all((module["level"], module["exit_reports"]) == ("", []) for module in reported["modules"])

@@ -98,10 +98,10 @@ async def test_a_caller_that_waits_no_longer_or_dies_ends_the_sub_session(
     mark = tmp_path / "waiting"
     async with open_family() as family:
 
-        async def hear(event: str, data: dict[str, Any]) -> None:
+        async def note(event: str, data: dict[str, Any]) -> None:
             mark.touch()
 
-        family.session.coordinator.hooks.register("orders:waiting", hear)
+        family.session.coordinator.hooks.register("orders:waiting", note)
         await family.spawn()
         before = workers()
         assert await family.refused("helper", "wait", until=str(mark)) == "no longer waited for"
@@ -120,16 +120,16 @@ async def test_leaving_the_session_ends_what_runs_below_it(open_family: OpenAgen
         async with open_family() as family, anyio.create_task_group() as turns:
             waiting = anyio.Event()
 
-            async def hear(event: str, data: dict[str, Any]) -> None:
+            async def note(event: str, data: dict[str, Any]) -> None:
                 waiting.set()
 
             async def turn() -> None:
                 try:
                     outcome.append(await family.refused("helper", "wait"))
-                except (PaddockError, RuntimeError) as error:  # whoever heard of the end first tells it
+                except (PaddockError, RuntimeError) as error:  # the side that ends first raises it
                     outcome.append(str(error))
 
-            family.session.coordinator.hooks.register("orders:waiting", hear)
+            family.session.coordinator.hooks.register("orders:waiting", note)
             turns.start_soon(turn)
             await waiting.wait()
             await family.session.cleanup()
@@ -214,14 +214,14 @@ async def test_stubborn_sub_sessions_share_one_deadline(
     async with open_family(tools=[stubborn, mark]) as family, anyio.create_task_group() as turns:
 
         async def turn() -> None:
-            with suppress(PaddockError, RuntimeError):  # whoever heard of the end first tells it
+            with suppress(PaddockError, RuntimeError):  # the side that ends first raises it
                 await family.session.execute(orders)
 
-        async def hear(event: str, data: dict[str, Any]) -> None:
+        async def note(event: str, data: dict[str, Any]) -> None:
             deepest.set()
 
         deepest = anyio.Event()
-        family.session.coordinator.hooks.register("stubborn:here", hear)
+        family.session.coordinator.hooks.register("stubborn:here", note)
         turns.start_soon(turn)
         await deepest.wait()
         with anyio.fail_after(60):  # each of the two takes more than that by itself
@@ -241,14 +241,14 @@ async def test_a_module_that_outstays_its_sub_session_costs_others_nothing(
     async with open_family(tools=tools) as family, anyio.create_task_group() as turns:
         waiting = anyio.Event()
 
-        async def hear(event: str, data: dict[str, Any]) -> None:
+        async def note(event: str, data: dict[str, Any]) -> None:
             waiting.set()
 
         async def turn() -> None:
-            with suppress(PaddockError, RuntimeError):  # whoever heard of the end first tells it
+            with suppress(PaddockError, RuntimeError):  # the side that ends first raises it
                 await family.spawn("helper", json.dumps({"tool": "stubborn", "input": {}}))
 
-        family.session.coordinator.hooks.register("stubborn:here", hear)
+        family.session.coordinator.hooks.register("stubborn:here", note)
         turns.start_soon(turn)
         await waiting.wait()
         turns.cancel_scope.cancel()

@@ -108,7 +108,7 @@ async def test_a_session_without_agents_starts_no_others(open_session: OpenSessi
     task = {"module": "tool-task", "source": write_module("tool-task", TASK), "permissions": {"call": ["spawn"]}}
     async with open_session(tools=[task]) as session:
         answer = json.loads(await session.execute('{"tool": "task", "input": {}}'))
-    assert answer["error"] == {"message": "nobody starts sub-sessions"}
+    assert answer["error"] == {"message": "no one starts sub-sessions"}
 
 
 async def test_an_agents_own_module_starts_with_it_by_its_entry(

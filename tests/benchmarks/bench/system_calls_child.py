@@ -9,7 +9,8 @@ import sys
 from bench.stage import Stage
 from bench.system_calls import BEGIN, END
 
-_SPARE_SECONDS = 0.3  # until the template, which is traced, has made the next worker ahead
+# Until the template has made the next worker ahead. To look for that would be counted.
+_SPARE_SECONDS = 0.3
 
 
 async def _start(count: int) -> None:

@@ -128,7 +128,7 @@ class OriginRepository:
         return self.put("tree", b"".join(sorted(lines, key=key)))
 
     def put(self, kind: str, content: bytes) -> str:
-        """Write an object, whatever git would think of it, and return its name."""
+        """Write an object, even one that git would refuse, and return its name."""
         whole = b"%s %d\0" % (kind.encode(), len(content)) + content
         name = hashlib.new(self._format, whole).hexdigest()
         file = self._git / "objects" / name[:2] / name[2:]

@@ -104,7 +104,7 @@ class CommandWorker:
                     host.record_trial(Available.of_process(level, process))
                 return cls(access, level, supervisor, process, refused, steps.pop_all())
         except LaunchError as error:
-            if is_trial and error.step == SELF_CHECK:  # whatever this worker needs, the level let it get out
+            if is_trial and error.step == SELF_CHECK:  # the level let it out, which no need of this worker explains
                 host.record_trial(Unavailable.of_error(level, error))
             problem = f"what it is to run in could not be made: {error.step}: {error.message}"
             raise CommandError(access.name, problem, hints=error.hints) from error
