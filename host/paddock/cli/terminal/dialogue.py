@@ -14,7 +14,7 @@ import anyio
 
 from paddock.cli.terminal.line_input import Keyboard
 from paddock.cli.terminal.question import Question
-from paddock.cli.terminal.render import Screen
+from paddock.cli.terminal.render import Drawing, Screen
 
 _Answer = TypeVar("_Answer")
 
@@ -70,17 +70,20 @@ class Dialogue:
                 return None
             preface()
             with self.screen.question() as drawing:
-                shown = drawing.draw(question)
-                await self._keyboard.forget()
-                drawing.invite()
+                shown = await self._put(question, drawing)
                 with anyio.move_on_after(seconds):
                     while (line := await self._keyboard.line()) is not None:
                         answer = understood(line.strip(" \t"), shown)
                         if answer is not None:
                             drawing.take_answer()
                             return answer
-                        shown = drawing.draw(replace(question, is_again=True))
-                        await self._keyboard.forget()
-                        drawing.invite()
+                        shown = await self._put(replace(question, is_again=True), drawing)
                     return None
         raise NobodyAnsweredError
+
+    async def _put(self, question: Question, drawing: Drawing) -> int:
+        """Draw a question and the invitation to answer it; return how many options could be shown."""
+        async with self._keyboard.muted():  # first: an echo would come between two characters of the drawing
+            shown = drawing.draw(question)
+        drawing.invite()
+        return shown

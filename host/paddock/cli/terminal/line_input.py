@@ -12,7 +12,8 @@ import select
 import termios
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Final, TextIO
 
 import anyio
@@ -97,17 +98,20 @@ class Keyboard:
         """Read lines again, after `close`."""
         self._arrival.reopen()
 
-    async def forget(self) -> None:
-        """Return once everything typed until now, and for half a second longer, is dropped."""
+    @asynccontextmanager
+    async def muted(self) -> AsyncIterator[None]:
+        """Neither show nor keep what is typed, from before the block until half a second after it began."""
         until = self._clock() + _DEBOUNCE
         try:
             saved = termios.tcgetattr(self._terminal)
-        except termios.error:
+        except termios.error:  # the terminal is gone, which the next read reports
+            yield
             return
         silent = [*saved]
-        silent[_ECHO_FLAGS] = saved[_ECHO_FLAGS] & ~termios.ECHO  # text that does not count is not shown either
+        silent[_ECHO_FLAGS] = saved[_ECHO_FLAGS] & ~termios.ECHO
         try:
             _set(self._terminal, silent)
+            yield
             while not self.is_closed and (left := until - self._clock()) > 0:
                 await self._pause(left)
         finally:
