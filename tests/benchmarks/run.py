@@ -44,6 +44,7 @@ from bench.sources import measure_sources
 from bench.start import measure_start
 from bench.sub_session import measure_sub_session
 from bench.system_calls import measure_system_calls
+from bench.used_memory import use_memory_once
 
 _HERE = Path(__file__).resolve()
 _RESULTS = _HERE.parents[2] / ".bench" / "results.json"
@@ -97,6 +98,8 @@ def main() -> int:
     effort = Effort.QUICK if arguments.quick else Effort.FULL
     faulthandler.dump_traceback_later(_HANG_SECONDS, exit=True)
     use_one_core()
+    if effort is Effort.FULL:
+        use_memory_once()
     began = time.monotonic()
     found = asyncio.run(run_parts(parts, effort, _SECONDS))
     print(table(found, last_recorded(_HISTORY)))

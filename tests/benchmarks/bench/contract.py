@@ -64,7 +64,7 @@ async def measure_event(effort: Effort) -> list[Row]:
             "us",
             samples,
             ("ours", "published"),
-            Target(0.5),
+            Target(0.45),
         ),
         Row.compared(
             "  its data there and back by plain asyncio, to amplifier-core in process",

@@ -19,17 +19,20 @@ from paddock.workers.runtime import base_interpreter
 
 _COUNTS: Final = (10, 100, 200, 400)
 _QUICK_COUNTS: Final = (2, 4)
-_BARE_RUNS: Final = 9
+_BARE_RUNS: Final = 9  # before each number, and after it
 
 
 async def measure_growth(effort: Effort) -> list[Row]:
     """Measure the CPU time of a module, of several numbers that start side by side, beside a bare interpreter's."""
     counts = _COUNTS if effort is Effort.FULL else _QUICK_COUNTS
-    bare = median(_bare_interpreter() for _ in range(effort.of(_BARE_RUNS)))
+    runs = effort.of(_BARE_RUNS)
     seconds: dict[int, float] = {}
     rows = []
     for count in counts:
+        bares = [_bare_interpreter() for _ in range(runs)]
         cpu, seconds[count] = await _start(count)
+        # Before and after: a machine that has become slower meanwhile must not look like growth.
+        bare = median([*bares, *(_bare_interpreter() for _ in range(runs))])
         rows.append(
             Row(
                 f"CPU time of a module, of {count} side by side, to `python -c pass`",

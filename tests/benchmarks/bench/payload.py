@@ -53,6 +53,6 @@ async def _measure_payload(stage: Stage, raw: RawPayload, rounds: int) -> list[R
             "us",
             samples,
             ("ours", "raw"),
-            Target(3.5),
+            Target(2.5),
         )
     ]

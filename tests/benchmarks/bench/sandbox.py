@@ -12,7 +12,7 @@ from bench.reference import BareForks, reference_child
 from bench.row import Row, Target
 from bench.sampling import Effort, interleave
 from bench.stage import Stage
-from bench.yardstick import bare_interpreter
+from bench.yardstick import bare_interpreter, in_bare_interpreters
 
 _ROUNDS: Final = 30
 _CALLS: Final = 150  # in one block
@@ -87,12 +87,14 @@ async def _measure_many(stage: Stage, forks: BareForks, effort: Effort) -> list[
             samples.p50("bare"),
         ),
         yardstick.row(f"  more than {few} bare forks", "What the modules take beyond the forks.", "s", more, 0.3),
-        yardstick.row(
-            f"{many} modules started and called",
+        Row(
+            f"{many} modules started and called, to {yardstick.name}",
             "Side by side, up to the first reply of each.",
             "s",
             samples.p50("hundred"),
-            0.5,
+            yardstick.here / 1000,
+            samples.p50("hundred") * 1000 / yardstick.here,
+            in_bare_interpreters(0.8),
         ),
     ]
 

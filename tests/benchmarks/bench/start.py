@@ -53,7 +53,7 @@ async def _measure_start(stage: Stage, rounds: int) -> list[Row]:
             "ms",
             samples,
             ("template", "pass"),
-            Target(1.0),
+            Target(0.8),
         ),
         Row.compared(
             "  start to first reply, template, not shut in, to `python -c pass`",
