@@ -18,7 +18,7 @@ from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.protocol import MAX_DEPTH, RemoteProtocolError
 from paddock_sdk.protocol import caps as caps_module
 from paddock_sdk.protocol.body import Codec, EncodeError, unpack_prefix
-from paddock_sdk.protocol.caps import check_caps, weight_of
+from paddock_sdk.protocol.caps import check_caps, end_of_value, weight_of
 
 from .wire_inputs import thorough
 
@@ -96,7 +96,7 @@ packed = st.recursive(leaves(), lambda inner: containers(inner), max_leaves=30)
 def _passes(data: bytes, depth: int, values: int) -> bool:
     with mock.patch.object(caps_module, "MAX_DEPTH", depth):
         try:
-            caps_module._scan(data, max_values=values)
+            weight_of(data, max_values=values)
         except RemoteProtocolError:
             return False
         return True
@@ -114,15 +114,15 @@ def test_the_scan_counts_every_value_and_every_level_and_no_more(whole: Packed) 
 @thorough
 @given(whole=packed, rest=st.binary(max_size=20))
 def test_the_scan_ends_where_the_value_ends(whole: Packed, rest: bytes) -> None:
-    assert caps_module._scan(whole.data + rest)[0] == len(whole.data)
-    assert caps_module._scan(memoryview(whole.data))[0] == len(whole.data)
+    assert end_of_value(whole.data + rest) == len(whole.data)
+    assert end_of_value(memoryview(whole.data)) == len(whole.data)
 
 
 @thorough
 @given(whole=packed, keep=st.integers(0, 10_000))
 def test_a_body_cut_short_is_never_counted_past_its_end(whole: Packed, keep: int) -> None:
     kept = whole.data[: keep % len(whole.data)]
-    assert caps_module._scan(kept)[0] == len(kept)
+    assert end_of_value(kept) == len(kept)
     with pytest.raises(RemoteProtocolError):
         unpack_prefix(kept)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -18,6 +19,7 @@ from paddock_sdk.protocol import (
     RemoteProtocolError,
     Role,
 )
+from paddock_sdk.protocol import connection as connection_module
 from support.rows import each_row
 
 from .wire_inputs import joined, opened_pair, raw
@@ -375,8 +377,11 @@ def test_a_request_without_an_id_is_refused() -> None:
 
 def test_ids_start_again_after_the_last_one_and_pass_over_those_in_use() -> None:
     connection = _waiting(Role.HOST)
-    connection._next_id = 0xFFFFFFFF  # four thousand million calls later
-    assert [connection.send_request(0, 0, b"")[0] for _ in range(2)] == [0xFFFFFFFF, 2]
+    assert connection_module.LAST_ID == 0xFFFFFFFF
+    with mock.patch.object(connection_module, "LAST_ID", 3):
+        assert [connection.send_request(0, 0, b"")[0] for _ in range(2)] == [2, 3]
+        connection.receive_data(raw(Kind.RESPONSE, id=2))
+        assert connection.send_request(0, 0, b"")[0] == 2
 
 
 def test_a_call_given_up_twice_is_cancelled_once() -> None:

@@ -16,9 +16,8 @@ from paddock_sdk.protocol import (
     HandleEntry,
     HandleSide,
 )
-from paddock_sdk.protocol import body as body_module
-from paddock_sdk.protocol import caps as caps_module
-from paddock_sdk.protocol.caps import Ext
+from paddock_sdk.protocol.body import SCALARS
+from paddock_sdk.protocol.caps import MAX_EXTENSION_BYTES, MAX_LOOSE_KEYS, Ext
 from paddock_sdk.protocol.frames import HEADER_BYTES, MAX_DESCRIBED_BYTES, MAX_DESCRIPTION_BYTES, MAX_DESCRIPTION_VALUES
 
 from .wire_inputs import KINDS
@@ -46,7 +45,7 @@ def test_kinds_flags_sides_and_extensions_have_the_numbers_of_the_page() -> None
 
 
 def test_scalars_are_those_of_the_page() -> None:
-    assert re.findall(r"^\| `(\w+)` \|", _section("## Bodies"), re.MULTILINE) == list(body_module._SCALARS)
+    assert re.findall(r"^\| `(\w+)` \|", _section("## Bodies"), re.MULTILINE) == list(SCALARS)
 
 
 def test_caps_are_those_of_the_page() -> None:
@@ -58,8 +57,8 @@ def test_caps_are_those_of_the_page() -> None:
         (str(MAX_DESCRIBED_BYTES >> 20), "M"),
         (str(MAX_DEPTH), ""),
         (str(MAX_ELEMENTS), ""),
-        (str(caps_module._MAX_EXTENSION_BYTES >> 20), "M"),
-        (str(caps_module.MAX_LOOSE_KEYS), ""),
+        (str(MAX_EXTENSION_BYTES >> 20), "M"),
+        (str(MAX_LOOSE_KEYS), ""),
     ]
 
 

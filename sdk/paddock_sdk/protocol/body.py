@@ -355,7 +355,7 @@ def _read_decimal(text: str) -> Decimal:
 
 
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
-_SCALARS: Final[dict[str, Callable[[str], object]]] = {
+SCALARS: Final[dict[str, Callable[[str], object]]] = {
     "path": Path,
     "decimal": _read_decimal,
     "datetime": dt.datetime.fromisoformat,
@@ -368,8 +368,8 @@ _SCALARS: Final[dict[str, Callable[[str], object]]] = {
 
 def _read_scalar(content: Any) -> object:
     match content:
-        case [str() as name, str() as text] if name in _SCALARS and len(text) <= _MAX_SCALAR_CHARACTERS:
-            return _SCALARS[name](text)
+        case [str() as name, str() as text] if name in SCALARS and len(text) <= _MAX_SCALAR_CHARACTERS:
+            return SCALARS[name](text)
     raise RemoteProtocolError("a scalar of no known type")
 
 

@@ -32,7 +32,7 @@ class Ext(IntEnum):
 
 SCANNED_EXTENSIONS: Final = frozenset({Ext.MODEL, Ext.ERROR, Ext.TUPLE, Ext.SET, Ext.FROZENSET, Ext.SCALAR})
 MAX_LOOSE_KEYS: Final = 1024  # values that are not text can be made to collide; this many are still harmless
-_MAX_EXTENSION_BYTES: Final = 4 * MAX_FRAME_BYTES  # all contents together; nested ones are copied at each level
+MAX_EXTENSION_BYTES: Final = 4 * MAX_FRAME_BYTES  # all contents together; nested ones are copied at each level
 _VALUE_BYTES: Final = 64  # of memory: an empty list and its place in another one, one byte on the wire
 _WORTH: Final = {Ext.MODEL: 12, Ext.ERROR: 12, Ext.SET: 2, Ext.FROZENSET: 2}  # values more that one takes the memory of
 _TRANSLATE_BELOW_BYTES: Final = 4096  # where counting candidate openers in one C call beats the exact scan
@@ -236,8 +236,8 @@ def _scan(
                 children = 1
                 more += _WORTH.get(code, 0)  # type: ignore[call-overload]
                 copied += length
-                if copied > _MAX_EXTENSION_BYTES:
-                    raise RemoteProtocolError(f"a body with extensions of more than {_MAX_EXTENSION_BYTES} bytes")
+                if copied > MAX_EXTENSION_BYTES:
+                    raise RemoteProtocolError(f"a body with extensions of more than {MAX_EXTENSION_BYTES} bytes")
             else:
                 if code == Ext.TEXT and texts is not None:
                     texts.append(body[at : at + length])  # type: ignore[arg-type]

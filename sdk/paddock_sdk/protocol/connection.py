@@ -26,7 +26,7 @@ from paddock_sdk.protocol.frames import (
     encode_frame,
 )
 
-_LAST_ID: Final = 0xFFFFFFFF
+LAST_ID: Final = 0xFFFFFFFF  # of a call; numbering starts again at 1 after it
 _AFTER_THE_END: Final = "bytes after the end of the connection"
 _MAX_CREDIT: Final = 1 << 16  # items a caller may allow ahead; beyond it a stream has no back-pressure at all
 
@@ -321,7 +321,7 @@ class Connection:
         id = self._next_id
         outgoing = self._outgoing
         while id in outgoing:  # only after four thousand million calls
-            id = id % _LAST_ID + 1
+            id = id % LAST_ID + 1
         frame = encode_frame(
             _REQUEST,
             flags=flags,
@@ -334,7 +334,7 @@ class Connection:
             body=body,
             max_frame_bytes=self.send_limit,
         )
-        self._next_id = id % _LAST_ID + 1
+        self._next_id = id % LAST_ID + 1
         outgoing[id] = _Call(is_stream=True) if flags & _STREAM else _PLAIN
         return id, frame
 
