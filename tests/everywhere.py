@@ -35,7 +35,7 @@ _NEEDED = "import anyio, click, hypothesis, msgpack, psutil, pydantic, pytest, r
 _IN_CONTAINER = ("tests/sandbox", "tests/host/workers", "tests/integration/test_doctor.py")
 
 
-class _NotRun(Exception):
+class NotRun(Exception):
     """Raised for a row that cannot be run here; the message says why."""
 
 
@@ -79,14 +79,15 @@ def main() -> int:
         began = time.monotonic()
         try:
             outcomes[name] = rows[name](arguments)
-        except _NotRun as reason:
+        except NotRun as reason:
             outcomes[name] = Outcome(problem=str(reason), is_run=False)
         outcomes[name].seconds = time.monotonic() - began
-    print("\n".join(_summary(outcomes)))
+    print("\n".join(summary(outcomes)))
     return int(not all(one.is_good for one in outcomes.values()) or not any(one.is_run for one in outcomes.values()))
 
 
-def _summary(outcomes: Mapping[str, Outcome]) -> list[str]:
+def summary(outcomes: Mapping[str, Outcome]) -> list[str]:
+    """Return the last lines: one for each row, with failed tests and the reasons of skipped ones below it."""
     lines = ["", "== summary"]
     for name, outcome in outcomes.items():
         lines.append(f"{name:16} {outcome}")
@@ -99,7 +100,7 @@ def _summary(outcomes: Mapping[str, Outcome]) -> list[str]:
 
 
 def _on_version(version: str, arguments: list[str]) -> Outcome:
-    return _run_pytest([str(_environment(version))], arguments)
+    return run_pytest([str(_environment(version))], arguments)
 
 
 def _in_container(is_user: bool, arguments: list[str]) -> Outcome:
@@ -124,15 +125,16 @@ def _in_container(is_user: bool, arguments: list[str]) -> Outcome:
             environ["PYTHONPATH"] = os.pathsep.join(_packages(environment))
         python = _reachable(container, environment, environ)
         chosen = [*(arguments or _IN_CONTAINER), f"--basetemp={home}/home/t"]
-        return _run_pytest([*container, python], chosen, environ, home / "told")
+        return run_pytest([*container, python], chosen, environ, home / "told")
 
 
-def _run_pytest(
+def run_pytest(
     python: Sequence[str],
     arguments: Sequence[str],
     environ: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> Outcome:
+    """Run pytest with these arguments and return what became of the tests; `folder` takes its report."""
     with tempfile.TemporaryDirectory() as made:
         report = (folder or Path(made)) / "report.xml"
         command = [*python, "-m", "pytest", "-q", "--tb=short", f"--junitxml={report}", *_at_once(), *arguments]
@@ -170,13 +172,13 @@ def _environment(version: str) -> Path:
     """Return the interpreter of an environment with everything that tests need, made if it is not up to date.
 
     Raises:
-        _NotRun: there is no such interpreter, or the packages cannot be installed.
+        NotRun: there is no such interpreter, or the packages cannot be installed.
     """
     folder = _ENVIRONMENTS / version
     python, stamp = folder / "bin" / "python", folder / "ready"
     wanted = (_ROOT / "pyproject.toml").read_bytes()
     if not stamp.exists() or stamp.read_bytes() != wanted:
-        found = _interpreter(version)
+        found = interpreter(version)
         print(f"setting up {folder}", file=sys.stderr, flush=True)
         _do([found, "-m", "venv", "--clear", str(folder)])
         _do(
@@ -195,8 +197,12 @@ def _environment(version: str) -> Path:
     return python
 
 
-def _interpreter(version: str) -> str:
-    """Return an interpreter that the path leads to, also through pyenv, which has to be told which one is meant."""
+def interpreter(version: str) -> str:
+    """Return an interpreter that the path leads to, also through pyenv, which needs the version's name.
+
+    Raises:
+        NotRun: there is none, or it does not run.
+    """
     command, tried = f"python{version}", []
     for environ in ({}, {"PYENV_VERSION": version}):
         try:
@@ -204,24 +210,24 @@ def _interpreter(version: str) -> str:
                 [command, "-c", _NEW_ENOUGH], env={**os.environ, **environ}, capture_output=True, text=True
             )
         except OSError as error:
-            raise _NotRun(f"no {command} on the path: {error.strerror}") from None
+            raise NotRun(f"no {command} on the path: {error.strerror}") from None
         if done.returncode == 0:
             return done.stdout.strip()
         tried.append(" ".join(done.stderr.split()))
-    raise _NotRun(f"{command} does not run: {tried[0]}")
+    raise NotRun(f"{command} does not run: {tried[0]}")
 
 
 def _do(command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
-        raise _NotRun(f"{' '.join(command)} failed: {' '.join(done.stderr.split())[-500:]}")
+        raise NotRun(f"{' '.join(command)} failed: {' '.join(done.stderr.split())[-500:]}")
 
 
 def _reachable(container: Sequence[str], environment: Path, environ: Mapping[str, str]) -> str:
     """Return the environment's interpreter, or the system's of that version, whichever runs there with the packages.
 
     Raises:
-        _NotRun: the container cannot be set up, or an ordinary user can reach no interpreter or not the packages.
+        NotRun: the container cannot be set up, or an ordinary user can reach no interpreter or not the packages.
     """
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     tried = []
@@ -233,9 +239,9 @@ def _reachable(container: Sequence[str], environment: Path, environ: Mapping[str
             return python
         last = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
         if done.returncode == _CANNOT:
-            raise _NotRun(last)
+            raise NotRun(last)
         tried.append(f"{python}: {last}")
-    raise _NotRun("; ".join(tried))
+    raise NotRun("; ".join(tried))
 
 
 def _packages(environment: Path) -> list[str]:

@@ -87,7 +87,7 @@ async def test_a_part_that_hangs_ends_with_the_time_of_all(bench: SimpleNamespac
 def test_a_package_that_cannot_be_installed_is_said(
     bench: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bench.published, "_ENVIRONMENTS", tmp_path)
+    monkeypatch.setattr(bench.published, "ENVIRONMENTS", tmp_path)
     monkeypatch.setattr(bench.published, "PUBLISHED", "amplifier-core==0.0.0.dev0")
     monkeypatch.setenv("UV_OFFLINE", "1")
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
@@ -95,8 +95,7 @@ def test_a_package_that_cannot_be_installed_is_said(
         bench.published.published_python()
 
 
-async def test_rounds_stop_when_their_time_is_over(bench: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench.sampling, "_SECONDS", 0.0)
+async def test_rounds_stop_when_their_time_is_over(bench: SimpleNamespace) -> None:
     blocks = 0
 
     async def block() -> list[float]:
@@ -104,5 +103,5 @@ async def test_rounds_stop_when_their_time_is_over(bench: SimpleNamespace, monke
         blocks += 1
         return [1.0]
 
-    samples = await bench.sampling.interleave({"one": block}, 30)
+    samples = await bench.sampling.interleave({"one": block}, 30, seconds=0.0)
     assert (blocks, samples.p50("one")) == (4, 1.0)  # three rounds and the one before that is not counted

@@ -30,10 +30,10 @@ def test_with_a_broken_fixture(broken): pass
 
 def test_a_row_counts_its_tests_and_gives_reasons(tmp_path: Path) -> None:
     (tmp_path / "test_row.py").write_text(_TESTS)
-    outcome = everywhere._run_pytest([sys.executable], [*_ALONE, str(tmp_path)], os.environ)
+    outcome = everywhere.run_pytest([sys.executable], [*_ALONE, str(tmp_path)], os.environ)
     assert (outcome.passed, len(outcome.failed), dict(outcome.skipped)) == (1, 2, {"the probe said no": 1})
     assert not outcome.is_good
-    assert everywhere._summary({"3.11": outcome})[2:] == [
+    assert everywhere.summary({"3.11": outcome})[2:] == [
         "3.11             1 passed, 2 failed, 1 skipped, 0 s",
         f"  failed: {outcome.failed[0]}",
         f"  failed: {outcome.failed[1]}",
@@ -42,15 +42,15 @@ def test_a_row_counts_its_tests_and_gives_reasons(tmp_path: Path) -> None:
 
 
 def test_a_row_without_tests_is_no_good_row(tmp_path: Path) -> None:
-    outcome = everywhere._run_pytest([sys.executable], [*_ALONE, str(tmp_path)], os.environ)
+    outcome = everywhere.run_pytest([sys.executable], [*_ALONE, str(tmp_path)], os.environ)
     assert not outcome.is_good
 
 
 def test_an_interpreter_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(everywhere._NotRun, match=r"no python3\.99 on the path"):
-        everywhere._interpreter("3.99")
+    with pytest.raises(everywhere.NotRun, match=r"no python3\.99 on the path"):
+        everywhere.interpreter("3.99")
     outcome = everywhere.Outcome(problem="no python3.99 on the path", is_run=False)
-    assert everywhere._summary({"3.99": outcome})[-1] == "3.99             not run: no python3.99 on the path"
+    assert everywhere.summary({"3.99": outcome})[-1] == "3.99             not run: no python3.99 on the path"
 
 
 def test_an_interpreter_that_does_not_run_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,8 +58,8 @@ def test_an_interpreter_that_does_not_run_is_said(tmp_path: Path, monkeypatch: p
     program.write_text("#!/bin/sh\necho it was not installed >&2\nexit 127\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    with pytest.raises(everywhere._NotRun, match=r"python3\.99 does not run: it was not installed"):
-        everywhere._interpreter("3.99")
+    with pytest.raises(everywhere.NotRun, match=r"python3\.99 does not run: it was not installed"):
+        everywhere.interpreter("3.99")
 
 
 def test_a_run_without_any_row_is_no_success(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 from bench.row import NotMeasured
 
 PUBLISHED: Final = "amplifier-core==2.0.2"
-_ENVIRONMENTS: Final = Path(__file__).resolve().parents[3] / ".bench" / "published"
+ENVIRONMENTS: Final = Path(__file__).resolve().parents[3] / ".bench" / "published"
 _STEP_SECONDS: Final = 120  # downloads some megabytes
 
 
@@ -25,7 +25,7 @@ def published_python(*more: str) -> Path:
     """
     named = "".join(f"-{sha256(one.encode()).hexdigest()[:8]}" for one in more)
     tag = f"{sys.implementation.cache_tag}-{sysconfig.get_platform()}{named}"
-    environment = _ENVIRONMENTS / f"{PUBLISHED}-{tag}"
+    environment = ENVIRONMENTS / f"{PUBLISHED}-{tag}"
     python, stamp = environment / "bin" / "python", environment / "complete"
     if not stamp.exists():
         _uv("venv", "--clear", "--python", sys.executable, str(environment))

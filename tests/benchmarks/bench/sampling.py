@@ -52,15 +52,15 @@ class Samples:
         return median(median(blocks[case]) / median(blocks[reference]) for blocks in self._rounds)
 
 
-async def interleave(cases: Mapping[str, Block], rounds: int) -> Samples:
+async def interleave(cases: Mapping[str, Block], rounds: int, seconds: float = _SECONDS) -> Samples:
     """Run every case once a round, in an order of its own each round, after one round that is not counted.
 
-    A machine too slow for all rounds in their time does fewer, but some.
+    A machine too slow for all rounds in these seconds does fewer, but some.
     """
     order = list(cases)
     shuffle = random.Random(_SEED).shuffle
     measured: list[dict[str, list[float]]] = []
-    until = time.monotonic() + _SECONDS
+    until = time.monotonic() + seconds
     while len(measured) <= rounds and (len(measured) <= _FEWEST_ROUNDS or time.monotonic() < until):
         shuffle(order)
         measured.append({case: await cases[case]() for case in order})
