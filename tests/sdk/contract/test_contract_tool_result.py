@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from paddock_sdk.contract.message_models import ImageBlock, TextBlock
-from paddock_sdk.contract.models import ToolResult, _sanitize_for_llm
+from paddock_sdk.contract.models import ToolResult
 from support.rows import each_row
 
 PNG = {"type": "base64", "media_type": "image/png", "data": "aGk="}
@@ -84,7 +84,7 @@ def test_output_json_cannot_express_is_an_error_that_names_the_type() -> None:
 
 @given(st.text(alphabet=st.characters(exclude_categories=())))
 def test_sanitised_text_is_encodable_and_loses_only_control_characters(text: str) -> None:
-    clean = _sanitize_for_llm(text)
+    clean = ToolResult(output=text).get_serialized_output()
     clean.encode()
     removed = (
         set(range(9)) | {0x0B, 0x0C} | set(range(0x0E, 0x20)) | set(range(0x7F, 0xA0)) | set(range(0xD800, 0xE000))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ import msgpack
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from paddock_sdk.contract import vocabulary
+from paddock_sdk import contract
 from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.body import Codec
@@ -22,10 +23,10 @@ _MOST_KEYS = MAX_LOOSE_KEYS + _MOST_ERRORS  # an unknown key that is no text is 
 
 
 def _models() -> Iterator[type[BaseModel]]:
-    for name, module in vocabulary._HOME.items():
-        listed = getattr(importlib.import_module(module), name)
-        if isinstance(listed, type) and issubclass(listed, BaseModel):
-            yield listed
+    for found in pkgutil.iter_modules(contract.__path__, f"{contract.__name__}."):
+        for made in vars(importlib.import_module(found.name)).values():
+            if isinstance(made, type) and issubclass(made, BaseModel) and made.__module__ == found.name:
+                yield made
 
 
 def _errors(model: type[BaseModel], fields: dict[str, Any]) -> int:

@@ -130,12 +130,12 @@ def test_the_observer_hears_of_mounts_by_call_and_by_write(coordinator: ModuleCo
 
 def test_a_subclass_declares_what_is_its_own() -> None:
     class Own(ModuleCoordinator):
-        _channel: object
+        channel: object
         kind = "own"
 
     coordinator, log = Own(), Log()
     coordinator.observer = log
-    coordinator._channel = 1
+    coordinator.channel = 1
     coordinator.kind = "changed"
     coordinator.theirs = 2
     assert log.seen == [("attribute", "theirs", 2)]

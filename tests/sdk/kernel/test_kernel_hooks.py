@@ -197,11 +197,13 @@ async def test_a_heard_event_carries_default_fields_and_the_time() -> None:
     assert result.data == expected
 
 
-def test_default_fields_are_set_and_not_added_to() -> None:
+async def test_default_fields_are_set_and_not_added_to() -> None:
     registry = HookRegistry()
     registry.set_default_fields(a=1)
     registry.set_default_fields(b=2)
-    assert registry._defaults == {"b": 2}
+    registry.register("e", print)
+    fields = (await registry.emit("e", {})).data
+    assert fields is not None and fields == {"b": 2, "timestamp": fields["timestamp"]}
 
 
 @pytest.mark.parametrize("data", [None, [1, (2,)], "text"])
