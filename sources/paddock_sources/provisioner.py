@@ -83,6 +83,7 @@ class Provisioner:
         lends_keys: the user accepted the text that names the sources: their own keys are used, and private addresses
             are asked.
         judge: refuses, by a `SourceError`, repositories that code may not come from, before any request is sent.
+        builtin: the reference modules; by default those that were shipped.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class Provisioner:
         live: bool = False,
         lends_keys: bool = True,
         judge: Callable[[GitUri], None] = lambda uri: None,
+        builtin: BuiltinSource | None = None,
     ) -> None:
         self.settings = settings
         self._cache = cache
@@ -115,7 +117,7 @@ class Provisioner:
         self._offline = offline
         self._no_fetching = no_fetching
         self._live = live
-        self._builtin = BuiltinSource()
+        self._builtin = builtin if builtin is not None else BuiltinSource()
         self._dependencies = Dependencies(
             cache,
             self._runner,

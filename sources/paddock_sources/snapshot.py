@@ -27,9 +27,7 @@ _LEFT_OUT: Final = re.compile(
     re.DOTALL,
 )
 _CHUNK_BYTES: Final = 1 << 20
-_MAX_NAMES: Final = (
-    200_000  # in all folders together; a tree counts its files, and folders and pipes are not among them
-)
+MAX_NAMES: Final = 200_000  # in all folders together; a tree counts its files, and no folders and pipes
 _MAX_DEPTH: Final = 64  # of folders, as in the cache; deeper ones would take for ever before a file is refused
 
 
@@ -105,8 +103,8 @@ class FolderCopy:
                 for entry in _entries(folder, prefix):
                     path = prefix + entry.name
                     names += 1
-                    if names > _MAX_NAMES:
-                        raise UnsafeTreeError(path, f"there are more than {_MAX_NAMES} names in the folder")
+                    if names > MAX_NAMES:
+                        raise UnsafeTreeError(path, f"there are more than {MAX_NAMES} names in the folder")
                     if _LEFT_OUT.fullmatch(entry.name):
                         continue
                     if not entry.is_dir(follow_symlinks=False):

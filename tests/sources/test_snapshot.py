@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -143,16 +143,19 @@ def test_a_link_that_replaces_a_folder_meanwhile_is_not_followed(
     (tmp_path / "keys").mkdir()
     (tmp_path / "keys" / "key").write_text("secret")
     package = folder / "amplifier_module_tool_demo"
-    listed = snapshots._entries
+    scan = os.scandir
 
-    def swapping(*listing: Any) -> list[os.DirEntry[str]]:
-        found = [*listed(*listing)]
+    def swapping(place: Any) -> Any:
+        if not isinstance(place, int):
+            return scan(place)
+        with scan(place) as entries:
+            found = [*entries]
         if not package.is_symlink():
             package.rename(tmp_path / "away")
             package.symlink_to(tmp_path / "keys")
-        return found
+        return nullcontext(found)
 
-    monkeypatch.setattr(snapshots, "_entries", swapping)
+    monkeypatch.setattr(os, "scandir", swapping)
     with failing("SnapshotError", "amplifier_module_tool_demo.*cannot be read"):
         snapshot(folder, cache)
     assert not cache.trees.entries()
@@ -181,7 +184,7 @@ def test_a_held_folder_is_copied_and_none_that_took_its_place(folder: Path, cach
 def test_countless_names_are_refused_also_if_none_is_a_file(
     folder: Path, cache: SourceCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshots, "_MAX_NAMES", 100)
+    monkeypatch.setattr(snapshots, "MAX_NAMES", 100)
     snapshot(folder, cache)
     for number in range(60):
         (folder / f"empty-{number}").mkdir()

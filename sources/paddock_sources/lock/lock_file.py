@@ -70,17 +70,23 @@ class LockFile:
 
     @classmethod
     def update(
-        cls, path: Path, change: Callable[[Self], Self], *, on_write: Callable[[Self, Self], None] | None = None
+        cls,
+        path: Path,
+        change: Callable[[Self], Self],
+        *,
+        on_write: Callable[[Self, Self], None] | None = None,
+        seconds: float = _TURN_SECONDS,
     ) -> Self:
         """Apply `change` to the current contents of the file, write the result and return it.
 
         `on_write` is called with the old and the new contents, before another process can change the file through this
-        function; not if it stays as it is. Neither function may take long: other processes wait for them.
+        function; not if it stays as it is. Neither function may take long: other processes wait for them. This waits
+        `seconds` for another process.
 
         Raises:
             LockFileError: the file is not valid, or cannot be written.
         """
-        with turn(path):
+        with turn(path, seconds):
             before = cls.read(path)
             after = change(before)
             if after != before:
@@ -199,8 +205,8 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def turn(path: Path, seconds: float | None = None) -> Iterator[None]:
-    """Lock the file's folder, which needs no file beside it; waits some seconds for another holder.
+def turn(path: Path, seconds: float = _TURN_SECONDS) -> Iterator[None]:
+    """Lock the file's folder, which needs no file beside it; waits so many seconds for another holder.
 
     Anybody who can open the folder can keep the lock: it puts writers in order, and protects nothing.
 
@@ -214,7 +220,7 @@ def turn(path: Path, seconds: float | None = None) -> Iterator[None]:
         reason = (error.strerror or str(error)).lower()
         raise LockFileError(path, f"its folder cannot be opened: {reason}") from error
     try:
-        _hold(descriptor, path, _TURN_SECONDS if seconds is None else seconds)
+        _hold(descriptor, path, seconds)
         yield
     finally:
         os.close(descriptor)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import stat
 import threading
 import time
@@ -84,7 +86,7 @@ REFUSED: dict[str, Callable[[Path], object]] = {
 def test_what_others_may_write_to_is_refused(
     folder: Path, change: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("paddock_sources.cache.cache_folder._is_private_group", lambda uid, gid: False)
+    monkeypatch.setattr(grp, "getgrgid", lambda gid: grp.struct_group(("staff", "x", gid, ["somebody"])))
     SourceCache(folder).trees.add_tree(write_tree(1))
     assert SourceCache(folder).trees.get(digest_of(1)) is not None
     change(folder)
@@ -100,9 +102,12 @@ def test_what_others_may_write_to_is_refused(
 
 
 def test_a_group_of_the_user_alone_may_write_to_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paddock_sources.cache.cache_folder._is_private_group", lambda uid, gid: True)
     SourceCache(folder).trees.add_tree(write_tree(1))
     folder.chmod(0o770)
+    group = folder.stat().st_gid
+    user = pwd.struct_passwd(("me", "x", os.geteuid(), group, "", "/", "/bin/sh"))
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: user)
+    monkeypatch.setattr(grp, "getgrgid", lambda gid: grp.struct_group(("me", "x", group, [])))
     assert SourceCache(folder).trees.get(digest_of(1)) is not None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 import time
@@ -21,9 +22,6 @@ from paddock_sources.cache import (
     TreeWriter,
     UnsafeTreeError,
     tree_digest,
-)
-from paddock_sources.cache import (
-    in_use_locks as use_marks,
 )
 from sources.cache.other_hosts import assert_whole, digest_of, write_tree
 from support.rows import each_row
@@ -250,14 +248,14 @@ def test_looking_at_entries_does_not_use_them(folder: Path) -> None:
 def test_an_entry_taken_away_while_it_is_got_is_not_handed_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with SourceCache(folder) as cache:
         cache.trees.add_tree(write_tree(1))
-    locked = use_marks._locked
 
-    def locked_late(descriptor: int, kind: int, **options: bool) -> bool:
+    def lock_late(descriptor: int, kind: int) -> None:
         monkeypatch.undo()
+        assert kind & fcntl.LOCK_SH
         assert SourceCache(folder).clean().items == 1
-        return locked(descriptor, kind, **options)
+        fcntl.flock(descriptor, kind)
 
-    monkeypatch.setattr(use_marks, "_locked", locked_late)
+    monkeypatch.setattr(fcntl, "flock", lock_late)
     cache = SourceCache(folder)
     assert cache.trees.get(digest_of(1)) is None
     assert_whole(cache.trees.add_tree(write_tree(1)).root, 1)

@@ -2,17 +2,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from failures import failing
 from paddock_sources.cache import SourceCache
-from paddock_sources.commands.command_runner import CommandAccess, CommandResult, CommandRunner
+from paddock_sources.commands.command_runner import CommandAccess, CommandResult, CommandRunner, CommandSession
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.constraints import Constraint
 from paddock_sources.environment import Index, Installer, Interpreter, LockedDistribution, Requirements
@@ -296,12 +298,27 @@ def test_a_compiler_that_crashes_leaves_what_was_installed(
 ) -> None:
     program = tmp_path / "crash.py"
     program.write_text("import os, sys; open(sys.argv[1] + '/leaf/__pycache__', 'x').close(); os.abort()")
-    monkeypatch.setattr("paddock_sources.environment.installer._COMPILE_SITE", program)
+    opened, crashed = fresh.open, []
+
+    @contextmanager
+    def open_crashing(access: CommandAccess) -> Iterator[CommandSession]:
+        with opened(access) as session:
+            run = session.run
+
+            def run_crashing(argv: Sequence[str], **options: Any) -> CommandResult:
+                is_compiler = any(Path(word).name == "compile_site.py" for word in argv)
+                crashed.extend(["compiler"] if is_compiler else [])
+                return run([*argv[:-2], str(program), argv[-1]] if is_compiler else argv, **options)
+
+            monkeypatch.setattr(session, "run", run_crashing)
+            yield session
+
+    monkeypatch.setattr(fresh, "open", open_crashing)
     with IndexServer() as server:
         server.add_wheel("leaf", "1.0")
         fresh.index = Index.of({"PIP_INDEX_URL": server.url})
         site = fresh.install(pinned(server, "leaf"))
-    assert (site / "leaf" / "__init__.py").is_file()
+    assert crashed == ["compiler"] and (site / "leaf" / "__init__.py").is_file()
 
 
 def test_what_would_run_when_python_starts_is_taken_out(fresh: Bench) -> None:

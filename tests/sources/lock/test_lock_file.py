@@ -383,8 +383,7 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
         LockFile.update(tmp_path / "nowhere" / "paddock.lock", lambda lock: lock.with_modules([GIT]))
 
 
-def test_of_many_who_write_at_once_none_undoes_anothers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock_file, "_TURN_SECONDS", 100)
+def test_of_many_who_write_at_once_none_undoes_anothers(tmp_path: Path) -> None:
     path = tmp_path / "paddock.lock"
     begun = threading.Barrier(8)
 
@@ -392,7 +391,7 @@ def test_of_many_who_write_at_once_none_undoes_anothers(tmp_path: Path, monkeypa
         begun.wait(100)
         for turn in range(5):
             one = replace(FOLDER, source=f"./module-{number}-{turn}")
-            LockFile.update(path, lambda lock, one=one: lock.with_modules([one]))
+            LockFile.update(path, lambda lock, one=one: lock.with_modules([one]), seconds=100)
 
     threads = [threading.Thread(target=add, args=(number,)) for number in range(8)]
     for thread in threads:
@@ -406,12 +405,11 @@ def test_of_many_who_write_at_once_none_undoes_anothers(tmp_path: Path, monkeypa
 _ADDING = """
 import sys
 from pathlib import Path
-from paddock_sources.lock import lock_file
 from paddock_sources.lock.lock_file import LockedModule, LockFile
-lock_file._TURN_SECONDS = 100  # the others' turns may be long on a busy machine
 for turn in range(10):
     one = LockedModule(source=f"./module-{sys.argv[2]}-{turn}", tree="sha256:" + "ab" * 32)
-    LockFile.update(Path(sys.argv[1]), lambda lock: lock.with_modules([one]))
+    # The others' turns may be long on a busy machine.
+    LockFile.update(Path(sys.argv[1]), lambda lock: lock.with_modules([one]), seconds=100)
 """
 
 
@@ -423,13 +421,12 @@ def test_nor_do_other_processes(tmp_path: Path) -> None:
     assert len(LockFile.read(path).modules) == 30
 
 
-def test_a_lock_file_held_for_too_long_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_file_held_for_too_long_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "paddock.lock"
-    monkeypatch.setattr(lock_file, "_TURN_SECONDS", 0.05)
 
     def change(lock: LockFile) -> LockFile:
         with pytest.raises(LockFileError, match="somebody else has been changing it"):
-            LockFile.update(path, lambda inner: inner.with_modules([GIT]))
+            LockFile.update(path, lambda inner: inner.with_modules([GIT]), seconds=0.05)
         return lock.with_modules([FOLDER])
 
     assert LockFile.update(path, change) == LockFile((FOLDER,))

@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from paddock_sources import SourceUri, builtin
+from paddock_sources import SourceUri
+from paddock_sources.builtin import BuiltinSource
 from paddock_sources.cache import SourceCache
 from paddock_sources.errors import SourceError
 from paddock_sources.lock.lock_file import LockFile
@@ -32,7 +33,7 @@ class _NeverRun:
 
 
 @pytest.fixture
-def provisioner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Provisioner:
+def provisioner(tmp_path: Path) -> Provisioner:
     """Provide two shipped modules: one that depends on a package, and one that does not."""
     shipped = tmp_path / "builtin"
     for name, needs in (("tool-plain", "[]"), ("tool-needy", '["httpx>=0.27"]')):
@@ -42,7 +43,6 @@ def provisioner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Provisioner:
         (shipped / name / "pyproject.toml").write_text(
             f'[project]\nname = "amplifier-module-{name}"\nversion = "1"\ndependencies = {needs}\n'
         )
-    monkeypatch.setattr(builtin, "_shipped_folder", lambda: shipped)
     runner: Any = _NeverRun()
     return Provisioner(
         SourceCache(tmp_path / "cache"),
@@ -53,6 +53,7 @@ def provisioner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Provisioner:
         preloaded=lambda: {"msgpack": metadata.version("msgpack")},
         progress=SilentProgress(),
         offline=True,
+        builtin=BuiltinSource(shipped),
     )
 
 
