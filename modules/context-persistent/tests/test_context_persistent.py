@@ -23,6 +23,7 @@ pytestmark = pytest.mark.anyio
 
 Message = dict[str, Any]
 _ROOT = Path(__file__).parents[1]
+_HEADER = b'{"format":"amplifier-conversation","version":1}\n'
 
 
 def user(text: str) -> Message:
@@ -187,7 +188,7 @@ async def test_a_file_cut_anywhere_has_the_whole_lines_before(
         assert await context.get_messages() == [*_TALK[:whole], user("on")]
 
     aside = [path.read_bytes() for path in cut.path.parent.glob("*.torn-*")]
-    has_header = int(part * len(content)) >= len(module._HEADER)
+    has_header = int(part * len(content)) >= len(_HEADER)
     assert aside == ([tail] if tail and has_header else [])
 
 
@@ -212,8 +213,8 @@ async def test_a_torn_tail_is_put_aside_and_reported(talk: Opened, caplog: pytes
         (b"# notes\n", "is no conversation"),
         (b"\xff\xfe", "is no conversation"),
         (b"[" * 5000, "is no conversation"),
-        (module._HEADER + b'{"ad\n{"add":{"role":"user"}}\n', "is damaged in line 2, and whole lines follow"),
-        (module._HEADER + b'{"add":5}\n{"clear":true}\n', "is damaged in line 2"),
+        (_HEADER + b'{"ad\n{"add":{"role":"user"}}\n', "is damaged in line 2, and whole lines follow"),
+        (_HEADER + b'{"add":5}\n{"clear":true}\n', "is damaged in line 2"),
     ],
 )
 async def test_a_file_that_cannot_be_understood_is_refused_untouched(talk: Opened, content: bytes, said: str) -> None:

@@ -26,11 +26,11 @@ def tokenizer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., 
 
         monkeypatch.setitem(sys.modules, "tiktoken", SimpleNamespace(get_encoding=get_encoding))
         monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
-        for name, (url, _) in tokens._ENCODINGS.items():
+        for name, (url, _) in tokens.ENCODINGS.items():
             if name in cached:
                 (tmp_path / hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()).write_bytes(content)
             digest = hashlib.sha256(b"ranks").hexdigest()
-            monkeypatch.setitem(tokens._ENCODINGS, name, (url, digest))
+            monkeypatch.setitem(tokens.ENCODINGS, name, (url, digest))
 
     return install
 

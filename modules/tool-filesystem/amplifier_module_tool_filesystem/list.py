@@ -12,7 +12,7 @@ from .tool import Done, FileTool
 
 _MAX_ENTRIES = 1_000  # by default; a model can ask for fewer or more
 _MOST_ENTRIES = 10_000  # some 200 000 tokens
-_MAX_VISITED = 200_000  # entries that a pattern is tried on: a few seconds
+MAX_VISITED = 200_000  # entries that a pattern is tried on: a few seconds
 
 
 class ListDirectory(FileTool):
@@ -63,7 +63,7 @@ class ListDirectory(FileTool):
                 pattern,
                 hidden=arguments["include_hidden"],
                 limit=arguments["limit"],
-                max_visited=_MAX_VISITED,
+                max_visited=MAX_VISITED,
             )
         except NotADirectoryError as error:
             raise Failure("not_a_folder", f"`{folder}` is not a folder; read it with read_file.") from error
@@ -73,5 +73,5 @@ class ListDirectory(FileTool):
         if found.cut_by == "limit":
             output["truncated"] = f"there are more than {arguments['limit']} entries; narrow the pattern or raise limit"
         elif found.cut_by == "visited":
-            output["truncated"] = f"stopped after {_MAX_VISITED} entries; list a folder further down"
+            output["truncated"] = f"stopped after {MAX_VISITED} entries; list a folder further down"
         return Done(output)

@@ -109,7 +109,7 @@ async def test_more_entries_than_the_limit_are_cut_and_said(home: Path) -> None:
 
 
 async def test_a_tree_without_end_is_left_at_a_bound(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(list_tool, "_MAX_VISITED", 3)
+    monkeypatch.setattr(list_tool, "MAX_VISITED", 3)
     result = await run(home, pattern="**/none")
     assert paths(result) == []
     assert "stopped after 3" in result.output["truncated"]

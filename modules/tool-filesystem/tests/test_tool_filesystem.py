@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from amplifier_core.models import HookResult, ToolResult
 from amplifier_core.testing import MockCoordinator
-from amplifier_module_tool_filesystem import edit, mount, text_file
+from amplifier_module_tool_filesystem import mount, text_file
 
 pytestmark = pytest.mark.anyio
 
@@ -493,17 +493,25 @@ async def test_a_file_that_is_changed_during_an_edit_is_left_as_it_is_then(
     path = home / "a"
     path.write_text("text.")
     os.utime(path, (1, 1))
-    find = edit._places
+    read, make = text_file.read, os.open
 
-    def meanwhile(text: str, wanted: str) -> list[int]:
+    def read_and_meddle(*args: Any) -> Any:
+        found = read(*args)
         meddle(path)
-        return find(text, wanted)
+        return found
 
-    monkeypatch.setattr(edit, "_places", meanwhile)
-    if in_place:
-        monkeypatch.setattr(text_file, "_NEW_FLAGS", os.O_WRONLY | os.O_DIRECTORY)  # no other file can be made
-        monkeypatch.setattr(text_file, "_NOT_REPLACEABLE", (errno.ENOENT,))
-    result = await (await desk(home))("edit_file", file_path="a", old_string="text", new_string="new")
+    def make_no_file(name: Any, flags: int, *args: Any, **options: Any) -> int:
+        if flags & os.O_CREAT:
+            meddle(path)
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
+        return make(name, flags, *args, **options)
+
+    use = await desk(home)
+    if in_place:  # found out when no other file can be made
+        monkeypatch.setattr(os, "open", make_no_file)
+    else:
+        monkeypatch.setattr(text_file, "read", read_and_meddle)
+    result = await use("edit_file", file_path="a", old_string="text", new_string="new")
 
     assert "read it again" in failed(result, "changed")
     assert path.read_text() == "mine!" if meddle is not Path.unlink else not path.exists()

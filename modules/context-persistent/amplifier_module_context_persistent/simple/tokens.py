@@ -29,7 +29,7 @@ _IMAGE_TOKENS = 1_500  # the charge of vision models for a picture of ordinary s
 _CHUNK = 8_192  # characters that are encoded at once: an encoding's time grows faster than its text
 
 # The address from which tiktoken downloads an encoding (it names the file in the cache), and the file's hash.
-_ENCODINGS = {
+ENCODINGS = {
     "o200k_base": (
         "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken",
         "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
@@ -39,7 +39,7 @@ _ENCODINGS = {
         "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
     ),
 }
-TOKENIZERS = (AUTO, ESTIMATE, *_ENCODINGS)
+TOKENIZERS = (AUTO, ESTIMATE, *ENCODINGS)
 
 
 class TokenCounter:
@@ -53,7 +53,7 @@ class TokenCounter:
         """
         self.method = ESTIMATE
         self._encode: Callable[[str], list[int]] | None = None
-        for name in tuple(_ENCODINGS) if tokenizer == AUTO else (tokenizer,):
+        for name in tuple(ENCODINGS) if tokenizer == AUTO else (tokenizer,):
             if self._encode is None and name != ESTIMATE and (encode := _encoding(name)) is not None:
                 self.method, self._encode = name, encode
         if tokenizer not in (AUTO, self.method):
@@ -107,7 +107,7 @@ def _encoding(name: str) -> Callable[[str], list[int]] | None:
 
 
 def _is_cached(name: str) -> bool:
-    url, digest = _ENCODINGS[name]
+    url, digest = ENCODINGS[name]
     named = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR"))
     folder = Path(tempfile.gettempdir(), "data-gym-cache") if named is None else Path(named)
     file = folder / hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()
