@@ -41,7 +41,7 @@ def serve(rpc: socket.socket, name: str) -> None:
 
 
 async def _serve(rpc: socket.socket, name: str) -> None:
-    await Worker(rpc, name).run()
+    await Worker(rpc, name, AttemptRecorder(attempt_log.shared())).run()
 
 
 def set_up_logging() -> None:
@@ -53,22 +53,22 @@ def set_up_logging() -> None:
 
 
 class Worker:
-    """One module process, made on the loop that it runs on."""
+    """One module process, made on the loop that it runs on; its `driver` is its end of the connection."""
 
-    def __init__(self, rpc: socket.socket, name: str) -> None:
+    def __init__(self, rpc: socket.socket, name: str, attempts: AttemptRecorder) -> None:
         self._name = name
-        self._attempts = AttemptRecorder(attempt_log.shared())
+        self._attempts = attempts
         vocabulary = ContractVocabulary()
-        self._driver = Driver(
+        self.driver = Driver(
             rpc,
             Connection(Role.WORKER),
             Codec(vocabulary),
-            lambda driver: ModuleRuntime(driver, vocabulary, self._attempts),
+            lambda driver: ModuleRuntime(driver, vocabulary, attempts),
         )
 
     async def run(self) -> None:
         """Greet the host and serve it until the connection ends."""
-        driver = self._driver
+        driver = self.driver
         # Before anything is served: every task of the worker is made of this context.
         answer_emitter_with(lambda: driver.call_sync(0, HostMethod.EMITTER, []))
         driver.start()

@@ -14,6 +14,8 @@ import pytest
 
 from paddock_sdk.protocol import HandleEntry
 from paddock_sdk.protocol.methods import HostMethod
+from paddock_sdk.worker.attempts.attempt_log import SIZE, AttemptLog
+from paddock_sdk.worker.attempts.noticing import AttemptRecorder
 from paddock_sdk.worker.main import Worker
 
 from .scripted_host import SECONDS, ScriptedHost
@@ -22,14 +24,17 @@ Script = Callable[[ScriptedHost], Any]
 
 
 class Rig:
-    """A worker and its host."""
+    """A worker and its host, with the sockets of both and the memory in which the worker's attempts are noted."""
 
-    def __init__(self, worker: Worker, host: ScriptedHost, thread: concurrent.futures.Executor) -> None:
-        self.worker = worker
-        self.host = host
-        self.driver = worker._driver
-        runtime: Any = worker._driver.receiver
-        self.objects = worker._driver.objects
+    def __init__(self, sockets: tuple[socket.socket, socket.socket], thread: concurrent.futures.Executor) -> None:
+        self.sockets = sockets
+        self.host = ScriptedHost(sockets[0])
+        self.log_memory = memoryview(bytearray(SIZE))
+        self.attempts = AttemptRecorder(AttemptLog(self.log_memory))
+        self.worker = Worker(sockets[1], "scripted", self.attempts)
+        self.driver = self.worker.driver
+        runtime: Any = self.driver.receiver
+        self.objects = self.driver.objects
         self.coordinator = runtime.coordinator
         self._thread = thread
 
@@ -65,13 +70,11 @@ class Rig:
 async def rig() -> AsyncIterator[Rig]:
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
-    host = ScriptedHost(ours)
     problems: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: problems.append(context))
     with concurrent.futures.ThreadPoolExecutor(1, "host") as thread, anyio.fail_after(2 * SECONDS):
-        worker = Worker(theirs, "scripted")
-        running = asyncio.ensure_future(worker.run())
-        made = Rig(worker, host, thread)
+        made = Rig((ours, theirs), thread)
+        running = asyncio.ensure_future(made.worker.run())
         await made.play(lambda host: host.greet())
         try:
             yield made

@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import struct
+import traceback
 
 import pytest
 
@@ -127,8 +128,7 @@ def _sealed() -> int:
 
 
 @pytest.mark.parametrize("end", [lambda: os._exit(0), lambda: os.kill(os.getpid(), signal.SIGKILL)])
-def test_what_a_process_noted_outlasts_it(end: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempt_log, "_memories", [])
+def test_what_a_process_noted_outlasts_it(end: object) -> None:
     memory = _sealed()
     child = os.fork()
     if child == 0:
@@ -140,11 +140,20 @@ def test_what_a_process_noted_outlasts_it(end: object, monkeypatch: pytest.Monke
     os.close(memory)
 
 
-def test_sharing_leaves_no_descriptor_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempt_log, "_memories", [])
+def test_sharing_leaves_no_descriptor_open() -> None:
     memory = _sealed()
-    before = len(os.listdir("/proc/self/fd"))
-    attempt_log.share(memory)
-    assert len(os.listdir("/proc/self/fd")) == before - 1
-    with pytest.raises(OSError):
-        attempt_log.share(memory)
+    child = os.fork()  # a process shares its log for good
+    if child == 0:
+        try:
+            before = len(os.listdir("/proc/self/fd"))
+            attempt_log.share(memory)
+            assert len(os.listdir("/proc/self/fd")) == before - 1
+            with pytest.raises(OSError):
+                attempt_log.share(memory)
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    os.close(memory)

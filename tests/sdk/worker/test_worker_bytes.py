@@ -11,6 +11,7 @@ import pytest
 
 from paddock_sdk.protocol import Flag, Kind
 from paddock_sdk.protocol.methods import HostMethod
+from paddock_sdk.worker.attempts.noticing import AttemptRecorder
 from paddock_sdk.worker.main import Worker
 
 from .conftest import Rig, until
@@ -23,7 +24,7 @@ _LARGE = 3 * 1024 * 1024  # far more than both ends' socket buffers hold togethe
 @pytest.fixture
 def narrow(rig: Rig) -> Rig:
     """A worker whose connection holds next to nothing in between."""
-    for sock in (rig.driver._sock, rig.host._sock):
+    for sock in rig.sockets:
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             sock.setsockopt(socket.SOL_SOCKET, option, 4096)
     return rig
@@ -133,10 +134,10 @@ async def test_the_welcome_says_how_large_a_frame_may_be() -> None:
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     host = ScriptedHost(ours)
-    worker = Worker(theirs, "scripted")
+    worker = Worker(theirs, "scripted", AttemptRecorder())
     running = asyncio.ensure_future(worker.run())
     await asyncio.to_thread(host.greet, frame_max=1234)
-    await until(lambda: worker._driver.connection.send_limit == 1234)
+    await until(lambda: worker.driver.connection.send_limit == 1234)
     host.close()
     async with asyncio.timeout(60):
         await running
@@ -146,7 +147,7 @@ async def test_the_greeting_says_who_speaks() -> None:
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     host = ScriptedHost(ours)
-    running = asyncio.ensure_future(Worker(theirs, "tool-x").run())
+    running = asyncio.ensure_future(Worker(theirs, "tool-x", AttemptRecorder()).run())
     hello = await asyncio.to_thread(host.greet)
     assert host.value(hello) == {"protocol": 1, "module": "tool-x", "pid": os.getpid()}
     host.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
 from typing import Any
 
@@ -409,16 +410,19 @@ async def test_after_the_end_every_call_fails_at_once(rig: Rig) -> None:
             await asyncio.to_thread(attempt)
 
 
-async def test_a_call_posted_by_a_thread_and_not_yet_seen_ends_too(rig: Rig) -> None:
+async def test_a_call_posted_by_a_thread_and_not_yet_seen_ends_too(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection ends between a thread's request and the loop's next look at its mail."""
-    posted = threading.Event()
+    posted, result = threading.Event(), concurrent.futures.Future.result
+
+    def wait_for_the_loop(future: concurrent.futures.Future[Any], timeout: float | None = None) -> Any:
+        posted.set()
+        return result(future, 5)
 
     def in_a_thread() -> None:
-        future = rig.driver._from_thread(0, _METHOD, None, Flag.IN_PLACE)
-        posted.set()
         with pytest.raises(ModuleGoneError):
-            future.result(5).take()
+            rig.driver.call_sync(0, _METHOD, None)
 
+    monkeypatch.setattr(concurrent.futures.Future, "result", wait_for_the_loop)
     thread = threading.Thread(target=in_a_thread)
     thread.start()
     assert posted.wait(5)  # holds the loop up, so that it cannot look

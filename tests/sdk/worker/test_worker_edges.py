@@ -365,13 +365,14 @@ async def test_a_refused_capability_is_not_offered_here_either(rig: Rig) -> None
     async with rig.playing(_refuse(HostMethod.REGISTER_CAPABILITY)):
         with pytest.raises(PermissionError):
             rig.coordinator.register_capability("offered", 1)
-    assert rig.coordinator._capabilities == {}
+    assert rig.coordinator.to_dict()["capabilities"] == []
     async with rig.playing(lambda host: host.respond(host.request_from_worker().id)):
         rig.coordinator.register_capability("offered", None)
     async with rig.playing(_refuse(HostMethod.REGISTER_CAPABILITY)):
         with pytest.raises(PermissionError):
             rig.coordinator.register_capability("offered", 2)
-    assert rig.coordinator._capabilities == {"offered": None}
+    assert rig.coordinator.to_dict()["capabilities"] == ["offered"]
+    assert rig.coordinator.get_capability("offered") is None
 
 
 # -- what is not the host's business -----------------------------------------------------------
