@@ -153,7 +153,6 @@ for left_open in (True, False):
         if left_open and descriptor != writing:
             os.dup2(0, descriptor)
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-        self_check._OUTSIDE, self_check._FAMILIES = {}, {}
     seen.append(checked(prepare)["other descriptors"])
 tell(seen)
 """
@@ -221,12 +220,14 @@ def test_a_refusal_that_speaks_of_sockets_is_one_of_sockets_alone(verdict: str) 
 
 def test_the_port_that_is_tried_is_none_that_was_granted() -> None:
     program = """
-class Stream:
-    connect = lambda self, address: tell(address)
-self_check._with_a_stream = lambda act: act(Stream())
-self_check._acts_by_a_socket(NetworkAccess((2, 1, 4)))["connect to another port"]()
+class Stream(socket.socket):
+    def connect(self, address):
+        raise OSError(errno.ENOTUNIQ if address == ("127.0.0.1", 3) else errno.EINVAL, "")
+def prepare(parent, writing):
+    self_check.socket.socket = Stream
+tell(checked(prepare, NetworkAccess((2, 1, 4)))["connect to another port"])
 """
-    assert run(program, imports=_IMPORTS) == ["127.0.0.1", 3]
+    assert run(_PROGRAM + program, imports=_IMPORTS) == "ENOTUNIQ"
 
 
 @pytest.mark.parametrize("verdict", sorted(REFUSED))
