@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from paddock_sandbox import network
 from paddock_sandbox.network import GATEWAY, LOOKUP_PORT, NAMES, open_network
 from paddock_sandbox.profile import NetworkAccess
 from paddock_sandbox.step_error import StepError
