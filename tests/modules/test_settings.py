@@ -11,7 +11,7 @@ import pytest
 from amplifier_core.testing import MockCoordinator
 
 from modules import shipped
-from paddock.session.sub_sessions import provider_preference
+from paddock.session.sub_sessions.provider_preference import TUNING
 
 
 @pytest.fixture
@@ -40,6 +40,6 @@ async def test_an_unknown_setting_is_refused_and_the_readme_has_the_others(impor
 
 @pytest.mark.parametrize("imported", ["provider-mock"], indirect=True)
 async def test_the_mock_provider_takes_what_a_session_that_delegates_sets(imported: Any) -> None:
-    settings = dict.fromkeys(provider_preference._TUNING, 1)
+    settings = dict.fromkeys(TUNING, 1)
     await imported.mount(coordinator := MockCoordinator(), settings | {"priority": 0, "default_model": "small"})
     assert list(coordinator.get("providers")) == ["mock"]

@@ -142,7 +142,7 @@ class ModuleSandbox:
         marshaller = host_calls.marshaller
         handle = marshaller.handle_of(found)
         assert isinstance(handle, Handle)  # nothing but the module mounts anything here
-        return stand_in(handle.description(marshaller.codec), 0, _Caller(self._portal, host_calls, handle))
+        return stand_in(handle.description(marshaller.codec), 0, PortalCaller(self._portal, host_calls, handle))
 
 
 @asynccontextmanager
@@ -173,7 +173,7 @@ class _Once:
             self._portal.call(coordinator.cleanup)
 
 
-class _Caller:
+class PortalCaller:
     """Passes a test's calls to an object of the module."""
 
     def __init__(self, portal: BlockingPortal, host_calls: HostCalls, handle: Handle) -> None:

@@ -15,8 +15,8 @@ from paddock.plan.model import Kind
 from paddock.token_bucket import TokenBucket
 from paddock_sdk.contract.boundary_errors import OverLimitError
 
-_MAX_THINGS: Final = 4096
-_MAX_WEIGHT: Final = 16 * 1024 * 1024  # a sixteenth of the memory of the smallest worker; texts are kept there twice
+MAX_THINGS: Final = 4096
+MAX_WEIGHT: Final = 16 * 1024 * 1024  # a sixteenth of the memory of the smallest worker; texts are kept there twice
 _LASTING: Final = frozenset({"state", "attribute", "capability", "data"})  # outlive the module that left them
 # They pass on a model's words one by one, and a dropped word is missing from an answer. So fast that `work`
 # puts off their requests before an event is dropped: a word that one other process handles is 36 values.
@@ -69,10 +69,10 @@ class RegistrationQuota:
         self._weights[key] = weight
 
     def _bound(self, things: int, total: int) -> None:
-        if things > _MAX_THINGS or total > _MAX_WEIGHT:
+        if things > MAX_THINGS or total > MAX_WEIGHT:
             raise OverLimitError(
                 f"more left with the host than a module may: {things} things that take {total} bytes; "
-                f"the limit is {_MAX_THINGS} things and {_MAX_WEIGHT} bytes"
+                f"the limit is {MAX_THINGS} things and {MAX_WEIGHT} bytes"
             )
 
     def spent(self, key: tuple[Hashable, ...]) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio.from_thread
 
-from paddock.authoring.module_sandbox import _Caller
+from paddock.authoring.module_sandbox import PortalCaller
 
 
 class _Watched:
@@ -43,7 +43,7 @@ class _Watched:
 async def test_values_are_encoded_and_decoded_on_the_hosts_loop_alone() -> None:
     watched: Any = _Watched()
     with anyio.from_thread.start_blocking_portal("asyncio") as portal:
-        caller = _Caller(portal, watched, SimpleNamespace())  # type: ignore[arg-type]
+        caller = PortalCaller(portal, watched, SimpleNamespace())  # type: ignore[arg-type]
         assert [item async for item in caller.stream(1, 0, ["a", "b"])] == ["a", "b"]
         assert await caller.call(1, 0, "c") == "c"
         assert caller.call_sync(1, 0, "d") == "d"

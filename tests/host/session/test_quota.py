@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.session.quota import _MAX_THINGS, _MAX_WEIGHT, RegistrationQuota, SharedStateQuota
+from paddock.session.quota import MAX_THINGS, MAX_WEIGHT, RegistrationQuota, SharedStateQuota
 from paddock.token_bucket import TokenBucket
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
@@ -12,13 +12,13 @@ from support.scripted_end import ASYNC
 
 from .conftest import Hosted, changes, tool
 
-_HALF = _MAX_WEIGHT // 2
+_HALF = MAX_WEIGHT // 2
 _KEY = ("state", "key")
 
 
 def test_what_is_replaced_or_given_back_counts_no_more() -> None:
     quota = RegistrationQuota()
-    quota.spend(_KEY, _MAX_WEIGHT)
+    quota.spend(_KEY, MAX_WEIGHT)
     quota.spend(_KEY, _HALF)
     quota.spend(("attribute", "a"), _HALF)
     quota.give_back(_KEY)
@@ -29,19 +29,19 @@ def test_what_is_replaced_or_given_back_counts_no_more() -> None:
 def test_what_was_refused_is_not_counted() -> None:
     quota = RegistrationQuota()
     with pytest.raises(OverLimitError, match="more left with the host"):
-        quota.spend(_KEY, _MAX_WEIGHT + 1)
-    quota.spend(_KEY, _MAX_WEIGHT)
-    with pytest.raises(OverLimitError, match=f"1 things that take {_MAX_WEIGHT + 1} bytes"):
+        quota.spend(_KEY, MAX_WEIGHT + 1)
+    quota.spend(_KEY, MAX_WEIGHT)
+    with pytest.raises(OverLimitError, match=f"1 things that take {MAX_WEIGHT + 1} bytes"):
         quota.check(1)
-    quota.check(_MAX_WEIGHT, instead_of=[_KEY, _KEY])
-    quota.check(_MAX_WEIGHT, [_KEY], [_KEY])
+    quota.check(MAX_WEIGHT, instead_of=[_KEY, _KEY])
+    quota.check(MAX_WEIGHT, [_KEY], [_KEY])
     with pytest.raises(OverLimitError):
-        quota.check(_MAX_WEIGHT + 1, instead_of=[_KEY, _KEY])
+        quota.check(MAX_WEIGHT + 1, instead_of=[_KEY, _KEY])
 
 
 def test_things_are_bounded_in_number_whatever_they_weigh() -> None:
     quota = RegistrationQuota()
-    for number in range(_MAX_THINGS):
+    for number in range(MAX_THINGS):
         quota.spend(("handler", number), 0)
     with pytest.raises(OverLimitError):
         quota.spend(("handler", "one more"), 0)
@@ -49,7 +49,7 @@ def test_things_are_bounded_in_number_whatever_they_weigh() -> None:
         quota.check(0, [("handler", 0), ("handler", "one more")])
     quota.check(0, [("handler", 0)])
     quota.check(0, [("handler", "one more")], [("handler", 0)])
-    assert quota.number_of("handler") == _MAX_THINGS
+    assert quota.number_of("handler") == MAX_THINGS
 
 
 def test_a_new_life_answers_only_for_objects_that_outlived_the_last() -> None:

@@ -11,7 +11,7 @@ import pytest
 from paddock.policy.limits import ResourceLimits
 from paddock.session.host_api.service import HostService
 from paddock.session.module import HostedModule
-from paddock.session.quota import _MAX_THINGS
+from paddock.session.quota import MAX_THINGS
 from paddock.session.requester import Requester, current_requester
 from paddock.session.state.coordinator import headed
 from paddock.token_bucket import TokenBucket
@@ -469,7 +469,7 @@ async def test_attributes_that_are_too_much_are_not_set_and_end_no_module(hosted
 @pytest.mark.costly
 async def test_a_request_that_leaves_too_much_fails_and_ends_no_module(hosted: Hosted) -> None:
     module, worker = await hosted.start("hook", "hooks-hoarder")
-    for number in range(_MAX_THINGS - module.quota.number_of("mount")):
+    for number in range(MAX_THINGS - module.quota.number_of("mount")):
         worker.request(0, HostMethod.REGISTER_CONTRIBUTOR, ["channel", f"name{number}", None])
     await worker.round_trip()
     requests = {
@@ -498,7 +498,7 @@ async def test_a_request_that_leaves_too_much_fails_and_ends_no_module(hosted: H
 
 
 def _leave(budget: TokenBucket, tokens: float) -> None:
-    budget.at_once, budget.per_second, budget._tokens = tokens, 1e-6, tokens
+    budget.at_once, budget.per_second = tokens, 1e-6
 
 
 async def _is_behind(module: HostedModule) -> None:

@@ -15,7 +15,7 @@ from paddock.plan.model import ModuleEntry
 
 _log = logging.getLogger(__name__)
 
-_TUNING: Final = frozenset(
+TUNING: Final = frozenset(
     {
         "temperature",
         "top_p",
@@ -70,7 +70,7 @@ class ProviderWish:
         tuning = {
             key: value
             for key, value in self.config.items()
-            if key in _TUNING and isinstance(value, (str, int, float, bool))
+            if key in TUNING and isinstance(value, (str, int, float, bool))
         }
         model = {"default_model": self.model} if self.model and not _PATTERN & set(self.model) else {}
         return {**tuning, **model, "priority": _FIRST}
