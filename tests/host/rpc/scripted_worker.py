@@ -88,6 +88,14 @@ class ScriptedWorker(ScriptedEnd):
 
     # -- hearing ---------------------------------------------------------------------------
 
+    def stop_reading(self) -> None:
+        """Leave what the host sends in the socket."""
+        self._loop.remove_reader(self._sock.fileno())
+
+    def read_on(self) -> None:
+        """Read again."""
+        self._loop.add_reader(self._sock.fileno(), self._on_readable)
+
     async def take(self, *kinds: Kind) -> Frame:
         """Return the next frame of these kinds; those of other kinds wait for their turn."""
         async with asyncio.timeout(_SECONDS):

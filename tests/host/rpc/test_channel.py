@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from typing import Any
 
 import pytest
 
@@ -73,7 +74,7 @@ async def test_an_orderly_end_is_no_misdeed(network: Network) -> None:
 
 async def test_a_worker_that_does_not_read_is_given_up_with_its_backlog(network: Network) -> None:
     peer, worker = await network.connect("worker")
-    asyncio.get_running_loop().remove_reader(worker._sock.fileno())
+    worker.stop_reading()
     body = bytes(8 * 1024 * 1024)
     async with asyncio.timeout(60):
         while peer.is_open:
@@ -210,13 +211,19 @@ async def test_what_a_burst_of_frames_leads_to_leaves_together(
     network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asking, requester = await network.connect("asker")
-    peer, worker = await network.connect("worker")
-    target = await network.lend(worker, worker.own(5, {"work": ASYNC}), asking)
     written: list[bytes] = []
-    transport = peer.channel._transport
-    assert transport is not None
-    write = transport.write
-    monkeypatch.setattr(transport, "write", lambda data: (written.append(bytes(data)), write(data))[1])
+    made = channel.Channel.connection_made
+
+    def note_writes(self: channel.Channel, transport: Any) -> None:
+        write = transport.write
+        monkeypatch.setattr(transport, "write", lambda data: (written.append(bytes(data)), write(data))[1])
+        made(self, transport)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(channel.Channel, "connection_made", note_writes)
+        peer, worker = await network.connect("worker")
+    target = await network.lend(worker, worker.own(5, {"work": ASYNC}), asking)
+    written.clear()
     frames = [requester.request_frame(target, 0, [[number], {}])[1] for number in range(20)]
     requester.write(*frames)
     for number in range(20):

@@ -19,7 +19,7 @@ from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.policy.limits import ResourceLimits
 from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.marshal import Marshaller
-from paddock.rpc.peer import Encoded
+from paddock.rpc.peer import Encoded, Peer
 from paddock.rpc.router import Router
 from paddock.rpc.tasks import SessionTasks
 from paddock.session.host_api.service import HostService
@@ -114,12 +114,28 @@ class ScriptedSupervisor:
         self.end(ExitReason.KILLED_BY_HOST)
 
 
+class CountedMirrors(Mirrors):
+    """The real mirrors, and the workers that are attached to them."""
+
+    def __init__(self, marshaller: Marshaller) -> None:
+        super().__init__(marshaller)
+        self.attached: set[Peer] = set()
+
+    def attach(self, peer: Peer, own_capability: Encoded | None = None) -> None:
+        self.attached.add(peer)
+        super().attach(peer, own_capability)
+
+    def detach(self, peer: Peer) -> None:
+        super().detach(peer)
+        self.attached.discard(peer)
+
+
 class Hosted:
     """The kernel of one session."""
 
     def __init__(self, tasks: SessionTasks, stack: contextlib.ExitStack) -> None:
         self.marshaller = Marshaller()
-        self.mirrors = Mirrors(self.marshaller)
+        self.mirrors = CountedMirrors(self.marshaller)
         self.journal = ContextJournal(self.marshaller)
         self.modules = HostedModules(self.marshaller, self.journal)
         session = SimpleNamespace(session_id="the-session", parent_id=None, config={"session": {}})
@@ -142,7 +158,7 @@ class Hosted:
     @property
     def has_workers(self) -> bool:
         """Whether any worker is still told of the session's state."""
-        return bool(self.mirrors._peers)
+        return bool(self.mirrors.attached)
 
     async def start(
         self, kind: str, module: str, mount: Mount | None = None, **entry: Any

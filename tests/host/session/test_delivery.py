@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from paddock.rpc.marshal import Marshaller
 from paddock.session.module import HostedModule
 from paddock.session.proxies.event_message import event_message, unchanged
+from paddock.session.requester import Requester, current_requester
 from paddock_sdk.contract import events
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.kernel.payload import Payload
@@ -174,14 +176,21 @@ async def test_a_handler_that_dies_over_an_event_is_answered_for(hosted: Hosted,
 
 
 async def test_a_question_is_asked_in_the_name_of_who_has_it(hosted: Hosted) -> None:
+    requesters: list[Requester | None] = []
+
+    async def allow(prompt: str, options: list[str], timeout: float, default: str) -> str:
+        requesters.append(current_requester())
+        return "Allow"
+
+    hosted.coordinator.approval_system = SimpleNamespace(request_approval=allow)
     _, second = hooks = await _hooks(hosted)
     emitter, emitted = await _emit(hosted, {}, "news")
     await _said(hooks[0], None)
     await _said(second, HookResult(action="ask_user", approval_prompt="Go on?"))
     result = await emitter.answer(emitted)
     assert (result.action, result.approval_prompt) == ("ask_user", "Go on?")
-    noted = hosted.router.host_methods._hooks._prompts._open  # type: ignore[attr-defined]
-    assert [requester.name for _, requester, _ in noted] == ["hooks-1"]
+    await emitter.ask(0, HostMethod.PROCESS_HOOK_RESULT, [result, "news", "asking"])
+    assert requesters == [Requester("hook", "hooks-1")]
 
 
 # -- what is given up --------------------------------------------------------------------------
@@ -216,8 +225,7 @@ async def test_what_is_read_for_an_emitter_is_owed_by_it_alone(hosted: Hosted) -
     (hook,) = await _hooks(hosted, number=1)
     _, emitter = await hosted.start("orchestrator", "loop-x")
     answers = _module(hosted, "loop-x").peer.answers
-    answers.at_once = answers._tokens = 0.0
-    answers.per_second = 100.0
+    answers.at_once, answers.per_second = 0.0, 100.0
     emitted = emitter.request(0, HostMethod.EMIT, ["news", {}])
     await _said(hook, None)
     await hook.round_trip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -98,7 +99,7 @@ async def test_an_emit_is_refused_in_a_line_only_where_it_goes_on_for_long(
 
 def _nearly_spent(budget: TokenBucket) -> None:
     """Leave room for two, and for none that comes later."""
-    budget.at_once, budget.per_second, budget._tokens = 2.0, 0.0, 2.0
+    budget.at_once, budget.per_second = 2.0, 0.0
 
 
 async def test_a_flood_of_events_is_dropped_answered_and_noted_once(hosted: Hosted) -> None:
@@ -130,7 +131,7 @@ async def test_a_provider_that_waits_for_its_turn_loses_no_word(hosted: Hosted) 
     hosted.coordinator.hooks.register("content_block:delta", lambda event, data: heard.append(data["number"]))
     module, worker = await hosted.start("provider", "provider-x")
     work = module.rate_limits.work
-    work.at_once, work.per_second, work._tokens = 100.0, 20_000.0, 100.0
+    work.at_once, work.per_second = 100.0, 20_000.0
     asked = (worker.ask(0, HostMethod.EMIT, ["content_block:delta", {"number": number}]) for number in range(200))
     await asyncio.gather(*asked)
     assert heard == list(range(200))
@@ -197,7 +198,7 @@ async def test_questions_that_wait_for_an_answer_are_bounded(hosted: Hosted) -> 
 
     hosted.coordinator.approval_system = SimpleNamespace(request_approval=wait)
     module, worker = await hosted.start("hook", "hooks-asking")
-    module.rate_limits.approvals.at_once = module.rate_limits.approvals._tokens = 1000.0
+    module.rate_limits.approvals = TokenBucket(per_second=0.5, at_once=1000)
     waiting = [worker.request(0, HostMethod.REQUEST_APPROVAL, ["?", ["Allow"], 5.0, "deny"]) for _ in range(40)]
     with pytest.raises(RefusedError, match="wait for an answer"):
         await worker.answer(waiting[-1])
@@ -229,9 +230,16 @@ async def test_an_event_is_encoded_once_for_all_who_hear_it(hosted: Hosted, monk
         _, hook = await hosted.start("hook", f"hooks-{number}")
         await hook.ask(0, HostMethod.REGISTER, ["news", 0, None, hook.function(7)])
         workers.append(hook)
-    encoded = []
-    pack = Codec._pack
-    monkeypatch.setattr(Codec, "_pack", lambda codec, value: (encoded.append(value), pack(codec, value))[1])
+    encoded: list[object] = []
+
+    def count(encode: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda codec, value, *args, **options: (
+            encoded.append(value),
+            encode(codec, value, *args, **options),
+        )[1]
+
+    for name in ("encode", "encode_shallow"):
+        monkeypatch.setattr(Codec, name, count(getattr(Codec, name)))
     emitted = asyncio.ensure_future(hosted.coordinator.hooks.emit_payload("news", Payload.of({"number": 1})))
     for hook in workers:
         request = await hook.request_from_host()

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from paddock.rpc import channel
+from paddock.rpc.reading import ReadingWatch
 from paddock.session import module as hosted_module
 from paddock_sdk.protocol import Kind
 from paddock_sdk.protocol.body import unpack_prefix
@@ -18,14 +20,6 @@ from ..rpc.scripted_worker import ScriptedWorker, until
 from .conftest import Hosted, changes, tool
 
 _MUCH = "x" * 500_000
-
-
-def _stop_reading(worker: ScriptedWorker) -> None:
-    asyncio.get_running_loop().remove_reader(worker._sock.fileno())
-
-
-def _read_on(worker: ScriptedWorker) -> None:
-    asyncio.get_running_loop().add_reader(worker._sock.fileno(), worker._on_readable)
 
 
 async def _fill(hosted: Hosted, writer: ScriptedWorker, reader: Any) -> int:
@@ -51,8 +45,8 @@ def _state(worker: ScriptedWorker) -> dict[Any, Any]:
 async def test_a_reader_that_is_behind_gets_the_last_value_of_each_key(hosted: Hosted) -> None:
     module, writer = await hosted.start("tool", "tool-writer")
     reader, slow = await hosted.start("tool", "tool-reader")
-    _stop_reading(slow)
-    await _fill(hosted, writer, reader)
+    slow.stop_reading()
+    filled = len(slow.heard(Kind.MIRROR)) + await _fill(hosted, writer, reader)
     unsent = reader.peer.channel.unsent_bytes
     for number in range(300):
         writer.notify(HostMethod.PATCH_STATE, [[["filling", "number"], [number]]])
@@ -62,10 +56,13 @@ async def test_a_reader_that_is_behind_gets_the_last_value_of_each_key(hosted: H
         writer.notify(HostMethod.PATCH_STATE, [[[f"passing{number}"], []]])
     await writer.round_trip()
     assert reader.peer.channel.unsent_bytes == unsent
-    assert len(reader.peer.channel._backlog._items) < 10, "no more than there are keys"
-    _read_on(slow)
+    keys = ("filling", *(f"passing{number}" for number in range(300)))
+    kept = [key for key in keys if reader.peer.channel.kept(("state", key))]
+    assert kept == ["filling"], "what has passed is forgotten"
+    slow.read_on()
     await until(lambda: not reader.peer.channel.is_behind)
     await slow.round_trip()
+    assert len(slow.heard(Kind.MIRROR)) < filled + 10, "no more than there are keys"
     state = _state(slow)
     assert (state["filling"]["number"], state["filling"]["much"]) == (299, _MUCH)
     assert [state[f"key{rest}"][0] for rest in range(3)] == [297, 298, 299]
@@ -79,13 +76,13 @@ async def test_many_changes_of_one_key_become_the_whole_of_it(hosted: Hosted) ->
     reader, slow = await hosted.start("tool", "tool-reader")
     writer.notify(HostMethod.PATCH_STATE, [[["deep"], [{}]], [["gone"], [1]]])
     await writer.round_trip()
-    _stop_reading(slow)
+    slow.stop_reading()
     await _fill(hosted, writer, reader)
     for number in range(200):
         writer.notify(HostMethod.PATCH_STATE, [[["deep", f"part{number}"], [number]]])
     writer.notify(HostMethod.PATCH_STATE, [[["gone"], []]])
     await writer.round_trip()
-    _read_on(slow)
+    slow.read_on()
     await until(lambda: not reader.peer.channel.is_behind)
     await slow.round_trip()
     told = changes(slow, MirrorSection.STATE)
@@ -98,8 +95,8 @@ async def test_many_changes_of_one_key_become_the_whole_of_it(hosted: Hosted) ->
 async def test_capabilities_mounts_and_events_are_told_as_they_are_in_the_end(hosted: Hosted) -> None:
     maker, making = await hosted.start("tool", "tool-maker")
     reader, slow = await hosted.start("tool", "tool-reader")
-    _stop_reading(slow)
-    await _fill(hosted, making, reader)
+    slow.stop_reading()
+    filled = len(slow.heard(Kind.MIRROR)) + await _fill(hosted, making, reader)
     for number in range(50):
         name, _ = making.codec.encode("offered")
         body, rows = making.body(making.own(100 + number, {"work": ASYNC}, number=number))
@@ -111,10 +108,10 @@ async def test_capabilities_mounts_and_events_are_told_as_they_are_in_the_end(ho
         if number < 49:
             await making.ask(0, HostMethod.UNMOUNT, ["tools", f"tool{number}"])
     hosted.coordinator.hooks.register("heard", lambda event, data: None)
-    assert len(reader.peer.channel._backlog._items) < 10
-    _read_on(slow)
+    slow.read_on()
     await until(lambda: not reader.peer.channel.is_behind)
     await slow.round_trip()
+    assert len(slow.heard(Kind.MIRROR)) < filled + 10
     assert [event for event, is_heard in changes(slow, MirrorSection.HEARD) if is_heard] == ["heard"]
     capability = slow.heard(Kind.MIRROR)
     (told,) = [frame for frame in capability if frame.method == MirrorSection.CAPABILITY]
@@ -129,7 +126,7 @@ async def test_capabilities_mounts_and_events_are_told_as_they_are_in_the_end(ho
 async def test_what_is_said_later_comes_after_the_state_it_may_rely_on(hosted: Hosted) -> None:
     _, writer = await hosted.start("tool", "tool-writer")
     reader, slow = await hosted.start("tool", "tool-reader", tool("slow"))
-    _stop_reading(slow)
+    slow.stop_reading()
     await _fill(hosted, writer, reader)
     writer.notify(HostMethod.PATCH_STATE, [[["late"], [1]]])
     await writer.round_trip()
@@ -138,7 +135,7 @@ async def test_what_is_said_later_comes_after_the_state_it_may_rely_on(hosted: H
     writer.notify(HostMethod.PATCH_STATE, [[["late"], [2]]])
     writer.notify(HostMethod.PATCH_STATE, [[["later"], [3]]])
     await writer.round_trip()
-    _read_on(slow)
+    slow.read_on()
     request = await slow.request_from_host()
     kinds = [frame for frame in slow.heard(Kind.MIRROR) if frame.method == MirrorSection.STATE]
     assert _last(slow, kinds, "late") == 2, "told before the request, as it is by then"
@@ -163,7 +160,7 @@ async def test_who_reads_nothing_is_ended_after_a_while_unless_it_serves_a_call(
     if is_called:
         calling = asyncio.ensure_future(hosted.coordinator.get("tools")["slow"].execute({}))
         await slow.request_from_host()
-    _stop_reading(slow)
+    slow.stop_reading()
     writer.notify(HostMethod.PATCH_STATE, [[["key"], [1]]])
     await writer.round_trip()
     if calling is None:
@@ -180,6 +177,14 @@ async def test_who_reads_nothing_is_ended_after_a_while_unless_it_serves_a_call(
 
 
 async def test_who_has_read_everything_is_left_alone(hosted: Hosted, monkeypatch: pytest.MonkeyPatch) -> None:
+    watches: list[ReadingWatch] = []
+
+    class NotedWatch(ReadingWatch):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            watches.append(self)
+
+    monkeypatch.setattr(channel, "ReadingWatch", NotedWatch)
     monkeypatch.setattr(hosted_module, "_UNREAD_SECONDS", 0.1)
     module, _ = await hosted.start("tool", "tool-idle")
     _, writer = await hosted.start("tool", "tool-writer")
@@ -187,16 +192,14 @@ async def test_who_has_read_everything_is_left_alone(hosted: Hosted, monkeypatch
         writer.notify(HostMethod.PATCH_STATE, [[["key"], [number]]])
         await writer.round_trip()
         await asyncio.sleep(0.05)
-    watch = module.peer.channel._reading
-    assert watch is not None
-    await until(lambda: not watch.is_on)
+    await until(lambda: not watches[0].is_on)
     assert not module.reports
 
 
 async def test_a_reader_that_is_behind_gets_its_own_change_after_those_before_it(hosted: Hosted) -> None:
     _, writer = await hosted.start("tool", "tool-writer")
     reader, slow = await hosted.start("tool", "tool-reader")
-    _stop_reading(slow)
+    slow.stop_reading()
     await _fill(hosted, writer, reader)
     writer.notify(HostMethod.PATCH_STATE, [[["notes"], ["other"]], [["passing"], ["other"]]])
     await writer.round_trip()
@@ -205,7 +208,7 @@ async def test_a_reader_that_is_behind_gets_its_own_change_after_those_before_it
     await until(lambda: hosted.coordinator.session_state.get("passing") == "own")
     writer.notify(HostMethod.PATCH_STATE, [[["passing"], []]])
     await writer.round_trip()
-    _read_on(slow)
+    slow.read_on()
     await until(lambda: not reader.peer.channel.is_behind)
     await slow.round_trip()
     told = [change for frame in changes(slow, MirrorSection.STATE) for change in frame]
@@ -229,7 +232,7 @@ async def test_a_refused_writer_that_reads_late_gets_the_true_value(
     hosted.coordinator.tell_state_changes()
     _, writer = await hosted.start("tool", "tool-writer")
     module, slow = await hosted.start("tool", "tool-slow")
-    _stop_reading(slow)
+    slow.stop_reading()
     await _fill(hosted, writer, module)
     slow.notify(HostMethod.PATCH_STATE, [[[key], [written]]])
     await until(lambda: module.denials)
@@ -237,7 +240,7 @@ async def test_a_refused_writer_that_reads_late_gets_the_true_value(
     hosted.coordinator.tell_state_changes()
     await writer.round_trip()
     assert module.peer.channel.is_behind
-    _read_on(slow)
+    slow.read_on()
     await until(lambda: not module.peer.channel.is_behind)
     await slow.round_trip()
     told = [change for frame in changes(slow, MirrorSection.STATE) for change in frame if change[0] == [key]]
