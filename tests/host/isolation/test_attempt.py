@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,9 @@ class Scene:
     def work(self) -> Path:
         return self.root / "work"
 
-    def judge(self, level: IsolationLevel = "ns", **permissions: Any) -> AttemptJudge:
+    def judge(
+        self, level: IsolationLevel = "ns", network: NetworkAccess | None = None, **permissions: Any
+    ) -> AttemptJudge:
         one = entry(permissions={**_GRANTED, **permissions})
         mounts = (
             Mount(str(self.work / "src"), str(self.work / "src")),
@@ -60,7 +62,7 @@ class Scene:
         scratch = str(self.root / "scratch") if level == "landlock" else "/scratch"
         subject = ExplainedModule(
             entry=one,
-            profile=SandboxProfile(level, mounts, programs, scratch=scratch),
+            profile=SandboxProfile(level, mounts, programs, scratch=scratch, network=network),
             working_dir=self.work,
             owner=owner(self.root / "home"),
             rights=Authority(one),
@@ -435,7 +437,7 @@ def test_a_host_is_told_as_the_rules_have_it(
 def test_the_hosts_proxy_is_no_destination_of_the_modules(scene: Scene) -> None:
     judge = scene.judge("landlock", net=["api.example"])
     assert judge.tell(AccessAttempt("net", "127.0.0.1:4000")) is not None
-    judge._profile = replace(judge._profile, network=NetworkAccess((4000,)))
+    judge = scene.judge("landlock", NetworkAccess((4000,)), net=["api.example"])
     assert judge.tell(AccessAttempt("net", "127.0.0.1:4000")) is None
     assert judge.tell(AccessAttempt("net", "127.0.0.1:4001")) is not None
 

@@ -15,7 +15,6 @@ from paddock.isolation.denials.explain import FAMILIES, Explanation, Family, exp
 from paddock.isolation.denials.explained_module import ExplainedModule
 from paddock.isolation.fixed_paths import FixedPaths
 from paddock.isolation.runtime_paths import RuntimePaths
-from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import Permissions, permissions_line, with_grant
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.authority import Authority
@@ -300,7 +299,7 @@ def test_an_injected_secret_is_told_to_stay_outside(scene: Scene) -> None:
 
 
 def test_kinds_that_may_do_a_thing_without_a_grant_are_told_so(scene: Scene) -> None:
-    one = ModuleEntry.read({"module": "hooks-x"}, entry("hook")._place)
+    one = entry("hook", module="hooks-x")
     subject = scene.subject()
     hook = replace(subject, entry=one, rights=Authority(one))
     assert explain(hook, "hooks", "tool:pre").reason == "a module of its kind (hook) may"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
+import sysconfig
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from paddock.isolation import runtime_paths as locating
 from paddock.isolation.mount_table import MountTable
 from paddock.isolation.runtime_paths import RuntimePaths
 from paddock.workers.runtime import WorkerRuntime
@@ -90,13 +91,17 @@ def test_packages_are_seen_one_by_one_with_their_metadata_and_no_other_is(
         assert shown is None or shown.source != shown.target
 
 
-def test_another_package_whose_name_begins_alike_is_not_taken_for_one(tmp_path: Path) -> None:
+def test_another_package_whose_name_begins_alike_is_not_taken_for_one(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     for name in ("foo-1.0.dist-info", "foo_bar-1.0.dist-info", "Foo.Baz-2.dist-info", "foo", "foobar"):
         (tmp_path / name).mkdir()
     (tmp_path / "baz.py").touch()
 
     def parts(name: str) -> list[str]:
-        return [path.name for path in locating._parts_of([(name, tmp_path)])]
+        covers = tmp_path_factory.mktemp("covers")
+        found = RuntimePaths.locate(Path(sys.executable).resolve(), [(name, tmp_path)], covers)
+        return [path.name for path in found.code if path.parent == tmp_path]
 
     assert parts("foo") == ["foo", "foo-1.0.dist-info"]
     assert parts("foo_baz") == ["Foo.Baz-2.dist-info"]
@@ -114,37 +119,38 @@ def make_runtime(tmp_path: Path) -> RuntimePaths:
     (library / "asyncio").mkdir()
     (library / "os.py").touch()
     (library / "linked").symlink_to("/etc")
-    cover = tmp_path / "cover"
-    locating._make_cover(cover, installed, [installed / "msgpack", tmp_path / "elsewhere"])
-    return RuntimePaths(
-        interpreter=tmp_path / "python",
-        code=(tmp_path / "python", installed / "msgpack"),
-        data=(),
-        links=(),
-        standard_library=(library,),
-        entries=(library / "asyncio", library / "os.py"),
-        hidden=((installed, cover),),
-        installation=(),
-    )
+    for path in (tmp_path / "python", tmp_path / "elsewhere.py"):
+        path.touch()
+    (tmp_path / "covers").mkdir()
+    packages = [("msgpack", installed), ("elsewhere", tmp_path)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sysconfig, "get_path", lambda *args, **kwargs: str(library))
+        located = RuntimePaths.locate(tmp_path / "python", packages, tmp_path / "covers")
+    made = tuple(path for path in located.code if path.is_relative_to(tmp_path))  # the others are the machine's
+    return replace(located, code=made, data=(), links=())
 
 
 def test_an_empty_folder_covers_the_installed_packages(tmp_path: Path) -> None:
     runtime = make_runtime(tmp_path)
     installed = tmp_path / "lib" / "python3" / "site-packages"
+    ((hidden, cover),) = runtime.hidden
+    assert hidden == installed
     assert [(mount.source, mount.target) for mount in mounts_of(runtime, by_mounts=True)] == [
+        (str(tmp_path / "elsewhere.py"),) * 2,
         (str(tmp_path / "lib" / "python3"),) * 2,
-        (str(tmp_path / "cover"), str(installed)),
+        (str(cover), str(installed)),
         (str(installed / "msgpack"),) * 2,
         (str(tmp_path / "python"),) * 2,
     ]
-    assert [path.name for path in (tmp_path / "cover").iterdir()] == ["msgpack"]
+    assert [path.name for path in cover.iterdir()] == ["msgpack"]
 
 
 def test_what_is_granted_or_visible_anyway_is_not_laid_over(tmp_path: Path) -> None:
     runtime = make_runtime(tmp_path)
+    ((_, cover),) = runtime.hidden
     for seen in (tmp_path, tmp_path / "lib" / "python3" / "site-packages" / "secret"):
         sources = [mount.source for mount in mounts_of(runtime, by_mounts=True, seen=(seen,))]
-        assert str(tmp_path / "cover") not in sources
+        assert str(cover) not in sources
 
 
 def test_without_mounts_library_entries_are_named_one_by_one(tmp_path: Path) -> None:
@@ -152,7 +158,7 @@ def test_without_mounts_library_entries_are_named_one_by_one(tmp_path: Path) -> 
     library = tmp_path / "lib" / "python3"
     assert targets == {
         *(str(library / "asyncio"), str(library / "os.py"), str(tmp_path / "python")),
-        str(library / "site-packages" / "msgpack"),
+        *(str(library / "site-packages" / "msgpack"), str(tmp_path / "elsewhere.py")),
     }
 
 
