@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -109,21 +111,25 @@ async def test_a_launch_that_is_given_up_half_way_leaves_nothing(
 async def test_a_launch_cancelled_as_its_worker_speaks_leaves_nothing(
     launcher: Launcher, spec: LaunchSpec, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heard = InitSocket._read
+    made = InitSocket.__init__
     scope = anyio.CancelScope()
     first = await launcher.launch(spec)
     known = descendants_of_this_process()
 
-    def hear(init_socket: InitSocket) -> None:
-        heard(init_socket)
-        if getattr(init_socket, moment) is not None:
-            scope.cancel()
+    def make(init_socket: InitSocket, line: socket.socket, on_change: Callable[[], None]) -> None:
+        def changed() -> None:
+            on_change()
+            if getattr(init_socket, moment) is not None:
+                scope.cancel()
 
-    monkeypatch.setattr(InitSocket, "_read", hear)
+        made(init_socket, line, changed)
+
+    monkeypatch.setattr(InitSocket, "__init__", make)
     with anyio.fail_after(PATIENCE), scope:
         process = await launcher.launch(spec)
         await process.stop(0)
         process.rpc.close()
+    assert scope.cancel_called
     await only_these_live(known)
     monkeypatch.undo()
     await first.stop(0)

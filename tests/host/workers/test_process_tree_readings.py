@@ -338,11 +338,20 @@ def test_of_a_tree_that_is_gone_there_is_no_reading() -> None:
 
 
 def test_another_process_with_the_same_number_is_not_taken_for_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    plainly = process_tree.read_whole
+
+    def born_later(path: str) -> bytes:
+        if not path.endswith("/stat"):
+            return plainly(path)
+        name, _, rest = plainly(path).rpartition(b") ")
+        fields = rest.split()
+        fields[19] = b"%d" % (int(fields[19]) + 1)  # when it began
+        return b"%s) %s\n" % (name, b" ".join(fields))
+
     with tree("here()") as running:
         seen = ProcessTree(running.init_pid)
-        stat = process_tree._stat(running.init_pid)
-        assert stat is not None
-        monkeypatch.setattr(process_tree, "_stat", lambda pid: stat._replace(born=stat.born + 1))
+        assert seen.read() is not None
+        monkeypatch.setattr(process_tree, "read_whole", born_later)
         assert seen.read() is None
 
 

@@ -23,10 +23,10 @@ from host.workers.levels import NS, Levels
 from host.workers.test_host_death import doomed_host, groups_of, pidfd_of
 from host.workers.waiting import PATIENCE, answer, children_of, ended, fifo, gone, here
 from paddock.errors import LaunchError
-from paddock.workers import launcher as launching
 from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.process import ModuleProcess
 from paddock.workers.runtime import WorkerRuntime
+from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.profile import Mount
 from support.children import children_of_this_process
 
@@ -215,13 +215,15 @@ async def test_a_workers_usage_is_known_after_its_end(
 ) -> None:
     if "memory" not in levels.groups.controllers:
         pytest.skip(f"no control group counts memory here: {levels.groups.problems}")
-    is_tidy, remove = threading.Event(), launching._remove
+    is_tidy, remove = threading.Event(), CgroupHome.remove_empty
 
-    def removed(*parts: Any) -> None:
-        remove(*parts)
-        is_tidy.set()
+    def removed(*args: Any) -> bool:
+        try:
+            return remove(*args)
+        finally:
+            is_tidy.set()
 
-    monkeypatch.setattr(launching, "_remove", removed)
+    monkeypatch.setattr(CgroupHome, "remove_empty", removed)
     first = await launch()
     try:
         stdout = os.open(f"/proc/{first.pid}/fd/1", os.O_WRONLY)

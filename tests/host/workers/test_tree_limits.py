@@ -329,6 +329,7 @@ def test_a_peak_that_the_kernel_does_not_tell_is_left_out() -> None:
 
 
 async def test_what_is_not_limited_is_not_watched() -> None:
-    watchdog = Watchdog()
+    watched: list[int] = []
+    watchdog = Watchdog(tree_of=watched.append)  # type: ignore[arg-type, return-value]
     LimitEnforcer(watchdog).begin(SimpleNamespace(init_pid=0, cgroup=None), TreeLimits(tasks_max=8), lambda *_: None)
-    assert not watchdog._watches
+    assert watched == []

@@ -96,20 +96,25 @@ class Bench:
         self.trees: dict[int, ScriptedTree] = {}
         self.hits: list[tuple[int, LimitHit]] = []
         self.watchdog = Watchdog(clock=self.clock, tree_of=self.trees.__getitem__)
+        self._watches: list[Watch] = []
 
     def watch(self, tree: ScriptedTree, memory_max: int | None = 64 * _MIB, tasks_max: int | None = 32) -> Watch:
+        return self.watch_within(tree, WatchedLimits(memory_max, tasks_max))
+
+    def watch_within(self, tree: ScriptedTree, limits: WatchedLimits) -> Watch:
         number = len(self.trees)
         self.trees[number] = tree
-        limits = WatchedLimits(memory_max, tasks_max)
-        return self.watchdog.watch(number, limits, lambda hit: self.hits.append((number, hit)))
+        watch = self.watchdog.watch(number, limits, lambda hit: self.hits.append((number, hit)))
+        self._watches.append(watch)
+        return watch
 
     async def look(self) -> None:
         """Have every tree looked at once more, and whatever measuring that begins finished."""
         await self.clock.advance(INTERVAL)
         with anyio.fail_after(_PATIENCE):
             # Those who sleep now are the watchdog, and trees that wait for their second look.
-            while any(watch.is_being_measured or watch.is_being_counted for watch in self.watchdog._watches):
-                await self.clock.advance(watchdog._SECOND_LOOK_SECONDS)
+            while any(watch.is_being_measured or watch.is_being_counted for watch in self._watches):
+                await self.clock.advance(INTERVAL / 10)
                 await anyio.sleep(0.001)
         await settled()
 
@@ -314,30 +319,31 @@ async def test_record_locks_are_judged_however_late_they_are_counted(monkeypatch
 
     monkeypatch.setattr(watchdog, "record_locks", count)
     bench = Bench()
-    bench.trees[0] = ScriptedTree()
-    bench.watchdog.watch(0, WatchedLimits(record_locks_max=10), lambda hit: bench.hits.append((0, hit)))
+    bench.watch_within(ScriptedTree(), WatchedLimits(record_locks_max=10))
     async with running(bench.watchdog):
-        for _ in range(watchdog._LOOKS_TO_A_SURVEY):
-            await bench.look()
+        with anyio.fail_after(_PATIENCE):
+            while not bench.hits:
+                await bench.look()
     assert [hit.observed for _, hit in bench.hits] == ["11 or more"]
 
 
 async def test_counts_of_locks_that_take_long_delay_no_measuring_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    released = threading.Event()
+    released, is_counting = threading.Event(), threading.Event()
 
     def count(pids: Iterable[int], most: int) -> int:
+        is_counting.set()
         released.wait(_PATIENCE)
         return 0
 
     monkeypatch.setattr(watchdog, "record_locks", count)
     bench = Bench()
-    for number in range(4):  # more than are counted, or measured, at once
-        bench.trees[number] = ScriptedTree()
-        limits = WatchedLimits(64 * _MIB, record_locks_max=10)
-        bench.watchdog.watch(number, limits, lambda hit, number=number: bench.hits.append((number, hit)))  # type: ignore[misc]
+    for _ in range(4):  # more than are counted, or measured, at once
+        bench.watch_within(ScriptedTree(), WatchedLimits(64 * _MIB, record_locks_max=10))
     async with running(bench.watchdog):
-        for _ in range(watchdog._LOOKS_TO_A_SURVEY):
-            await bench.clock.advance(INTERVAL)
+        with anyio.fail_after(_PATIENCE):
+            while not is_counting.is_set():
+                await bench.clock.advance(INTERVAL)
+                await anyio.sleep(0.001)
         greedy = bench.trees[0]
         greedy.reading = TreeReading((7,), 1, 0.0, 90 * _MIB)
         greedy.estimated, greedy.measured = 90 * _MIB, [90 * _MIB] * 2
@@ -346,6 +352,7 @@ async def test_counts_of_locks_that_take_long_delay_no_measuring_of_memory(monke
                 await bench.clock.advance(INTERVAL)
                 await anyio.sleep(0.001)
         assert [number for number, _ in bench.hits] == [0]
+        assert greedy.measured == [], "it was measured, and not judged by the estimate"
         released.set()
         await bench.look()
 
@@ -425,10 +432,12 @@ async def test_others_on_the_loop_get_their_turn_between_trees() -> None:
     class SlowlyRead(ScriptedTree):
         def read(self, most_tasks: int | None = None) -> TreeReading | None:
             time.sleep(0.002)
+            turns_at.append(turns)
             return super().read(most_tasks)
 
     bench = Bench()
     turns = 0
+    turns_at: list[int] = []  # at the reading of each tree
 
     async def others() -> None:
         nonlocal turns
@@ -440,10 +449,11 @@ async def test_others_on_the_loop_get_their_turn_between_trees() -> None:
         bench.watch(SlowlyRead())
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(others)
-        await settled()
-        before = turns
-        await bench.watchdog._look_at_all()
-        assert turns - before >= 20
+        async with running(bench.watchdog):
+            with anyio.fail_after(_PATIENCE):
+                while len(turns_at) < 20:
+                    await anyio.lowlevel.checkpoint()
+        assert len(set(turns_at)) == len(turns_at) == 20, "each tree was read in a turn of its own"
         tasks.cancel_scope.cancel()
 
 
