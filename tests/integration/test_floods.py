@@ -13,6 +13,7 @@ import pytest
 
 from integration.conftest import OpenSession, WriteModule
 from integration.raw_wire import RAW_WIRE
+from integration.session_internals import runtime_of
 from paddock import Session
 from paddock.plan.model import Kind
 from paddock.rpc import channel
@@ -254,7 +255,7 @@ def _ended(session: Session) -> dict[str, str]:
 
 def _behind(session: Session) -> set[str]:
     """Return the modules whose requests are put off now."""
-    return {module.name for module in session._kernel.runtime.modules.all if module.peer.admission.is_behind}
+    return {module.name for module in runtime_of(session).modules.all if module.peer.admission.is_behind}
 
 
 async def test_a_module_pays_only_for_its_own_part_of_a_shared_key(

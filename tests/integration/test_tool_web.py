@@ -19,6 +19,7 @@ import pytest
 
 from host.authoring.installed_wheels import offer
 from host.egress.certificates import TestAuthority
+from host.egress.ground import redirect
 from modules import shipped
 from paddock.egress import dialer
 from paddock.module_sources.resolve import SourceOptions
@@ -70,7 +71,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     server.socket = authority.server("news.example.org").wrap_socket(server.socket, server_side=True)
     thread = Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
-    looked_up, connect = dialer.socket.getaddrinfo, dialer._connect
+    looked_up = dialer.socket.getaddrinfo
     addresses = server.addresses = {"news.example.org": _SITE}  # type: ignore[attr-defined]
 
     def look_up(name: str, *args: Any, **how: Any) -> list[Any]:
@@ -79,13 +80,11 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             return looked_up(name, *args, **how)
         return [(dialer.socket.AF_INET, dialer.socket.SOCK_STREAM, 6, "", (addresses[whole], 0))]
 
-    async def connected(address: Any, port: int) -> Any:
-        if (str(address), port) == (_SITE, 443):
-            return await connect(dialer.ip_address("127.0.0.1"), server.server_address[1])
-        return await connect(address, port)
+    def way(host: str, port: int) -> tuple[str, int]:
+        return ("127.0.0.1", server.server_address[1]) if (host, port) == (_SITE, 443) else (host, port)
 
     monkeypatch.setattr(dialer.socket, "getaddrinfo", look_up)
-    monkeypatch.setattr(dialer, "_connect", connected)
+    redirect(monkeypatch, way)
     bundle = tmp_path / "bundle.pem"
     usual = ssl.get_default_verify_paths().cafile
     bundle.write_bytes(authority.file.read_bytes() + (Path(usual).read_bytes() if usual else b""))

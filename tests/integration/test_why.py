@@ -17,7 +17,7 @@ from integration.command_line import paddock, reachable_level, require_level
 from integration.conftest import DIRECT, OpenSession, WriteModule
 from paddock import Session
 from paddock.isolation.denials.explain import Family, explain
-from paddock.isolation.record import ModuleRecord, SessionRecord, SessionRecords
+from paddock.isolation.record import SessionRecords
 from paddock.plan.load import load_plan
 from paddock.plan.permissions import Permissions
 from paddock.policy.files.accepted_plans import AcceptedGrant
@@ -109,16 +109,6 @@ class Scene:
         (self.work / "open/link").symlink_to("a.txt")
 
 
-def _record_of(session: Session, scene: Scene) -> SessionRecord:
-    resources = session._resources
-    assert resources is not None
-    modules = []
-    for authorized in session._kernel._authorized.values():
-        shelter = resources.sandbox_planner.of(authorized.entry)
-        modules.append(ModuleRecord.of(authorized.entry, authorized.resolution, shelter.confinement, shelter.limits))
-    return SessionRecord.begin(session.session_id, modules, working_dir=scene.work, home=Path.home())
-
-
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
@@ -161,7 +151,8 @@ async def test_what_is_explained_is_what_a_module_finds(
     monkeypatch.setenv("PAGER", "less")
     differing = []
     async with trying(level, open_session, write_module) as (session, tries):
-        record = _record_of(session, scene)
+        record = SessionRecords().of(session.session_id)
+        assert record is not None
         module = record.module("tool-try")
         assert module is not None
         with located_paths() as runtime:
@@ -180,12 +171,9 @@ async def test_a_session_is_explained_while_it_runs_and_once_it_has_ended(
     scene: Scene, open_session: OpenSession, write_module: WriteModule
 ) -> None:
     async with trying(reachable_level(), open_session, write_module) as (session, _):
-        record = _record_of(session, scene)
-        SessionRecords().keep(record)
         done = await anyio.to_thread.run_sync(lambda: paddock("why", "tool-try", "read", "half/a.txt", cwd=scene.work))
         assert done.returncode == 0 and "has not ended" in done.stdout, done.stderr
-    SessionRecords().keep(record.end())
-    done = paddock("why", "tool-try", "read", "secret.txt", "--session", record.id, "--json")
+    done = paddock("why", "tool-try", "read", "secret.txt", "--session", session.session_id, "--json")
     told = json.loads(done.stdout)
     assert done.returncode == 4 and told["session"]["ended"] is not None
     line = 'permissions: {read: ["half", "./secret.txt"], write: ["open"], env: ["EDITOR"], run: ["sh", "half/tool"]}'

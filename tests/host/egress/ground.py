@@ -20,7 +20,6 @@ from typing import Any
 import anyio
 import pytest
 
-from paddock.egress import dialer
 from paddock.egress.gate import PROXY_PORT, EgressGate
 from paddock.egress.limits import EgressLimits
 from paddock.egress.rules import NetRules, RefusedNetwork
@@ -236,14 +235,19 @@ async def serving(handler: Handler, **tls: Any) -> AsyncIterator[int]:
             await asyncio.wait(tuple(tasks), timeout=PATIENCE)
 
 
+def redirect(monkeypatch: pytest.MonkeyPatch, way: Callable[[str, int], tuple[str, int]]) -> None:
+    """Have each connection of an event loop lead where `way` says."""
+    connect = asyncio.SelectorEventLoop.sock_connect
+
+    async def redirected(loop: asyncio.SelectorEventLoop, sock: socket.socket, address: Any) -> None:
+        await connect(loop, sock, way(*address[:2]) if sock.family in (socket.AF_INET, socket.AF_INET6) else address)
+
+    monkeypatch.setattr(asyncio.SelectorEventLoop, "sock_connect", redirected)
+
+
 def redirect_ports(monkeypatch: pytest.MonkeyPatch, **ports: int) -> None:
     """Have the gate connect to another port than it was told, as `p443=4711`: low ports are not everybody's to open."""
-    connect = dialer._connect
-
-    async def redirected(address: Any, port: int) -> socket.socket:
-        return await connect(address, ports.get(f"p{port}", port))
-
-    monkeypatch.setattr(dialer, "_connect", redirected)
+    redirect(monkeypatch, lambda host, port: (host, ports.get(f"p{port}", port)))
 
 
 def look_up(name: str, server: tuple[str, int]) -> str | None:
