@@ -171,7 +171,12 @@ def test_why_a_command_was_not_started_is_shown_as_text() -> None:
 
 
 def test_arguments_are_bounded() -> None:
-    with worker(lambda stream: stream.sendall(_ENDED)) as channel:
+    def answer(stream: socket.socket) -> None:
+        stream.sendall(_ENDED)
+        while stream.recv(1 << 16):  # the channel may have more to send, and must not find it closed
+            pass
+
+    with worker(answer) as channel:
         with pytest.raises(CommandError, match="arguments"):
             channel.run(["git", "x" * (2 << 20)], b"", CommandOutput("git", None, None, 1), 1)
         assert run(channel).code == 0, "the next command is sent as if there had been none"
