@@ -186,6 +186,8 @@ class ModuleProcess:
         self._said.set()
         if not self._init_socket.is_open and self._until is None:
             self._until = time.monotonic()
+            if self._init_socket.exited is None and self.cgroup is not None:
+                self._loop.run_in_executor(None, self._kill_group, self.cgroup)
             giving_up = self._loop.call_later(_LAST_WORDS_SECONDS, self.output.close)
             self.output.when_drained(giving_up.cancel)
             self.output.when_drained(partial(self._settle, self._until - self._since))
@@ -230,6 +232,14 @@ class ModuleProcess:
         except OSError as error:
             _logger.warning("%s: its control group cannot be read or removed: %s", self.name, error)
         return readings
+
+    def _kill_group(self, group: Cgroup) -> None:
+        """End, in a thread, what the worker had started: the init ended before it could."""
+        try:
+            if not group.kill():
+                _logger.warning("%s: a process that it started cannot be ended", self.name)
+        except OSError as error:
+            _logger.warning("%s: what it started cannot be looked for: %s", self.name, error)
 
     def _remove_group(self, group: Cgroup) -> None:
         """Wait, in a thread, for the kernel to release the group."""

@@ -3,7 +3,8 @@
 The init is the one trusted process of a worker's tree: it runs no module code, adopts every orphan of the tree and
 talks to the host over the init socket. In namespaces of its own it is their process 1. It obeys `terminate` and `kill`,
 kills the tree when the init socket closes, however the host ended, and sends `exited` once every descendant is dead and
-reaped. It lives as long as its worker, so it touches next to no memory after its fork.
+reaped. It lives as long as its worker, so it touches next to no memory after its fork. It is not in the worker's
+control group: at the limit of memory the kernel ends any process of a group, and no other could end the rest.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ def run(request: dict[str, Any], *, rpc: int, stdout: int, stderr: int, init_soc
         prepare_for_children()
         init = os.getpid()
         group = None if request["cgroup"] is None else Cgroup.from_dict(request["cgroup"])
-        if group is not None:
-            group.place(init)
         worker = os.fork()
         if worker == 0:
+            if group is not None:
+                group.place(os.getpid())
             profile = SandboxProfile.from_dict(request["profile"])
             sandbox_entry.enter_sandbox_and_run(
                 request["entry"],

@@ -168,7 +168,6 @@ def _run_init(
     try:
         # First of all: a copy of another worker's line, or of the host's socket, would keep it from ever closing.
         close_all_but(0, 1, 2, line.fileno(), worker_line.fileno(), *doors)
-        enter(doors)  # before it forks; it takes a while, and no request waits for it
         ids, _ = _received(line)
         if ids is None:
             namespaces.become_mapped_root()
@@ -181,8 +180,10 @@ def _run_init(
         worker = os.fork()
         if worker == 0:
             line.close()
-            _run_worker(worker_line, shared, counts_memory=counts_memory)
+            _run_worker(worker_line, shared, doors, counts_memory=counts_memory)
         worker_line.close()
+        for door in doors:
+            os.close(door)
         init.drop_privileges()
         _, (init_socket,) = _received(line)
         line.close()
@@ -205,10 +206,11 @@ def _bound_objects(*, is_root: bool) -> None:
         pass
 
 
-def _run_worker(line: socket.socket, shared: Sequence[Mount], *, counts_memory: bool) -> NoReturn:
+def _run_worker(line: socket.socket, shared: Sequence[Mount], doors: Sequence[int], *, counts_memory: bool) -> NoReturn:
     """Be the worker: make a root and get ready, wait for the request, finish the root and enter."""
     try:
-        close_all_but(0, 1, 2, line.fileno())
+        close_all_but(0, 1, 2, line.fileno(), *doors)
+        enter(doors)  # it takes a while, and no request waits for it
         ids, trees = _received(line)
         root: mounts.NewRoot | OSError
         try:

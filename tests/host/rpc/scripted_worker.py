@@ -40,6 +40,10 @@ class ScriptedWorker(ScriptedEnd):
             self.is_cut_off = True
             self._news.set()
 
+    def copy_of_its_end(self) -> socket.socket:
+        """Return what a process that the worker has started, and that lives on, has of the connection."""
+        return self._sock.dup()
+
     # -- saying ----------------------------------------------------------------------------
 
     def send(self, data: bytes | bytearray) -> None:

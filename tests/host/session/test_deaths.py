@@ -416,6 +416,17 @@ async def test_a_call_that_overstays_ends_the_module_with_its_limit(hosted: Host
 
 
 @pytest.mark.costly
+async def test_a_call_ends_with_the_process_though_another_keeps_its_socket(hosted: Hosted) -> None:
+    module, worker = await hosted.start("tool", "tool-x", tool("echo"))
+    with worker.copy_of_its_end():
+        pending = asyncio.ensure_future(hosted.coordinator.get("tools", "echo").execute({}))
+        await worker.request_from_host()
+        module.supervisor.die()  # type: ignore[attr-defined]
+        result = await pending
+    assert result.error["report"]["reason"] == "exited"
+
+
+@pytest.mark.costly
 async def test_the_time_to_start_stands_while_a_module_waits_for_others(hosted: Hosted) -> None:
     """What a tool contributes late, or never, is no fault of the hook that asks all modules."""
     _, tool_worker = await hosted.start("tool", "tool-late")

@@ -216,10 +216,11 @@ async def test_a_whole_tree_dies_at_once(start: Launch, tmp_path: Path) -> None:
 
 
 async def test_a_tree_whose_worker_or_init_is_killed_by_a_stranger_is_dead_too(
-    start: Launch, way: Way, tmp_path: Path
+    start: Launch, way: Way, levels: Levels, tmp_path: Path
 ) -> None:
-    # Without a namespace, what hid from a killed init lives on.
-    for victim in ("worker", "init") if way.level in ("ns", "bwrap") else ("worker",):
+    # With neither a namespace nor a control group, what hid from a killed init lives on.
+    can_be_found = way.level in ("ns", "bwrap") or levels.groups.controllers
+    for victim in ("worker", "init") if can_be_found else ("worker",):
         folder = shared(tmp_path, victim)
         with fifo(folder / "fifo") as held:
             process = await daemons_of(start, folder)

@@ -16,7 +16,6 @@ from paddock.workers.limits.watchdog import Watch, Watchdog, WatchedLimits
 from paddock_sandbox.cgroup import Cgroup
 
 _RECORD_LOCKS_MAX = 2048  # which no control group counts; a database takes some five for each connection
-_INIT_TASKS = 1  # the init is in the group with the worker, and belongs to the host
 
 REASONS: Final[Mapping[str, ExitReason]] = {
     "memory_max": ExitReason.MEMORY,
@@ -70,10 +69,9 @@ class LimitEnforcer:
         group = process.cgroup
         controllers = frozenset[str]() if group is None else group.controllers
         if group is not None:
-            tasks = None if tree_limits.tasks_max is None else tree_limits.tasks_max + _INIT_TASKS
             group.limit(
                 memory_max=tree_limits.memory_max if "memory" in controllers else None,
-                tasks_max=tasks if "pids" in controllers else None,
+                tasks_max=tree_limits.tasks_max if "pids" in controllers else None,
                 cpu_quota=tree_limits.cpu_quota if "cpu" in controllers else None,
             )
         watched = WatchedLimits(
