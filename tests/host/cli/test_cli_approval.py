@@ -20,7 +20,7 @@ from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.line_input import Keyboard
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.question import Option, Question, lay_out
-from paddock.cli.terminal.render import Screen
+from paddock.cli.terminal.render import Drawing, Screen
 from paddock.session.requester import Requester, requesting
 from paddock.text import escape
 from paddock_sdk.contract.approval import ApprovalTimeoutError
@@ -397,6 +397,25 @@ async def test_the_terminal_echoes_again_once_a_question_was_drawn(there: Asking
         await there.person.until(_ASKED)
         assert termios.tcgetattr(there.person.keys) == before
         there.person.type("1\n")
+
+
+async def test_the_terminal_echoes_nothing_while_a_question_is_drawn(
+    there: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    echoes: list[bool] = []
+    draw = Drawing.draw
+
+    def watched(drawing: Drawing, question: Question) -> int:
+        echoes.append(bool(termios.tcgetattr(there.person.keys)[3] & termios.ECHO))
+        return draw(drawing, question)
+
+    monkeypatch.setattr(Drawing, "draw", watched)
+    async with there.asked():
+        await there.person.until(_ASKED)
+        there.person.type("neither\n")
+        await there.person.until(_ASKED, times=2)
+        there.person.type("1\n")
+    assert echoes == [False, False]
 
 
 # -- what waits meanwhile ------------------------------------------------------------------
