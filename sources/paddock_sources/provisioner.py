@@ -83,7 +83,7 @@ class Provisioner:
         lends_keys: the user accepted the text that names the sources: their own keys are used, and private addresses
             are asked.
         judge: refuses, by a `SourceError`, repositories that code may not come from, before any request is sent.
-        builtin: the reference modules; by default those that were shipped.
+        builtin: the reference modules; by default those shipped with Paddock.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ _LEFT_OUT: Final = re.compile(
     re.DOTALL,
 )
 _CHUNK_BYTES: Final = 1 << 20
-MAX_NAMES: Final = 200_000  # in all folders together; a tree counts its files, and no folders and pipes
+MAX_NAMES: Final = 200_000  # in all folders together; a tree counts only its files, and no folders or pipes
 _MAX_DEPTH: Final = 64  # of folders, as in the cache; deeper ones would take for ever before a file is refused
 
 

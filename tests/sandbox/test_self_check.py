@@ -219,6 +219,7 @@ def test_a_refusal_that_speaks_of_sockets_is_one_of_sockets_alone(verdict: str) 
 
 
 def test_the_port_that_is_tried_is_none_that_was_granted() -> None:
+    # No act ends with ENOTUNIQ by itself, so this outcome shows that port 3 was tried.
     program = """
 class Stream(socket.socket):
     def connect(self, address):

@@ -60,7 +60,7 @@ from paddock_sdk.protocol.methods import WorkerMethod
 from paddock_sources import Resolution
 
 _DEATH_SECONDS: Final = 10.0  # from a lost connection to the report of how the process ended
-_LAST_FRAMES_SECONDS: Final = 1.0  # to read them, from the end of a process; only a foreign holder runs this out
+_LAST_FRAMES_SECONDS: Final = 1.0  # from a process's end; the connection ends sooner, unless another process has it too
 _UNREAD_SECONDS: Final = 60.0  # in which a module that serves no call must read some of its messages
 
 _log = logging.getLogger(__name__)

@@ -69,7 +69,7 @@ class ReadyReport:
 class InitSocket:
     """What was reported so far, and whether more can follow; takes over the socket.
 
-    `cgroup` is the control group that the whole tree is in; the object that ends the tree removes it.
+    `cgroup` is the control group of the tree, which the init is not in; the object that ends the tree removes it.
     """
 
     def __init__(self, line: socket.socket, on_change: Callable[[], None]) -> None:

@@ -70,7 +70,7 @@ class ModuleProcess:
 
     @property
     def cgroup(self) -> Cgroup | None:
-        """The control group that the whole tree is in, if there is one."""
+        """The control group of the tree, which its init is not in; None if there is none."""
         return self._init_socket.cgroup
 
     @property
@@ -234,12 +234,12 @@ class ModuleProcess:
         return readings
 
     def _kill_group(self, group: Cgroup) -> None:
-        """End, in a thread, what the worker had started: the init ended before it could."""
+        """Kill, in a thread, what is left of the tree, since its init was killed before it could."""
         try:
             if not group.kill():
                 _logger.warning("%s: a process that it started cannot be ended", self.name)
         except OSError as error:
-            _logger.warning("%s: what it started cannot be looked for: %s", self.name, error)
+            _logger.warning("%s: the processes that it started cannot be found: %s", self.name, error)
 
     def _remove_group(self, group: Cgroup) -> None:
         """Wait, in a thread, for the kernel to release the group."""

@@ -181,7 +181,7 @@ def test_any_stream_is_kept_within_the_limit(pieces: list[bytes]) -> None:
 async def test_a_program_that_is_missing_or_refused_is_named(desk: Desk) -> None:
     (desk.home / "data").write_text("")
     seen: list[object] = []
-    # For as long as the process lives: it must take events of later tests as well, with any arguments.
+    # A hook stays until the process ends, so it must also take the events of later tests, with any arguments.
     sys.addaudithook(lambda event, args: seen.extend(args[:1]) if event == "os.exec" else None)
     result = await desk("bash", command="echo first; no-such-program")
     assert "`run: [no-such-program]`" in failed(result, "not_executed")

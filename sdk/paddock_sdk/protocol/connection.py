@@ -26,7 +26,7 @@ from paddock_sdk.protocol.frames import (
     encode_frame,
 )
 
-LAST_ID: Final = 0xFFFFFFFF  # of a call; numbering starts again at 1 after it
+LAST_ID: Final = 0xFFFFFFFF  # of a call, the most that four bytes hold; the next one is 1 again
 _AFTER_THE_END: Final = "bytes after the end of the connection"
 _MAX_CREDIT: Final = 1 << 16  # items a caller may allow ahead; beyond it a stream has no back-pressure at all
 

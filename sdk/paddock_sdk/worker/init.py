@@ -4,7 +4,7 @@ The init is the one trusted process of a worker's tree: it runs no module code, 
 talks to the host over the init socket. In namespaces of its own it is their process 1. It obeys `terminate` and `kill`,
 kills the tree when the init socket closes, however the host ended, and sends `exited` once every descendant is dead and
 reaped. It lives as long as its worker, so it touches next to no memory after its fork. It is not in the worker's
-control group: at the limit of memory the kernel ends any process of a group, and no other could end the rest.
+control group: at the memory limit the kernel may end any process there, and without the init the others would live on.
 """
 
 from __future__ import annotations

@@ -310,7 +310,7 @@ def start_single_worker(
 
 
 def with_group(request: dict[str, Any], groups: CgroupHome | None, init_socket: int) -> dict[str, Any]:
-    """Return the request with a new control group, for the init to enter by itself; reports the group to the host."""
+    """Return the request with a new control group, for the worker to enter by itself; reports the group to the host."""
     group = None if groups is None else groups.create(_GROUP).as_dict()
     if group is not None:
         report(init_socket, {"cgroup": group})

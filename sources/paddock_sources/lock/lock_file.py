@@ -80,8 +80,8 @@ class LockFile:
         """Apply `change` to the current contents of the file, write the result and return it.
 
         `on_write` is called with the old and the new contents, before another process can change the file through this
-        function; not if it stays as it is. Neither function may take long: other processes wait for them. This waits
-        `seconds` for another process.
+        function; not if it stays as it is. Neither function may take long: other processes wait for them. The
+        wait for another process ends after `seconds`.
 
         Raises:
             LockFileError: the file is not valid, or cannot be written.
@@ -206,7 +206,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 @contextmanager
 def turn(path: Path, seconds: float = _TURN_SECONDS) -> Iterator[None]:
-    """Lock the file's folder, which needs no file beside it; waits so many seconds for another holder.
+    """Lock the file's folder, which needs no file beside it; wait at most `seconds` for another holder.
 
     Anybody who can open the folder can keep the lock: it puts writers in order, and protects nothing.
 

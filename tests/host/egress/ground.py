@@ -246,7 +246,7 @@ def redirect(monkeypatch: pytest.MonkeyPatch, way: Callable[[str, int], tuple[st
 
 
 def redirect_ports(monkeypatch: pytest.MonkeyPatch, **ports: int) -> None:
-    """Have the gate connect to another port than it was told, as `p443=4711`: low ports are not everybody's to open."""
+    """Have the gate connect to other ports, as `p443=4711`, since not every user may open low ones."""
     redirect(monkeypatch, lambda host, port: (host, ports.get(f"p{port}", port)))
 
 

@@ -41,7 +41,7 @@ class ScriptedWorker(ScriptedEnd):
             self._news.set()
 
     def copy_of_its_end(self) -> socket.socket:
-        """Return what a process that the worker has started, and that lives on, has of the connection."""
+        """Return a copy of the worker's socket, as a process that it has started would have one."""
         return self._sock.dup()
 
     # -- saying ----------------------------------------------------------------------------

@@ -175,7 +175,7 @@ def test_the_modules_own_code_is_left_out(tmp_path: Path) -> None:
     assert reach(made, lambda: open(f"{tmp_path}x/missing.py")) != []
 
 
-# Of files, programs and networks, all that Python itself raises.
+# All events of files, programs and networks that Python itself raises.
 _EVENTS = [
     *("open", "exec", "import", "compile", "ctypes.dlopen", "fcntl.fcntl", "fcntl.flock", "ftplib.connect"),
     *("ftplib.sendcmd", "glob.glob", "glob.glob/2", "http.client.connect", "http.client.send", "imaplib.open"),

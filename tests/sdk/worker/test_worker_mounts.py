@@ -175,7 +175,7 @@ async def test_after_a_refused_mount_the_other_stands_in_its_place(rig: Rig) -> 
 
 @pytest.mark.parametrize(("times", "size", "least"), [(40, 40_000, 20), (800, 0, 400)])
 async def test_mounts_without_end_are_kept_within_a_bound(times: int, size: int, least: int, rig: Rig) -> None:
-    """The earliest are read and dropped before anything looks, as the host sees by what is released."""
+    """The earliest are read and dropped before the module looks for one; the host sees their releases."""
 
     def script(host: ScriptedHost) -> None:
         for id in range(1, times + 1):

@@ -100,7 +100,7 @@ class Keyboard:
 
     @asynccontextmanager
     async def muted(self) -> AsyncIterator[None]:
-        """Neither show nor keep what is typed, from before the block until half a second after it began."""
+        """Show nothing that is typed in the block, and drop all that is typed before its end; lasts half a second."""
         until = self._clock() + _DEBOUNCE
         try:
             saved = termios.tcgetattr(self._terminal)
