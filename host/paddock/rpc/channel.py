@@ -30,6 +30,8 @@ _STRETCH: Final = 0.005  # seconds for which one worker's frames are handled unt
 _SOCKET_BUFFER: Final = 4 * 1024 * 1024  # bytes; a large message then needs few wake-ups of either loop
 _FULL: Final = 256 * 1024  # bytes that the kernel has not taken yet; later frames wait where they can be replaced
 _MAX_UNSENT: Final = 64 * 1024 * 1024  # bytes; four of the largest messages, and a bound on the cost of one worker
+_LAST_LOOKS: Final = 10  # for what a process that has ended sent; only another one that has its socket runs them out
+_LAST_LOOK_SECONDS: Final = 0.1
 _JOINED_BYTES: Final = 4096  # of a frame that waits for others; copying a larger one costs more than a write
 _JOINED_AFTER: Final = 8  # frames acted on between two writes, so that workers start while the host still reads
 
@@ -315,6 +317,14 @@ class Channel(asyncio.BufferedProtocol):
         if self._transport is not None:
             self.send_joined()
             self._transport.abort()
+
+    def close_soon(self, looks: int = _LAST_LOOKS) -> None:
+        """Close the socket a second after the worker has ended, even if another process keeps the other end open."""
+        if looks and self.is_open:
+            # Not all at once: an application that blocks the loop uses up one look, and the others are left to read.
+            self._loop.call_later(_LAST_LOOK_SECONDS, self.close_soon, looks - 1)
+        else:
+            self.close()
 
     # -- receiving -------------------------------------------------------------------------
 

@@ -60,7 +60,6 @@ from paddock_sdk.protocol.methods import WorkerMethod
 from paddock_sources import Resolution
 
 _DEATH_SECONDS: Final = 10.0  # from a lost connection to the report of how the process ended
-_LAST_FRAMES_SECONDS: Final = 1.0  # from a process's end; the connection ends sooner, unless another process has it too
 _UNREAD_SECONDS: Final = 60.0  # in which a module that serves no call must read some of its messages
 
 _log = logging.getLogger(__name__)
@@ -449,7 +448,7 @@ class HostedModule:
             if life.peer.channel.is_held:  # no caller waits for its notifications
                 life.peer.channel.close()
             else:
-                asyncio.get_running_loop().call_later(_LAST_FRAMES_SECONDS, life.peer.channel.close)
+                life.peer.channel.close_soon()
         self.audit.record("module.ended", module=self.name, report=report.as_dict())
 
     # -- mounts and registrations ------------------------------------------------------

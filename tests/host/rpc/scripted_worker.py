@@ -44,6 +44,11 @@ class ScriptedWorker(ScriptedEnd):
         """Return a copy of the worker's socket, as a process that it has started would have one."""
         return self._sock.dup()
 
+    @property
+    def has_sent_all(self) -> bool:
+        """Whether the host could read all that was said, even if the worker died now."""
+        return not self._unsent
+
     # -- saying ----------------------------------------------------------------------------
 
     def send(self, data: bytes | bytearray) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -424,6 +425,19 @@ async def test_a_call_ends_with_the_process_though_another_keeps_its_socket(host
         module.supervisor.die()  # type: ignore[attr-defined]
         result = await pending
     assert result.error["report"]["reason"] == "exited"
+
+
+@pytest.mark.costly
+async def test_an_answer_is_read_though_the_loop_is_blocked_after_the_end(hosted: Hosted) -> None:
+    module, worker = await hosted.start("tool", "tool-x", tool("echo"))
+    pending = asyncio.ensure_future(hosted.coordinator.get("tools", "echo").execute({}))
+    request = await worker.request_from_host()
+    worker.respond(request.id, ToolResult(output="x" * 150_000))  # is read in more than one turn of the loop
+    assert worker.has_sent_all, "the socket holds the whole answer"
+    module.supervisor.die()  # type: ignore[attr-defined]
+    asyncio.get_running_loop().call_soon(time.sleep, 1.3)  # as a callback of an application may
+    result = await pending
+    assert result.output == "x" * 150_000
 
 
 @pytest.mark.costly
