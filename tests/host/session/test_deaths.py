@@ -26,6 +26,11 @@ def _provider(worker: ScriptedWorker) -> Any:
     return worker.own(5, {"complete": ASYNC, "list_models": ASYNC})
 
 
+def _block_the_loop() -> None:
+    """Do as an application that computes on the loop, for longer than an ended process's connection is kept."""
+    time.sleep(1.3)
+
+
 async def _call_and_die(hosted: Hosted, module: Any, member: Any) -> Any:
     pending = asyncio.ensure_future(member())
     await module.supervisor.worker.request_from_host()
@@ -435,7 +440,7 @@ async def test_an_answer_is_read_though_the_loop_is_blocked_after_the_end(hosted
     worker.respond(request.id, ToolResult(output="x" * 150_000))  # is read in more than one turn of the loop
     assert worker.has_sent_all, "the socket holds the whole answer"
     module.supervisor.die()  # type: ignore[attr-defined]
-    asyncio.get_running_loop().call_soon(time.sleep, 1.3)  # as a callback of an application may
+    _block_the_loop()
     result = await pending
     assert result.output == "x" * 150_000
 
