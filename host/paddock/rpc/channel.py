@@ -112,6 +112,7 @@ class Channel(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
+        self._closing: asyncio.TimerHandle | None = None
         self._unheard: Iterator[Frame] = iter(())  # frames that wait for the loop's next turn, while reading is paused
         self._is_lost = False
         self._latest_lost: OpenCall | None = None
@@ -322,7 +323,7 @@ class Channel(asyncio.BufferedProtocol):
         """Close the socket a second after the worker has ended, even if another process keeps the other end open."""
         if looks and self.is_open:
             # Not all at once: an application that blocks the loop uses up one look, and the others are left to read.
-            self._loop.call_later(_LAST_LOOK_SECONDS, self.close_soon, looks - 1)
+            self._closing = self._loop.call_later(_LAST_LOOK_SECONDS, self.close_soon, looks - 1)
         else:
             self.close()
 
@@ -438,8 +439,9 @@ class Channel(asyncio.BufferedProtocol):
         self.is_open = False
         self._transport = None
         self._unheard = iter(())
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._closing):  # they would keep the whole session
+            if timer is not None:
+                timer.cancel()
         if self._reading is not None:
             self._reading.stop()
         self._backlog.clear()

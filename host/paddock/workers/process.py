@@ -186,7 +186,8 @@ class ModuleProcess:
         self._said.set()
         if not self._init_socket.is_open and self._until is None:
             self._until = time.monotonic()
-            if self._init_socket.exited is None and self.cgroup is not None:
+            exited = self._init_socket.exited
+            if (exited is None or exited.get("left_behind")) and self.cgroup is not None:
                 self._loop.run_in_executor(None, self._kill_group, self.cgroup)
             giving_up = self._loop.call_later(_LAST_WORDS_SECONDS, self.output.close)
             self.output.when_drained(giving_up.cancel)
@@ -234,7 +235,7 @@ class ModuleProcess:
         return readings
 
     def _kill_group(self, group: Cgroup) -> None:
-        """Kill, in a thread, what is left of the tree, since its init was killed before it could."""
+        """Kill, in a thread, what is left of the tree, since its init was killed or could not end it."""
         try:
             if not group.kill():
                 _logger.warning("%s: a process that it started cannot be ended", self.name)

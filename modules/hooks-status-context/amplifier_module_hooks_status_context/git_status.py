@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 _MAX_BYTES = 64 * 1024  # of git's output; the rest is not read
+_END_SECONDS = 1.0  # for the end of a git that was killed
 
 # A repository's own configuration can name programs that git runs for a status; none of these may run here. The
 # repository chooses the names of filters, so git lists them first. Missing objects are not fetched.
@@ -90,7 +92,9 @@ async def _printed(
     finally:
         if process.returncode is None:
             process.kill()
-            await process.wait()
+            # It waits for the end of the pipe as well, which something that git has started may keep open.
+            with suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), _END_SECONDS)
 
 
 async def _read(process: asyncio.subprocess.Process) -> tuple[bytes, bool]:

@@ -29,11 +29,13 @@ from paddock_sdk.worker.init_socket import FAILED_BEFORE_ENTRY, report, report_f
 _COMMAND_BYTES = 64
 _SWEEP_SECONDS = 5.0  # only a descendant stuck in the kernel outlives its SIGKILL by this much
 _SWEEP_POLL_MS = 5  # an orphan may arrive without a signal of its own: look again this soon
+_REAPED_AT_ONCE = 64  # a tree that dies faster than it is reaped must not keep the init from its socket or its deadline
 _FIRST_PID = 1  # ours in a pid namespace of our own
 
 
 def run(request: dict[str, Any], *, rpc: int, stdout: int, stderr: int, init_socket: int) -> NoReturn:
     """Start the worker the request describes, where we are, see its tree to its end, report it and end the process."""
+    group = None
     try:
         prepare_for_children()
         init = os.getpid()
@@ -55,15 +57,17 @@ def run(request: dict[str, Any], *, rpc: int, stdout: int, stderr: int, init_soc
             )
         if request["profile"]["level"] == "bwrap" and request["profile"]["network"] is not None:
             capabilities.drop_all()  # bubblewrap left some for the worker to make its network with
-        supervise_until_exit(worker, init_socket)
+        supervise_until_exit(worker, init_socket, group)
     except BaseException as error:  # no other process is left to report it or to end the tree
-        report_and_exit(init_socket, error)
+        report_and_exit(init_socket, error, group)
 
 
-def report_and_exit(init_socket: int, error: BaseException) -> NoReturn:
+def report_and_exit(init_socket: int, error: BaseException, group: Cgroup | None = None) -> NoReturn:
     """Report the error, end the tree and the process."""
     report_failure(init_socket, "init", error)
-    _sweep()
+    os.close(init_socket)
+    while _sweep(group):
+        pass
     os._exit(FAILED_BEFORE_ENTRY)
 
 
@@ -77,8 +81,11 @@ def prepare_for_children() -> None:
     _signal.signal(_signal.SIGCHLD, _notice)
 
 
-def supervise_until_exit(worker: int, init_socket: int) -> NoReturn:
-    """Obey the host until the worker ends, end its leftovers, report it and end the process."""
+def supervise_until_exit(worker: int, init_socket: int, group: Cgroup | None = None) -> NoReturn:
+    """Obey the host until the worker ends, end its leftovers, report it and end the process.
+
+    The worker's group is needed where there is no pid namespace, which the kernel ends as a whole.
+    """
     # Turns SIGCHLD into something poll() sees.
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
@@ -91,15 +98,15 @@ def supervise_until_exit(worker: int, init_socket: int) -> NoReturn:
     poller = select.poll()
     poller.register(init_socket, select.POLLIN)
     poller.register(woken, select.POLLIN)
-    ended = _reap(worker)  # it may have been quicker than the pipe
+    ended = _reap(worker, wake)  # it may have been quicker than the pipe
     while ended is None:
         for fd, _ in poller.poll():
             if fd == woken:
                 _drain(woken)
-                ended = _reap(worker)
+                ended = _reap(worker, wake)
             elif not _obey(init_socket, worker):
                 poller.unregister(init_socket)
-    left_behind = _sweep()
+    left_behind = _sweep(group)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     exited = {
         **ended,
@@ -109,6 +116,9 @@ def supervise_until_exit(worker: int, init_socket: int) -> NoReturn:
         "left_behind": left_behind,
     }
     report(init_socket, {"exited": exited})
+    os.close(init_socket)
+    while left_behind:  # the host has its report, and waits no longer
+        left_behind = _sweep(group)
     os._exit(0)
 
 
@@ -141,21 +151,27 @@ def _obey(init_socket: int, worker: int) -> bool:
     return command != b""
 
 
-def _reap(worker: int) -> dict[str, object] | None:
-    """Reap all ended children; return how the worker ended, once it has."""
-    while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+def _reap(worker: int, wake: int) -> dict[str, object] | None:
+    """Reap ended children; return how the worker ended, once it has. If there may be more, `wake` is written to."""
+    for _ in range(_REAPED_AT_ONCE):
+        ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended is None:
+            return None
         if ended.si_pid == worker:
             # Before it is reaped: until then its group's number cannot mean another group.
             _send(worker, signal.SIGKILL)
             code = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
             return {"code": code, "signal": None} if code >= 0 else {"code": None, "signal": -code}
         os.waitpid(ended.si_pid, 0)
+    os.write(wake, b"0")
     return None
 
 
-def _sweep() -> int:
+def _sweep(group: Cgroup | None) -> int:
     """Kill and reap every descendant; return how many would not die in time."""
     deadline = time.monotonic() + _SWEEP_SECONDS
+    if group is not None and _children():
+        _kill_group(group)
     while True:
         # Only our own children: their numbers are ours until we reap them, and their orphans become ours.
         if os.getpid() == _FIRST_PID:
@@ -165,13 +181,22 @@ def _sweep() -> int:
             for child in children:
                 _send(child, signal.SIGKILL)
         try:
-            while os.waitpid(-1, os.WNOHANG)[0] != 0:
-                pass
+            for _ in range(_REAPED_AT_ONCE):
+                if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                    break
         except ChildProcessError:
             return 0
         if time.monotonic() > deadline:
             return len(children)
         select.poll().poll(_SWEEP_POLL_MS)
+
+
+def _kill_group(group: Cgroup) -> None:
+    """Kill the tree by its control group, in which nothing forks any more; signals may never catch up with forks."""
+    try:
+        group.kill()
+    except OSError:
+        pass  # the group cannot be read; then it is for the signals
 
 
 def _kill_all() -> list[int]:

@@ -208,11 +208,11 @@ def _bound_objects(*, is_root: bool) -> None:
 
 def _run_worker(line: socket.socket, shared: Sequence[Mount], doors: Sequence[int], *, counts_memory: bool) -> NoReturn:
     """Be the worker: make a root and get ready, wait for the request, finish the root and enter."""
+    root: mounts.NewRoot | OSError
     try:
         close_all_but(0, 1, 2, line.fileno(), *doors)
-        enter(doors)  # it takes a while, and no request waits for it
+        entered = _entered(doors)
         ids, trees = _received(line)
-        root: mounts.NewRoot | OSError
         try:
             root = _root_with(shared, trees if ids is None else None)
         except OSError as error:
@@ -223,7 +223,11 @@ def _run_worker(line: socket.socket, shared: Sequence[Mount], doors: Sequence[in
         line.close()
     except BaseException:
         os._exit(FAILED_BEFORE_ENTRY)
+    step = "control group"
     try:
+        if isinstance(entered, OSError):
+            raise entered
+        step = "file system"
         if isinstance(root, OSError):
             raise root
         profile = SandboxProfile.from_dict(request["profile"])
@@ -231,7 +235,7 @@ def _run_worker(line: socket.socket, shared: Sequence[Mount], doors: Sequence[in
             root.try_to_hold()
         _finish(root, profile, _without(shared, profile), trees if ids is None else None)
     except BaseException as error:
-        report_failure(init_socket, "file system", error)
+        report_failure(init_socket, step, error)
         os._exit(FAILED_BEFORE_ENTRY)
     sandbox_entry.enter_sandbox_and_run(
         request["entry"],
@@ -244,6 +248,15 @@ def _run_worker(line: socket.socket, shared: Sequence[Mount], doors: Sequence[in
         counts_memory=counts_memory,
         missing=root.missing,
     )
+
+
+def _entered(doors: Sequence[int]) -> OSError | None:
+    """Enter the group, which takes a while, and no request waits for it; return the error if that fails."""
+    try:
+        enter(doors)
+    except OSError as error:
+        return error
+    return None
 
 
 def _root_with(shared: Sequence[Mount], trees: Sequence[int] | None) -> mounts.NewRoot:

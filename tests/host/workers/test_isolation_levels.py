@@ -230,6 +230,57 @@ async def test_a_tree_whose_worker_or_init_is_killed_by_a_stranger_is_dead_too(
         assert status.signal_name == ("SIGKILL" if victim == "worker" else None)
 
 
+# As for a tree that forks faster than signals end it.
+_SIGNALS_THAT_MISS = """
+import os
+from paddock_sandbox import prctl
+adopt_orphans = prctl.become_child_subreaper
+def become_child_subreaper():
+    init, kill = os.getpid(), os.kill
+    os.kill = lambda *signalled: None if os.getpid() == init else kill(*signalled)
+    os.killpg = lambda *signalled: None
+    adopt_orphans()
+prctl.become_child_subreaper = become_child_subreaper
+"""
+_A_GROUP_THAT_IS_NOT_SEEN = """
+from paddock_sandbox.cgroup import Cgroup
+def kill(self, within=1.0):
+    raise OSError(13, "injected")
+Cgroup.kill = kill
+"""
+
+
+@pytest.mark.parametrize("who", ["init", "host"])
+@by(LANDLOCK)
+async def test_a_tree_that_signals_do_not_end_is_ended_by_its_control_group(
+    levels: Levels, way: Way, scratch: Path, tmp_path: Path, who: str
+) -> None:
+    if not levels.groups.controllers:
+        pytest.skip("; ".join(map(str, levels.groups.problems)))
+    code = _SIGNALS_THAT_MISS if who == "init" else _SIGNALS_THAT_MISS + _A_GROUP_THAT_IS_NOT_SEEN
+    runtime = altered(levels.runtime, tmp_path, {"lockdown": code})
+    launcher = levels.launcher(way)
+
+    async def start(function: str, **parts: Any) -> ModuleProcess:
+        with anyio.fail_after(PATIENCE):
+            return await launcher.launch(levels.spec(way.level, scratch, function, runtime=runtime, **parts))
+
+    try:
+        for end in ("kill", "abandon") if who == "init" else ("kill",):
+            folder = shared(tmp_path, end)
+            with fifo(folder / "fifo") as held:
+                process = await daemons_of(start, folder)
+                if end == "kill":
+                    process.kill()
+                else:  # as when the host is gone
+                    await process.abandon()
+                await nobody_holds(held)
+                assert bool((await ended(process)).left_behind) is (who == "host")
+                process.rpc.close()
+    finally:
+        await launcher.aclose()
+
+
 @pytest.mark.parametrize("way", [NS, pytest.param(LANDLOCK, marks=pytest.mark.exhaustive)], ids=str, indirect=True)
 @pytest.mark.usefixtures("cold_templates")
 async def test_thirty_workers_can_be_started_at_once(start: Launch, way: Way) -> None:
