@@ -162,6 +162,8 @@ async def test_a_cancelled_turn_ends_what_it_handed_out(ns: IsolationLevel, work
             await until(ended, 2)
             told = await contents(session, "tool")
             session_id = session.session_id
-    assert told == ["Error: the tool call was cancelled."] * 2
+    # Either the call is given up first, or what was handed out reports its end.
+    assert len(told) == 2
+    assert all(one == "Error: the tool call was cancelled." or '"status": "cancelled"' in one for one in told)
     below = {event.data["session_id"] for event in asked} - {session_id}
     assert {event.data["session_id"] for event in ended[:2]} == below and len(below) == 2

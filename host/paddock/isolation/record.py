@@ -379,8 +379,11 @@ def _prune(folder: Path, newest: Path) -> None:
             with suppress(FileNotFoundError):  # another session has renamed or removed it meanwhile
                 found = entry.stat(follow_symlinks=False)
                 files.append((found.st_mtime_ns, entry.path, found.st_ino))
-    for _, path, inode in sorted(files, reverse=True)[_KEPT:]:
-        if path != str(newest):
+    kept = 0
+    for _, path, inode in sorted(files, reverse=True):
+        is_record = path.endswith(".json")  # what another session just writes may replace one, and is none yet
+        kept += is_record
+        if kept + (not is_record) > _KEPT and path != str(newest):
             with suppress(OSError):
                 _remove_unless_held(path, inode)
 

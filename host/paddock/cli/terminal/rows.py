@@ -66,7 +66,10 @@ def fold_with_commands(text: str, width: int, *, first: str = "", rest: str = ""
 
 
 def fold_command(command: str, width: int, *, first: str = "", rest: str = "") -> list[str]:
-    """Return the rows of a line for a shell, which takes them as one: all but the last end with a backslash."""
+    """Return the rows of a line for a shell, which takes them as one: all but the last end with a backslash.
+
+    A word that no row holds is cut, and then a shell does not: each row is indented.
+    """
     return _folded(_jointed(command), width, first, rest)
 
 
