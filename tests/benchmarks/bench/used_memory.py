@@ -1,7 +1,7 @@
 """Memory that the machine has used once, before anything is measured.
 
-A virtual machine may get a page from its host only when it first uses it. That takes several times as long as any later
-use, and whichever row came upon such a page would pay for it: many modules would seem to cost twice as much as few.
+A virtual machine may get a page from its host only when it first uses it. That takes longer than any later use, and
+whichever row came upon such a page would pay for it: many modules would seem to cost twice as much each as few.
 """
 
 from __future__ import annotations
