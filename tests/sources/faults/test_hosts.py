@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -91,6 +92,14 @@ def hosts(warm_hosts: WarmHosts, server: GitServer, index: IndexServer) -> Itera
         yield Hosts(warm_hosts, server, index, stack)
 
 
+def until_there(folder: Path, name: str) -> None:
+    """Return once something has this name below a folder."""
+    late = time.monotonic() + SECONDS
+    while not any(folder.rglob(name)):
+        assert time.monotonic() < late, f"{name} was never made"
+        time.sleep(0.005)
+
+
 def check(cache: Path) -> None:
     """Fail unless all that is in a cache is sound, and nothing that the dead have left stays."""
     with SourceCache(cache) as fresh:
@@ -131,6 +140,8 @@ def test_a_host_killed_while_it_waits_for_a_server_delays_no_other(
     server.fault = stalls
     host = hosts.begin(tmp_path / "cache", addresses[:1])
     assert stalls.has_stalled.wait(SECONDS)
+    # Its git lives on until the server ends, and makes this once it has read what came: not under the next host.
+    until_there(tmp_path / "cache", "shallow.lock")
     host.kill()
     host.end()
     server.fault = None
