@@ -110,8 +110,8 @@ def _in_container(is_user: bool, arguments: list[str]) -> Outcome:
         owner = _NOBODY if is_user else os.geteuid()
         os.chmod(home, 0o755)
         (home / "home").mkdir()
-        (home / "told").mkdir()
-        for made in (home / "home", home / "told"):
+        (home / "results").mkdir()
+        for made in (home / "home", home / "results"):
             _give(made, owner)
         container = [sys.executable, str(_CONTAINER), *(["--user"] if is_user else []), "--"]
         environ = {
@@ -125,7 +125,7 @@ def _in_container(is_user: bool, arguments: list[str]) -> Outcome:
             environ["PYTHONPATH"] = os.pathsep.join(_packages(environment))
         python = _reachable(container, environment, environ)
         chosen = [*(arguments or _IN_CONTAINER), f"--basetemp={home}/home/t"]
-        return run_pytest([*container, python], chosen, environ, home / "told")
+        return run_pytest([*container, python], chosen, environ, home / "results")
 
 
 def run_pytest(

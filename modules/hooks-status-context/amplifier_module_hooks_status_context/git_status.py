@@ -9,12 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 _MAX_BYTES = 64 * 1024  # of git's output; the rest is not read
-_END_SECONDS = 1.0  # for the end of a git that was killed
 
 # A repository's own configuration can name programs that git runs for a status; none of these may run here. The
 # repository chooses the names of filters, so git lists them first. Missing objects are not fetched.
@@ -74,38 +72,50 @@ async def _printed(
     command: tuple[str, ...], environ: dict[str, str], may_return: tuple[int, ...] = (0,)
 ) -> tuple[bytes, bool] | None:
     """Return a command's output, and whether it was cut; None if it does not run, or fails."""
+    # The pipe is ours and not the event loop's: that waits for its end, which a program that inherits it can put off.
+    read_end, write_end = os.pipe()
     try:
         process = await asyncio.create_subprocess_exec(
             *command,
             stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
+            stdout=write_end,
             stderr=asyncio.subprocess.DEVNULL,
             env={**os.environ, **_ENVIRONMENT, **environ},
         )
-    except OSError:  # it is there, and may not be run
-        return None
+    except BaseException as error:
+        os.close(read_end)
+        if isinstance(error, OSError):  # it is there, and may not be run
+            return None
+        raise
+    finally:
+        os.close(write_end)
     try:
-        printed, is_cut = await _read(process)
+        printed, is_cut = await _read(read_end)
         if not is_cut and await process.wait() not in may_return:
             return None
         return printed, is_cut
     finally:
         if process.returncode is None:
             process.kill()
-            # It waits for the end of the pipe as well, which something that git has started may keep open.
-            with suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), _END_SECONDS)
+            await process.wait()
 
 
-async def _read(process: asyncio.subprocess.Process) -> tuple[bytes, bool]:
-    assert process.stdout is not None
-    printed = b""
-    while len(printed) <= _MAX_BYTES:
-        more = await process.stdout.read(_MAX_BYTES)
-        if not more:
-            return printed, False
-        printed += more
-    return printed[:_MAX_BYTES], True
+async def _read(read_end: int) -> tuple[bytes, bool]:
+    """Read a pipe to its end or to the limit, and close it."""
+    reader = asyncio.StreamReader(limit=_MAX_BYTES)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(read_end, "rb", buffering=0)
+    )
+    try:
+        printed = b""
+        while len(printed) <= _MAX_BYTES:
+            more = await reader.read(_MAX_BYTES)
+            if not more:
+                return printed, False
+            printed += more
+        return printed[:_MAX_BYTES], True
+    finally:
+        transport.close()
 
 
 def _parsed(printed: bytes, is_cut: bool) -> GitStatus | None:

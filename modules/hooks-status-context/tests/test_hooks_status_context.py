@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -173,6 +175,17 @@ async def test_a_git_that_takes_too_long_is_ended(tmp_path: Path, fake_git: Fake
     fake_git(f"echo $$ > {pid}; exec sleep 1000")
     assert len(await lines(tmp_path, git_timeout=0.5)) == 2
     assert not runs(pid)
+
+
+async def test_a_git_that_leaves_its_output_to_another_is_not_waited_for(tmp_path: Path, fake_git: FakeGit) -> None:
+    pid, heir = tmp_path / "pid", tmp_path / "heir"
+    fake_git(f"setsid sleep 1000 & echo $! > {heir}; echo $$ > {pid}; exec sleep 1000")
+    try:
+        async with asyncio.timeout(60):
+            assert len(await lines(tmp_path, git_timeout=0.5)) == 2
+        assert not runs(pid) and runs(heir)
+    finally:
+        os.kill(int(heir.read_text()), signal.SIGKILL)
 
 
 async def test_a_git_that_prints_without_end_is_cut(tmp_path: Path, fake_git: FakeGit) -> None:

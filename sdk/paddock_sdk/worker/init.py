@@ -64,11 +64,13 @@ def run(request: dict[str, Any], *, rpc: int, stdout: int, stderr: int, init_soc
 
 def report_and_exit(init_socket: int, error: BaseException, group: Cgroup | None = None) -> NoReturn:
     """Report the error, end the tree and the process."""
-    report_failure(init_socket, "init", error)
-    os.close(init_socket)
-    while _sweep(group):
-        pass
-    os._exit(FAILED_BEFORE_ENTRY)
+    try:
+        report_failure(init_socket, "init", error)
+        os.close(init_socket)
+        while _sweep(group):
+            pass
+    finally:
+        os._exit(FAILED_BEFORE_ENTRY)  # not back into the template, whose copy this process is
 
 
 def prepare_for_children() -> None:

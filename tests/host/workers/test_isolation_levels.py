@@ -242,6 +242,18 @@ def become_child_subreaper():
     adopt_orphans()
 prctl.become_child_subreaper = become_child_subreaper
 """
+# The same, until this path exists.
+_SIGNALS_THAT_MISS_AT_FIRST = """
+import os
+from paddock_sandbox import prctl
+adopt_orphans = prctl.become_child_subreaper
+def become_child_subreaper():
+    init, kill, killpg = os.getpid(), os.kill, os.killpg
+    os.kill = lambda *signalled: kill(*signalled) if os.getpid() != init or os.path.exists({path!r}) else None
+    os.killpg = lambda *signalled: killpg(*signalled) if os.path.exists({path!r}) else None
+    adopt_orphans()
+prctl.become_child_subreaper = become_child_subreaper
+"""
 _A_GROUP_THAT_IS_NOT_SEEN = """
 from paddock_sandbox.cgroup import Cgroup
 def kill(self, within=1.0):
@@ -277,6 +289,31 @@ async def test_a_tree_that_signals_do_not_end_is_ended_by_its_control_group(
                 await nobody_holds(held)
                 assert bool((await ended(process)).left_behind) is (who == "host")
                 process.rpc.close()
+    finally:
+        await launcher.aclose()
+
+
+@by(LANDLOCK)
+async def test_without_a_control_group_an_init_goes_on_until_its_tree_has_ended(
+    levels: Levels, way: Way, scratch: Path, tmp_path: Path
+) -> None:
+    now = tmp_path / "now"
+    runtime = altered(levels.runtime, tmp_path, {"lockdown": _SIGNALS_THAT_MISS_AT_FIRST.format(path=str(now))})
+    launcher = levels.launcher(way, groups=False)
+
+    async def start(function: str, **parts: Any) -> ModuleProcess:
+        with anyio.fail_after(PATIENCE):
+            return await launcher.launch(levels.spec(way.level, scratch, function, runtime=runtime, **parts))
+
+    try:
+        folder = shared(tmp_path, "folder")
+        with fifo(folder / "fifo") as held:
+            process = await daemons_of(start, folder)
+            process.kill()
+            assert (await ended(process)).left_behind
+            now.touch()
+            await nobody_holds(held)
+            process.rpc.close()
     finally:
         await launcher.aclose()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import anyio
 import anyio.lowlevel
+import psutil
 import pytest
 
 from host.workers.conftest import Launch
@@ -51,6 +52,21 @@ async def test_a_worker_killed_by_a_stranger_takes_its_daemons_along(
         os.kill(process.pid, number)
         assert (await ended(process)).signal == number
         await nobody_holds(held)
+
+
+async def test_orphans_that_end_all_at_once_are_all_reaped(launch: Launch) -> None:
+    process = await launch("leaves_orphans", environ={"ORPHANS": "150"})
+    await here(process)
+    with anyio.fail_after(PATIENCE):
+        while len(orphans := set(children_of(process.init_pid)) - {process.pid}) < 150:
+            await anyio.lowlevel.checkpoint()
+        os.kill(process.init_pid, signal.SIGSTOP)  # so that it is signalled once for all of them
+        process.rpc.send(b".")
+        while any(psutil.Process(orphan).status() != psutil.STATUS_ZOMBIE for orphan in orphans):
+            await anyio.lowlevel.checkpoint()
+        os.kill(process.init_pid, signal.SIGCONT)
+        while children_of(process.init_pid) != [process.pid]:
+            await anyio.lowlevel.checkpoint()
 
 
 async def test_an_orphan_that_ends_while_the_worker_lives_is_reaped(launch: Launch, tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_a_host_that_is_looked_up_is_told(attempts: AttemptRecorder) -> None:
 
 
 @each_row(
-    ("address", "told"),
+    ("address", "noted"),
     [
         (("api.example", 443), "api.example:443"),
         (("api.example", "https"), "api.example:443"),
@@ -111,9 +111,11 @@ def test_a_host_that_is_looked_up_is_told(attempts: AttemptRecorder) -> None:
         (("host",), None),
     ],
 )
-def test_a_destination_is_told_as_a_host_and_a_port(attempts: AttemptRecorder, address: Any, told: str | None) -> None:
+def test_a_destination_is_noted_as_a_host_and_a_port(
+    attempts: AttemptRecorder, address: Any, noted: str | None
+) -> None:
     event = ("socket.__new__", None, socket.AF_INET) if address is None else ("socket.connect", None, address)
-    assert reach(attempts, lambda: sys.audit(*event)) == ([] if told is None else [["net", told]])
+    assert reach(attempts, lambda: sys.audit(*event)) == ([] if noted is None else [["net", noted]])
 
 
 def test_what_exists_and_may_be_opened_is_not_told(attempts: AttemptRecorder, tmp_path: Path) -> None:

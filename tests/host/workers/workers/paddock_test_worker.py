@@ -124,6 +124,24 @@ def leaves_daemons(rpc: socket.socket, name: str) -> None:
     rpc.recv(1)
 
 
+def leaves_orphans(rpc: socket.socket, name: str) -> None:
+    """Leave as many orphans as are asked for; all of them end when the host says so."""
+    end, held = os.pipe()
+    parent = os.fork()
+    if parent == 0:
+        for _ in range(int(os.environ["ORPHANS"])):
+            if os.fork() == 0:
+                os.close(held)
+                os.read(end, 1)
+                os._exit(0)
+        os._exit(0)
+    os.waitpid(parent, 0)
+    rpc.send(b"here")
+    rpc.recv(1)
+    os.close(held)
+    rpc.recv(1)
+
+
 def forks_without_end(rpc: socket.socket, name: str) -> None:
     """Leave a chain of processes, each of which starts its successor, in a session of its own, and ends."""
     os.open(os.environ["FIFO"], os.O_WRONLY)
