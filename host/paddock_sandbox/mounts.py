@@ -24,7 +24,7 @@ NO_LINKS: Final = "held links"
 """The entry of `NewRoot.missing` where the kernel mounts nothing over a symbolic link."""
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 # From <linux/mount.h> and <linux/fcntl.h>.
 _AT_FDCWD: Final = -100
@@ -70,6 +70,17 @@ class _OpenHow(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
+def account_files(home: str) -> dict[str, str]:
+    """Return the files that name the one user and group there are, the caller's, and this machine, for programs."""
+    uid, gid = os.getuid(), os.getgid()
+    return {
+        "/etc/passwd": f"module:x:{uid}:{gid}:module:{home}:/bin/sh\n",
+        "/etc/group": f"module:x:{gid}:\n",
+        "/etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
+        "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+    }
+
+
 def open_trees(sources: Iterable[str]) -> list[int]:
     """Return a descriptor of a detached copy of each source with all that is mounted below it, in order.
 
@@ -78,16 +89,29 @@ def open_trees(sources: Iterable[str]) -> list[int]:
     Raises:
         StepError: a source is missing, or a link by now; nothing stays open.
     """
-    trees: list[int] = []
+    return _open_each(sources, _detached_copy)
+
+
+def open_places(sources: Iterable[str]) -> list[int]:
+    """Return a descriptor of each source itself, in order, for a program that mounts it; it can read nothing.
+
+    Raises:
+        StepError: a source is missing, or a link by now; nothing stays open.
+    """
+    return _open_each(sources, _place_of)
+
+
+def _open_each(sources: Iterable[str], open_one: Callable[[str], int]) -> list[int]:
+    opened: list[int] = []
     try:
         for source in sources:
             with _naming(f"open {source}"):
-                trees.append(_detached_copy(source))
+                opened.append(open_one(source))
     except BaseException:
-        for tree in trees:
-            os.close(tree)
+        for descriptor in opened:
+            os.close(descriptor)
         raise
-    return trees
+    return opened
 
 
 def give_to_worker(trees: Iterable[int], mounts: Iterable[Mount], owners: OwnerMaps) -> None:
@@ -229,17 +253,10 @@ class NewRoot:
             os.chdir("/")
 
     def _write_account_files(self) -> None:
-        """Name the one user and group there are, for programs that ask."""
         with _naming("write /etc"):
-            uid, gid = os.getuid(), os.getgid()
             self._make_folder("etc")
-            for name, text in {
-                "etc/passwd": f"module:x:{uid}:{gid}:module:/scratch:/bin/sh\n",
-                "etc/group": f"module:x:{gid}:\n",
-                "etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
-                "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
-            }.items():
-                fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644, dir_fd=self._root)
+            for name, text in account_files("/scratch").items():
+                fd = os.open(name[1:], os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644, dir_fd=self._root)
                 try:
                     os.fchmod(fd, 0o644)
                     os.write(fd, text.encode())
@@ -365,8 +382,12 @@ def _attributes_of(mount: Mount) -> int:
     return attributes
 
 
+def _place_of(source: str) -> int:
+    return _open(_AT_FDCWD, source, os.O_PATH, _RESOLVE_NO_SYMLINKS)
+
+
 def _detached_copy(source: str) -> int:
-    path = _open(_AT_FDCWD, source, os.O_PATH, _RESOLVE_NO_SYMLINKS)
+    path = _place_of(source)
     try:
         # With all that is mounted below it: the kernel requires that for mounts made by another user namespace.
         return call("open_tree", path, b"", _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_RECURSIVE | _AT_EMPTY_PATH)

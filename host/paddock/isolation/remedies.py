@@ -32,6 +32,10 @@ _TO_KEEP_IT: Final = "(to keep it: in a file in /etc/sysctl.d)"
 _INSTALL_BUBBLEWRAP: Final = (
     "install bubblewrap, as with `sudo apt install bubblewrap` or `sudo dnf install bubblewrap`, for level `bwrap`"
 )
+_UPDATE_BUBBLEWRAP: Final = (
+    "update bubblewrap, as with `sudo apt install --only-upgrade bubblewrap`: it needs `--bind-fd`, which 0.10 and "
+    "newer have, and Debian's security update of 0.8.0"
+)
 _PROFILE_OF_BUBBLEWRAP: Final = (
     "load the AppArmor profile for bubblewrap: `sudo apt install apparmor-profiles`, then `sudo cp "
     "/usr/share/apparmor/extra-profiles/bwrap-userns-restrict /etc/apparmor.d/` and `sudo apparmor_parser -r "
@@ -149,6 +153,8 @@ def _bubblewrap(failure: LevelFailure, machine: Machine) -> str:
         return f"{_AS_A_USER}; as root, `ns` is the level to have"
     if not machine.has_bubblewrap:
         return _INSTALL_BUBBLEWRAP
+    if "Unknown option" in failure.reason:
+        return _UPDATE_BUBBLEWRAP
     if failure.step != "start":
         return ""
     # Bubblewrap meets the same obstacles as the host, and reports them in words of its own.

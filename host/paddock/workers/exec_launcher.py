@@ -7,9 +7,11 @@ environment: that goes over the init socket.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 
 import anyio
+import anyio.to_thread
 
 from paddock.errors import LaunchError
 from paddock.workers.launcher import LaunchSpec, WorkerCgroups
@@ -18,18 +20,18 @@ from paddock.workers.process import ModuleProcess
 from paddock.workers.reaper import Reaper
 from paddock_sandbox.cgroup import CgroupHome
 
+Through = Callable[[LaunchSpec], AbstractContextManager[tuple[Sequence[str], Sequence[int]]]]
+
 _REAP_SECONDS = 2.0  # an init exits at once when its tree is gone
 
 
 class ExecLauncher:
     """Launches by exec, with one interpreter for each process."""
 
-    def __init__(
-        self, groups: CgroupHome | None = None, through: Callable[[LaunchSpec], Sequence[str]] = lambda spec: ()
-    ) -> None:
+    def __init__(self, groups: CgroupHome | None = None, through: Through = lambda spec: nullcontext(((), ()))) -> None:
         """Put each process into a control group of its own, made where `groups` says, if anywhere.
 
-        `through` names the command that starts the interpreter, where it is not started directly.
+        `through` holds the command that starts the interpreter, where it is not started directly, with its descriptors.
         """
         self._groups = groups
         self._through = through
@@ -60,6 +62,9 @@ class ExecLauncher:
         fds = child_pipes.worker_fds
         # An interpreter that fails before it can report prints the error on the module's stderr.
         settings = {**fds, "cgroups": worker_groups.cgroups}
-        child = spec.runtime.spawn(settings, tuple(fds.values()), fds["stderr"], through=self._through(spec))
+        with ExitStack() as held:
+            # In a thread: a file system may be slow to answer.
+            command, opened = await anyio.to_thread.run_sync(held.enter_context, self._through(spec))
+            child = spec.runtime.spawn(settings, (*fds.values(), *opened), fds["stderr"], through=command)
         self._reapers.append(Reaper(child))
         child_pipes.init_socket.send(request)

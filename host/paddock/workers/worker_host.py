@@ -33,6 +33,7 @@ T = TypeVar("T")
 
 _STOP_SECONDS: Final = 20.0  # for one of them to end; each is done long before
 _LAUNCHES_AT_ONCE: Final = 16  # each has six descriptors on their way, of which a user may have only so many
+_BEHIND_BUBBLEWRAP: Final = 2  # each has a descriptor of every mount
 _log = logging.getLogger(__name__)
 
 
@@ -64,7 +65,7 @@ class WorkerHost:
                 "template": InTurn(ForkServerLauncher(groups), turns),
                 "exec": InTurn(ExecLauncher(groups), turns),
                 # In its namespaces no groups can be made.
-                "bubblewrap": InTurn(ExecLauncher(None, bubblewrap_command), turns),
+                "bubblewrap": InTurn(ExecLauncher(None, bubblewrap_command), anyio.CapacityLimiter(_BEHIND_BUBBLEWRAP)),
             }
             for launcher in launchers.values():
                 steps.push_async_callback(close_within_bound, launcher.aclose)

@@ -14,7 +14,9 @@ import pytest
 from host.workers.conftest import Launch
 from host.workers.levels import BWRAP, Levels, Way
 from host.workers.waiting import PATIENCE, answer, ended, here
-from paddock.errors import LaunchError
+from paddock.errors import LaunchError, LevelFailure
+from paddock.isolation.machine import Machine
+from paddock.isolation.remedies import remedy
 from paddock.workers import bwrap as bubblewrap
 from paddock.workers.bwrap import bubblewrap_command
 from paddock.workers.exec_launcher import ExecLauncher
@@ -27,7 +29,8 @@ with_bubblewrap = pytest.mark.parametrize("way", [BWRAP], ids=str, indirect=True
 @pytest.fixture
 def spec(levels: Levels, tmp_path: Path) -> LaunchSpec:
     made = levels.spec("bwrap", tmp_path)
-    mounts = (Mount("/usr/lib", "/usr/lib", mappable=True), Mount("/home/her", "/work", writable=True))
+    (tmp_path / "hers").mkdir()
+    mounts = (Mount("/usr/lib", "/usr/lib", mappable=True), Mount(str(tmp_path / "hers"), "/work", writable=True))
     return dataclasses.replace(made, profile=dataclasses.replace(made.profile, mounts=mounts, tmp_bytes=12345))
 
 
@@ -41,6 +44,13 @@ def a_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return program
 
 
+def command_of(spec: LaunchSpec) -> tuple[str, ...]:
+    """Return the command for a launch, with each descriptor replaced by the path it leads to."""
+    with bubblewrap_command(spec) as (command, fds):
+        paths = {str(fd): os.readlink(f"/proc/self/fd/{fd}") for fd in fds}
+        return tuple(paths.get(word, word) for word in command)
+
+
 def options(command: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Return the options of a command, each with what follows it."""
     starts = [place for place, word in enumerate(command) if word.startswith("--")]
@@ -48,50 +58,58 @@ def options(command: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 
 def test_a_kept_small_program_is_the_systems_own(spec: LaunchSpec, a_user: Path) -> None:
-    command = bubblewrap_command(spec)
+    command = command_of(spec)
     assert command[0] == str(a_user)
     assert command[-1] == "--"
 
 
 def test_every_namespace_is_asked_for(spec: LaunchSpec, a_user: Path) -> None:
-    asked = {name for name, *_ in options(bubblewrap_command(spec))}
+    asked = {name for name, *_ in options(command_of(spec))}
     assert {f"--unshare-{kind}" for kind in ("user", "ipc", "pid", "net", "uts", "cgroup-try")} <= asked
     assert {"--as-pid-1", "--new-session", "--die-with-parent"} <= asked
 
 
 def test_what_the_profile_names_is_bound_with_its_rights_and_in_its_order(spec: LaunchSpec, a_user: Path) -> None:
     interpreter = str(spec.runtime.interpreter)
-    bound = [option for option in options(bubblewrap_command(spec)) if option[0] in ("--bind", "--ro-bind")]
+    bound = [option for option in options(command_of(spec)) if "bind" in option[0] and option[0] != "--dev-bind"]
     assert bound == [
-        ("--ro-bind", interpreter, interpreter),
-        ("--ro-bind", "/usr/lib", "/usr/lib"),
-        ("--bind", "/home/her", "/work"),
+        ("--ro-bind-fd", interpreter, interpreter),
+        ("--ro-bind-fd", "/usr/lib", "/usr/lib"),
+        ("--bind-fd", spec.profile.mounts[1].source, "/work"),
     ]
 
 
+def test_a_descriptor_lives_as_long_as_the_command_is_held(spec: LaunchSpec, a_user: Path) -> None:
+    with bubblewrap_command(spec) as (_, fds):
+        assert len(fds) > len(spec.profile.mounts) and all(os.fstat(fd) for fd in fds)
+    for fd in fds:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(fd)
+
+
 def test_the_private_folder_is_bounded_and_made_before_what_may_lie_in_it(spec: LaunchSpec, a_user: Path) -> None:
-    asked = options(bubblewrap_command(spec))
+    asked = options(command_of(spec))
     size = asked.index(("--size", "12345"))
     assert asked[size + 1] == ("--tmpfs", "/tmp")
-    assert size < min(place for place, option in enumerate(asked) if option[0] in ("--bind", "--ro-bind"))
+    assert size < min(place for place, option in enumerate(asked) if option[0] in ("--bind-fd", "--ro-bind-fd"))
 
 
 def test_nothing_else_is_shown_but_five_devices(spec: LaunchSpec, a_user: Path) -> None:
-    asked = options(bubblewrap_command(spec))
+    asked = options(command_of(spec))
     devices = [option[1] for option in asked if option[0] == "--dev-bind"]
     assert sorted(devices) == ["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"]
     assert {option[0] for option in asked}.isdisjoint({"--dev", "--proc", "--bind-try", "--overlay", "--share-net"})
 
 
 def test_the_root_is_closed_to_changes_after_all_else(spec: LaunchSpec, a_user: Path) -> None:
-    asked = options(bubblewrap_command(spec))
+    asked = options(command_of(spec))
     assert asked[-3:] == [("--remount-ro", "/"), ("--chdir", "/"), ("--",)]
 
 
 def test_capabilities_are_left_for_a_network_and_for_nothing_else(spec: LaunchSpec, a_user: Path) -> None:
     def asked(network: NetworkAccess | None) -> list[tuple[str, ...]]:
         profile = dataclasses.replace(spec.profile, network=network)
-        command = bubblewrap_command(dataclasses.replace(spec, profile=profile))
+        command = command_of(dataclasses.replace(spec, profile=profile))
         return [option for option in options(command) if option[0].startswith("--cap")]
 
     assert asked(None) == []
@@ -117,39 +135,80 @@ async def test_a_program_in_the_callers_own_path_is_not_taken_for_the_systems(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(bubblewrap, "_PATH", str(tmp_path / "empty"))
     with pytest.raises(LaunchError, match="not installed"):
-        bubblewrap_command(spec)
+        command_of(spec)
 
 
 def test_root_is_refused_and_told_what_to_use(spec: LaunchSpec, a_user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getuid", lambda: 0)
     with pytest.raises(LaunchError) as refused:
-        bubblewrap_command(spec)
+        command_of(spec)
     assert refused.value.step == "bubblewrap"
     assert "it would leave the worker root" in refused.value.message
     assert "use isolation ns" in refused.value.hints
 
 
 @with_bubblewrap
-async def test_a_worker_behind_bubblewrap_sees_its_profile_alone(start: Launch, tmp_path: Path) -> None:
+async def test_a_worker_behind_bubblewrap_sees_its_profile_alone(start: Launch, levels: Levels, tmp_path: Path) -> None:
     granted = tmp_path / "granted"
     granted.mkdir()
     (granted / "file").touch()
     acts = [("list", "/"), ("list", "/dev"), ("list", str(tmp_path)), ("list", "/etc"), ("list", "/proc")]
     process = await start("tries", environ=(("ACTS", json.dumps(acts)),), mounts=[Mount(str(granted), str(granted))])
     root, devices, above, etc, proc = json.loads(await answer(process))
-    assert {"home", "root", "sys", "proc", "var", "run", "boot"}.isdisjoint(root.split(",") if root else [])
+    shown = [
+        str(levels.runtime.interpreter),
+        str(granted),
+        *(mount.target for mount in levels.spec("bwrap", tmp_path).profile.mounts),
+    ]
+    assert {*root.split(",")} == {"dev", "etc", "tmp", *(path.split("/")[1] for path in shown)}
     assert {*devices.split(",")} == {"fd", "full", "null", "random", "shm", "urandom", "zero"}
     assert above == "granted"
-    assert {*etc.split(",")} <= {"ld.so.cache", "localtime", "os-release"}
+    accounts = {"passwd", "group", "hosts", "nsswitch.conf"}
+    assert accounts <= {*etc.split(",")} <= {"ld.so.cache", "localtime", "os-release", *accounts}
     assert proc == "ENOENT"
 
 
-@with_bubblewrap
-async def test_what_cannot_be_bound_is_told_in_bubblewraps_words(levels: Levels, way: Way, scratch: Path) -> None:
-    launcher = levels.launcher(way)
-    with anyio.fail_after(PATIENCE), pytest.raises(LaunchError, match="Can't find source path /no/such/place"):
-        await launcher.launch(levels.spec(way.level, scratch, mounts=[Mount("/no/such/place", "/x")]))
+_OF_BEFORE = """#!/bin/sh
+echo "bwrap: Unknown option --ro-bind-fd" >&2
+exit 1
+"""
+
+
+@pytest.fixture
+def an_older_one(a_user: Path) -> None:
+    """Have bubblewrap answer as one from before it took descriptors."""
+    a_user.write_text(_OF_BEFORE)
+
+
+async def test_a_bubblewrap_that_takes_no_descriptors_starts_nothing(
+    levels: Levels, an_older_one: None, scratch: Path
+) -> None:
+    launcher = levels.launcher(BWRAP)
+    with anyio.fail_after(PATIENCE), pytest.raises(LaunchError) as refused:
+        await launcher.launch(levels.spec("bwrap", scratch))
     await launcher.aclose()
+    failure = LevelFailure(refused.value.step, refused.value.errno, refused.value.message)
+    machine = Machine(uid=1000, has_bubblewrap=True)
+    assert "0.10 and newer" in remedy("bwrap", failure, machine)
+
+
+@with_bubblewrap
+async def test_a_mount_behind_a_link_is_refused(levels: Levels, way: Way, scratch: Path, tmp_path: Path) -> None:
+    """As where another module swaps a folder for a link, in the moment before bubblewrap mounts something in it."""
+    outer, elsewhere, granted = (tmp_path / name for name in ("outer", "elsewhere", "granted"))
+    for folder in (outer, elsewhere / "inner", granted):
+        folder.mkdir(parents=True)
+    (outer / "link").symlink_to("../elsewhere")
+    mounts = [
+        Mount(str(elsewhere), str(elsewhere)),
+        Mount(str(outer), str(outer)),
+        Mount(str(granted), str(outer / "link" / "inner")),
+    ]
+    launcher = levels.launcher(way)
+    with anyio.fail_after(PATIENCE), pytest.raises(LaunchError) as refused:
+        await launcher.launch(levels.spec(way.level, scratch, mounts=mounts))
+    await launcher.aclose()
+    assert refused.value.step == f"mount {outer / 'link' / 'inner'}"
 
 
 @with_bubblewrap

@@ -25,6 +25,8 @@ from paddock_sandbox.profile import Mount, SandboxProfile
 from paddock_sandbox.rlimits import Rlimit
 from support.children import children_of_this_process
 
+_FEW = 10
+
 STEPS = (
     *("one thread", "resource limits", "capabilities", "no_new_privs", "Landlock"),
     *("dumpable", "die with the parent", "seccomp"),
@@ -85,7 +87,8 @@ async def test_only_with_namespaces_a_worker_has_processes_of_its_own(start: Lau
     inside = tuple(map(int, pids.split()))
     outside = process.pid, process.init_pid
     if way.level in ("ns", "bwrap"):
-        assert inside == (2, 1)
+        worker, init = inside
+        assert init == 1 and worker < _FEW  # the init may have had another child before: to bound what they share
         assert 1 not in outside
     else:
         assert inside == outside
@@ -366,14 +369,11 @@ async def test_a_granted_path_that_is_not_what_it_was_is_named(
 ) -> None:
     path = tmp_path / "granted"
     if kind == "a link":
-        if way.level == "bwrap":
-            pytest.skip(f"{way.level}: bubblewrap follows links")
         path.symlink_to("/etc")
     error = await refused(levels, way, scratch, mounts=[Mount(str(path), str(path))])
-    assert str(path) in error.message
-    if way.level != "bwrap":
-        assert error.step == ("Landlock" if way.level == "landlock" else f"open {path}")
-        assert error.errno == (2 if kind == "missing" else 40)
+    assert str(path) in str(error)
+    assert error.step == ("Landlock" if way.level == "landlock" else f"open {path}")
+    assert error.errno == (2 if kind == "missing" else 40)
 
 
 @by(NS, NS_BY_EXEC)
