@@ -18,12 +18,13 @@ MAX_NUMBER: Final = 256  # characters; a longer one has no use, and in hexadecim
 _MAX_MESSAGE: Final = 200  # characters of the parser's message: it quotes keys in full
 
 # As the parser has them: a text that begins with three quotes may end in five, one that begins with one ends on its
-# line, and "\n" alone ends a line.
+# line, and "\n" alone ends a line. No group is possessive: before 3.11.5, Python goes on behind what the last, failed
+# turn of such a group had read. The turns begin with different characters, so there is nothing to go back to.
 _TOKEN: Final = re.compile(
     r"""
-    "{3} (?: [^"\\]++ | \\[\s\S] | "(?!"") )*+ "{3,5}
-    | '{3} (?: [^']++ | '(?!'') )*+ '{3,5}
-    | "(?!"") (?: [^"\\\n]++ | \\[^\n] )*+ "
+    "{3} (?: [^"\\]++ | \\[\s\S] | "(?!"") )* "{3,5}
+    | '{3} (?: [^']++ | '(?!'') )* '{3,5}
+    | "(?!"") (?: [^"\\\n]++ | \\[^\n] )* "
     | '(?!'') [^'\n]*+ '
     | \#[^\n]*+
     | [.\[\]{}]

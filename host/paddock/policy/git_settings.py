@@ -21,14 +21,15 @@ _MAX_NAMED: Final = 50_000  # characters of places, per mention: every folder on
 _MAX_INCLUDES: Final = 10  # of one file in another; git's own limit
 _MAX_USERS: Final = 10  # whose homes are looked up, maybe over a network
 
-# A header, which may share its line with a key; a key with its value, which continues after an escaped end of line.
+# A header, which may share its line with a key; a key with its value, which continues after an escaped end of line. No
+# group is possessive: before 3.11.5, Python goes on behind what the last, failed turn of such a group had read.
 _ENTRY: Final = re.compile(
     r"""
     \s*+ (?:
         [#;][^\n]*+
-        | \[ (?P<section> [^\]"\n]*+ (?: "(?:[^"\\\n]|\\[^\n])*+" )?+ ) [ \t]*+ \]
+        | \[ (?P<section> [^\]"\n]*+ (?: "(?:[^"\\\n]|\\[^\n])*" )? ) [ \t]*+ \]
         | (?P<key> [A-Za-z][A-Za-z0-9-]*+ ) [ \t]*+
-          (?: = (?P<value> (?: [^"\\\n#;]++ | \\[\s\S] | "(?:[^"\\\n]++|\\[\s\S])*+" )*+ ) )?+
+          (?: = (?P<value> (?: [^"\\\n#;]++ | \\[\s\S] | "(?:[^"\\\n]++|\\[\s\S])*" )* ) )?
     )
     """,
     re.VERBOSE,
