@@ -39,7 +39,7 @@ def limits_in(failure: object, private: str) -> list[str]:
         found |= {key: None for words, key in _WORDS.items() if words in text}
         if _NO_TASK in text and any(word in text for word in _OF_FORKS):
             found["tasks_max"] = None
-        if _SPACE in text and not is_full(os.getcwd(), apart_from=private):
+        if _SPACE in text and not is_full(".", apart_from=private):
             found["tmp_max"] = None
     return list(found)
 

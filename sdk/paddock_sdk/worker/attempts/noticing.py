@@ -9,6 +9,7 @@ raises, for any value and on any thread.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import functools
 import os
@@ -22,6 +23,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Final
 
+from paddock_sandbox.syscalls import call
 from paddock_sdk.worker.attempts.attempt_log import MAX_TEXT_BYTES, AttemptLog, Kind, without_sockets
 from paddock_sdk.worker.attempts.git_commands import changed_repository
 from paddock_sdk.worker.attempts.kernel_limits import is_full, limits_in
@@ -37,6 +39,7 @@ _MAX_ARGUMENTS: Final = 64  # that are looked at, with those inside of others
 _MAX_DEPTH: Final = 4
 _NO_PATH: Final = "\0"  # which no path begins with
 _FOR_WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_PATH_BYTES: Final = 4096  # the longest path that the kernel names
 _MAX_CAUSES: Final = 8  # of one exception
 _VARIABLE: Final = re.compile(r"[A-Za-z_]\w{0,199}", re.ASCII)
 _LOOKUP_OF_VARIABLE: Final = type(os.environ).__getitem__.__code__
@@ -305,11 +308,10 @@ def _current_folder() -> str:
     Raises:
         OSError: it is gone, or lies too deep to be named.
     """
-    try:
-        # Not `os.getcwd()`: below 4096 characters of path the C library finds each name of it by reading its folder.
-        return os.readlink("/proc/self/cwd")
-    except FileNotFoundError:  # no /proc
-        return os.getcwd()
+    # Not `os.getcwd()`: below 4096 characters of path the C library finds each name of it by reading its folder. Nor
+    # `/proc/self/cwd`: not every level has a /proc.
+    path = ctypes.create_string_buffer(_PATH_BYTES)
+    return os.fsdecode(path.raw[: call("getcwd", path, _PATH_BYTES) - 1])
 
 
 def _destination(target: Any) -> str | None:
