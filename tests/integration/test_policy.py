@@ -283,7 +283,9 @@ async def main():
         async with Session(own, policy=policy, trust_plan=True, isolation=level):
             said.append("opened")
     except PolicyRefusedError as error:
-        said.append([(one.path, one.rule_file) for one in error.refusals])
+        # An ordinary user's tests have the machine's file in a user namespace, where `landlock` is the only level there
+        # is. That the minimum refuses it as well is not what is tried here.
+        said.append([(one.path, one.rule_file) for one in error.refusals if "minimum_isolation" not in one.rule])
     call = ToolCallSession(
         "tool-filesystem", "read_file", {"file_path": "file"}, policy=policy,
         permissions={"read": ["."], "net": ["example.com"]}, isolation=level,
