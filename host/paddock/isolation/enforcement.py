@@ -38,9 +38,11 @@ class Enforcement:
 
 def enforcement(level: IsolationLevel, cgroups: Collection[str]) -> dict[str, Enforcement]:
     """Return how each limit is enforced at `level`, where groups with the controllers `cgroups` can be made."""
+    if level == "bwrap":
+        cgroups = ()  # in bubblewrap's namespaces no group can be made
     found = (
         Enforcement("memory_max", "cgroup memory" if "memory" in cgroups else "watchdog"),
-        _processor_share(cgroups),
+        _processor_share(level, cgroups),
         _tasks(level, cgroups),
         _own_limit("open_files_max", "RLIMIT_NOFILE", level),
         _own_limit("file_size_max", "RLIMIT_FSIZE", level),
@@ -104,9 +106,11 @@ def _beyond_policy(
             )
 
 
-def _processor_share(cgroups: Collection[str]) -> Enforcement:
+def _processor_share(level: IsolationLevel, cgroups: Collection[str]) -> Enforcement:
     if "cpu" in cgroups:
         return Enforcement("cpu_quota", "cgroup cpu")
+    if level == "bwrap":
+        return Enforcement("cpu_quota", "", "in bubblewrap's namespaces no control group can be made", _stronger("ns"))
     return Enforcement(
         "cpu_quota",
         "",

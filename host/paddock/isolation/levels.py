@@ -116,7 +116,12 @@ _WITHOUT_NAMESPACES: Final = (
 )
 _MISSING: Final[Mapping[IsolationLevel, tuple[str, ...]]] = {
     "ns": (),
-    "bwrap": (_NOT_NOEXEC, "there is no /proc, which some programs want"),
+    "bwrap": (
+        _NOT_NOEXEC,
+        "there is no /proc, which some programs want",
+        "the number of files in the private folder is bounded only by memory, of which each counts 1.5 KiB",
+        "control groups limit nothing: the host watches memory instead, and `cpu_quota` cannot be enforced",
+    ),
     "landlock": _WITHOUT_NAMESPACES,
     "none": (
         "nothing is refused: a module can do all that the user who runs it can do",

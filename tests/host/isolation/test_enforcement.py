@@ -31,7 +31,7 @@ WATCHED = {"memory_max": "watchdog", "cpu_quota": ""}
     ("level", "cgroups", "mechanisms"),
     [
         ("ns", ALL, {**IN_CGROUPS, **ITS_OWN, "tmp_max": "tmpfs size"}),
-        ("bwrap", ALL, {**IN_CGROUPS, **ITS_OWN, "tmp_max": "tmpfs size"}),
+        ("bwrap", ALL, {**WATCHED, **ITS_OWN, "tasks_max": "RLIMIT_NPROC", "tmp_max": "tmpfs size"}),
         ("landlock", ALL, {**IN_CGROUPS, **ITS_OWN, "tmp_max": ""}),
         ("none", ALL, {**IN_CGROUPS, "open_files_max": "", "file_size_max": "", "tmp_max": ""}),
         ("ns", NONE, {**WATCHED, **ITS_OWN, "tasks_max": "RLIMIT_NPROC", "tmp_max": "tmpfs size"}),
