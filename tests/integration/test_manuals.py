@@ -29,7 +29,10 @@ providers:
 tools:
   - module: tool-filesystem
 """
-_TRIED_ELSEWHERE = {"make", "export", "eval", "git", "pytest", "_PADDOCK_COMPLETE=fish_source"}
+_TRIED_ELSEWHERE = {
+    *("make", "mkdir", "cd", "export", "eval", "git", "pytest", "_PADDOCK_COMPLETE=fish_source"),
+    *("python3", ".venv/bin/pip"),  # README's line to install it, which takes a registry of packages
+}
 _OPTIONS = json.loads((ROOT / "tests/blackbox/golden/command_options.json").read_text(encoding="utf-8"))
 
 
@@ -204,12 +207,23 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
 
 def test_readme_is_short_and_leads_to_every_manual() -> None:
     page = ROOT / "README.md"
-    assert len(page.read_text(encoding="utf-8").splitlines()) <= 300
+    assert len(page.read_text(encoding="utf-8").splitlines()) <= 230
     reached = {(page.parent / link.partition("#")[0]).resolve() for link in links(page)}
     assert {one for one in MANUALS if one != page} <= reached
 
 
-@each_row(("page", "heading"), [("README.md", "## Limits"), ("host/docs/limits.md", "## Limits of a plan")])
+def test_readme_begins_with_how_to_install_and_a_refusal() -> None:
+    first, second, third = [block for block in blocks(ROOT / "README.md") if block.line < 36]
+    assert first.text == "$ python3 -m venv .venv && .venv/bin/pip install . && export PATH=$PWD/.venv/bin:$PATH\n"
+    refused, allowed = commands(second)[0], commands(third)[0]
+    fix = refused.shown[-1].partition("to allow it, add ")[2]
+    assert fix and allowed.words == (*refused.words, fix)
+
+
+@each_row(
+    ("page", "heading"),
+    [("README.md", "## Permissions and limits"), ("host/docs/limits.md", "## Limits of a plan")],
+)
 def test_the_table_of_limits_names_every_limit(page: str, heading: str) -> None:
     from paddock.plan.limits import Limits
 
