@@ -2,7 +2,7 @@
 
 A socket stream uses the loop's own socket calls, no transport, so that a socket can be handed from one part to another
 in the middle of a connection, with nothing left in a buffer. A TLS stream reports whether it holds data, and flushes
-the alert of a failure; anyio's does neither (egress/adr/0003).
+the alert of a failure; anyio's does neither (egress/decisions.md, 0003).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 call, which reserved names it may offer capabilities under, whose objects it may replace, and whether it decides for the
 session. An entry's `mount`, `emit`, `hooks`, `call` and `replaces` widen it. `Authority` answers for one module, and
 decides everything that a module asks of the host. Event names outside the contract's list are free for every module.
-SECURITY.md shows the table (session/adr/0004).
+SECURITY.md shows the table (session/decisions.md, 0004).
 """
 
 from __future__ import annotations

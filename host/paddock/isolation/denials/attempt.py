@@ -4,7 +4,7 @@ In a file system of its own a refused file looks like a missing one, so only the
 for people. It looks only at places within the grants. A path outside of these is taken as the module named it: to look
 it up may mount a file system or ask a server, on the module's behalf. `tell` is for the module itself and looks at
 nothing at all. So for every path outside its grants a module learns only that it was not granted, whether the path
-exists or not (session/adr/0001).
+exists or not (session/decisions.md, 0001).
 """
 
 from __future__ import annotations

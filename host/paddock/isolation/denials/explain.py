@@ -3,9 +3,9 @@
 The answers come from the module's actual sandbox (its mounts and programs) and from the permissions in effect; nothing
 is tried. Acts through the host are explained by the code that decides about them.
 
-Paths are followed by two means, on purpose (session/adr/0001). An operator's path is resolved as a grant would be
-(`ReachablePath`): links outside the grants are looked up. A path that a module chose never is: `AttemptedPath` follows
-it within the module's mounts only, and `explain_kept` looks up nothing further.
+Paths are followed by two means, on purpose (session/decisions.md, 0001). An operator's path is resolved as a grant
+would be (`ReachablePath`): links outside the grants are looked up. A path that a module chose never is: `AttemptedPath`
+follows it within the module's mounts only, and `explain_kept` looks up nothing further.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The log is bounded in number and size: a repeated denial is counted, and a new one beyond the bound counts as left out.
 What the module reported has a bound of its own. Such a report is kept if something exists behind it, so no act that the
-host refused itself may be kept, counted or left out because of it: the module reads these back (session/adr/0001).
-The same act refused by another layer is another denial: an unknown name hides no refused connection to it.
+host refused itself may be kept, counted or left out because of it: the module reads these back (session/decisions.md,
+0001). The same act refused by another layer is another denial: an unknown name hides no refused connection to it.
 """
 
 from __future__ import annotations

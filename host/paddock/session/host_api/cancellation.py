@@ -1,4 +1,4 @@
-"""The session's cancellation as modules use it, and which of them may (session/adr/0002)."""
+"""The session's cancellation as modules use it, and which of them may (session/decisions.md, 0002)."""
 
 from __future__ import annotations
 

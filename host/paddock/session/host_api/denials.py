@@ -1,6 +1,7 @@
 """Denials of a module: a worker asks for them when a call has failed, or reports its attempts unasked.
 
-A module learns nothing that was found out outside its grants (session/adr/0001). An invalid report ends its worker.
+A module learns nothing that was found out outside its grants (session/decisions.md, 0001). An invalid report ends its
+worker.
 """
 
 from __future__ import annotations

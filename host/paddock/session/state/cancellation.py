@@ -1,4 +1,4 @@
-"""The session's cancellation token at the host (session/adr/0002).
+"""The session's cancellation token at the host (session/decisions.md, 0002).
 
 The orchestrator and hooks may cancel the running turn; that ends when the next turn begins. The application's request
 stays until the application resets the token, as the contract requires, or the orchestrator does. A request that a

@@ -1,4 +1,4 @@
-"""Owners of shared items, and who may replace them (session/adr/0002).
+"""Owners of shared items, and who may replace them (session/decisions.md, 0002).
 
 An item that is or contains a function or another live object is called by those who find it. It belongs to its author:
 the application, or a module with all its lives. Any module may replace plain data, as modules that share a list do.
