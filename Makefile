@@ -25,7 +25,7 @@ CHECKED := tests/protocol tests/sdk/contract tests/sdk/kernel tests/sdk/worker \
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := run
-.PHONY: run agent check test test-all lint bench bench-quick clean
+.PHONY: run agent check test test-user test-all lint bench bench-quick clean
 
 run: $(VENV)/ready
 	@$(BIN)/paddock demo
@@ -40,7 +40,12 @@ check: lint
 test: $(VENV)/ready-dev
 	@$(BIN)/python -m pytest --numprocesses=$(TEST_PROCESSES) --dist=worksteal
 
-# Every supported Python that is on the path, and a usual container as root and as an ordinary user.
+# What depends on bubblewrap, as an ordinary user; it takes the package `bubblewrap`.
+test-user: $(VENV)/ready-dev
+	@TEST_PROCESSES=$(TEST_PROCESSES) $(BIN)/python tests/everywhere.py --row "user, bwrap" -k bwrap
+
+# Every supported Python that is on the path, an ordinary user with bubblewrap, and a usual container as root and as a
+# user.
 test-all: $(VENV)/ready-dev
 	@TEST_PROCESSES=$(TEST_PROCESSES) $(BIN)/python tests/everywhere.py
 

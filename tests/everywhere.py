@@ -1,9 +1,10 @@
 """Run the tests wherever they have to pass: `python tests/everywhere.py [--row NAME]... [PYTEST ARGUMENT...]`.
 
-One row for each supported version of Python, in an environment of its own below `.environments`, and two for a usual
-container (`tests/container.py`): as root, and as a user without any privilege. The last lines sum each row up, with the
-reasons of skipped tests; a row that cannot be run here says why. The exit code is 1 when a test failed in any row, or
-when no row could be run.
+One row for each supported version of Python, in an environment of its own below `.environments`; one for an ordinary
+user with bubblewrap, where a test that was skipped for want of it counts as failed; and two for a usual container
+(`tests/container.py`): as root, and as a user without any privilege. The last lines sum each row up, with the reasons
+of skipped tests; a row that cannot be run here says why. The exit code is 1 when a test failed in any row, or when no
+row could be run.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -27,9 +29,19 @@ _ENVIRONMENTS = _ROOT / ".environments"
 _CONTAINER = _ROOT / "tests" / "container.py"
 _VERSIONS = ("3.11", "3.12", "3.13")
 _NOBODY = 65534
+_OWN_USER = 64_320  # that no system gives out, so that nothing counts its tasks but the tests
 _CANNOT = 77  # the container's exit code when it cannot be set up
 _IN_FULL = {"PADDOCK_EXHAUSTIVE": "1"}  # also what `make test` leaves out
 _NEW_ENOUGH = "import sys, venv, ensurepip; print(sys.executable)"
+_FOR_WANT_OF_BUBBLEWRAP = ("bubblewrap: ", "bubblewrap is ")  # in the reasons of such skips
+_BECOME = """
+import os, sys
+user = int(sys.argv[1])
+os.setgroups([])
+os.setgid(user)
+os.setuid(user)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
 _NEEDED = "import anyio, click, hypothesis, msgpack, psutil, pydantic, pytest, rich, yaml"
 # What depends on the means of the kernel. Tests of whole commands want a level with namespaces, which is not to be had.
 _IN_CONTAINER = ("tests/sandbox", "tests/host/workers", "tests/integration/test_doctor.py")
@@ -67,6 +79,7 @@ def main() -> int:
     """Run the rows, say what became of each, and return the exit code."""
     rows: dict[str, Callable[[list[str]], Outcome]] = {
         **{version: partial(_on_version, version) for version in _VERSIONS},
+        "user, bwrap": _as_user,
         "container, root": partial(_in_container, False),
         "container, user": partial(_in_container, True),
     }
@@ -103,24 +116,70 @@ def _on_version(version: str, arguments: list[str]) -> Outcome:
     return run_pytest([str(_environment(version))], arguments)
 
 
+def _as_user(arguments: list[str]) -> Outcome:
+    """Run the tests as a user who is not root, in an environment that this user can read."""
+    if shutil.which("bwrap", path=os.defpath) is None:
+        raise NotRun("bubblewrap is not installed: the package is `bubblewrap`")
+    if os.geteuid() != 0:
+        return _with_bubblewrap(run_pytest([sys.executable], arguments))
+    become = [sys.executable, "-I", "-c", _BECOME, str(_OWN_USER)]
+    with _home_of(_OWN_USER) as (home, environ):
+        python = _environment("user", _readable(become, environ))
+        environ["PATH"] = os.pathsep.join((str(python.parent), os.defpath))
+        chosen = [*arguments, f"--basetemp={home}/home/t"]
+        return _with_bubblewrap(run_pytest([*become, str(python)], chosen, environ, home / "results"))
+
+
+def _readable(become: Sequence[str], environ: Mapping[str, str]) -> str:
+    """Return an interpreter for an environment that the user can run.
+
+    Raises:
+        NotRun: there is none.
+    """
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    tried = []
+    for python in filter(None, (getattr(sys, "_base_executable", None), shutil.which(version, path=os.defpath))):
+        done = subprocess.run(
+            [*become, python, "-c", _NEW_ENOUGH], env=environ, capture_output=True, text=True, cwd="/"
+        )
+        if done.returncode == 0:
+            return python
+        tried.append(f"{python}: {(done.stderr.strip().splitlines() or ['it fails'])[-1]}")
+    raise NotRun(f"no interpreter that an ordinary user can run: {'; '.join(tried)}")
+
+
+def _with_bubblewrap(outcome: Outcome) -> Outcome:
+    """Count tests as failed that were skipped for want of bubblewrap, which is there."""
+    for reason in [one for one in outcome.skipped if any(words in one for words in _FOR_WANT_OF_BUBBLEWRAP)]:
+        outcome.failed.append(f"{outcome.skipped.pop(reason)} skipped: {reason}")
+    return outcome
+
+
+@contextmanager
+def _home_of(owner: int) -> Iterator[tuple[Path, dict[str, str]]]:
+    """Make a home and a place for results that belong to a user; yield their folder, and the environment to run in."""
+    with tempfile.TemporaryDirectory(prefix="paddock-", dir="/tmp") as folder:
+        home = Path(folder)
+        os.chmod(home, 0o755)
+        for made in (home / "home", home / "results"):
+            made.mkdir()
+            _give(made, owner)
+        yield (
+            home,
+            {
+                **os.environ,
+                "HOME": str(home / "home"),
+                "TMPDIR": str(home / "home"),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "HYPOTHESIS_STORAGE_DIRECTORY": str(home / "home"),
+            },
+        )
+
+
 def _in_container(is_user: bool, arguments: list[str]) -> Outcome:
     environment = _environment(f"{sys.version_info.major}.{sys.version_info.minor}")
-    with tempfile.TemporaryDirectory(prefix="paddock-") as folder:
-        home = Path(folder)
-        owner = _NOBODY if is_user else os.geteuid()
-        os.chmod(home, 0o755)
-        (home / "home").mkdir()
-        (home / "results").mkdir()
-        for made in (home / "home", home / "results"):
-            _give(made, owner)
+    with _home_of(_NOBODY if is_user else os.geteuid()) as (home, environ):
         container = [sys.executable, str(_CONTAINER), *(["--user"] if is_user else []), "--"]
-        environ = {
-            **os.environ,
-            "HOME": str(home / "home"),
-            "TMPDIR": str(home / "home"),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "HYPOTHESIS_STORAGE_DIRECTORY": str(home / "home"),
-        }
         if is_user:
             environ["PYTHONPATH"] = os.pathsep.join(_packages(environment))
         python = _reachable(container, environment, environ)
@@ -168,17 +227,19 @@ def _read(report: Path) -> Outcome:
 # -- interpreters
 
 
-def _environment(version: str) -> Path:
+def _environment(name: str, found: str = "") -> Path:
     """Return the interpreter of an environment with everything that tests need, made if it is not up to date.
+
+    It is made with the interpreter `found`, else with that of the version that the environment is named after.
 
     Raises:
         NotRun: there is no such interpreter, or the packages cannot be installed.
     """
-    folder = _ENVIRONMENTS / version
+    folder = _ENVIRONMENTS / name
     python, stamp = folder / "bin" / "python", folder / "ready"
     wanted = (_ROOT / "pyproject.toml").read_bytes()
     if not stamp.exists() or stamp.read_bytes() != wanted:
-        found = interpreter(version)
+        found = found or interpreter(name)
         print(f"setting up {folder}", file=sys.stderr, flush=True)
         _do([found, "-m", "venv", "--clear", str(folder)])
         _do(

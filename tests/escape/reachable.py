@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
+import shutil
 import subprocess
 import sys
 from typing import NoReturn
@@ -39,10 +41,23 @@ def skip_or_fail(level: str, why: object) -> NoReturn:
     pytest.skip(f"{missing}; {why}")
 
 
+def _missing_for_bubblewrap() -> str:
+    if os.geteuid() == 0:
+        return "root has no use of bwrap"
+    program = shutil.which("bwrap", path=os.defpath)
+    if program is None:
+        return "bubblewrap is not installed"
+    if "--bind-fd" not in subprocess.run([program, "--help"], capture_output=True, text=True, check=False).stdout:
+        return "bubblewrap is of before 0.10"
+    command = [program, "--unshare-all", "--ro-bind", "/", "/", "true"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    return f"bubblewrap: {done.stderr.strip()}" if done.returncode else ""
+
+
 @functools.cache
 def _missing(level: str) -> str:
     if level == "bwrap":
-        return "bubblewrap is of many versions"
+        return _missing_for_bubblewrap() or _missing("landlock")
     if level == "ns":
         command = [sys.executable, "-I", "-S", "-c", _MAKE_NAMESPACES]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)

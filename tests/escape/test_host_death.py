@@ -34,7 +34,7 @@ def test_nothing_of_a_module_outlives_a_host_that_is_killed(
     level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if level == "bwrap" and shutil.which("bwrap") is None:
-        pytest.skip("bwrap: there is no bubblewrap on this machine")
+        pytest.skip("bubblewrap is not installed")
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # what a killed host has there, the next one would remove
     workspace = tmp_path / "work"
     workspace.mkdir()

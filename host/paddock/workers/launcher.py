@@ -9,6 +9,7 @@ group whose worker is known here is never touched: its counters are read when th
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -199,11 +200,16 @@ def _require_it_holds(spec: LaunchSpec, process: ModuleProcess) -> None:
 
 def _require_mounts_in_place(spec: LaunchSpec, pid: int) -> None:
     """Refuse a worker without a mount at its target: bubblewrap follows a link on the way, and mounts elsewhere."""
-    mountinfo = os.open(f"/proc/{pid}/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        there = attached(mountinfo)
-    finally:
-        os.close(mountinfo)
+        mountinfo = os.open(f"/proc/{pid}/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            there = attached(mountinfo)
+        finally:
+            os.close(mountinfo)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ESRCH, errno.EINVAL):  # it has ended; the last, if it is not reaped yet
+            return
+        raise
     for mount in spec.profile.mounts:
         if mount.target not in there:
             raise LaunchError(spec.name, f"mount {mount.target}", "it is not there: a link may be on the way to it")

@@ -23,10 +23,7 @@ _CHOSEN = [
     ("test_tree_limits.py", "watchdog and ns"),
 ]
 _IN_FULL = [
-    ("test_isolation_levels.py", "bwrap"),
-    ("test_bwrap.py", ""),
     ("test_spares.py", ""),
-    ("test_tree_limits.py", "watchdog and bwrap"),
 ]
 # In one process, which loads everything once; each run has a report of its own.
 _RUN = """
