@@ -6,12 +6,13 @@ a bare id finds them. Their dependencies are locked and installed like those of 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from paddock_sources.errors import ManifestError, ModuleIdError, layout_error
+from paddock_sources.errors import ManifestError, layout_error
 from paddock_sources.file import FileSource
-from paddock_sources.manifest.read import declares_dependencies
-from paddock_sources.module_id import checked_module_id
+from paddock_sources.manifest.read import HeldModules, declares_dependencies
+from paddock_sources.module_id import checked_module_id, package_of_id
 from paddock_sources.near import near
 from paddock_sources.resolution import Resolution
 
@@ -23,19 +24,35 @@ def _shipped_folder() -> Path:
 
 
 class BuiltinSource:
-    """The modules in `folder`, one folder each, named as their ids; by default those that were shipped."""
+    """The modules of the project folders in `folder`; by default those that were shipped. A project may hold several.
+
+    What a folder holds is read once.
+    """
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder if folder is not None else _shipped_folder()
+        self._held: dict[Path, tuple[str, ...]] = {}
 
     def list(self) -> tuple[str, ...]:
-        """Return the ids of all shipped modules, sorted; empty when the folder is missing."""
-        try:
-            return tuple(sorted(entry.name for entry in self.folder.iterdir() if self._is_module(entry)))
-        except (FileNotFoundError, NotADirectoryError):
-            return ()
-        except OSError as error:
-            raise ManifestError(self.folder, error.strerror or str(error)) from error
+        """Return the ids of all shipped modules, sorted; empty when the folder is missing.
+
+        Raises:
+            SourceError: a project cannot be read, or two of them hold a module of one id.
+        """
+        homes: dict[str, Path] = {}
+        for folder in self._projects():
+            for module_id in self._ids(folder):
+                if homes.setdefault(module_id, folder) != folder:
+                    raise ManifestError(self.folder, f"`{homes[module_id]}` and `{folder}` both hold `{module_id}`")
+        return tuple(sorted(homes))
+
+    def has(self, module_id: str) -> bool:
+        """Return whether a module of that id is shipped.
+
+        Raises:
+            SourceError: a project cannot be read.
+        """
+        return self._home(module_id) is not None
 
     def resolve(self, module_id: str) -> Resolution:
         """Return where the code of the reference module `module_id` is.
@@ -43,8 +60,8 @@ class BuiltinSource:
         Raises:
             SourceError: there is no such module, or its folder cannot be read.
         """
-        folder = self.folder / checked_module_id(module_id)
-        if not folder.is_dir():
+        folder = self._home(checked_module_id(module_id))
+        if folder is None:
             shipped = self.list()
             close = near(module_id, shipped)
             hint = f"did you mean `builtin:{close[0]}`?" if close else f"shipped are: {', '.join(shipped) or 'none'}"
@@ -57,12 +74,24 @@ class BuiltinSource:
         Raises:
             SourceError: its project file cannot be read.
         """
-        return declares_dependencies(self.folder / checked_module_id(module_id))
+        folder = self._home(checked_module_id(module_id))
+        return folder is not None and declares_dependencies(folder)
 
-    @staticmethod
-    def _is_module(entry: Path) -> bool:
+    def _home(self, module_id: str) -> Path | None:
+        """Return the project folder of a module; the one where its package is, by its name, is asked first."""
+        package = package_of_id(module_id)
+        likely_first = sorted(self._projects(), key=lambda folder: not (folder / package).is_dir())
+        return next((folder for folder in likely_first if module_id in self._ids(folder)), None)
+
+    def _ids(self, folder: Path) -> tuple[str, ...]:
+        if folder not in self._held:
+            self._held[folder] = HeldModules.read(folder).ids(folder.name)
+        return self._held[folder]
+
+    def _projects(self) -> Sequence[Path]:
         try:
-            checked_module_id(entry.name)
-        except ModuleIdError:
-            return False
-        return (entry / "pyproject.toml").is_file()
+            return sorted(entry for entry in self.folder.iterdir() if (entry / "pyproject.toml").is_file())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise ManifestError(self.folder, error.strerror or str(error)) from error

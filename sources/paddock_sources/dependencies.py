@@ -19,7 +19,7 @@ from paddock_sources.constraints import NO_RULES, Constraint, DependencyRules, r
 from paddock_sources.errors import SourceError, SourceUriError, pin_mismatch
 from paddock_sources.lock.locked_module import LockedDependency, LockedModule
 from paddock_sources.lock.source_key import normalised_source
-from paddock_sources.manifest.read import ModuleManifest, id_of_name
+from paddock_sources.manifest.read import HeldModules
 from paddock_sources.progress import Progress
 from paddock_sources.resolution import Resolution
 from paddock_sources.settings import IndexSettings
@@ -390,7 +390,8 @@ def _import_root(root: Path, name: str) -> Path:
     for folder in ("", "src"):
         if tree.is_package(os.path.join(folder, package)) or tree.find(os.path.join(folder, f"{package}.py")):
             return tree.root / folder
-    return ModuleManifest.read(root, id_of_name(name)).import_root
+    held = HeldModules.read(root)
+    return held.manifest(held.ids(name)[0]).import_root
 
 
 def _told(one: LockedDependency) -> str:

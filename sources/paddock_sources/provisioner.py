@@ -36,7 +36,7 @@ from paddock_sources.file import FileSource
 from paddock_sources.lock.locked_module import LockedDependency, LockedModule
 from paddock_sources.lock.source_key import package_key
 from paddock_sources.manifest.permission_request import PermissionRequest, permissions_digest
-from paddock_sources.manifest.read import declared_ids, declares_dependencies
+from paddock_sources.manifest.read import HeldModules, declares_dependencies
 from paddock_sources.progress import Progress
 from paddock_sources.resolution import Resolution
 from paddock_sources.settings import SourceSettings
@@ -372,11 +372,11 @@ class Provisioner:
             case BuiltinUri():
                 return (uri.module_id,)
             case FolderUri():
-                return declared_ids(uri.folder, os.path.realpath(uri.folder))
+                return HeldModules.read(uri.folder).ids(os.path.realpath(uri.folder))
             case PackageUri():
                 return self._package(uri).module_ids(distributions(locked) if locked is not None else ())
             case GitUri() if locked is not None:
-                return declared_ids(self._code(uri, locked), uri.subdirectory or uri.url)
+                return HeldModules.read(self._code(uri, locked)).ids(uri.subdirectory or uri.url)
         raise unavailable(uri.text, "a source that is not locked")
 
     def request(self, locked: LockedModule) -> PermissionRequest | None:

@@ -192,9 +192,9 @@ class Resolver:
         return SourceUri.parse(source).anchored(self._base or Path.cwd())
 
     def _of_builtin(self, module_id: str) -> SourceUri | NoAnswer:
-        shipped = self._builtin.list()
-        if module_id in shipped:
+        if self._builtin.has(module_id):
             return SourceUri.parse(f"builtin:{module_id}")
+        shipped = self._builtin.list()
         return NoAnswer(f"no module of that id (there are: {', '.join(shipped) or 'none'})")
 
     def _hints(self, module_id: str) -> tuple[str, ...]:

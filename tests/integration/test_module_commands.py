@@ -91,6 +91,49 @@ def test_doctor_prints_a_table_or_an_object(tmp_path: Path) -> None:
     assert all(one.keys() == {"name", "passed", "message", "severity"} for one in told["checks"])
 
 
+_BROKEN = "raise ValueError('no code')\n"
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Path:
+    """A project of three modules, of which one fails when it is imported and one lacks its package."""
+    root = write_project(ModuleName.of("tool", "good"), tmp_path).folder
+    package = root / "amplifier_module_tool_bad"
+    package.mkdir()
+    (package / "__init__.py").write_text(_BROKEN)
+    pyproject = root / "pyproject.toml"
+    declared = 'tool-good = "amplifier_module_tool_good:mount"\n'
+    more = 'tool-bad = "amplifier_module_tool_bad:mount"\nhooks-gone = "amplifier_module_hooks_gone:mount"\n'
+    assert declared in pyproject.read_text()
+    pyproject.write_text(pyproject.read_text().replace(declared, declared + more))
+    return root
+
+
+def test_each_module_of_a_folder_is_validated_and_broken_ones_are_named(three: Path) -> None:
+    people = _module("validate", str(three))
+    assert people.returncode == 1
+    assert people.stdout.count("PASSED: 8/8") == people.stdout.count("FAILED: 0/1") == 1
+    assert "Validation: tool tool-bad" in people.stdout and "no code" in people.stdout
+    assert "`amplifier_module_hooks_gone:mount`, and that package is missing" in people.stderr
+    scripts = _module("validate", str(three), "--json")
+    told = json.loads(scripts.stdout)
+    assert (scripts.returncode, told["passed"], told["module_path"]) == (1, False, str(three))
+    assert [(one["module"], one["passed"]) for one in told["modules"]] == [
+        ("tool-good", True),
+        ("tool-bad", False),
+        ("hooks-gone", False),
+    ]
+    assert told["modules"][2]["error"]["type"] == "ModulePathError"
+
+
+def test_a_package_of_such_a_folder_is_validated_alone(three: Path) -> None:
+    done = _module("validate", str(three / "amplifier_module_tool_good"), "--json", "--type", "tool")
+    assert done.returncode == 0 and json.loads(done.stdout)["module_type"] == "tool"
+    refused = _module("validate", str(three), "--type", "tool")
+    assert refused.returncode == 1 and "hint: name the package of one" in refused.stderr
+    assert "`--type` is of one module, and here are tool-good, tool-bad, hooks-gone" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("args", "told"), [([], "FAILED: 0/1 checks passed"), (["-v"], "FAIL "), (["--json"], '"passed": false')]
 )

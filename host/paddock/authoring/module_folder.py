@@ -1,11 +1,12 @@
-"""A folder that an author names: the module in it, its kind, and where its repository begins.
+"""A folder that an author names: the modules in it, their kinds, and where their repository begins.
 
 Everything is read as data; a folder without a module is an error that says what was looked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -15,7 +16,7 @@ from paddock.errors import KindError
 from paddock.plan.model import Kind
 from paddock_sources import SourceError
 from paddock_sources.manifest.permission_request import PermissionRequest
-from paddock_sources.manifest.read import ModuleManifest, declared_ids
+from paddock_sources.manifest.read import HeldModules
 
 # Words in a name that reveal the kind, in the order of the contract's own command.
 _PARTS: Final[tuple[tuple[str, Kind], ...]] = (
@@ -55,38 +56,26 @@ class ModuleFolder:
     request: PermissionRequest | None
 
     @classmethod
-    def at(cls, path: Path) -> Self:
-        """Return the module whose repository or package is at `path`.
+    def at(cls, path: Path, module_id: str | None = None) -> Self:
+        """Return the module whose repository or package is at `path`; of several, the first unless one is named.
 
         Raises:
             KindError: there is no module.
         """
-        try:
-            real = path.resolve(strict=True)
-        except (OSError, RuntimeError) as error:
-            said = getattr(error, "strerror", None) or "it leads nowhere"
-            raise path_error(path, said.lower()) from error
-        if not real.is_dir():
-            raise path_error(path, "it is no folder", hints=["name the module's repository, or its package"])
-        try:
-            return cls._read(real)
-        except SourceError as error:
-            raise path_error(path, error.summary, detail=error.detail, hints=error.hints) from error
-
-    @classmethod
-    def _read(cls, real: Path) -> Self:
-        root = repository_of(real)
-        # A path to a package means that package, even if its repository contains several.
-        module_id = declared_ids(real, real.name)[0]
-        manifest = ModuleManifest.read(real, module_id)
-        return cls(
-            root,
-            manifest.package_dir,
-            manifest.import_root,
-            module_id,
-            manifest.declared_kind,
-            PermissionRequest.read(root),
-        )
+        real = _real(path)
+        with _told(path):
+            # A path to a package means that package, even if its repository contains several.
+            held = HeldModules.read(real)
+            module_id = module_id or held.ids(real.name)[0]
+            manifest, root = held.manifest(module_id), repository_of(real)
+            return cls(
+                root,
+                manifest.package_dir,
+                manifest.import_root,
+                module_id,
+                manifest.declared_kind,
+                PermissionRequest.read(root),
+            )
 
     def kind(self, named: Kind | None = None) -> Kind:
         """Return the kind that is `named`, else the one its code declares, else the one in its names.
@@ -104,7 +93,7 @@ class ModuleFolder:
                     hints=[f"kinds are {', '.join(KINDS)}"],
                 )
             return self.declared_kind
-        for name in (self.root.name, self.module_id, self.package_dir.name):
+        for name in (self.module_id, self.package_dir.name, self.root.name):
             if (kind := _kind_of_name(name)) is not None:
                 return kind
         parts = ", ".join(f"`{part}`" for part, _ in _PARTS)
@@ -115,6 +104,36 @@ class ModuleFolder:
             detail=[f"its name has none of {parts} in it, and its code no `__amplifier_module_type__`"],
             hints=[f"say it: `--type` takes {', '.join(KINDS)}"],
         )
+
+
+def module_ids(path: Path) -> tuple[str, ...]:
+    """Return the ids of the modules whose repository or package is at `path`.
+
+    Raises:
+        KindError: there is none.
+    """
+    real = _real(path)
+    with _told(path):
+        return HeldModules.read(real).ids(real.name)
+
+
+def _real(path: Path) -> Path:
+    try:
+        real = path.resolve(strict=True)
+    except (OSError, RuntimeError) as error:
+        said = getattr(error, "strerror", None) or "it leads nowhere"
+        raise path_error(path, said.lower()) from error
+    if not real.is_dir():
+        raise path_error(path, "it is no folder", hints=["name the module's repository, or its package"])
+    return real
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except SourceError as error:
+        raise path_error(path, error.summary, detail=error.detail, hints=error.hints) from error
 
 
 def _kind_of_name(name: str) -> Kind | None:

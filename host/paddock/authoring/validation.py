@@ -55,8 +55,10 @@ async def validate(trial_context: TrialContext, folder: ModuleFolder, kind: Kind
 
 
 def _trial(kind: Kind, resolution: Resolution) -> TrialSpec:
+    is_usual = (resolution.package, resolution.attribute) == (resolution.package_dir.name, "mount")
     request = {
         "kind": kind,
+        "entry_point": None if is_usual else resolution.module_id,
         "package_dir": str(resolution.package_dir),
         "import_root": str(resolution.import_root),
         "libraries": [str(one) for one in resolution.libraries],

@@ -1,7 +1,7 @@
 """Find the function that mounts a module, from its project's declarations.
 
-The declarations are read from the project's own `pyproject.toml`, beside the package or one level up, never from the
-installed distributions.
+The declarations are read from the project's own `pyproject.toml`, in the package or around it, also around a `src`,
+never from the installed distributions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def find_mount(module: ModuleType, package: Path, entry_point: str | None) -> Ca
 
 def _declared(package: Path, entry_point: str) -> str | None:
     """Return the target that the project declares for an entry point, as `package.module:function`."""
-    for folder in (package, package.parent):
+    around = (package.parent, package.parent.parent) if package.parent.name == "src" else (package.parent,)
+    for folder in (package, *around):
         try:
             project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))
         except (OSError, ValueError):  # none there, or none that can be read: the function's name is left

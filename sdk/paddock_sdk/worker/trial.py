@@ -66,7 +66,7 @@ def _validate(asked: dict[str, Any]) -> dict[str, Any]:
 
     sys.path[:0] = [asked["import_root"]]
     sys.path.extend(asked["libraries"])
-    result = asyncio.run(validator_for(asked["kind"]).validate(asked["package_dir"]))
+    result = asyncio.run(validator_for(asked["kind"]).validate(asked["package_dir"], asked["entry_point"]))
     checks = [
         {"name": one.name, "passed": one.passed, "message": one.message, "severity": one.severity}
         for one in result.checks

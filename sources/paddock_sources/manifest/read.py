@@ -1,8 +1,9 @@
-"""A module folder's declarations about the module, read as data.
+"""The modules that a folder holds, and their declarations, read as data.
 
-The package is searched as the contract does; `pyproject.toml` gives name, version and entry points, the syntax tree of
-`__init__.py` the declared kind. Nothing is imported or executed. A file that cannot be read safely raises a
-`SourceError`; a merely absent value is None.
+A folder is a package or a project. A project may hold several modules: `pyproject.toml` gives its name, its version and
+an entry point for each module. A module's package is searched as the contract does; the syntax tree of `__init__.py`
+gives the declared kind. Nothing is imported or executed. A file that cannot be read safely raises a `SourceError`; a
+merely absent value is None.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 from paddock_sources.bounded_toml import TomlError, read_toml
 from paddock_sources.errors import ManifestError, ModuleIdError, layout_error
@@ -29,6 +30,8 @@ _MAX_INIT_BYTES = 2 * 1024 * 1024  # too large for a source file; the outline pa
 _MAX_SHOWN = 80  # characters of an invalid kind
 _ENTRY_POINT = re.compile(r"\s*(([A-Za-z_]\w*)(?:\.\w+)*)\s*(?::\s*([\w.]+)\s*)?(?:\[.*\]\s*)?", re.ASCII)
 _REPOSITORY_PREFIX = "amplifier-module-"
+_MEND = "write that package, or take the entry point out of `pyproject.toml`"
+_OTHER_ID = 'name one of these as the module, or add an entry point: `[project.entry-points."amplifier.modules"]`'
 _NAMELESS = "tool"  # the id of a module in a folder whose name can be none
 
 
@@ -61,12 +64,63 @@ class ModuleManifest:
             SourceError: no package, or several and none that stands out.
             ManifestError: a file that is needed is malformed, too large, or outside the folder.
         """
+        return HeldModules.read(root).manifest(module_id)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldModules:
+    """The modules in a folder, which the rest of the code asks for them.
+
+    `entry_points` maps the ids that its project declares to their targets, of both groups. A folder without any has one
+    module, whose id is in the name of its package. `name` and `version` are the distribution's.
+    """
+
+    tree: SourceTree
+    entry_points: Mapping[str, str]
+    name: str | None = None
+    version: str | None = None
+
+    @classmethod
+    def read(cls, root: Path) -> Self:
+        """Return what the project file in the folder `root` says; nothing where there is none.
+
+        Raises:
+            ManifestError: the file is malformed, too large, or outside the folder; or two modules have one id.
+        """
         tree = SourceTree(root)
         project = _read_project(tree)
-        entry_points = _entry_points(project, tree.root / "pyproject.toml")
-        package = _find_package(tree, module_id, entry_points)
+        return cls(
+            tree,
+            _entry_points(project, tree.root / "pyproject.toml"),
+            _text_or_none(project, "name"),
+            _text_or_none(project, "version"),
+        )
+
+    def ids(self, name: str) -> tuple[str, ...]:
+        """Return the ids of the modules; `name` is that of their repository, folder or package.
+
+        Of several, the one that the folder is named for is the first, and none is looked for: one may lack its package.
+
+        Raises:
+            SourceError: the folder holds no module.
+        """
+        named, declared = id_of_name(name), tuple(self.entry_points)
+        if len(declared) < 2:
+            package = self.manifest(declared[0] if declared else named).package
+            return declared or (_id_of_package(package, named),)
+        return (named, *(one for one in declared if one != named)) if named in declared else declared
+
+    def manifest(self, module_id: str) -> ModuleManifest:
+        """Return the manifest of one of the modules; a folder with a single module also has it under another id.
+
+        Raises:
+            SourceError: no package, or several and none that stands out, or none at the module's entry point.
+            ManifestError: a file that is needed is malformed, too large, or outside the folder.
+        """
+        tree = self.tree
+        package = _find_package(tree, module_id, self.entry_points)
         package_dir = (tree.root / package).resolve()
-        inside, attribute = _mounting(tree, package, entry_points.get(module_id, ""))
+        inside, attribute = _mounting(tree, package, self.entry_points.get(module_id, ""))
         file = os.path.join(package, inside)
         outline = PackageOutline.of(tree.read(file, limit_bytes=_MAX_INIT_BYTES) or b"")
         name = (tree.root / package).name
@@ -75,9 +129,9 @@ class ModuleManifest:
             package=name,
             package_dir=package_dir,
             import_root=(tree.root / package).parent,
-            name=_text_or_none(project, "name"),
-            version=_text_or_none(project, "version"),
-            entry_points=entry_points,
+            name=self.name,
+            version=self.version,
+            entry_points=self.entry_points,
             module=".".join([name, *_dotted(inside)]),
             attribute=attribute,
             declared_kind=_checked_kind(outline.declared_kind, tree.root / file),
@@ -113,8 +167,15 @@ def _entry_points(project: Mapping[str, Any], path: Path) -> Mapping[str, str]:
         for name, target in entries.items():
             if not isinstance(target, str) or not _ENTRY_POINT.fullmatch(target):
                 raise ManifestError(path, f"entry point `{name}` of `{group}` does not name a package")
-            found.setdefault(name, target)
+            if _target(found.setdefault(name, target)) != _target(target):
+                raise ManifestError(path, f"two modules have the id `{name}`: `{found[name]}` and `{target}`")
     return MappingProxyType(found)
+
+
+def _target(entry_point: str) -> tuple[str, str, str]:
+    """Return the package that an entry point names, the place in it, dotted, and the function there."""
+    found = _ENTRY_POINT.fullmatch(entry_point)
+    return (found[2], found[1], found[3] or "mount") if found is not None else ("", "", "mount")
 
 
 def _find_package(tree: SourceTree, module_id: str, entry_points: Mapping[str, str]) -> str:
@@ -123,6 +184,10 @@ def _find_package(tree: SourceTree, module_id: str, entry_points: Mapping[str, s
     for package in _expected_packages(module_id, entry_points):
         if tree.is_package(package):
             return package
+    expected = [f"`{place}/__init__.py`" for place in _expected_packages(module_id, entry_points)]
+    if module_id in entry_points and len(entry_points) > 1:
+        problem = f"its entry point names `{entry_points[module_id]}`, and that package is missing"
+        raise layout_error(module_id, tree.root, problem, looked_at=expected, hints=[_MEND])
     candidates = [
         os.path.join(folder, name)
         for folder in ("", "src")
@@ -131,8 +196,10 @@ def _find_package(tree: SourceTree, module_id: str, entry_points: Mapping[str, s
     ]
     if len(candidates) == 1:
         return candidates[0]
-    looked_at = [f"`{place}/__init__.py`" for place in _expected_packages(module_id, entry_points)]
-    looked_at.append(f"`{PACKAGE_PREFIX}*/__init__.py`")
+    looked_at = [*expected, f"`{PACKAGE_PREFIX}*/__init__.py`"]
+    if entry_points and module_id not in entry_points:
+        problem = f"the modules in it are {', '.join(entry_points)}"
+        raise layout_error(module_id, tree.root, problem, looked_at=looked_at, hints=[_OTHER_ID])
     if candidates:
         problem = f"several packages could be it ({', '.join(candidates)})"
     else:
@@ -141,22 +208,19 @@ def _find_package(tree: SourceTree, module_id: str, entry_points: Mapping[str, s
 
 
 def _expected_packages(module_id: str, entry_points: Mapping[str, str]) -> Iterator[str]:
-    names = [package_of_id(module_id)]
-    target = _ENTRY_POINT.fullmatch(entry_points.get(module_id, ""))
-    if target is not None and target[2] not in names:
-        names.append(target[2])
-    for name in names:
+    names = [package_of_id(module_id), _target(entry_points.get(module_id, ""))[0]]
+    for name in dict.fromkeys(filter(None, names)):
         yield name
         yield os.path.join("src", name)
 
 
 def _mounting(tree: SourceTree, package: str, target: str) -> tuple[str, str]:
     """Return the file of a package that an entry point means, relative to it, and the function in it."""
-    found = _ENTRY_POINT.fullmatch(target)
-    if found is None or found[2] != (tree.root / package).name:
+    home, place, attribute = _target(target)
+    if home != (tree.root / package).name:
         return "__init__.py", "mount"
-    attribute = found[3] if found[3] and found[3].isidentifier() else "mount"
-    path = os.path.join(*found[1].split(".")[1:], "") if "." in found[1] else ""
+    attribute = attribute if attribute.isidentifier() else "mount"
+    path = os.path.join(*place.split(".")[1:], "") if "." in place else ""
     for file in (f"{path[:-1]}.py", os.path.join(path, "__init__.py")) if path else ():
         if tree.find(os.path.join(package, file)) is not None:
             return file, attribute
@@ -193,20 +257,6 @@ def declares_dependencies(root: Path) -> bool:
         return False
     project = read_project(root)
     return bool(project.get("dependencies")) or "dependencies" in project.get("dynamic", ())
-
-
-def declared_ids(root: Path, name: str) -> tuple[str, ...]:
-    """Return the ids of the modules in the folder `root`; `name` is that of its repository, folder or package.
-
-    If it declares several, the one that it is named for is the first.
-
-    Raises:
-        SourceError: the folder holds no module.
-    """
-    named = id_of_name(name)
-    manifest = ModuleManifest.read(root, named)
-    declared = tuple(manifest.entry_points) or (_id_of_package(manifest.package, named),)
-    return (named, *(one for one in declared if one != named)) if named in declared else declared
 
 
 def id_of_name(name: str) -> str:

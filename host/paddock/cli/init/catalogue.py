@@ -22,18 +22,15 @@ from paddock_sources import (
     FileSource,
     FolderUri,
     GitUri,
-    ModuleIdError,
-    ModuleManifest,
     PackageUri,
     Resolution,
     Resolver,
     SourceError,
     SourceUri,
-    checked_module_id,
     kind_of_id,
 )
 from paddock_sources.errors import without_credentials
-from paddock_sources.module_id import PACKAGE_PREFIX
+from paddock_sources.manifest.read import HeldModules
 from paddock_sources.near import near
 
 if TYPE_CHECKING:
@@ -136,17 +133,10 @@ class ModuleCatalogue:
         return fitted(PlannedModule(kind, found.module_id, found.written), found.advice, self._known)
 
     def _in_folder(self, kind: Kind, folder: Path) -> Resolution:
-        """Return the module in a folder, under the id that its entry points, or else its package, give it."""
-        named = folder.resolve().name.replace("_", "-").removeprefix(FOLDER_PREFIX)
-        try:
-            checked_module_id(named)
-        except ModuleIdError:
-            named = kind
-        manifest = ModuleManifest.read(folder, named)
-        package = manifest.package.removeprefix(PACKAGE_PREFIX).replace("_", "-")
-        declared = tuple(manifest.entry_points) or (package,)
-        of_kind = (one for one in declared if kind_of_id(one) == kind)
-        return FileSource(folder).resolve(named if named in declared else next(of_kind, declared[0]))
+        """Return the module in a folder; of several, the first of that kind."""
+        ids = HeldModules.read(folder).ids(folder.resolve().name)
+        of_kind = (one for one in ids if kind_of_id(one) == kind)
+        return FileSource(folder).resolve(next(of_kind, ids[0]))
 
     def _relative(self, folder: Path) -> str:
         """Return a folder as the plan names it: relative to the plan's own where it is below that."""

@@ -1,21 +1,24 @@
-"""Validate a module, and print the findings: a table for people, one object for scripts.
+"""Validate the modules in a folder, and print the findings: tables for people, one object for scripts.
 
 `-o json`: `{"module_type", "module_path", "passed", "checks": [{"name", "passed", "message", "severity"}]}`, with an
-`error` beside it where there is no finding. Exit codes: 0; 1 the module is not what hosts expect, or is missing; 5 it
-died.
+`error` beside it where there is no finding. Of a folder with several modules: `{"module_path", "passed", "modules"}`,
+where each of `modules` is such an object with the module's id as `module`. Exit codes: 0; 1 a module is not what hosts
+expect, or is missing; 5 it died; of several the highest.
 """
 
 from __future__ import annotations
 
 import sys
 from collections import deque
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import click
 
 from paddock.authoring import validation
-from paddock.authoring.module_folder import ModuleFolder
+from paddock.authoring.module_folder import ModuleFolder, module_ids, path_error
 from paddock.authoring.module_name import KINDS
 from paddock.authoring.suite import SuiteOutcome, run_behavior_tests
 from paddock.authoring.trial import TrialContext
@@ -65,70 +68,116 @@ def validate(
 ) -> int:
     """Check that the module at PATH keeps to the contract of its kind.
 
-    PATH is the module's repository or its package. Paddock imports and mounts the module in a sandbox without grants.
-    Exits with 0 if the module is valid, with 1 if it is not, with 5 if it died or did not end in time.
+    PATH is the module's repository or its package; of a folder with several modules, all are checked. Paddock imports
+    and mounts the module in a sandbox without grants. Exits with 0 if the module is valid, with 1 if it is not, with 5
+    if it died or did not end in time.
     """
     as_json = as_json or output == "json"
     screen = Screen(sys.stderr)
+    validating = _Validating(path, kind, behavioral, verbose, trial, screen)
     try:
-        folder = ModuleFolder.at(path)
-        chosen = folder.kind(kind)
+        ids = module_ids(path)
+        if kind is not None and len(ids) > 1:
+            raise path_error(
+                path, f"`--type` is of one module, and here are {', '.join(ids)}", hints=["name the package of one"]
+            )
     except PaddockError as error:
-        return _fail(screen, error, None, as_json=as_json)
-    printed: deque[str] = deque(maxlen=_MAX_LINES)
+        code = tell_failure(screen, error)
+        if as_json:
+            print_json(_Finding("", code, error=failure.as_dict(error)).as_dict())
+        return code
+    findings: list[_Finding] = []
+    for module_id in ids:
+        findings.append(validating.finding(module_id))
+        if findings[-1].code == INTERRUPTED:
+            break
+        if not as_json and findings[-1].result is not None:
+            _show(findings[-1], Screen(sys.stdout), is_one=len(ids) == 1)
+    if as_json:
+        print_json(findings[0].as_dict() if len(ids) == 1 else _all_of(path, findings))
+    return max(finding.code for finding in findings)
 
-    async def work(trial_context: TrialContext) -> ValidationResult:
-        result = await validation.validate(trial_context, folder, chosen)
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """What was found out about a module: a result, or the error in its place; `code` is the exit code for it."""
+
+    module_id: str
+    code: int
+    result: ValidationResult | None = None
+    module: tuple[Kind, ModuleFolder] | None = None
+    error: object = None
+
+    def as_dict(self) -> dict[str, object]:
+        kind, package = (None, None) if self.module is None else (self.module[0], str(self.module[1].package_dir))
+        if self.result is None:
+            nothing: dict[str, object] = {"module_type": kind, "module_path": package, "passed": False, "checks": []}
+            return {**nothing, "error": self.error}
+        return {
+            "module_type": self.result.module_type,
+            "module_path": self.result.module_path,
+            "passed": self.result.passed,
+            "checks": self.result.checks,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Validating:
+    """The options of the command, which hold for each module at `path`."""
+
+    path: Path
+    kind: Kind | None
+    behavioral: bool
+    verbose: bool
+    trial: TrialOptions
+    screen: Screen
+
+    def finding(self, module_id: str) -> _Finding:
+        """Return what a module is; a failure is reported."""
+        module = None
+        printed: deque[str] = deque(maxlen=_MAX_LINES)
+        name = self.path.name or "module"
+
+        def on_line(line: OutputLine) -> None:
+            if self.verbose:
+                self.screen.module_line(name, line.text)
+            else:
+                printed.append(line.text)
+
+        try:
+            folder = ModuleFolder.at(self.path, module_id)
+            module = folder.kind(self.kind), folder
+            work = partial(self._result, folder, module[0], printed)
+            result = run_trials(work, self.trial, self.screen, f"validating {self.path}", on_line)
+        except Interrupted as error:
+            self.screen.ending(error.text)
+            return _Finding(module_id, INTERRUPTED, module=module, error=error.as_dict())
+        except PaddockError as error:
+            code = tell_failure(self.screen, error)
+            return _Finding(module_id, code, module=module, error=failure.as_dict(error))
+        if not result.passed:  # a module that mounts nothing often says why in its log
+            for line in printed:
+                self.screen.module_line(name, line)
+        return _Finding(module_id, 0 if result.passed else 1, result, module)
+
+    async def _result(
+        self, folder: ModuleFolder, kind: Kind, printed: deque[str], trial_context: TrialContext
+    ) -> ValidationResult:
+        result = await validation.validate(trial_context, folder, kind)
         if not result.passed:
             return result  # a module that cannot be mounted does not need a page of failures
         printed.clear()
-        if behavioral:
-            result.add(_as_check(await run_behavior_tests(trial_context, folder, chosen)))
+        if self.behavioral:
+            result.add(_as_check(await run_behavior_tests(trial_context, folder, kind)))
         return result
 
-    def on_line(line: OutputLine) -> None:
-        if verbose:
-            screen.module_line(path.name or "module", line.text)
-        else:
-            printed.append(line.text)
 
-    try:
-        result = run_trials(work, trial, screen, f"validating {path}", on_line)
-    except Interrupted as error:
-        if as_json:
-            _print_nothing((chosen, folder), error.as_dict())
-        screen.ending(error.text)
-        return INTERRUPTED
-    except PaddockError as error:
-        return _fail(screen, error, (chosen, folder), as_json=as_json)
-    if not result.passed:  # a module that mounts nothing often says why in its log
-        for line in printed:
-            screen.module_line(path.name or "module", line)
-    if as_json:
-        print_json(
-            {
-                "module_type": result.module_type,
-                "module_path": result.module_path,
-                "passed": result.passed,
-                "checks": result.checks,
-            }
-        )
-    else:
-        _show(result, Screen(sys.stdout))
-    return 0 if result.passed else 1
-
-
-def _fail(screen: Screen, error: PaddockError, module: tuple[Kind, ModuleFolder] | None, *, as_json: bool) -> int:
-    """Report an error in place of a finding, and return the exit code; `module` is the path to validate."""
-    code = tell_failure(screen, error)
-    if as_json:
-        _print_nothing(module, failure.as_dict(error))
-    return code
-
-
-def _print_nothing(module: tuple[Kind, ModuleFolder] | None, error: object) -> None:
-    kind, package = (None, None) if module is None else (module[0], str(module[1].package_dir))
-    print_json({"module_type": kind, "module_path": package, "passed": False, "checks": [], "error": error})
+def _all_of(path: Path, findings: list[_Finding]) -> dict[str, object]:
+    return {
+        "module_path": str(path.resolve()),
+        "passed": all(finding.code == 0 for finding in findings),
+        "modules": [{"module": finding.module_id, **finding.as_dict()} for finding in findings],
+    }
 
 
 def _as_check(outcome: SuiteOutcome) -> ValidationCheck:
@@ -138,8 +187,10 @@ def _as_check(outcome: SuiteOutcome) -> ValidationCheck:
     return ValidationCheck(_BEHAVIOR, False, message, "error")
 
 
-def _show(result: ValidationResult, screen: Screen) -> None:
-    screen.title(f"Validation: {result.module_type}")
+def _show(finding: _Finding, screen: Screen, *, is_one: bool) -> None:
+    result = finding.result
+    assert result is not None
+    screen.title(f"Validation: {result.module_type}" + ("" if is_one else f" {finding.module_id}"))
     screen.text(result.summary())
     screen.table(("Check", "Status", "Message"), [(one.name, _status(one), one.message) for one in result.checks])
 

@@ -122,7 +122,7 @@ async def find_module(
 def _uri(written: str, start: Path) -> SourceUri:
     """Return the source in a person's text, bound to its folder; a shipped module's name stands for its source."""
     uri = SourceUri.parse(Owner.current(os.environ).with_home(written))
-    if isinstance(uri, PackageUri) and not uri.version and uri.name in BuiltinSource().list():
+    if isinstance(uri, PackageUri) and not uri.version and BuiltinSource().has(uri.name):
         return SourceUri.parse(f"builtin:{uri.name}")
     return uri.anchored(start).held()
 
