@@ -14,17 +14,29 @@ from packaging.utils import canonicalize_name
 
 from paddock.authoring.module_folder import ModuleFolder
 from paddock_sources.bounded_toml import read_toml
+from paddock_sources.builtin import BuiltinSource
 from support.examples import IN_FULL
 from support.vendored import lay_beside
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "modules"
-IDS = sorted(path.parent.name for path in FOLDER.glob("*/pyproject.toml"))
+PROJECTS = sorted(path.parent.name for path in FOLDER.glob("*/pyproject.toml"))
+IDS = list(BuiltinSource().list())
+
+
+def home(module_id: str) -> Path:
+    """Return the project folder that a module is in, alone or beside others."""
+    return BuiltinSource().resolve(module_id).root
+
+
+def package(module_id: str) -> str:
+    """Return the name of a module's package."""
+    return BuiltinSource().resolve(module_id).package
 
 
 def project(module_id: str) -> dict[str, Any]:
-    """Return the `[project]` table of a module."""
-    table: Any = read_toml((FOLDER / module_id / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    """Return the `[project]` table of a module's project."""
+    table: Any = read_toml((home(module_id) / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return dict(table)
 
 
@@ -36,15 +48,15 @@ def requirements(module_id: str) -> list[str]:
 
 def kind(module_id: str) -> str:
     """Return the kind a module declares itself to be."""
-    return ModuleFolder.at(FOLDER / module_id).kind()
+    return ModuleFolder.at(home(module_id), module_id).kind()
 
 
 def copy_as_repositories(target: Path, *left_out: str) -> None:
-    """Copy each module into a folder that is named as a repository of its own would be, but for files of some names."""
-    for module_id in IDS:
+    """Copy each project into a folder with the name of a repository of its own, but for files of some names."""
+    for name in PROJECTS:
         shutil.copytree(
-            FOLDER / module_id,
-            target / f"amplifier-module-{module_id}",
+            FOLDER / name,
+            target / f"amplifier-module-{name}",
             ignore=shutil.ignore_patterns("__pycache__", ".*", *left_out),
         )
 
@@ -52,7 +64,7 @@ def copy_as_repositories(target: Path, *left_out: str) -> None:
 def beside_its_packages(module_id: str, folder: Path) -> Path:
     """Lay a module out in a folder with what it depends on beside it, instead of installing that; return its folder."""
     root = folder / f"amplifier-module-{module_id}"
-    shutil.copytree(FOLDER / module_id, root, ignore=shutil.ignore_patterns("tests", "__pycache__"))
+    shutil.copytree(home(module_id), root, ignore=shutil.ignore_patterns("tests", "__pycache__"))
     path = root / "pyproject.toml"
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     path.write_text("".join(line for line in lines if not line.startswith("dependencies = ")), encoding="utf-8")

@@ -22,7 +22,9 @@ from paddock.authorization.suggestions.needs import ProposalContext
 from paddock.authorization.suggestions.proposal import propose
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.plan.permissions import FAMILIES, grants_of
+from paddock_sources.bounded_toml import read_toml
 from paddock_sources.builtin import BuiltinSource
+from paddock_sources.module_id import package_of_id
 from sources.index_server import IndexServer
 from support.rows import each_row
 from twins.published import OURS, Python
@@ -32,9 +34,16 @@ _CONTRACT_TESTS = """
 import asyncio
 from pathlib import Path
 
+import pytest
 from amplifier_core.validation import {base}Validator
 from amplifier_core.validation.behavioral import {base}BehaviorTests
 from amplifier_core.validation.structural import {base}StructuralTests
+
+PACKAGE = Path(__file__).parents[1] / "{package}"
+
+@pytest.fixture
+def module_path():
+    return PACKAGE
 
 class TestBehavior({base}BehaviorTests):
     pass
@@ -43,8 +52,7 @@ class TestStructure({base}StructuralTests):
     pass
 
 def test_the_validator_of_its_kind_finds_nothing():
-    [package] = Path(__file__).parents[1].glob("amplifier_module_*")
-    checks = asyncio.run({base}Validator().validate(str(package))).checks
+    checks = asyncio.run({base}Validator().validate(str(PACKAGE))).checks
     assert checks and not [check for check in checks if not check.passed or check.severity == "warning"]
 """
 _STRICT_TESTS = """
@@ -69,26 +77,39 @@ def test_its_manifest_is_proposed_in_full_for_a_plan_that_says_nothing(module_id
     assert bool(needs.lines) == any(getattr(grants_of(needs.permissions), family) for family in FAMILIES)
 
 
-@each_row("module_id", shipped.IDS)
-def test_it_is_laid_out_as_modules_are_and_named_in_the_readme(module_id: str) -> None:
-    package = f"amplifier_module_{module_id.replace('-', '_')}"
-    folder, project = shipped.FOLDER / module_id, shipped.project(module_id)
-    assert project["name"] == f"amplifier-module-{module_id}"
-    assert project["entry-points"]["amplifier.modules"] == {module_id: f"{package}:mount"}
+@each_row("name", shipped.PROJECTS)
+def test_a_project_is_laid_out_as_modules_are_and_holds_no_other(name: str) -> None:
+    folder = shipped.FOLDER / name
+    project = read_toml((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["name"] == f"amplifier-module-{name}"
     assert not any(one.startswith(("amplifier-core", "paddock")) for one in project.get("dependencies", ()))
-    assert (folder / "README.md").read_text(encoding="utf-8").startswith(f"# {module_id}\n")
-    assert (folder / package / "py.typed").is_file() and list((folder / "tests").glob("test_*.py"))
+    assert (folder / "README.md").read_text(encoding="utf-8").startswith(f"# {name}\n")
+    assert list((folder / "tests").glob("test_*.py"))
+    declared = project["entry-points"]["amplifier.modules"]
+    assert declared == {one: f"{package_of_id(one)}:mount" for one in shipped.IDS if shipped.home(one) == folder}
+    assert {path.name for path in folder.glob("amplifier_module_*")} == {package_of_id(one) for one in declared}
+
+
+@each_row("module_id", shipped.IDS)
+def test_it_has_typed_code_and_a_row_in_the_readme(module_id: str) -> None:
+    home = shipped.home(module_id)
+    assert (home / package_of_id(module_id) / "py.typed").is_file()
     section = (shipped.ROOT / "README.md").read_text(encoding="utf-8").partition("## Reference modules\n")[2]
-    assert f"| [{module_id}](modules/{module_id}) |" in section.partition("\n## ")[0]
+    assert f"| [{module_id}](modules/{home.name}) |" in section.partition("\n## ")[0]
+    if home.name != module_id:
+        assert f"\n## {module_id}\n" in (home / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("module_id", shipped.IDS)
-def test_its_tests_import_only_what_its_project_names(module_id: str) -> None:
-    folder = shipped.FOLDER / module_id
+@pytest.mark.parametrize("name", shipped.PROJECTS)
+def test_its_tests_import_only_what_its_project_names(name: str) -> None:
+    folder = shipped.FOLDER / name
+    project = read_toml((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     stages = {path.stem for path in (folder / "tests").glob("*.py")}
-    named = {Requirement(one).name for one in shipped.requirements(module_id)}
+    packages = {path.parent.name for path in folder.glob("*/__init__.py")}
+    needs = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    named = {Requirement(one).name for one in needs}
     assert shipped.imported(folder / "tests") - stages - sys.stdlib_module_names <= {
-        f"amplifier_module_{module_id.replace('-', '_')}",
+        *packages,
         "amplifier_core",
         *named,
     }
@@ -101,8 +122,8 @@ def test_all_of_them_are_what_hosts_expect_of_their_kind(kernel: Python, tmp_pat
     for module_id in shipped.IDS:
         text = _CONTRACT_TESTS if kernel is not OURS else _CONTRACT_TESTS + _STRICT_TESTS
         name = f"test_contract_of_{module_id.replace('-', '_')}.py"
-        path = tmp_path / f"amplifier-module-{module_id}" / "tests" / name
-        path.write_text(text.format(base=shipped.kind(module_id).capitalize()))
+        path = tmp_path / f"amplifier-module-{shipped.home(module_id).name}" / "tests" / name
+        path.write_text(text.format(base=shipped.kind(module_id).capitalize(), package=shipped.package(module_id)))
     cases = _passed(kernel, tmp_path)
     assert not [case.get("name") for case in cases if case.find("skipped") is not None]
 
@@ -117,7 +138,7 @@ def test_all_of_them_pass_their_own_tests_under_the_published_package(kernel: Py
 
 
 def _passed(kernel: Python, repositories: Path) -> list[Element]:
-    """Run the tests of all modules, and return their cases; there are some of each module."""
+    """Run the tests of all projects, and return their cases; there are some of each project."""
     report = repositories / "report.xml"
     done = kernel.run(
         *("-m", "pytest", "-q", "-c", os.devnull, f"--rootdir={repositories}"),
@@ -129,7 +150,7 @@ def _passed(kernel: Python, repositories: Path) -> list[Element]:
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     cases = list(ElementTree.parse(report).getroot().iter("testcase"))
     names = [str(case.get("classname")) for case in cases]
-    ran = {one: sum(f"amplifier-module-{one}." in name for name in names) for one in shipped.IDS}
+    ran = {one: sum(f"amplifier-module-{one}." in name for name in names) for one in shipped.PROJECTS}
     assert all(ran.values()), ran
     return cases
 
@@ -155,7 +176,7 @@ def test_the_commands_for_authors_say_yes_to_it(
 ) -> None:
     monkeypatch.setenv("PADDOCK_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "module-cache"))
     level = [] if diagnosis()["ok"] else ["--isolation", reachable_level()]
-    folder = str(shipped.FOLDER / module_id)
+    folder = str(shipped.home(module_id))
     validated = paddock("module", "validate", folder, "--behavioral", "--json", *level)
     assert validated.returncode == 0, validated.stdout + validated.stderr
     assert all(check["severity"] == "info" for check in json.loads(validated.stdout)["checks"])

@@ -18,13 +18,14 @@ from paddock.session.sub_sessions.provider_preference import TUNING
 def imported(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Any:
     """A module's package, which other tests may have imported from its folder as well."""
     module_id: str = request.param
-    monkeypatch.setattr(sys, "path", [str(shipped.FOLDER / module_id), *sys.path])
+    monkeypatch.setattr(sys, "path", [str(shipped.home(module_id)), *sys.path])
     return importlib.import_module(f"amplifier_module_{module_id.replace('-', '_')}")
 
 
 def _settings_in_readme(module_id: str) -> list[str]:
-    """Return the first column of the table of settings."""
-    text = (shipped.FOLDER / module_id / "README.md").read_text(encoding="utf-8")
+    """Return the first column of the table of settings, of the module's own section if its README has several."""
+    text = (shipped.home(module_id) / "README.md").read_text(encoding="utf-8")
+    text = text.partition(f"## {module_id}\n")[2] or text
     _, _, table = text.partition("| setting |")
     rows = [line.split(" | ")[0] for line in table.partition("\n\n")[0].splitlines() if line.startswith("| `")]
     return sorted(name for row in rows for name in re.findall(r"`(\w+)`", row))

@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 
 from integration.command_line import accepting
 from paddock_sources.bounded_toml import read_toml
+from paddock_sources.builtin import BuiltinSource
 from support.vendored import lay_beside
 
 _SECONDS = 200  # reached by a hang alone
@@ -50,8 +51,9 @@ def test_the_wheel_holds_what_an_installation_needs(names: set[str]) -> None:
         "paddock_sdk/stand_in/amplifier_core/__init__.py",
         "paddock_sdk/stand_in/amplifier_core/py.typed",
         "paddock_sources/resolver.py",
-        "paddock_sources/builtin/loop-basic/pyproject.toml",
-        "paddock_sources/builtin/loop-basic/amplifier_module_loop_basic/__init__.py",
+        "paddock_sources/builtin/agent-loops/pyproject.toml",
+        "paddock_sources/builtin/agent-loops/agent_loop/turn.py",
+        "paddock_sources/builtin/agent-loops/amplifier_module_loop_basic/__init__.py",
         "paddock/py.typed",
         "paddock_sdk/py.typed",
     }
@@ -59,10 +61,11 @@ def test_the_wheel_holds_what_an_installation_needs(names: set[str]) -> None:
 
 
 def test_the_wheel_holds_each_reference_module_with_its_manifest(names: set[str]) -> None:
-    for module in (_ROOT / "modules").glob("*/pyproject.toml"):
-        module_id = module.parent.name
-        package = f"amplifier_module_{module_id.replace('-', '_')}"
-        wanted = {f"{module_id}/pyproject.toml", f"{module_id}/{package}/__init__.py", f"{module_id}/README.md"}
+    source = BuiltinSource()
+    for module_id in source.list():
+        found = source.resolve(module_id)
+        home = found.root.name
+        wanted = {f"{home}/pyproject.toml", f"{home}/{found.package}/__init__.py", f"{home}/README.md"}
         assert {f"paddock_sources/builtin/{name}" for name in wanted} <= names
 
 

@@ -24,6 +24,7 @@ from bench.sampling import Effort, Samples, interleave
 from bench.stage import MODULES, Stage
 from bench.yardstick import bare_interpreter, plain_call
 from paddock import Session
+from paddock_sources.builtin import BuiltinSource
 
 _REPOSITORY: Final = Path(__file__).resolve().parents[3]
 BUILTIN: Final = _REPOSITORY / "modules"
@@ -207,7 +208,7 @@ def _plan(loop: str) -> dict[str, Any]:
 
 def _folder(module: str) -> Path:
     own = MODULES / module
-    return own if own.exists() else BUILTIN / module
+    return own if own.exists() else BuiltinSource().resolve(module).root
 
 
 async def _timed(act: Callable[[], Awaitable[Any]]) -> float:

@@ -29,6 +29,7 @@ from bench.row import Row, Target
 from bench.sampling import Effort, Samples, interleave
 from bench.yardstick import plain_call
 from paddock import Session
+from paddock_sources.builtin import BuiltinSource
 
 _TESTS: Final = Path(__file__).resolve().parents[2]
 _ROUNDS: Final = 12
@@ -197,5 +198,5 @@ def _in_process(written: Path, provider: Path) -> tuple[dict[str, Any], dict[str
     made: dict[str, Any] = {"session": {kind: entry(one) for kind, one in plan["session"].items()}}
     made |= {section: [entry(one) for one in plan.get(section, [])] for section in ("providers", "tools", "hooks")}
     entries = [*made["session"].values(), *made["providers"], *made["tools"], *made["hooks"]]
-    folders = {one["module"]: str(BUILTIN / one["module"]) for one in entries}
+    folders = {one["module"]: str(BuiltinSource().resolve(one["module"]).root) for one in entries}
     return made, {**folders, plan["providers"][0]["module"]: str(provider)}

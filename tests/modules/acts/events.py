@@ -19,7 +19,7 @@ from amplifier_core.interfaces import ApprovalRequest, ApprovalResponse
 from amplifier_core.loader import ModuleLoader
 
 MODULES, WORK, NAMED = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
-IDS = sorted(path.parent.name for path in MODULES.glob("*/pyproject.toml"))
+PROJECTS = sorted(path.parent.name for path in MODULES.glob("*/pyproject.toml"))
 OF_A_SESSION = ("session:", "module:")  # beginnings of the events that come before the first turn and after the last
 SECONDS = 200  # hit only by a hang
 
@@ -45,10 +45,10 @@ def plan_of(loop: str, context: str, *responses: Any, settings: dict[str, Any] |
                 "config": {"responses": list(responses), "context_window": 901, "max_output_tokens": 1},
             }
         ],
-        "tools": [{"module": one} for one in IDS if one.startswith("tool-")],
+        "tools": [{"module": one} for one in PROJECTS if one.startswith("tool-")],
         "hooks": [
             {"module": one, "config": {"path": "log.jsonl"} if one == "hooks-logging" else {}}
-            for one in IDS
+            for one in PROJECTS
             if one.startswith("hooks-")
         ],
         "agents": {"helper": {"description": "helps"}},
@@ -122,6 +122,6 @@ async def main() -> None:
     await play(planned, "go")
 
 
-sys.path[:0] = [str(MODULES / one) for one in IDS]
+sys.path[:0] = [str(MODULES / one) for one in PROJECTS]
 asyncio.run(asyncio.wait_for(main(), SECONDS))
 print(json.dumps({"seen": seen, "unnamed": sorted(unnamed)}))

@@ -1,0 +1,24 @@
+"""Mount the basic agent loop: ask the model, run the tools it calls, repeat until it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agent_loop.settings import LoopSettings
+from agent_loop.turn import ANNOUNCED
+
+from .orchestrator import NAME, BasicOrchestrator
+
+__all__ = ["BasicOrchestrator", "LoopSettings", "mount"]
+__amplifier_module_type__ = "orchestrator"
+
+
+async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> None:
+    """Mount a `BasicOrchestrator` as the session's orchestrator.
+
+    Raises:
+        ValueError: a setting has the wrong shape.
+    """
+    await coordinator.mount("orchestrator", BasicOrchestrator(LoopSettings.of(NAME, config or {})))
+    coordinator.register_contributor("observability.events", NAME, lambda: list(ANNOUNCED))

@@ -1,0 +1,26 @@
+"""Mount the event-driven agent loop: hooks see the plan, and choose the tools."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agent_loop.turn import ANNOUNCED
+
+from .orchestrator import NAME, EventsOrchestrator
+from .settings import Settings
+from .tool_selection import RESOLUTION, SELECTED, SELECTING
+
+__all__ = ["EventsOrchestrator", "Settings", "mount"]
+__amplifier_module_type__ = "orchestrator"
+
+
+async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> None:
+    """Mount an `EventsOrchestrator` as the session's orchestrator.
+
+    Raises:
+        ValueError: a setting has the wrong shape.
+    """
+    await coordinator.mount("orchestrator", EventsOrchestrator(Settings.of(NAME, config or {})))
+    own = [*ANNOUNCED, RESOLUTION, SELECTING, SELECTED]
+    coordinator.register_contributor("observability.events", NAME, lambda: own)

@@ -1,0 +1,129 @@
+"""One prompt, streamed: the additions to the common loop.
+
+The answer is announced as it arrives, steering joins the conversation before each request, and a goal is pursued until
+a model judges it reached. A reply that is broken off leaves the part in the conversation that the person has seen.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, aclosing
+from typing import Any
+
+from agent_loop.messages import text_of
+from agent_loop.providers import of_role
+from agent_loop.turn import Parts, Turn
+from amplifier_core.llm_errors import LLMError, StreamError
+from amplifier_core.message_models import ChatRequest
+
+from .goal import PROGRESS, Goal, State, judgement, judging_messages
+from .settings import Settings
+from .steering import INJECTED, SteeringQueue
+from .streamed_reply import StreamedReply
+
+
+class StreamingTurn(Turn):
+    """The loop for one prompt."""
+
+    def __init__(self, parts: Parts, settings: Settings, steering: SteeringQueue, providers: Mapping[str, Any]) -> None:
+        super().__init__(parts)
+        self._steering = steering
+        self._max_goal_turns = settings.max_goal_turns
+        self._judge_role = settings.judge_role
+        self._providers = providers
+        self._offered: Mapping[str, Any] = {}
+        self._streamed: StreamedReply | None = None
+
+    async def prepare(self) -> None:
+        for left in range(len(self._steering) - 1, -1, -1):
+            message = self._steering.take()
+            await self.transcript.add_prompt(message)
+            about = {
+                "orchestrator": self.parts.loop,
+                "content": message,
+                "queued_remaining": left,
+                "metadata": None,
+            }
+            await self.gate.announce(INJECTED, self.request_span, about)
+
+    async def offer(self) -> Mapping[str, Any]:
+        self._offered = await super().offer()
+        return self._offered
+
+    async def reply(self, request: ChatRequest) -> Any:
+        stream = getattr(self.parts.provider, "stream", None)
+        if not callable(stream):
+            return await super().reply(request)
+        reply = self._streamed = StreamedReply(self.gate, self.request_span)
+        async with AsyncExitStack() as closing:
+            pieces = stream(request, tools=list(self._offered.values()) if request.tools else [])
+            if inspect.isawaitable(pieces):  # a coroutine that returns the stream, instead of a generator
+                pieces = await pieces
+            if hasattr(pieces, "aclose"):
+                await closing.enter_async_context(aclosing(pieces))
+            async for piece in pieces:
+                await reply.take(piece)
+        return reply.finish()
+
+    def is_lost(self, error: LLMError) -> bool:
+        # A provider cannot take back streamed pieces, so it leaves the retry to the loop.
+        has_begun = self._streamed is not None and self._streamed.has_begun
+        return super().is_lost(error) or (has_begun and isinstance(error, StreamError) and error.retryable)
+
+    async def start_again(self) -> None:
+        streamed, self._streamed = self._streamed, None
+        if streamed is not None:
+            await streamed.break_off()
+
+    async def show(self, response: Any) -> None:
+        streamed, self._streamed = self._streamed, None
+        if streamed is None:
+            await super().show(response)
+        else:
+            await streamed.show_rest(response)
+
+    async def break_off(self) -> None:
+        streamed, self._streamed = self._streamed, None
+        if streamed is not None:
+            await streamed.break_off()
+            if streamed.text and not streamed.is_whole:
+                self.latest_text = streamed.text
+                await self.transcript.add_partial(streamed.text)
+        goal = Goal.of(self.parts.coordinator, self._max_goal_turns)
+        if goal is not None and self.cancellation.requested:
+            await self._end_goal(goal, "cancelled", None)
+
+    async def follow_up(self) -> bool:
+        if self._steering:
+            return True  # `prepare` adds it
+        goal = Goal.of(self.parts.coordinator, self._max_goal_turns)
+        if goal is None:
+            return False
+        try:
+            judged = await self._judge(goal)
+        except Exception as error:
+            # The answer stands; without a judge the goal cannot be pursued.
+            await self._end_goal(goal, "error", f"{type(error).__name__}: {error}")
+            return False
+        if judged is None:
+            return True  # cancelled: the loop sees it next
+        is_reached, reason = judged
+        may_go_on = goal.count_answer(reason)
+        if is_reached or not may_go_on:
+            await self._end_goal(goal, "achieved" if is_reached else "cap_hit", reason)
+            return False
+        await self.transcript.add_prompt(goal.go_on(reason))
+        await self.gate.announce(PROGRESS, self.span, goal.progress(self.parts.loop, "continuing", reason))
+        return True
+
+    async def _judge(self, goal: Goal) -> tuple[bool, str] | None:
+        """Return whether a model takes the goal for reached and why, or None if the person stopped it."""
+        question = judging_messages(goal, await self.parts.context.get_messages())
+        judge = await of_role(self._judge_role, self._providers, self.parts.coordinator)
+        response = await self.ask_aside(question, "goal", self.request_span, judge)
+        return None if response is None else judgement(text_of(response))
+
+    async def _end_goal(self, goal: Goal, state: State, reason: str | None) -> None:
+        goal.end()
+        await self.gate.announce(PROGRESS, self.span, goal.progress(self.parts.loop, state, reason))

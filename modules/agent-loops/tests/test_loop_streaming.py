@@ -1,0 +1,229 @@
+"""The streaming loop: how a reply is shown while it comes, and what is left of one that is broken off."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import anyio
+import pytest
+from amplifier_core.llm_errors import ProviderUnavailableError, StreamError
+from amplifier_core.message_models import ChatResponse, TextBlock, ThinkingBlock, Usage
+from amplifier_core.models import ToolResult
+from amplifier_core.testing import MockCoordinator, MockTool
+from amplifier_module_loop_streaming import StreamingOrchestrator, mount
+from loop_streaming_stage import Stage, calls
+
+pytestmark = pytest.mark.anyio
+
+_BLOCKS = ("content_block:start", "content_block:delta", "content_block:end")
+
+
+# --- a reply as it comes
+
+
+async def test_the_answer_is_announced_word_by_word_and_stored_whole() -> None:
+    stage = Stage("over the stones")
+    stage.record(*_BLOCKS)
+    assert await stage.play() == "over the stones"
+    assert [data["delta"] for data in stage.emitted("content_block:delta")] == ["over ", "the ", "stones"]
+    assert [name for name, _ in stage.events] == [_BLOCKS[0], *[_BLOCKS[1]] * 3, _BLOCKS[2]]
+    assert {(data["block_type"], data["block_index"]) for _, data in stage.events} == {("text", 0)}
+    assert stage.emitted("content_block:end")[0]["block"] == {"type": "text", "text": "over the stones"}
+    assert stage.said == [("user", "go"), ("assistant", "over the stones")]
+
+
+async def test_each_piece_is_heard_before_the_next_is_taken() -> None:
+    taken: list[str] = []
+
+    async def second() -> dict[str, str]:
+        taken.append("second")
+        return {"content": "b"}
+
+    stage = Stage([{"content": "a"}, second])
+    stage.hook("content_block:delta", lambda data: taken.append(data["delta"]))
+    await stage.play()
+    assert taken == ["a", "second", "b"]
+
+
+async def test_thinking_text_and_calls_are_blocks_in_the_order_of_the_reply() -> None:
+    whole = calls("look", text="let me see")
+    whole.content.insert(0, ThinkingBlock(thinking="hm, yes", signature="sig"))
+    whole.usage = Usage(input_tokens=1, output_tokens=2, total_tokens=3)
+    pieces = [
+        {"block_type": "thinking", "content": "hm, "},
+        {"block_type": "thinking", "content": "yes"},
+        {"type": "text_delta", "text": "let me see"},
+        whole,
+    ]
+    stage = Stage(pieces, "done", tools=[MockTool("look")])
+    stage.record(*_BLOCKS)
+    assert await stage.play() == "done"
+    first = [data for _, data in stage.events if data["iteration"] == 1]
+    assert [(data["block_type"], data["block_index"]) for data in first] == [
+        *[("thinking", 0)] * 4,
+        *[("text", 1)] * 3,
+        *[("tool_call", 2)] * 2,
+    ]
+    ends = [data for data in stage.emitted("content_block:end") if data["iteration"] == 1]
+    assert [data["block"]["type"] for data in ends] == ["thinking", "text", "tool_call"]
+    assert [data.get("usage", {}).get("total_tokens") for data in ends] == [None, None, 3]
+    assert stage.context.messages[1]["content"][0] == {"type": "thinking", "thinking": "hm, yes", "signature": "sig"}
+    assert stage.provider.tools == [["look"], ["look"]]
+
+
+async def test_a_stream_without_a_response_at_its_end_is_a_response() -> None:
+    stage = Stage(["plain ", {"delta": "words"}, {"type": "ping"}])
+    assert await stage.play() == "plain words"
+    assert stage.said[-1] == ("assistant", "plain words")
+
+
+async def test_a_stream_may_be_what_a_coroutine_returns() -> None:
+    stage = Stage("over the stones")
+    stream = stage.provider.stream
+
+    async def opened(request: Any, tools: Any) -> Any:
+        return stream(request, tools)
+
+    stage.provider.stream = opened
+    assert await stage.play() == "over the stones"
+
+
+async def test_a_provider_that_cannot_stream_is_asked_for_the_whole_answer() -> None:
+    class Whole:
+        async def complete(self, request: Any, **kwargs: Any) -> ChatResponse:
+            return ChatResponse(content=[TextBlock(text="at once")])
+
+    stage = Stage()
+    stage.provider = Whole()
+    stage.record(*_BLOCKS)
+    assert await stage.play() == "at once"
+    assert [name for name, _ in stage.events] == [_BLOCKS[0], _BLOCKS[2]]
+
+
+async def test_tools_of_one_reply_run_side_by_side_and_answer_in_order() -> None:
+    gate = asyncio.Event()
+    slow, quick = MockTool("slow"), MockTool("quick")
+
+    async def wait(_: dict[str, Any]) -> ToolResult:
+        await gate.wait()
+        return ToolResult(output="slow")
+
+    async def release(_: dict[str, Any]) -> ToolResult:
+        gate.set()  # only reached if both run at once
+        return ToolResult(output="quick")
+
+    slow.execute, quick.execute = wait, release
+    stage = Stage(calls("slow", "quick"), "done", tools=[slow, quick])
+    await stage.play()
+    assert stage.said[2:4] == [("tool", "slow"), ("tool", "quick")]
+
+
+# --- a reply that is broken off
+
+
+async def test_a_cancelled_reply_leaves_what_was_shown_and_closes_the_stream() -> None:
+    shown, never = asyncio.Event(), asyncio.Event()
+
+    async def hang() -> Any:
+        shown.set()
+        await never.wait()
+
+    stage = Stage([{"content": "half an "}, {"content": "answer"}, hang])
+    stage.record(*_BLOCKS, "message.end")
+    turn = asyncio.create_task(stage.play())
+    with anyio.fail_after(60):
+        await shown.wait()
+    stage.coordinator.cancellation.request_immediate()
+
+    assert await turn == "half an answer"
+    assert stage.said == [("user", "go"), ("assistant", "half an answer")]
+    assert stage.provider.closed == 1
+    (end,) = stage.emitted("content_block:end")
+    assert (end["aborted"], end["block"]["text"]) == (True, "half an answer")
+    assert stage.emitted("message.end")[0]["status"] == "cancelled"
+
+
+async def test_a_stream_that_fails_is_announced_raised_and_what_was_shown_stays() -> None:
+    stage = Stage([{"content": "half"}, ProviderUnavailableError("gone")], "recovered")
+    stage.record("provider:error", "content_block:end", "error")
+    with pytest.raises(ProviderUnavailableError):
+        await stage.play()
+    assert [name for name, _ in stage.events] == ["provider:error", "content_block:end", "error"]
+    assert stage.said == [("user", "go"), ("assistant", "half")]
+    assert await stage.play("again") == "recovered"
+
+
+_LOST = [ProviderUnavailableError("it died", retryable=True, retry_after=0.0), StreamError("cut")]
+
+
+@pytest.mark.parametrize("error", _LOST, ids=["died", "cut"])
+async def test_an_answer_that_is_lost_in_the_middle_is_asked_for_again(error: Exception) -> None:
+    stage = Stage([{"content": "half"}, error], [{"content": "whole"}])
+    stage.record("content_block:end")
+    assert await stage.play() == "whole"
+    first, second = stage.emitted("content_block:end")
+    assert (first["aborted"], first["block"]["text"], second["block"]["text"]) == (True, "half", "whole")
+    assert stage.said == [("user", "go"), ("assistant", "whole")]
+
+
+async def test_a_stream_that_never_began_is_not_asked_for_again() -> None:
+    stage = Stage([StreamError("cut")], [{"content": "whole"}])
+    with pytest.raises(StreamError):
+        await stage.play()
+
+
+async def test_a_graceful_cancel_takes_the_answer_to_its_end() -> None:
+    async def cancel() -> dict[str, str]:
+        stage.coordinator.cancellation.request_graceful()
+        return {"content": "all "}
+
+    stage = Stage([cancel, {"content": "of it"}])
+    assert await stage.play() == "all of it"
+    assert stage.said[-1] == ("assistant", "all of it")
+
+
+@pytest.mark.parametrize("step", range(0, 60, 3))
+async def test_cancelled_at_any_step_no_call_stays_open(step: int) -> None:
+    pieces = [{"content": "hm"}, calls("a", "b", text="hm")]
+    stage = Stage(pieces, pieces, "done", tools=[MockTool("a"), MockTool("b")])
+    turn = asyncio.create_task(stage.play())
+    for _ in range(step):
+        await asyncio.sleep(0)
+    turn.cancel()
+    await asyncio.wait([turn])
+
+    messages = stage.context.messages
+    for index, message in enumerate(messages):
+        ids = [call["id"] for call in message.get("tool_calls", [])]
+        assert [entry.get("tool_call_id") for entry in messages[index + 1 : index + 1 + len(ids)]] == ids
+
+
+# --- configuration and packaging
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ({"max_iterations": 0}, "`max_iterations` must be a whole number above 0, or -1 for no limit"),
+        ({"max_steering": -1}, "`max_steering` must be a whole number above 0, not -1"),
+        ({"max_goal_turns": "many"}, "`max_goal_turns` must be a whole number above 0"),
+        ({"show_messages": 1}, "`show_messages` must be true or false"),
+    ],
+)
+async def test_a_wrong_setting_is_refused_at_mount(config: dict[str, Any], says: str) -> None:
+    coordinator = MockCoordinator()
+    with pytest.raises(ValueError, match=says):
+        await mount(coordinator, config)
+    assert coordinator.get("orchestrator") is None
+
+
+async def test_it_mounts_without_configuration_and_offers_to_be_steered() -> None:
+    coordinator = MockCoordinator()
+    assert await mount(coordinator) is None
+    orchestrator = coordinator.get("orchestrator")
+    assert isinstance(orchestrator, StreamingOrchestrator)
+    assert coordinator.get_capability("session.steer") == orchestrator.steer
+    assert await coordinator.collect_contributions("observability.events") == [
+        ["message.end", "error", "orchestrator:steering_injected", "orchestrator:goal_progress"]
+    ]
