@@ -69,6 +69,10 @@ class SourceError(Exception):
         self.hints: tuple[str, ...] = tuple(_shown(hint) for hint in hints)
         super().__init__("\n".join([self.summary, *(f"  {line}" for line in self.detail)]))
 
+    def add_hints(self, hints: Iterable[str]) -> None:
+        """Put hints before the others: a caller may know more than the code that failed."""
+        self.hints = (*map(_shown, hints), *self.hints)
+
 
 class ModuleIdError(SourceError):
     """Raised for text that cannot be the id of a module."""

@@ -5,10 +5,12 @@ With a cache, the module runs as it was when it was resolved: this file reads, a
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddock_sources.errors import SourceError
+from paddock_sources.manifest.moved import telling_where_it_is
 from paddock_sources.manifest.read import ModuleManifest
 from paddock_sources.module_id import checked_module_id, kind_of_id
 from paddock_sources.resolution import Resolution
@@ -48,8 +50,9 @@ class FileSource:
                 one of a refused kind.
         """
         module_id = checked_module_id(module_id)
-        root, tree = self._code()
-        manifest = ModuleManifest.read(root, module_id)
+        with nullcontext() if self._place is None else telling_where_it_is(self._place.path):
+            root, tree = self._code()
+            manifest = ModuleManifest.read(root, module_id)
         if manifest.declared_kind == "resolver":
             raise SourceError(
                 f"module `{module_id}` declares itself a `{manifest.declared_kind}`, which is not run as a module",

@@ -35,13 +35,14 @@ from paddock_sources.errors import (
 from paddock_sources.file import FileSource
 from paddock_sources.lock.locked_module import LockedDependency, LockedModule
 from paddock_sources.lock.source_key import package_key
+from paddock_sources.manifest.moved import moved_within, telling_where_it_is
 from paddock_sources.manifest.permission_request import PermissionRequest, permissions_digest
 from paddock_sources.manifest.read import HeldModules, declares_dependencies
 from paddock_sources.progress import Progress
 from paddock_sources.resolution import Resolution
 from paddock_sources.settings import SourceSettings
 from paddock_sources.snapshot import part_of, snapshot
-from paddock_sources.uri import BuiltinUri, FolderUri, GitUri, PackageUri, SourceUri
+from paddock_sources.uri import BuiltinUri, FolderUri, GitUri, PackageUri, SourceUri, git_text
 
 if TYPE_CHECKING:
     from paddock_sources.environment.installed import InstalledDistributions
@@ -372,7 +373,8 @@ class Provisioner:
             case BuiltinUri():
                 return (uri.module_id,)
             case FolderUri():
-                return HeldModules.read(uri.folder).ids(os.path.realpath(uri.folder))
+                with telling_where_it_is(uri.folder):
+                    return HeldModules.read(uri.folder).ids(os.path.realpath(uri.folder))
             case PackageUri():
                 return self._package(uri).module_ids(distributions(locked) if locked is not None else ())
             case GitUri() if locked is not None:
@@ -420,7 +422,8 @@ class Provisioner:
         return _inside(uri, _expected(self._git(uri).fetch(locked.commit), uri, locked.tree))
 
     def _snapshot(self, uri: FolderUri) -> TreeEntry:
-        return snapshot(uri.folder, self._cache, uri.place)
+        with telling_where_it_is(uri.folder):
+            return snapshot(uri.folder, self._cache, uri.place)
 
     def _cached(self, tree: str) -> Path | None:
         entry = self._cache.trees.get(tree)
@@ -571,5 +574,7 @@ def _inside(uri: GitUri, tree: Path) -> Path:
     """
     root = tree / uri.subdirectory
     if not root.is_dir():
-        raise SourceUriError(uri.text, f"there is no folder `{uri.subdirectory}` in it")
+        moved = moved_within(tree, uri.subdirectory)
+        hints = [] if moved is None else [f"its module is in another folder: `{git_text(uri.url, uri.ref, moved)}`"]
+        raise SourceUriError(uri.text, f"there is no folder `{uri.subdirectory}` in it", hints=hints)
     return root

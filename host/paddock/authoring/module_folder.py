@@ -15,6 +15,7 @@ from paddock.authoring.module_name import FOLDER_PREFIX, KINDS
 from paddock.errors import KindError
 from paddock.plan.model import Kind
 from paddock_sources import SourceError
+from paddock_sources.manifest.moved import hints_beside
 from paddock_sources.manifest.permission_request import PermissionRequest
 from paddock_sources.manifest.read import HeldModules
 
@@ -122,7 +123,7 @@ def _real(path: Path) -> Path:
         real = path.resolve(strict=True)
     except (OSError, RuntimeError) as error:
         said = getattr(error, "strerror", None) or "it leads nowhere"
-        raise path_error(path, said.lower()) from error
+        raise path_error(path, said.lower(), hints=hints_beside(path)) from error
     if not real.is_dir():
         raise path_error(path, "it is no folder", hints=["name the module's repository, or its package"])
     return real
@@ -133,6 +134,7 @@ def _told(path: Path) -> Iterator[None]:
     try:
         yield
     except SourceError as error:
+        error.add_hints(hints_beside(path))
         raise path_error(path, error.summary, detail=error.detail, hints=error.hints) from error
 
 

@@ -32,6 +32,7 @@ from paddock_sources.builtin import BuiltinSource
 from paddock_sources.constraints import NO_RULES, DependencyRules
 from paddock_sources.environment.errors import InstalledDistributionError
 from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile, normalised_source
+from paddock_sources.manifest.moved import hints_beside
 from paddock_sources.manifest.permission_request import PermissionRequest
 from paddock_sources.near import near
 from paddock_sources.provisioner import PinKind, PinnedSource
@@ -140,7 +141,8 @@ def _check_is_here(context: CommandContext, uri: SourceUri, start: Path) -> None
             path, _, ref = str(uri.folder).rpartition("@")
             if path and Path(path).is_dir():
                 meant = [f"a folder is taken as it is: `{path}`", f"as it is at `{ref}`: `git+file://{path}@{ref}`"]
-            raise KindError("NothingToAddError", f"there is no folder `{uri.folder}`", hints=meant)
+            hints = [*hints_beside(uri.folder), *meant]
+            raise KindError("NothingToAddError", f"there is no folder `{uri.folder}`", hints=hints)
         case PackageUri(version="") if context.provider.find_installed(uri.name) is None:
             ids = near(uri.name, BuiltinSource().list())
             folders = near(uri.name, _folders(start))
