@@ -40,8 +40,15 @@ class ModuleCode:
         return cls(resolution.module_id, package, package, package)
 
     def is_at(self, path: Path) -> bool:
-        """Return whether a change at `path` changes the code; a folder of results beside it does not."""
-        return path in (self.root, self.imported) or path.is_relative_to(self.package)
+        """Return whether a change at `path` changes the code; a folder of results beside it does not.
+
+        A package beside the module's own, which it can import, is code as well.
+        """
+        if path in (self.root, self.imported) or path.is_relative_to(self.package):
+            return True
+        if not path.is_relative_to(self.imported):
+            return False
+        return (self.imported / path.relative_to(self.imported).parts[0] / "__init__.py").is_file()
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,17 @@ def test_a_modules_code_is_not_granted_to_it_and_a_folder_beside_it_is(src: bool
     assert refusal(fixed, own.root / "out", by_mounts=False) is None
 
 
+@pytest.mark.parametrize("src", [False, True])
+def test_a_package_that_modules_of_a_project_share_is_not_granted(src: bool, tmp_path: Path) -> None:
+    own = module_at(tmp_path / "tool", src=src)
+    shared = own.import_root / "shared"
+    shared.mkdir()
+    (shared / "__init__.py").touch()
+    fixed = FixedPaths.of(own, (), (), ())
+    for path in (shared, shared / "data"):
+        assert "is the code of module `tool-x`" in (refusal(fixed, path) or "")
+
+
 def test_another_modules_code_is_no_different(tmp_path: Path) -> None:
     own, other = module_at(tmp_path / "own"), module_at(tmp_path / "other")
     fixed = FixedPaths.of(own, (own, other), (), ())
