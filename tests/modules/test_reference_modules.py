@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
@@ -113,6 +114,19 @@ def test_its_tests_import_only_what_its_project_names(name: str) -> None:
         "amplifier_core",
         *named,
     }
+
+
+# Each vendor's provider is installed with that vendor's SDK alone, so the two are no one project.
+_IN_TWO = {"backoff.py": {"provider-anthropic", "provider-openai"}}
+
+
+def test_no_file_of_code_is_in_two_projects_but_the_rule_for_waiting() -> None:
+    where = defaultdict(list)
+    for path in shipped.FOLDER.glob("*/*/**/*.py"):
+        if path.stat().st_size and "tests" not in path.parts:
+            where[path.read_bytes()].append(path.relative_to(shipped.FOLDER))
+    twice = [paths for paths in where.values() if len(paths) > 1]
+    assert {paths[0].name: {path.parts[0] for path in paths} for paths in twice} == _IN_TWO
 
 
 @pytest.mark.slow
