@@ -15,6 +15,7 @@ import pytest
 from host.authoring.attack import Target, outcomes_outside
 from host.authoring.conftest import Trials
 from integration.command_line import reachable_level
+from paddock_sources.builtin import BuiltinSource
 from support.warm_pytest import WarmPytest
 from support.warm_templates import WarmTemplates
 
@@ -90,9 +91,8 @@ def plugin(warm_pytest: WarmPytest, tmp_path: Path) -> Plugin:
 def test_the_reference_modules_do_in_a_sandbox_what_their_kind_does(plugin: Plugin) -> None:
     passed = {"tool-filesystem": 11, "provider-mock": 9, "hooks-logging": 13, "loop-basic": 10, "context-simple": 15}
     kinds = dict(zip(passed, ("Tool", "Provider", "Hook", "Orchestrator", "Context"), strict=True))
-    suites = {
-        name: _suite_of(kind) + _ABOUT.format(module=str(_ROOT / "modules" / name)) for name, kind in kinds.items()
-    }
+    places = {name: str(BuiltinSource().resolve(name).package_dir) for name in kinds}
+    suites = {name: _suite_of(kind) + _ABOUT.format(module=places[name]) for name, kind in kinds.items()}
     code, printed = plugin.run(**suites)
     assert code == 0, printed
     assert {name: printed.count(f"PASSED suite/test_{name}.py") for name in passed} == passed, printed

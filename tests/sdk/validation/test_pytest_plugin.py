@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from paddock_sources.builtin import BuiltinSource
 from support.warm_pytest import WarmPytest
 
 from .author_pytest import STAND_IN, Run, run_pytest, warm_pytest
 from .module_source import RIGHT, repository_at
 
-_MODULES = Path(__file__).resolve().parents[3] / "modules"
 _REFERENCE = {
     "tool": "tool-filesystem",
     "provider": "provider-mock",
@@ -66,7 +66,10 @@ def right(process: WarmPytest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("right")
     for kind, name in _REFERENCE.items():
         repository = folder / f"amplifier-module-{name}"
-        shutil.copytree(_MODULES / name, repository, ignore=shutil.ignore_patterns("tests", "__pycache__"))
+        found = BuiltinSource().resolve(name)
+        others = {path.name for path in found.root.glob("amplifier_module_*")} - {found.package}
+        left_out = shutil.ignore_patterns("tests", "__pycache__", *others)
+        shutil.copytree(found.root, repository, ignore=left_out)
         write_tests(repository, kind)
         write_tests(repository_at(folder, kind, RIGHT[kind]), kind)
     return run_pytest(process, folder)

@@ -11,10 +11,9 @@ import anyio
 import pytest
 
 from paddock_sdk.validation import KINDS, ValidationCheck, ValidationResult, validator_for
+from paddock_sources.builtin import BuiltinSource
 
 from .module_source import RIGHT, module_at
-
-_MODULES = Path(__file__).resolve().parents[3] / "modules"
 
 _REFERENCE = {
     "provider": "provider-mock",
@@ -72,7 +71,7 @@ async def test_a_module_that_is_right_passes_every_check_in_order(kind: str, tmp
 
 @pytest.mark.parametrize(("kind", "name"), _REFERENCE.items())
 async def test_the_modules_that_come_with_paddock_are_valid(kind: str, name: str) -> None:
-    result = await validated(kind, _MODULES / name / f"amplifier_module_{name.replace('-', '_')}")
+    result = await validated(kind, BuiltinSource().resolve(name).package_dir)
     assert result.passed and not result.warnings, result.checks
 
 
