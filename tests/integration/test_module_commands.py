@@ -91,6 +91,17 @@ def test_doctor_prints_a_table_or_an_object(tmp_path: Path) -> None:
     assert all(one.keys() == {"name", "passed", "message", "severity"} for one in told["checks"])
 
 
+def test_a_project_gets_a_further_module_and_tests_each_for_itself(tmp_path: Path, index: IndexServer) -> None:
+    root = write_project(ModuleName.of("tool", "good"), tmp_path).folder
+    done = _module("new", "hook", "more", "--path", str(root))
+    assert done.returncode == 0 and str(root / "amplifier_module_hooks_more/__init__.py") in done.stdout.splitlines()
+    tested = _module("test", str(root))
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+    assert "test_tool.py" in tested.stdout and "test_hooks_more.py" in tested.stdout
+    again = _module("new", "hook", "more", "--path", str(root))
+    assert again.returncode == 1 and "it holds a module `hooks-more` already" in again.stderr
+
+
 _BROKEN = "raise ValueError('no code')\n"
 
 

@@ -1,7 +1,8 @@
 """Find the module that a test is about: the one around its file, or the one that was named.
 
-A module's repository is a folder named `amplifier-module-<type>-<name>` with a package `amplifier_...` in it. Nothing
-is imported here: the type comes from the name, or from the declaration in the package's source.
+A module's repository is a folder named `amplifier-module-<type>-<name>` with a package `amplifier_...` in it. If it has
+several, a test is about the one that it imports. Nothing is imported here: the type comes from the declaration in the
+package's source, or from the name.
 """
 
 from __future__ import annotations
@@ -47,14 +48,26 @@ class ModuleUnderTest:
         path = path.resolve()
         for folder in (path, *path.parents):
             if folder.name.startswith("amplifier-module-"):
-                package = _package_in(folder)
+                package = _package_in(folder, path)
                 if package is not None:
                     return cls(package, _declared_type(package) or _type_by_name(folder.name))
         return None
 
 
-def _package_in(folder: Path) -> Path | None:
-    return next((code.parent for code in sorted(folder.glob("amplifier_*/__init__.py"))), None)
+def _package_in(folder: Path, test: Path | None = None) -> Path | None:
+    packages = [code.parent for code in sorted(folder.glob("amplifier_*/__init__.py"))]
+    if len(packages) > 1 and test is not None and test.is_file():
+        names = _imported_by(test)
+        return next((package for package in packages if package.name in names), packages[0])
+    return next(iter(packages), None)
+
+
+def _imported_by(test: Path) -> set[str]:
+    """Return the names of the packages that a test's file imports as a whole or in part."""
+    statements = _parsed(test).body
+    whole = {alias.name for node in statements if isinstance(node, ast.Import) for alias in node.names}
+    parts = {node.module or "" for node in statements if isinstance(node, ast.ImportFrom)}
+    return {name.partition(".")[0] for name in whole | parts}
 
 
 def _type_by_name(name: str) -> str | None:
@@ -64,13 +77,16 @@ def _type_by_name(name: str) -> str | None:
 
 
 def _declared_type(package: Path) -> str | None:
-    try:
-        tree = ast.parse((package / "__init__.py").read_bytes())
-    except (OSError, SyntaxError, ValueError):  # importing it will raise the reason
-        return None
-    for node in tree.body:
+    for node in _parsed(package / "__init__.py").body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
             for target in node.targets:
                 if isinstance(target, ast.Name) and target.id == _DECLARATION and isinstance(node.value.value, str):
                     return node.value.value
     return None
+
+
+def _parsed(file: Path) -> ast.Module:
+    try:
+        return ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError):  # importing it will raise the reason
+        return ast.Module([], [])

@@ -1,4 +1,4 @@
-"""Write the project of a new module, and print the next steps."""
+"""Write a new module, and print the next steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from paddock.authoring.module_name import KINDS, ModuleName
-from paddock.authoring.project import write_project
+from paddock.authoring.project import write_module
 from paddock.cli import failure, options
 from paddock.cli.command_group import example
 from paddock.cli.terminal.json_output import print_json
@@ -29,18 +29,19 @@ from paddock.text import escape
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default=".",
-    help="The folder in which the project's folder is made; by default the current one.",
+    help="The folder in which the project's folder is made, or a project with modules; by default the current one.",
 )
 @options.JSON
 def new(kind: Kind, name: str, parent: Path, as_json: bool) -> int:
     """Write the project of a new module, with a small example, to a new folder.
 
     `paddock module new tool word-count` writes amplifier-module-tool-word-count. It passes `paddock module
-    validate` and its own tests at once. Existing files are not changed.
+    validate` and its own tests at once. In a project that holds modules, the new one becomes a further package of it.
+    Of existing files only its pyproject.toml is changed, which gets an entry point.
     """
     screen = Screen(sys.stderr)
     try:
-        project = write_project(ModuleName.of(kind, name), parent)
+        project = write_module(ModuleName.of(kind, name), parent)
     except PaddockError as error:
         screen.text(failure.text(error))
         if as_json:
