@@ -55,7 +55,7 @@ _ROWS = (
     ),
     (("list", "lock", "sync", "update", "verify"), ("anyio", "asyncio", "authorization", "module_sources")),
     (("chat",), ()),
-    (("remove", "add"), ("tomlkit", "yaml")),
+    (("remove", "add"), ("yaml",)),
     (("doctor",), ("msgpack", "doctor", "isolation", "workers")),
     (
         ("call", "run", "why", "module validate", "module test", "module shell"),

@@ -172,6 +172,35 @@ def test_misplaced_words_get_the_command_that_was_meant() -> None:
     assert paddock(*meant).stdout.startswith("You said: Hi")
 
 
+def test_a_plan_in_toml_runs_after_the_line_shown() -> None:
+    require_level("ns")
+    session = '[session]\norchestrator = "loop-basic"\ncontext = "context-simple"\n'
+    Path("plan.toml").write_text(
+        session + '[[providers]]\nmodule = "provider-mock"\nconfig = {responses = ["It runs."]}\n'
+    )
+    for command in (("run", "plan.toml", "hi"), ("list", "plan.toml"), ("lock", "plan.toml")):
+        done = paddock(*command)
+        assert done.returncode == 1 and _commands(done.stderr) == [["init", "--from", "plan.toml"]]
+    assert paddock(*_commands(done.stderr)[0]).returncode == 0
+    assert "It runs." in paddock("run", "plan.yaml", "hi").stdout
+
+
+def test_what_a_plan_in_json_needs_is_shown_and_works_when_it_is_written() -> None:
+    session = {"orchestrator": "loop-basic", "context": "context-simple"}
+    plan = Path("plan.json")
+    plan.write_text(json.dumps({"session": session, "providers": [{"module": "provider-mock"}], "tools": []}))
+    before = plan.read_bytes()
+    done = paddock("add", "builtin:tool-todo", "--to", "plan.json", "--yes")
+    assert done.returncode == 1 and plan.read_bytes() == before and not Path("paddock.lock").exists()
+    entry = json.loads(done.stderr[done.stderr.index("\n  {\n") : done.stderr.index("\n  }\n") + 5])
+    plan.write_text(json.dumps({**json.loads(before), "tools": [entry]}))
+    assert "tool-todo" in paddock("list", "plan.json").stdout
+    assert paddock(*_commands(done.stderr)[0]).returncode == 0
+    done = paddock("remove", "tool-todo", "--from", "plan.json")
+    assert done.returncode == 1 and "is `tools[0]`, at plan.json:1" in done.stderr
+    assert paddock("remove", "tool-todo", "--from", "plan.yaml").returncode == 0
+
+
 def test_a_broken_answer_is_no_matter_of_grants(write_module: WriteModule) -> None:
     done = paddock("call", write_module("tool-tell", _TEXT_TOOL), "tell")
     assert done.returncode == 1 and "execute must return a ToolResult" in done.stderr

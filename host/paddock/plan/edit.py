@@ -1,9 +1,8 @@
 """Put a module's entry into an existing plan, or take one out.
 
-The author's text stays: in YAML and TOML everything outside the entry is left alone, comments included; JSON, which has
-no comments, is rewritten with its indentation. An edit is accepted only if reading it gives exactly the old plan
-with the entry, or without it, and nothing else. Otherwise nothing is written, and the error shows the lines to write by
-hand.
+The author's text stays: everything outside the entry is left alone, comments included. An edit is accepted only if
+reading it gives exactly the old plan with the entry, or without it, and nothing else. Otherwise nothing is written, and
+the error shows the lines to write by hand. A plan in JSON is never written; its error shows them in JSON.
 """
 
 from __future__ import annotations
@@ -19,13 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import tomlkit
 import yaml
-from tomlkit.exceptions import TOMLKitError
 
 from paddock.errors import PaddockError, PlanError
 from paddock.plan.formats.bounded_yaml import read_yaml
-from paddock.plan.formats.document import read_document
+from paddock.plan.formats.document import conversion_of, read_document
 from paddock.plan.formats.yaml_items import flow_text, item_lines, with_item, with_key, without_comments, without_item
 from paddock.plan.load import load_plan
 from paddock.plan.model import Kind, MountPlan
@@ -33,13 +30,11 @@ from paddock.plan.permissions import Permissions
 from paddock.plan.problems import YamlError
 from paddock.plan.writing import GRANT_COMMENT
 from paddock.text import reason_of
-from paddock_sources.bounded_toml import read_toml
 
 SECTIONS: Final[Mapping[Kind, str]] = {"provider": "providers", "tool": "tools", "hook": "hooks"}
 
 _ITEM: Final = re.compile(r"(providers|tools|hooks)\[([0-9]+)\]")
 _BYTE_ORDER_MARK: Final = "\ufeff"
-_JSON_INDENT: Final = re.compile(r'\n([ \t]+)"')
 
 
 class PlanNotEditedError(PaddockError):
@@ -116,7 +111,7 @@ def with_entry(
         raise PlanNotEditedError(
             path,
             f"a session has one {kind}, and this plan names `{has.module}` ({place})",
-            lines=["to have the new one in its place, write there:", *_session_lines(path, kind, entry)],
+            lines=["to have the new one in its place, write there:", _key_line(path, kind, dict(entry))],
         )
     there = next((one for one in plan.own_entries() if one.module == entry["module"]), None)
     if there is not None:
@@ -136,13 +131,14 @@ def with_entry(
         return f"{section}[{len(content[section]) - 1}]"
 
     def propose(text: str) -> Iterator[str]:
-        for added in _proposals(path, text, lambda way: way.add(section, entry, lines)):
+        for added in with_item(text, section, entry, lines):
             if instead_of is None:
                 yield added
             else:
-                yield from _proposals(path, added, lambda way: way.remove(section, instead_of))
+                yield from without_item(added, section, instead_of)
 
-    by_hand = [f"in `{section}`, the entry to add by hand is", *entry_lines(path, entry)]
+    instead = f", in place of `{section}[{instead_of}]`" if instead_of is not None else ""
+    by_hand = [f"in `{section}`{instead}, the entry to add by hand is", *entry_lines(path, entry)]
     return _edited(path, add, propose, by_hand)
 
 
@@ -169,8 +165,8 @@ def without_entry(path: Path, place: str) -> PlanEdit:
         del content[section][index]
         return place
 
-    lines = [f"the entry to take out by hand is `{place}`"]
-    return _edited(path, remove, lambda text: _proposals(path, text, lambda way: way.remove(section, index)), lines)
+    lines = [f"the entry to take out by hand is `{place}`, at {load_plan(path).place_of(place).text}"]
+    return _edited(path, remove, lambda text: without_item(text, section, index), lines)
 
 
 def with_permissions(path: Path, place: str, permissions: Permissions, *, keeps_home: bool = False) -> PlanEdit:
@@ -193,37 +189,36 @@ def with_permissions(path: Path, place: str, permissions: Permissions, *, keeps_
         content[section][index].update(_unshared(keys))
         return place
 
-    return _edited(
-        path, change, lambda text: _proposals(path, text, lambda way: way.permit(section, index, keys)), lines
-    )
+    def propose(text: str) -> Iterator[str]:
+        for kept in (without_comments(text, section, index, GRANT_COMMENT), text):
+            yield from _with_keys(kept, section, index, list(keys.items()))
+
+    return _edited(path, change, propose, lines)
 
 
 def entry_lines(path: Path, entry: Mapping[str, Any]) -> list[str]:
     """Return the lines of an entry in the format of the plan at `path`."""
-    match path.suffix.lower():
-        case ".toml":
-            return [f"{key} = {_toml_text(value)}" for key, value in entry.items()]
-        case ".json":
-            return json.dumps(dict(entry), indent=2, ensure_ascii=False).splitlines()
-    return item_lines(entry)
+    return json.dumps(dict(entry), indent=2, ensure_ascii=False).split("\n") if _is_json(path) else item_lines(entry)
 
 
 def grant_line(path: Path | None, permissions: Permissions) -> str:
     """Return the line of an entry that would grant this, in the format of the plan at `path`; else in YAML."""
-    written = permissions.as_written()
-    match path.suffix.lower() if path is not None else "":
-        case ".toml":
-            return f"permissions = {_toml_text(written)}"
-        case ".json":
-            return f'"permissions": {json.dumps(written, ensure_ascii=False)}'
-    return f"permissions: {flow_text(written)}"
+    return _key_line(path, "permissions", permissions.as_written())
 
 
 def grant_lines(path: Path | None, permissions: Permissions, *, keeps_home: bool) -> list[str]:
     """Return the lines of an entry that would grant this, and let the module's home stay."""
-    formats = {".toml": 'state = "keep"', ".json": '"state": "keep"'}
-    state = formats.get(path.suffix.lower() if path is not None else "", "state: keep")
-    return [grant_line(path, permissions), *([state] if keeps_home else [])]
+    return [grant_line(path, permissions), *([_key_line(path, "state", "keep")] if keeps_home else [])]
+
+
+def _key_line(path: Path | None, key: str, value: object) -> str:
+    if path is not None and _is_json(path):
+        return f'"{key}": {json.dumps(value, ensure_ascii=False)}'
+    return f"{key}: {flow_text(value)}"
+
+
+def _is_json(path: Path) -> bool:
+    return path.suffix.lower() == ".json"
 
 
 # -- make an edit --------------------------------------------------------------------------
@@ -236,15 +231,18 @@ def _edited(
     lines: Iterable[str],
 ) -> PlanEdit:
     """Return the first proposed text that reads as the old plan after `change`."""
+    if _is_json(path):
+        convert = f"`{conversion_of(path)}` writes it as YAML, which Paddock edits"
+        raise PlanNotEditedError(path, "Paddock edits no plan in JSON", lines=lines, hints=[convert])
     document = read_document(path)
     expected = _unshared(document.content)
     place = change(expected)
     mark = _BYTE_ORDER_MARK if document.written.startswith(_BYTE_ORDER_MARK.encode()) else ""
     text = document.written.decode("utf-8-sig")
     section = place.partition("[")[0]
-    with suppress(yaml.YAMLError, TOMLKitError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    with suppress(yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         for proposed in propose(text):
-            if _says(path, proposed, expected, section):
+            if _says(proposed, expected, section):
                 after = (mark + proposed).encode("utf-8")
                 return PlanEdit(path, place, document.written, after, _read_back(path, after))
     raise PlanNotEditedError(path, "the place of the change in its text could not be determined", lines=lines)
@@ -257,17 +255,11 @@ def _read_back(path: Path, after: bytes) -> MountPlan:
         raise PlanNotEditedError(path, "with the change it would be no plan", lines=error.detail) from error
 
 
-def _says(path: Path, text: str, expected: dict[str, Any], section: str) -> bool:
-    match path.suffix.lower():
-        case ".toml":
-            said = read_toml(text)
-        case ".json":
-            said = json.loads(text)
-        case _:
-            try:
-                said, _ = read_yaml(text)
-            except YamlError:
-                return False
+def _says(text: str, expected: dict[str, Any], section: str) -> bool:
+    try:
+        said, _ = read_yaml(text)
+    except YamlError:
+        return False
     # A list that became empty may be gone as well: it means the same.
     return isinstance(said, dict) and _with_list(said, section) == _with_list(expected, section)
 
@@ -283,75 +275,6 @@ def _with_list(content: dict[str, Any], section: str) -> dict[str, Any]:
     return {**content, section: content.get(section, [])}
 
 
-class _Yaml:
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def add(self, section: str, entry: Mapping[str, Any], lines: Sequence[str]) -> Iterator[str]:
-        return with_item(self._text, section, entry, lines)
-
-    def remove(self, section: str, index: int) -> Iterator[str]:
-        return without_item(self._text, section, index)
-
-    def permit(self, section: str, index: int, keys: Mapping[str, object]) -> Iterator[str]:
-        for text in (without_comments(self._text, section, index, GRANT_COMMENT), self._text):
-            yield from _with_keys(text, section, index, list(keys.items()))
-
-
-class _Json:
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def add(self, section: str, entry: Mapping[str, Any], lines: Sequence[str]) -> Iterator[str]:
-        content = json.loads(self._text)
-        content.setdefault(section, []).append(dict(entry))
-        yield self._dumped(content)
-
-    def remove(self, section: str, index: int) -> Iterator[str]:
-        content = json.loads(self._text)
-        del content[section][index]
-        yield self._dumped(content)
-
-    def permit(self, section: str, index: int, keys: Mapping[str, object]) -> Iterator[str]:
-        content = json.loads(self._text)
-        content[section][index].update(keys)
-        yield self._dumped(content)
-
-    def _dumped(self, content: object) -> str:
-        indent = _JSON_INDENT.search(self._text)
-        text = json.dumps(content, indent=indent[1] if indent else None, ensure_ascii=self._text.isascii())
-        return text + ("\n" if self._text.endswith("\n") else "")
-
-
-class _Toml:
-    def __init__(self, text: str) -> None:
-        self._document = tomlkit.parse(text)
-
-    def add(self, section: str, entry: Mapping[str, Any], lines: Sequence[str]) -> Iterator[str]:
-        there: Any = self._document.get(section)
-        if isinstance(there, tomlkit.items.Array):
-            there.append(_filled(tomlkit.inline_table(), entry))
-        elif there is not None:
-            there.append(_filled(tomlkit.table(), entry))
-        else:
-            tables = tomlkit.aot()
-            tables.append(_filled(tomlkit.table(), entry))
-            self._document.append(section, tables)
-        yield tomlkit.dumps(self._document)
-
-    def remove(self, section: str, index: int) -> Iterator[str]:
-        there: Any = self._document[section]
-        del there[index]
-        if not there and not isinstance(there, tomlkit.items.Array):
-            del self._document[section]
-        yield tomlkit.dumps(self._document)
-
-    def permit(self, section: str, index: int, keys: Mapping[str, object]) -> Iterator[str]:
-        there: Any = self._document[section]
-        _filled(there[index], keys)
-        yield tomlkit.dumps(self._document)
-
-
 def _with_keys(text: str, section: str, index: int, keys: Sequence[tuple[str, object]]) -> Iterator[str]:
     """Propose texts of YAML in which an item has all of these values."""
     if not keys:
@@ -360,32 +283,3 @@ def _with_keys(text: str, section: str, index: int, keys: Sequence[tuple[str, ob
     (key, value), *more = keys
     for proposed in with_key(text, section, index, key, value):
         yield from _with_keys(proposed, section, index, more)
-
-
-def _proposals(path: Path, text: str, act: Callable[[_Yaml | _Json | _Toml], Iterator[str]]) -> Iterator[str]:
-    ways: dict[str, type[_Yaml | _Json | _Toml]] = {".toml": _Toml, ".json": _Json}
-    yield from act(ways.get(path.suffix.lower(), _Yaml)(text))
-
-
-def _filled(table: Any, entry: Mapping[str, Any]) -> Any:
-    for key, value in entry.items():
-        table[key] = _filled(tomlkit.inline_table(), value) if isinstance(value, Mapping) else value
-    return table
-
-
-def _session_lines(path: Path, kind: Kind, entry: Mapping[str, Any]) -> list[str]:
-    match path.suffix.lower():
-        case ".toml":
-            return [f"{kind} = {_toml_text(dict(entry))}"]
-        case ".json":
-            return [f'"{kind}": {json.dumps(dict(entry), ensure_ascii=False)}']
-    return [f"{kind}: {flow_text(dict(entry))}"]
-
-
-def _toml_text(value: object) -> str:
-    """Return a value of texts, lists and tables as TOML on one line."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key} = {_toml_text(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_toml_text, value)) + "]"
-    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

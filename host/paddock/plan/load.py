@@ -32,18 +32,21 @@ _UNWRITTEN = "the plan"  # the name, in messages, of a plan without a file
 _EXAMPLE = "write session: {orchestrator: loop-basic, context: context-simple}"
 
 
-def load_plan(plan: Path | str | Mapping[str, object], *, written: bytes | None = None) -> MountPlan:
-    """Return the plan in a file (`.yaml`, `.yml`, `.json`, `.toml`) or in a mapping; a file may be `written`.
+def load_plan(
+    plan: Path | str | Mapping[str, object], *, written: bytes | None = None, converts: bool = False
+) -> MountPlan:
+    """Return the plan in a file (`.yaml`, `.yml`, `.json`) or in a mapping; a file may be `written`.
 
-    Relative sources start from the file's folder, those of a mapping from the current one. References to secrets are
-    not checked here: whether they are granted and set depends on the operator's further grants.
+    One in `.toml` is read only for a caller that `converts` it. Relative sources start from the file's folder, those of
+    a mapping from the current one. References to secrets are not checked here: whether they are granted and set depends
+    on the operator's further grants.
 
     Raises:
         PlanError: with every problem found.
     """
     if isinstance(plan, (str, Path)):
         path = Path(plan)
-        document = read_document(path, written)
+        document = read_document(path, written, converts=converts)
         origin = path.resolve()
         reading = _Reading(origin.parent, origin, document.positions)
         loaded = reading.mount_plan(document.content, partial(_digest_of_file, origin, document.written))

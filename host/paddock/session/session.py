@@ -58,7 +58,7 @@ class Session:
     """One conversation with one plan's modules.
 
     Args:
-        plan: a plan file (YAML, JSON or TOML) or the plan itself.
+        plan: a plan file (YAML or JSON) or the plan itself.
         working_dir: the folder modules work in; the current one by default.
         approval: the approval system for hooks' requests; without one, nothing is approved.
         display: where hooks' messages are shown; without one, they are logged.

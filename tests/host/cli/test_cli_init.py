@@ -29,6 +29,7 @@ class Told:
 
     def __call__(self, plan: str = "plan.yaml", **options: Any) -> tuple[int, str, str]:
         given = {
+            "origin": None,
             "provider": None,
             "model": None,
             "key_variable": None,

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from paddock.errors import PlanError, render
 from paddock.plan.formats.document import read_document
+from paddock.plan.load import load_plan
 
 
 def problem_of(path: Path) -> str:
     with pytest.raises(PlanError) as caught:
-        read_document(path)
+        read_document(path, converts=True)
     (problem,) = caught.value.problems
     assert caught.value.origin == str(path)
     return f"{problem.message} | {problem.hint}"
@@ -31,7 +32,22 @@ def problem_of(path: Path) -> str:
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_a_file_is_read_by_its_extension(tmp_path: Path, name: str, text: str, mark: str) -> None:
     (tmp_path / name).write_text(mark + text, encoding="utf-8")
-    assert read_document(tmp_path / name).content == {"a": {"b": [1, "x"]}}
+    assert read_document(tmp_path / name, converts=True).content == {"a": {"b": [1, "x"]}}
+
+
+@pytest.mark.parametrize("content", ["[session]\n", "a = "])
+def test_a_plan_in_toml_is_refused_with_the_command_that_converts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, command in (
+        ("plan.toml", "paddock init --from plan.toml"),
+        ("a b.TOML", "paddock init --from 'a b.TOML'"),
+    ):
+        Path(name).write_text(content)
+        with pytest.raises(PlanError) as caught:
+            load_plan(name)
+        assert caught.value.hints == (f"`{command}`",)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +103,7 @@ def test_a_file_that_is_no_plan_says_why(tmp_path: Path, name: str, content: byt
 def test_what_cannot_be_parsed_is_told_with_its_line(tmp_path: Path, name: str, content: bytes, line: int) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(PlanError) as caught:
-        read_document(tmp_path / name)
+        read_document(tmp_path / name, converts=True)
     assert caught.value.problems[0].line == line
     assert f"{tmp_path / name}:{line}: " in render(caught.value)
 
@@ -137,7 +153,7 @@ def test_any_content_is_data_or_a_plan_error(tmp_path: Path, name: str, content:
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     try:
-        read_document(path)
+        read_document(path, converts=True)
     except PlanError as error:
         assert "\n" not in render(error).splitlines()[0]
 

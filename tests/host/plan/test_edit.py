@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,8 @@ ENTRY = {"module": "tool-new", "source": "git+https://example.org/new@v1"}
 ADDED = "- module: tool-new\n    source: git+https://example.org/new@v1\n"
 
 
-def added(folder: Path, text: str, name: str = "plan.yaml", kind: Any = "tool") -> str:
-    path = folder / name
+def added(folder: Path, text: str, kind: Any = "tool") -> str:
+    path = folder / "plan.yaml"
     path.write_bytes(text.encode())
     edit = with_entry(path, kind, ENTRY)
     assert path.read_bytes() == text.encode()
@@ -95,43 +95,6 @@ def test_an_uncertain_place_leaves_the_plan_and_shows_the_lines(text: str, tmp_p
         with_entry(path, "tool", ENTRY)
     assert "- module: tool-new" in caught.value.lines and "source:" in caught.value.lines[-1]
     assert path.read_text() == text and os.listdir(tmp_path) == ["plan.yaml"]
-
-
-TOML = """\
-# my plan
-[session] # of mine
-orchestrator = "loop-basic"
-context = "context-simple"
-
-[[tools]]
-module = "a" # the first
-[tools.config]
-x = 1
-
-# what follows
-[other]
-y = 2
-"""
-
-
-def test_a_toml_plan_keeps_its_comments_and_its_order(tmp_path: Path) -> None:
-    text = added(tmp_path, TOML, "plan.toml")
-    assert [line for line in TOML.splitlines() if line not in text.splitlines()] == []
-    assert tomllib.loads(text)["tools"] == [{"module": "a", "config": {"x": 1}}, ENTRY]
-    assert tomllib.loads(text)["other"] == {"y": 2}
-
-
-@pytest.mark.parametrize("section", ["", "tools = []\n", "tools = [{module = 'a'}]\n"])
-def test_a_toml_plan_without_tables_of_tools_gets_one(section: str, tmp_path: Path) -> None:
-    text = added(tmp_path, f"{section}{TOML.partition('[[tools]]')[0]}", "plan.toml")
-    assert tomllib.loads(text)["tools"][-1] == ENTRY and "# of mine" in text
-
-
-@pytest.mark.parametrize("indent", [None, 2, 4, "\t"])
-def test_a_json_plan_keeps_its_indentation(indent: Any, tmp_path: Path) -> None:
-    content = {"session": {"orchestrator": "loop-basic", "context": "context-simple"}, "tools": [{"module": "a"}]}
-    text = added(tmp_path, json.dumps(content, indent=indent) + "\n", "plan.json")
-    assert text == json.dumps({**content, "tools": [{"module": "a"}, ENTRY]}, indent=indent) + "\n"
 
 
 @pytest.mark.parametrize(("kind", "section"), [("provider", "providers"), ("tool", "tools"), ("hook", "hooks")])
@@ -220,18 +183,6 @@ def test_of_a_yaml_plan_the_entry_goes_and_its_comment(text: str, index: int, tm
     assert path.read_text() == WITHOUT[text, index]
 
 
-def test_of_a_toml_and_a_json_plan_as_well(tmp_path: Path) -> None:
-    path = tmp_path / "plan.toml"
-    path.write_text(TOML)
-    without_entry(path, "tools[0]").write()
-    assert not load_plan(path).tools and "# of mine" in path.read_text() and "y = 2" in path.read_text()
-    content = {"session": {"orchestrator": "loop-basic", "context": "context-simple"}, "tools": [{"module": "a"}]}
-    other = tmp_path / "plan.json"
-    other.write_text(json.dumps(content))
-    without_entry(other, "tools[0]").write()
-    assert json.loads(other.read_text()) == {**content, "tools": []}
-
-
 def test_what_a_session_needs_is_not_taken_out(tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
     path.write_text(SESSION)
@@ -262,7 +213,6 @@ def test_whatever_a_text_says_one_of_the_proposals_is_right(plan: dict[str, Any]
     ("name", "line"),
     [
         ("plan.yaml", "permissions: {net: ['a.example:443'], secrets: [K]}"),
-        ("plan.toml", 'permissions = {net = ["a.example:443"], secrets = ["K"]}'),
         ("plan.json", '"permissions": {"net": ["a.example:443"], "secrets": ["K"]}'),
     ],
 )
@@ -326,36 +276,14 @@ def test_an_edit_is_undone_unless_the_plan_changed_meanwhile(tmp_path: Path) -> 
         edit.undo()
 
 
-def test_what_a_toml_or_json_entry_is_granted_is_written(tmp_path: Path) -> None:
-    permissions = Permissions.model_validate({"read": ["."], "secrets": [{"name": "KEY", "inject": "host"}]})
-    toml = tmp_path / "plan.toml"
-    toml.write_text('session = {orchestrator = "a", context = "b"} # both\n[[tools]]\nmodule = "x" # one\n')
-    with_permissions(toml, "tools[0]", permissions).write()
-    assert tomllib.loads(toml.read_text())["tools"][0]["permissions"] == permissions.as_written()
-    assert "# both" in toml.read_text() and "# one" in toml.read_text()
-    text = {"session": {"orchestrator": "a", "context": "b"}, "tools": [{"module": "x"}]}
-    plan = tmp_path / "plan.json"
-    plan.write_text(json.dumps(text, indent=2))
-    with_permissions(plan, "tools[0]", Permissions.model_validate({"preset": "workspace"})).write()
-    assert json.loads(plan.read_text())["tools"][0] == {"module": "x", "permissions": "workspace"}
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("plan.yaml", "session: {orchestrator: a, context: b}\ntools:\n  - module: x # one\n"),
-        ("plan.toml", 'session = {orchestrator = "a", context = "b"}\n[[tools]]\nmodule = "x" # one\n'),
-        ("plan.json", '{"session": {"orchestrator": "a", "context": "b"}, "tools": [{"module": "x"}]}'),
-    ],
-)
-def test_a_home_that_stays_is_written_with_the_grants(name: str, text: str, tmp_path: Path) -> None:
-    path = tmp_path / name
-    path.write_text(text)
+def test_a_home_that_stays_is_written_with_the_grants(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text("session: {orchestrator: a, context: b}\ntools:\n  - module: x # one\n")
     edit = with_permissions(path, "tools[0]", Permissions.model_validate({"read": ["."]}), keeps_home=True)
     edit.write()
     (entry,) = load_plan(path).tools
     assert (entry.state, entry.permissions) == ("keep", Permissions.model_validate({"read": ["."]}))
-    assert name == "plan.json" or "# one" in path.read_text()
+    assert "# one" in path.read_text()
 
 
 def test_an_entry_that_is_no_item_of_a_list_is_told_what_to_write(tmp_path: Path) -> None:
@@ -364,3 +292,52 @@ def test_an_entry_that_is_no_item_of_a_list_is_told_what_to_write(tmp_path: Path
     with pytest.raises(PlanNotEditedError) as error:
         with_permissions(path, "session.context", Permissions.model_validate({"preset": "workspace"}))
     assert "permissions: workspace" in error.value.lines and path.read_text() == LIST
+
+
+# -- JSON ----------------------------------------------------------------------------------
+
+_GRANTS = Permissions.model_validate({"read": ["."], "secrets": [{"name": "KEY", "inject": "host"}]})
+_JSON_EDITS: dict[str, tuple[Callable[[Path], object], list[str]]] = {
+    "an entry": (
+        lambda path: with_entry(path, "tool", ENTRY),
+        ["in `tools`, the entry to add by hand is", *json.dumps(ENTRY, indent=2).split("\n")],
+    ),
+    "an entry in place of another": (
+        lambda path: with_entry(path, "provider", {"module": "p"}, instead_of=0),
+        ["in `providers`, in place of `providers[0]`, the entry to add by hand is", "{", '  "module": "p"', "}"],
+    ),
+    "an orchestrator": (
+        lambda path: with_entry(path, "orchestrator", {"module": "o"}),
+        ["to have the new one in its place, write there:", '"orchestrator": {"module": "o"}'],
+    ),
+    "no entry": (
+        lambda path: without_entry(path, "tools[1]"),
+        ["the entry to take out by hand is `tools[1]`, at plan.json:5"],
+    ),
+    "grants": (
+        lambda path: with_permissions(path, "tools[1]", _GRANTS, keeps_home=True),
+        ["write at `tools[1]`:", f'"permissions": {json.dumps(_GRANTS.as_written())}', '"state": "keep"'],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", _JSON_EDITS)
+def test_a_plan_in_json_stays_and_its_owner_is_told_what_to_write(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = Path("plan.json")
+    path.write_text("""\
+{"session": {"orchestrator": "loop-basic", "context": "context-simple"},
+ "providers": [{"module": "provider-mock"}],
+ "tools": [
+   {"module": "a"},
+   {"module": "b"}]}
+""")
+    before = path.read_bytes()
+    edit, lines = _JSON_EDITS[case]
+    with pytest.raises(PlanNotEditedError) as caught:
+        edit(path)
+    assert list(caught.value.lines) == lines and path.read_bytes() == before
+    if case != "an orchestrator":  # that is told in YAML as well
+        assert caught.value.hints[0].startswith("`paddock init --from plan.json` writes it as YAML")

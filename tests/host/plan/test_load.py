@@ -151,13 +151,6 @@ def test_session_settings_of_the_contract_are_kept() -> None:
                 "tools:\n- {module: tool-a, source: ./modules/tool-a}\n"
             ),
         ),
-        (
-            "plan.toml",
-            (
-                'session = {orchestrator="loop-basic", context="context-simple"}\n'
-                '[[tools]]\nmodule="tool-a"\nsource="./modules/tool-a"\n'
-            ),
-        ),
     ],
 )
 def test_a_relative_source_starts_at_the_plan_file(tmp_path: Path, name: str, text: str) -> None:

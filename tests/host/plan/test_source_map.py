@@ -131,7 +131,7 @@ c = 3}]
 )
 def test_a_place_is_found_on_its_line(tmp_path: Path, name: str, text: str, path: str, line: int | None) -> None:
     (tmp_path / name).write_text(text)
-    positions = read_document(tmp_path / name).positions
+    positions = read_document(tmp_path / name, converts=True).positions
     assert positions.line_of(path) == line
     assert positions.place_of(path) == Location(str(tmp_path / name), line)
 
@@ -167,7 +167,7 @@ def test_whatever_is_written_each_key_is_found_where_it_stands(
     }
     for name, text in texts.items():
         (folder / name).write_text(text)
-        positions = read_document(folder / name).positions
+        positions = read_document(folder / name, converts=True).positions
         lines = text.split("\n")
         for path in places(written):
             line = positions.line_of(path_text(*path))

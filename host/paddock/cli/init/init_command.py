@@ -1,4 +1,4 @@
-"""Write a plan that runs: ask which model and which tools it has, or take that from options.
+"""Write a plan that runs: ask which model and which tools it has, or take that from options, or from another plan.
 
 Modules are those that are shipped, those whose code is in a folder, and those of repositories and packages, which are
 fetched and pinned in the lock file beside the plan; nothing of them runs. A question that no option answers is asked on
@@ -27,6 +27,9 @@ from paddock.cli.init.questions import ask, confirm, numbered
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.cli.terminal.standard_streams import reporting
+from paddock.errors import PaddockError
+from paddock.plan import USUAL_PLAN
+from paddock.plan.formats.document import YAML_EXTENSIONS
 from paddock.plan.model import Kind, MountPlan
 from paddock.plan.permissions import Permissions
 from paddock.plan.secret_references import command_to_set
@@ -42,7 +45,6 @@ if TYPE_CHECKING:
     from paddock.cli.sources.found_module import FoundModule
     from paddock.cli.sources.source_command import CommandContext
 
-_EXTENSIONS: Final = (".yaml", ".yml")
 _TOOLS: Final = ("tool-filesystem",)
 _NO_TOOL: Final = "none"
 _LOG: Final = "logs/session.jsonl"
@@ -73,7 +75,14 @@ class _Wishes:
 
 
 @click.command(epilog=example("paddock init --provider ollama --tool tool-filesystem --yes"))
-@click.argument("plan", type=click.Path(path_type=Path), default="plan.yaml")
+@click.argument("plan", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--from",
+    "origin",
+    metavar="FILE",
+    help="Write the plan of this file, which is in TOML or JSON, as YAML beside it. Only PLAN, --force and --json go "
+    "with it.",
+)
 @click.option(
     "--provider",
     metavar="NAME",
@@ -108,7 +117,8 @@ class _Wishes:
 @click.option("--force", "replaces", is_flag=True, help="Replace the plan if it exists.")
 @options.JSON
 def init(
-    plan: Path,
+    plan: Path | None,
+    origin: str | None,
     provider: str | None,
     model: str | None,
     key_variable: str | None,
@@ -125,11 +135,16 @@ def init(
     PLAN is plan.yaml by default. On a terminal, `init` asks for everything that no option says. The plan grants each
     module what suits it, and a comment says what each grant is for.
     """
-    if plan.suffix.lower() not in _EXTENSIONS:
+    if plan is not None and plan.suffix.lower() not in YAML_EXTENSIONS:
         raise click.UsageError(
             f"`{escape(str(plan))}`: the plan is written as YAML; name it {plan.stem or 'plan'}.yaml"
         )
     screen = Screen(sys.stderr, without_credentials)
+    if origin is not None:
+        if any(one is not None for one in (provider, model, key_variable, base_url, approvals, logs)) or tools:
+            raise click.UsageError("--from takes the modules of its file: leave out the options that choose others")
+        return _convert(origin, plan, screen, replaces=replaces, as_json=as_json)
+    plan = plan or Path(USUAL_PLAN)
     has_terminal = not as_json and sys.stdin.isatty() and screen.is_terminal
     person = screen if has_terminal and not asks_nothing else None
     if approvals is None and not has_terminal:  # they refuse where no person can be asked
@@ -163,6 +178,26 @@ def init(
         return failure.exit_code(error)
     with reporting(screen, f"{plan} is written"):
         _tell(plan, modules, written, choice.reason, as_json=as_json)
+    return 0
+
+
+def _convert(origin: str, plan: Path | None, screen: Screen, *, replaces: bool, as_json: bool) -> int:
+    """Write the plan of the file `origin` as YAML, and return the exit code."""
+    from paddock.cli.init.conversion import convert  # most plans are new
+
+    try:
+        plan, written = convert(origin, plan, replace=replaces)
+    except PaddockError as error:
+        screen.text(failure.text(error))
+        if as_json:
+            print_json({"plan": None, "error": failure.as_dict(error)}, without_credentials)
+        return failure.exit_code(error)
+    modules = [
+        PlannedModule(one.kind, one.module, one.source, permissions=one.permissions, keeps=one.state == "keep")
+        for one in written.entries()
+    ]
+    with reporting(screen, f"{plan} is written"):
+        _tell(plan, modules, written, "", as_json=as_json, origin=origin)
     return 0
 
 
@@ -295,7 +330,15 @@ def _granted(module: PlannedModule) -> tuple[str, str]:
     return f"  {module.module}  ", f"granted: {module.granted}"
 
 
-def _tell(plan: Path, modules: Sequence[PlannedModule], written: MountPlan, reason: str, *, as_json: bool) -> None:
+def _tell(
+    plan: Path,
+    modules: Sequence[PlannedModule],
+    written: MountPlan,
+    reason: str,
+    *,
+    as_json: bool,
+    origin: str | None = None,
+) -> None:
     secrets = SecretSources.load(os.environ)
     missing = [name for name in _secrets_of(modules) if name not in secrets]
     command = shlex.join(["paddock", "run", str(plan), _PROMPT])
@@ -322,8 +365,18 @@ def _tell(plan: Path, modules: Sequence[PlannedModule], written: MountPlan, reas
         )
         return
     screen = Screen(sys.stdout)
-    screen.title(f"{plan} is written; its comments say what each grant is for")
+    if origin is None:
+        screen.title(f"{plan} is written; its comments say what each grant is for")
+    else:
+        screen.title(f"{plan} is written, and {origin} stays as it is")
     screen.labelled([*map(_granted, modules)])
+    if origin is not None:
+        screen.note(
+            f"{plan} has another digest, so it is accepted anew: what you accepted and granted for {origin} does not "
+            "count for it"
+        )
+        if Path(origin).suffix.lower() == ".toml":
+            screen.note(f"the comments of {origin} are not carried over")
     if _needs_trust(plan, modules):
         screen.note(
             "at the first start Paddock asks once whether you accept what the plan names; without a terminal, add "

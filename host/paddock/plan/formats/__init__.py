@@ -1,1 +1,1 @@
-"""Plans as files: YAML, JSON and TOML, read and edited within bounds, with the line of each part."""
+"""Files as YAML, JSON and TOML, read within bounds with the line of each part; YAML is edited too."""

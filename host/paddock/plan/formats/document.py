@@ -1,4 +1,6 @@
-"""Read a plan's file into plain tables and lists: YAML, JSON or TOML, by its extension.
+"""Read a plan's file into plain tables and lists: YAML or JSON, by its extension.
+
+Plans were also written in TOML. Such a file is read to be converted, and refused everywhere else.
 
 A file is data: no tag constructs an object, a key that stands twice is an error (the second would silently win), and
 size, nesting and the expansion of YAML aliases are bounded before anything is built. Every failure is a `PlanError`.
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,7 +28,8 @@ from paddock.text import reason_of
 from paddock_sources.bounded_toml import TomlError, read_toml
 from paddock_sources.near import near
 
-EXTENSIONS: Final = frozenset({".yaml", ".yml", ".json", ".toml"})
+YAML_EXTENSIONS: Final = frozenset({".yaml", ".yml"})
+EXTENSIONS: Final = YAML_EXTENSIONS | {".json", ".toml"}  # the last is that of a plan to convert
 _MAX_BYTES = 1024 * 1024  # some plans carry the instructions of their agents; beyond this it is another kind of file
 
 
@@ -50,11 +54,11 @@ _Parsed = tuple[Any, Callable[[], SourceNode]]
 """The value of a text, and a function that finds its lines when they are needed."""
 
 
-def read_document(path: Path, written: bytes | None = None) -> Document:
-    """Read the file at `path`, or the text `written` for it.
+def read_document(path: Path, written: bytes | None = None, *, converts: bool = False) -> Document:
+    """Read the file at `path`, or the text `written` for it; one in TOML only if it `converts` the plan.
 
     Raises:
-        PlanError: it cannot be read, is too large, of an unknown extension, or malformed.
+        PlanError: it cannot be read, is too large, of another extension, or malformed.
     """
     parsers: dict[str, Callable[[str], _Parsed]] = {
         ".yaml": _parse_yaml,
@@ -62,12 +66,15 @@ def read_document(path: Path, written: bytes | None = None) -> Document:
         ".json": _parse_json,
         ".toml": lambda text: (read_toml(text), partial(toml_lines, text)),
     }
-    parse = parsers.get(path.suffix.lower())
+    suffix = path.suffix.lower()
+    parse = parsers.get(suffix)
     if parse is None:
         problem = f"`{path.suffix}` is no extension of a plan" if path.suffix else "the file's name has no extension"
-        raise _error(path, problem, "plans are .yaml, .yml, .json or .toml files")
+        raise _error(path, problem, "plans are .yaml, .yml or .json files")
     if written is None:
         written = _read_bytes(path)
+    if suffix == ".toml" and not converts:
+        raise _error(path, "is in TOML, and plans are in YAML or JSON", f"`{conversion_of(path)}`")
     if len(written) > _MAX_BYTES:
         raise _error(path, f"larger than {_MAX_BYTES // 1024} KiB")
     try:
@@ -84,6 +91,11 @@ def read_document(path: Path, written: bytes | None = None) -> Document:
     except ValueError as error:  # malformed JSON, or a number too long to convert
         line = error.lineno if isinstance(error, json.JSONDecodeError) else None
         raise _error(path, f"not JSON: {error}", line=line) from error
+
+
+def conversion_of(path: Path) -> str:
+    """Return the command that writes the plan at `path` as YAML."""
+    return shlex.join(["paddock", "init", "--from", str(path)])
 
 
 def _read_bytes(path: Path) -> bytes:
@@ -106,7 +118,8 @@ def _instead_of(path: Path) -> str:
         beside = sorted(one for one in os.listdir(path.parent) if Path(one).suffix.lower() in EXTENSIONS)
         if close := near(path.name, beside):
             return f"did you mean `{path.with_name(close[0])}`?"
-    return f"`paddock init {path}` writes a plan"
+    plan = path if path.suffix.lower() in YAML_EXTENSIONS else path.with_suffix(".yaml")
+    return f"`{shlex.join(['paddock', 'init', str(plan)])}` writes a plan"
 
 
 def _decoded(path: Path, content: bytes) -> str:

@@ -1,0 +1,72 @@
+"""Write a plan that is in TOML or JSON as YAML, beside it.
+
+Both say the same, so both need the same lock file. The old file stays, with its comments, which are not carried over.
+To Paddock the new one is another plan: it has another digest, so what was accepted and granted does not count for it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import yaml
+
+from paddock.errors import PlanError, PlanProblem
+from paddock.plan.formats.document import YAML_EXTENSIONS, conversion_of, read_document
+from paddock.plan.load import load_plan
+from paddock.plan.model import MountPlan
+from paddock.plan.writing import plan_exists, write_plan
+from paddock.text import escape
+
+_NEVER_FOLDED: Final = 1_000_000  # characters of a line
+
+
+def convert(written: str, plan: Path | None, *, replace: bool) -> tuple[Path, MountPlan]:
+    """Write the plan of the file `written` as YAML to `plan`, by default beside it; return the new file and plan.
+
+    Raises:
+        click.UsageError: it is YAML already, or `plan` is in another folder than the file.
+        PlanError: `written` is an address, or no plan that can be read.
+        KindError: `plan` exists and is not to be replaced, or cannot be written.
+    """
+    origin = Path(written)
+    if "://" in written and not os.path.lexists(origin):
+        hint = "fetch the plan, and name its file, as in `paddock init --from plan.toml`"
+        raise PlanError([PlanProblem("", "is an address; `--from` takes the file of a plan", hint)], origin=written)
+    if origin.suffix.lower() in YAML_EXTENSIONS and os.path.lexists(origin):
+        raise click.UsageError(f"--from: `{escape(written)}` is in YAML already: there is nothing to convert")
+    plan = plan or origin.with_suffix(".yaml")
+    folder = origin.resolve().parent
+    if plan.absolute().parent.resolve() != folder:  # where relative sources start, and paddock.lock is
+        raise click.UsageError(
+            f"the plan is converted in its own folder: `{conversion_of(folder / origin.resolve().name)}`"
+        )
+    if not replace and os.path.lexists(plan):
+        raise plan_exists(plan)
+    document = read_document(origin, converts=True)
+    load_plan(origin, written=document.written, converts=True)  # its errors name this file and its lines
+    return plan, write_plan(plan, yaml_text(document.content), replace=replace)
+
+
+def yaml_text(content: dict[str, Any]) -> str:
+    """Return a plan's content as YAML, text of several lines as a block where YAML can hold it so."""
+    for keeps_letters in (True, False):  # other characters are escaped: they could move or hide text
+        text: str = yaml.dump(
+            content, Dumper=_Dumper, sort_keys=False, allow_unicode=keeps_letters, width=_NEVER_FOLDED
+        )
+        if all(map(str.isprintable, text.split("\n"))):
+            break
+    return text
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes text of several lines as a block."""
+
+
+def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _text)
