@@ -185,6 +185,7 @@ def policies(world: World) -> Any:
 
 @_scenario(starts_modules=False)
 def writing_plans_and_modules(world: World) -> Any:
+    world.write("work/old.toml", '[session]\norchestrator = "loop-basic"\ncontext = "context-simple"\n')
     steps = [
         world.run("init", "--provider", "provider-mock", "--tool", "tool-filesystem", "--yes", "--json"),
         world.run("init", "--provider", "provider-mock", "--yes", "--json"),
@@ -193,6 +194,9 @@ def writing_plans_and_modules(world: World) -> Any:
         world.run("init", "c.yaml", "--provider", "nobody", "--yes", "--json"),
         world.run("init", "d.yaml", "--provider", "openai", "--key-variable", "not a name", "--yes", "--json"),
         world.run("init", "e/f/g.yaml", "--provider", "provider-mock", "--yes", "--json"),
+        world.run("init", "--from", "old.toml", "--json"),
+        world.run("init", "--from", "old.toml", "--force"),
+        world.run("init", "--from", "older.toml", "--json"),
         world.run("module", "new", "tool", "word-count"),
         world.run("module", "new", "tool", "word-count"),
         world.run("module", "new", "tool", "../x"),
@@ -204,7 +208,8 @@ def writing_plans_and_modules(world: World) -> Any:
         world.run("module", "test", "nowhere"),
     ]
     files = sorted(str(path.relative_to(world.work)) for path in world.work.rglob("*") if path.is_file())
-    plans = {name: world.shown((world.work / name).read_text()).splitlines() for name in ("plan.yaml", "b.yaml")}
+    written = ("plan.yaml", "b.yaml", "old.yaml")
+    plans = {name: world.shown((world.work / name).read_text()).splitlines() for name in written}
     return {"commands": [step.shown() for step in steps], "files": files, "plans": plans}
 
 
