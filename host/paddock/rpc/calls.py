@@ -200,9 +200,9 @@ class RoutedCall(OpenCall):
 
     __slots__ = (
         "__weakref__",
+        "admission",
         "credit",
         "handle",
-        "is_admitted",
         "is_stream",
         "is_waiting",
         "message",
@@ -217,7 +217,7 @@ class RoutedCall(OpenCall):
         self.origin = origin
         self.handle = handle
         self.owner = handle.owner  # the callee; the handle may later stand for an object of its next life
-        self.is_admitted = False  # whether the object's policy has counted it
+        self.admission: int | None = None  # the number that the object's policy gave it, if it has admitted it
         self.is_stream = False
         self.is_waiting = False  # until its owner has fewer calls to serve
         self.credit = 0  # items its stream may still send
@@ -261,9 +261,9 @@ class RoutedCall(OpenCall):
         """Note that the call goes to the present life of its object's owner."""
         self.owner = self.handle.owner
 
-    def note_admitted(self) -> None:
-        """Note that the object's policy admitted it; `let_go` returns the room that was set aside."""
-        self.is_admitted = True
+    def note_admitted(self, number: int) -> None:
+        """Note that the object's policy admitted it under this number; `let_go` returns the room that was set aside."""
+        self.admission = number
 
     def mark_waiting(self, is_waiting: bool) -> None:
         """Note whether it waits until its owner has fewer calls to serve."""
@@ -309,10 +309,9 @@ class RoutedCall(OpenCall):
 
     def let_go(self) -> None:
         """Return the room that was set aside for the call, unless it ended well."""
-        if self.is_admitted:
-            self.is_admitted = False
-            if self.handle.policy.release is not None:
-                self.handle.policy.release(self.message)
+        number, self.admission = self.admission, None
+        if number is not None and self.handle.policy.release is not None:
+            self.handle.policy.release(number)
 
     def time_stands(self) -> None:
         """Let a worker that waited for itself wait for the host again."""

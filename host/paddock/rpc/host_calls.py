@@ -54,7 +54,7 @@ class HostCall(RoutedCall):
             if frame is not None:
                 self.count(frame.body)
         finally:  # an answer that names an unknown object of its owner is invalid
-            if isinstance(outcome, Encoded) and self.is_admitted:
+            if isinstance(outcome, Encoded) and self.admission is not None:
                 self.events.on_success(self)
             self.let_go()
             self.conclude(outcome)

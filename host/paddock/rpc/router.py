@@ -315,9 +315,8 @@ class Router:
     def start_checked(self, routed: RoutedCall) -> None:
         """Start a call unless the policy of its object rejects it; the policy's exception propagates."""
         admit = routed.handle.policy.admit
-        if admit is not None:
-            admit(self.method_name(routed), routed.message, routed.caller_peer)
-        routed.note_admitted()
+        number = 0 if admit is None else admit(self.method_name(routed), routed.message, routed.caller_peer)
+        routed.note_admitted(number)
         try:
             self.start(routed)
         except BaseException:
@@ -328,7 +327,7 @@ class Router:
         """Have the policy of an object note that a call of it ended well."""
         on_success = routed.handle.policy.on_success
         if on_success is not None:
-            on_success(self.method_name(routed), routed.message)
+            on_success(self.method_name(routed), routed.message, routed.admission or 0)
 
     def start(self, routed: RoutedCall) -> None:
         """Send a call to its owner, or make it wait while its owner has enough to serve.

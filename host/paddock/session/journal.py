@@ -3,15 +3,16 @@
 Calls that change the context are noted when they have ended well, as the bytes they were made of. A fresh context is
 compared with them. An empty one gets everything, and one that kept a beginning gets the rest. One that holds something
 else of its own is left as it is, and so is one that holds the conversation of earlier sessions with the journal's at
-its end.
+its end. A store keeps the record: a journal on a store that has one goes on with it.
 
 The journal is bounded by the memory that it takes, so that it fits into the context and the host. A message counts from
-when it is admitted. The last quarter is reserved for what the session needs to go on, so that no tool's results and no
-hook's injections close the conversation.
+when it is admitted, under a number by which it is known until it is noted or released. The last quarter is reserved for
+what the session needs to go on, so that no tool's results and no hook's injections close the conversation.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
@@ -19,6 +20,7 @@ from typing import Any, Final
 from paddock.plan.units import size_text
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded, Handle
+from paddock.session.journal_store import JournalEntry, JournalStore, OrderedWriter
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.body import EncodeError
@@ -41,14 +43,19 @@ Ask = Callable[[Handle, str, Encoded], Awaitable[Encoded]]
 
 
 class ContextJournal:
-    """The messages of one session's context, in the order they were added."""
+    """The messages of one session's context, in the order they were added.
 
-    def __init__(self, marshaller: Marshaller) -> None:
+    The factory of its system prompt is an object of this host alone, and not in the store.
+    """
+
+    def __init__(self, marshaller: Marshaller, store: JournalStore) -> None:
         self.max_weight = _MAX_WEIGHT
-        self.weight = 0
+        known = store.load()
+        self.weight = sum(_weight(entry.message) for entry in known)
+        self._numbers = itertools.count(known[-1].number + 1 if known else 1)
         self._marshaller = marshaller
-        self._calls: list[tuple[str, Encoded]] = []
-        self._admitted: dict[int, int] = {}  # the memory of calls that are not over, by their messages
+        self._writer = OrderedWriter(store)
+        self._admitted: dict[int, int] = {}  # the memory of calls that are not over, by their numbers
         self._admitted_weight = 0
         self._prompt_factory: Encoded | None = None
         self._came_back_empty = False
@@ -57,22 +64,36 @@ class ContextJournal:
         """Limit the journal to the conversation that its context can hold."""
         self.max_weight = max_weight
 
-    def note(self, method: str, message: Encoded) -> None:
-        """Remember a call of the context that ended well."""
-        weight = self.release(message)
+    def note(self, method: str, message: Encoded, number: int) -> None:
+        """Remember a call of the context that ended well; `number` is from when it was admitted, 0 if it was not."""
+        weight = self.release(number)
         if method not in _MUTATORS:
             return
         if method == "set_system_prompt_factory":
             self._prompt_factory = message
             return
-        if method != "add_message":
-            self._calls, self.weight = [], 0
+        entry = None
         if method != "clear":
             try:
-                self.weight += weight if weight and method == "add_message" else weight_of(message.body) + _BESIDE
+                weight = weight if weight and method == "add_message" else _weight(message)
+                entry = JournalEntry(next(self._numbers), method, message)
             except RemoteProtocolError:
-                return  # if the context took it, it meant something there; it cannot be sent again
-            self._calls.append((method, message))
+                pass  # if the context took it, it meant something there; it cannot be sent again
+        if method != "add_message":
+            self.weight = weight if entry is not None else 0
+            self._writer.replace(*([entry] if entry is not None else []))
+        elif entry is not None:
+            self.weight += weight
+            self._writer.append(entry)
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The error after which the store got nothing more; what it lacks is known here all the same."""
+        return self._writer.failure
+
+    async def settled(self) -> None:
+        """Wait until the store keeps all that was noted, or has failed."""
+        await self._writer.settled()
 
     @property
     def room(self) -> int:
@@ -91,20 +112,21 @@ class ContextJournal:
         """How many bytes of memory a result may take now, so that it leaves room for others."""
         return self.room // _RESULT_SHARE
 
-    def admit(self, method: str, message: Encoded, is_the_sessions: bool = True) -> None:
+    def admit(self, method: str, message: Encoded, is_the_sessions: bool = True) -> int:
         """Set aside room for a call that adds messages to the context, until it is noted or released.
 
-        `is_the_sessions` means that the orchestrator or the application makes it.
+        `is_the_sessions` means that the orchestrator or the application makes it. Returns the number of the call, 0 for
+        one that adds none.
 
         Raises:
             OverLimitError: there is no room for it.
         """
         if method not in ("add_message", "set_messages"):
-            return
+            return 0
         try:
-            size = weight_of(message.body) + _BESIDE
+            size = _weight(message)
         except RemoteProtocolError:
-            return  # it is over a cap, as its receiver reports, and is not noted
+            return 0  # it is over a cap, as its receiver reports, and is not noted
         more = (
             size if method == "add_message" else max(0, size - self.weight)
         )  # the new messages replace the earlier ones
@@ -116,12 +138,14 @@ class ContextJournal:
                 most = self.max_weight
             if self._taken + more > most:
                 raise OverLimitError(self._refusal(size, most))
-        self._admitted[id(message)] = more
+        number = next(self._numbers)
+        self._admitted[number] = more
         self._admitted_weight += more
+        return number
 
-    def release(self, message: Encoded) -> int:
-        """Release the room that was set aside for a call; return how much that was, 0 if none was."""
-        weight = self._admitted.pop(id(message), 0)
+    def release(self, number: int) -> int:
+        """Release the room that was set aside for the call of this number; return how much that was, 0 if none was."""
+        weight = self._admitted.pop(number, 0)
         self._admitted_weight -= weight
         return weight
 
@@ -147,8 +171,8 @@ class ContextJournal:
     def messages(self) -> list[dict[str, Any]]:
         """Return the messages that were added to the context."""
         messages: list[dict[str, Any]] = []
-        for _, call in self._calls:
-            argument = self._argument(call)
+        for entry in self._writer.entries():
+            argument = self._argument(entry.message)
             messages.extend(
                 argument if isinstance(argument, list) else [argument] if isinstance(argument, dict) else []
             )
@@ -189,7 +213,7 @@ class ContextJournal:
 
     def _added(self) -> list[dict[str, Any]]:
         """Return the messages that were added since the conversation was last set."""
-        added = [self._argument(call) for method, call in self._calls if method == "add_message"]
+        added = [self._argument(one.message) for one in self._writer.entries() if one.method == "add_message"]
         return [message for message in added if isinstance(message, dict)]
 
     def _argument(self, call: Encoded) -> Any:
@@ -210,6 +234,15 @@ class ContextJournal:
             raise
         messages: list[dict[str, Any]] = self._marshaller.decode(answer)
         return messages
+
+
+def _weight(message: Encoded) -> int:
+    """Return the bytes of memory that a noted call takes.
+
+    Raises:
+        RemoteProtocolError: it is no value, or over a cap.
+    """
+    return weight_of(message.body) + _BESIDE
 
 
 def _ends_with(messages: Sequence[object], last: Sequence[object]) -> bool:

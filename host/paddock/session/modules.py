@@ -128,7 +128,7 @@ class HostedModules:
             if was_taken is None:
                 raise died  # sent again, it might be there twice
             if was_taken:
-                self._journal.note(method, call.message)
+                self._journal.note(method, call.message, 0)
                 return self._marshaller.encode(None)
         return None
 
@@ -159,9 +159,9 @@ class HostedModules:
         )
         return self._marshaller.encode(failed_result(OverLimitError(problem)))
 
-    def _admit(self, method: str, message: Encoded, caller: Peer | None) -> None:
+    def _admit(self, method: str, message: Encoded, caller: Peer | None) -> int:
         module = self._by_peer.get(caller) if caller is not None else None  # none: the application, or another session
-        self._journal.admit(method, message, module is None or module.kind == "orchestrator")
+        return self._journal.admit(method, message, module is None or module.kind == "orchestrator")
 
     async def _restore_context(self, module: HostedModule) -> None:
         handle = module.handle_at("context")

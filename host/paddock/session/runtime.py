@@ -27,6 +27,7 @@ from paddock.rpc.router import Router
 from paddock.rpc.tasks import SessionTasks
 from paddock.session.host_api.service import HostService
 from paddock.session.journal import ContextJournal
+from paddock.session.journal_store import MemoryStore
 from paddock.session.module import HostedModule
 from paddock.session.modules import HostedModules
 from paddock.session.resources import SessionResources, SessionSandboxes, further_sandboxes
@@ -96,7 +97,7 @@ class SessionRuntime:
         self.coordinator = core.coordinator
         self.marshaller = core.marshaller
         self.deadlines = ShutdownDeadlines()
-        self.journal = ContextJournal(core.marshaller)
+        self.journal = ContextJournal(core.marshaller, MemoryStore())
         self.modules = HostedModules(core.marshaller, self.journal)
         # A knot: the host's methods answer through the router, which hands requests on to them.
         self.router = Router(
@@ -150,6 +151,7 @@ class SessionRuntime:
             async with anyio.create_task_group() as finishing:
                 for module in self.modules.all:
                     finishing.start_soon(module.attempts.finish)  # the last are in its log once it ended
+            await self.journal.settled()
 
     async def kill(self) -> None:
         """End every process at once, and start none again; calls that wait for one fail."""

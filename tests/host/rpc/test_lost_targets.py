@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 import pytest
 
 from paddock.rpc.calls import RoutedCall
-from paddock.rpc.peer import CallPolicy, Encoded, Handle
+from paddock.rpc.peer import CallPolicy, Encoded, Handle, Peer
 from paddock_sdk.protocol import Kind
 from support.scripted_end import ASYNC
 
@@ -172,8 +173,14 @@ async def test_nothing_is_asked_of_the_afterlife_for_a_call_that_was_given_up(ne
 async def test_a_call_that_was_admitted_is_released_however_it_ends(network: Network) -> None:
     asking, answering, target = await _lent(network)
     handle = await network.handle_of(answering, answering.again(5))
-    open_calls: list[Encoded] = []
-    handle.follow(CallPolicy(lambda method, message, caller: open_calls.append(message), release=open_calls.remove))
+    open_calls: list[int] = []
+
+    def admit(method: str, message: Encoded, caller: Peer | None) -> int:
+        number = max(open_calls, default=0) + 1
+        open_calls.append(number)
+        return number
+
+    handle.follow(CallPolicy(admit, release=open_calls.remove))
     well, badly, given_up, _ = (asking.call_object(target, 0, number) for number in range(4))
     requests = [await answering.request_from_host() for _ in range(4)]
     assert len(open_calls) == 4
@@ -200,8 +207,12 @@ async def test_only_successful_calls_reach_the_journal(network: Network) -> None
     asking, answering, target = await _lent(network)
     handle = await network.handle_of(answering, answering.again(5))
     noted = []
-    note = lambda method, message: noted.append((method, network.marshaller.decode(message)))  # noqa: E731
-    handle.follow(CallPolicy(on_success=note))
+
+    def note(method: str, message: Encoded, number: int) -> None:
+        noted.append((method, network.marshaller.decode(message), number))
+
+    numbers = itertools.count(7)
+    handle.follow(CallPolicy(lambda method, message, caller: next(numbers), note))
     for number, end in enumerate(("well", "badly", "well")):
         id = asking.call_object(target, 0, number)
         request = await answering.request_from_host()
@@ -215,4 +226,4 @@ async def test_only_successful_calls_reach_the_journal(network: Network) -> None
     own = asyncio.ensure_future(network.host_calls.call(handle, 0, network.marshaller.encode([["the host's"], {}])))
     answering.respond((await answering.request_from_host()).id)
     await own
-    assert noted == [("work", [[0], {}]), ("work", [[2], {}]), ("work", [["the host's"], {}])]
+    assert noted == [("work", [[0], {}], 7), ("work", [[2], {}], 9), ("work", [["the host's"], {}], 10)]

@@ -9,6 +9,7 @@ import pytest
 
 from paddock.rpc.peer import Encoded
 from paddock.session.journal import ContextJournal
+from paddock.session.journal_store import MemoryStore
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol.methods import HostMethod
 from support.scripted_end import ASYNC
@@ -73,9 +74,9 @@ async def _restored(hosted: Hosted, journal: ContextJournal, present: list[dict[
 
 
 def _journal(hosted: Hosted, *noted: tuple[str, Any]) -> ContextJournal:
-    journal = ContextJournal(hosted.marshaller)
+    journal = ContextJournal(hosted.marshaller, MemoryStore())
     for method, given in noted:
-        journal.note(method, hosted.marshaller.encode([[given] if given is not None else [], {}]))
+        journal.note(method, hosted.marshaller.encode([[given] if given is not None else [], {}]), 0)
     return journal
 
 
@@ -131,26 +132,26 @@ async def test_the_prompts_factory_is_handed_over_again_and_first(hosted: Hosted
     _, loop = await hosted.start("orchestrator", "loop-x")
     journal = _journal(hosted, *_ADDED)
     message = Encoded(hosted.marshaller.encode([["factory"], {}]).body)
-    journal.note("set_system_prompt_factory", message)
-    journal.note("clear", hosted.marshaller.encode([[], {}]))
+    journal.note("set_system_prompt_factory", message, 0)
+    journal.note("clear", hosted.marshaller.encode([[], {}]), 0)
     calls = await _restored(hosted, journal, [])
     assert calls == [("set_system_prompt_factory", "factory")]
     await loop.round_trip()
 
 
 async def test_messages_given_by_name_count_as_well(hosted: Hosted) -> None:
-    journal = ContextJournal(hosted.marshaller)
-    journal.note("add_message", hosted.marshaller.encode([[], {"message": _message(1)}]))
-    journal.note("add_message", hosted.marshaller.encode([[_message(2)], {}]))
+    journal = ContextJournal(hosted.marshaller, MemoryStore())
+    journal.note("add_message", hosted.marshaller.encode([[], {"message": _message(1)}]), 0)
+    journal.note("add_message", hosted.marshaller.encode([[_message(2)], {}]), 0)
     assert journal.messages() == [_message(1), _message(2)]
-    journal.note("set_messages", hosted.marshaller.encode([[], {"messages": [_message(3)]}]))
+    journal.note("set_messages", hosted.marshaller.encode([[], {"messages": [_message(3)]}]), 0)
     assert journal.messages() == [_message(3)]
 
 
 @pytest.mark.parametrize("body", [b"\xc1", b"\xc0", b"\x92\x90\x90", b"\x93\x90\x80\x80", b"\x92\xc0\xc0"])
 async def test_a_call_that_cannot_be_read_is_left_out(body: bytes, hosted: Hosted) -> None:
     journal = _journal(hosted, ("add_message", _message(1)))
-    journal.note("add_message", Encoded(body))
+    journal.note("add_message", Encoded(body), 0)
     assert journal.messages() == [_message(1)]
 
 
@@ -235,7 +236,7 @@ def _say(hosted: Hosted, size: int, role: str = "tool", **further: Any) -> Encod
 
 
 def _small(hosted: Hosted) -> ContextJournal:
-    journal = ContextJournal(hosted.marshaller)
+    journal = ContextJournal(hosted.marshaller, MemoryStore())
     journal.max_weight = _MOST
     return journal
 
@@ -243,20 +244,20 @@ def _small(hosted: Hosted) -> ContextJournal:
 async def test_what_is_being_told_counts_until_it_is_over(hosted: Hosted) -> None:
     journal = _small(hosted)
     first, second, third = (_say(hosted, 20_000) for _ in range(3))
-    journal.admit("add_message", first)
-    journal.admit("add_message", second)
+    one = journal.admit("add_message", first)
+    two = journal.admit("add_message", second)
     with pytest.raises(OverLimitError):
         journal.admit("add_message", third)
     room = journal.room
-    journal.note("add_message", first)
+    journal.note("add_message", first, one)
     assert journal.room == room
-    journal.release(first)
+    journal.release(one)
     assert journal.room == room
-    journal.release(second)
-    journal.admit("add_message", third)
+    journal.release(two)
+    three = journal.admit("add_message", third)
     assert journal.room == room
-    journal.note("add_message", third)
-    journal.note("clear", _say(hosted, 0))
+    journal.note("add_message", third, three)
+    journal.note("clear", _say(hosted, 0), 0)
     assert (journal.weight, journal.room) == (0, _MOST * 3 // 4)
 
 
@@ -281,25 +282,22 @@ async def test_the_last_quarter_is_for_what_the_session_needs_to_go_on(
     journal = _small(hosted)
     for _ in range(3):
         full = _say(hosted, 15_000)
-        journal.admit("add_message", full, is_the_sessions=False)
-        journal.note("add_message", full)
-    message = _say(hosted, size, role, **further)
+        journal.note("add_message", full, journal.admit("add_message", full, is_the_sessions=False))
+    message, room = _say(hosted, size, role, **further), journal.room
     if is_taken:
-        journal.admit("add_message", message, is_the_sessions)
-        journal.note("add_message", message)
+        journal.note("add_message", message, journal.admit("add_message", message, is_the_sessions))
         assert len(journal.messages()) == 4
     else:
         with pytest.raises(OverLimitError, match="the conversation takes"):
             journal.admit("add_message", message, is_the_sessions)
-        assert journal.release(message) == 0
+        assert journal.room == room
 
 
 async def test_a_shorter_conversation_can_always_be_set(hosted: Hosted) -> None:
     journal = _small(hosted)
     for size, is_the_sessions in ((60_000, True), (55_000, False), (40_000, False)):
         message = hosted.marshaller.encode([[[{"role": "user", "content": "x" * size}]], {}])
-        journal.admit("set_messages", message, is_the_sessions)
-        journal.note("set_messages", message)
+        journal.note("set_messages", message, journal.admit("set_messages", message, is_the_sessions))
     for size, is_the_sessions in ((50_000, False), (70_000, True)):
         message = hosted.marshaller.encode([[[{"role": "user", "content": "x" * size}]], {}])
         with pytest.raises(OverLimitError):
