@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from paddock.errors import (
@@ -139,16 +141,16 @@ def test_a_quarantine_tells_of_the_last_death() -> None:
     assert "killed by signal 9" in str(error)
 
 
-def test_a_failed_resolution_keeps_each_place_tried() -> None:
+def test_a_failed_resolution_keeps_each_place_tried(tmp_path: Path) -> None:
     with pytest.raises(SourceError) as caught:
-        Resolver({}).resolve("tool-nowhere", "/nonexistent/folder")
+        Resolver({}).resolve("tool-nowhere", str(tmp_path / "absent"))
     error = ModuleMissingError.of("tool-nowhere", caught.value)
     assert isinstance(error, ModuleError)
     assert [attempt.layer for attempt in error.tried] == [
         "environment variable AMPLIFIER_MODULE_TOOL_NOWHERE",
         "source of the plan entry",
     ]
-    assert "/nonexistent/folder" in str(error)
+    assert str(tmp_path / "absent") in str(error)
 
 
 def test_any_failure_of_a_source_becomes_a_missing_module() -> None:

@@ -337,7 +337,7 @@ def _handler(git: GitServer, is_ending: threading.Event) -> type[BaseHTTPRequest
                 configured |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
             return configured | {
                 "PATH": os.environ["PATH"],
-                "HOME": "/nonexistent",
+                "HOME": "/dev/null",
                 "GIT_CONFIG_NOSYSTEM": "1",
                 "GIT_CONFIG_GLOBAL": "/dev/null",
                 "GIT_PROJECT_ROOT": str(git.folder),

@@ -17,7 +17,8 @@ from paddock_sources.commands.command_runner import CommandResult, CommandSessio
 @contextmanager
 def _nothing_run() -> Iterator[None]:
     """Hide git from GitPython during its import, which would run a git here, or another program of that name."""
-    meanwhile = {"GIT_PYTHON_GIT_EXECUTABLE": "/nonexistent/git", "GIT_PYTHON_REFRESH": "quiet"}
+    # A device is never executed; any other name could be a program's on some machine.
+    meanwhile = {"GIT_PYTHON_GIT_EXECUTABLE": os.devnull, "GIT_PYTHON_REFRESH": "quiet"}
     before = {name: os.environ.get(name) for name in meanwhile}
     os.environ.update(meanwhile)
     try:

@@ -13,7 +13,7 @@ from pathlib import Path
 _SETTINGS = {"protocol.file.allow": "always", "gc.auto": "0", "maintenance.auto": "false"}
 _ENVIRON = {
     "PATH": os.environ["PATH"],
-    "HOME": "/nonexistent",
+    "HOME": "/dev/null",
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": "/dev/null",
     "GIT_AUTHOR_NAME": "Ann",

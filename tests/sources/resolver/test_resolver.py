@@ -133,7 +133,8 @@ def test_the_source_of_the_plan_entry_wins_over_the_shipped_module(tmp_path: Pat
 
 def test_the_environment_wins_over_the_plan(tmp_path: Path, shipped: BuiltinSource) -> None:
     root = make_module(tmp_path / "mine", "loop-basic").resolve()
-    resolution = resolver(shipped, AMPLIFIER_MODULE_LOOP_BASIC=str(root)).resolve("loop-basic", "/nonexistent")
+    planned = str(tmp_path / "absent")
+    resolution = resolver(shipped, AMPLIFIER_MODULE_LOOP_BASIC=str(root)).resolve("loop-basic", planned)
     assert (resolution.root, resolution.layer) == (root, "environment variable AMPLIFIER_MODULE_LOOP_BASIC")
 
 
@@ -165,9 +166,9 @@ def test_a_file_address_with_a_subdirectory_names_the_folder_inside(tmp_path: Pa
     assert resolver(shipped).resolve("tool-demo", source).root == root
 
 
-def test_a_wrong_source_is_never_replaced_by_the_shipped_module(shipped: BuiltinSource) -> None:
+def test_a_wrong_source_is_never_replaced_by_the_shipped_module(tmp_path: Path, shipped: BuiltinSource) -> None:
     with pytest.raises(UnresolvedError) as caught:
-        resolver(shipped).resolve("loop-basic", "/nonexistent")
+        resolver(shipped).resolve("loop-basic", str(tmp_path / "absent"))
     assert [attempt.layer for attempt in caught.value.attempts] == [
         "environment variable AMPLIFIER_MODULE_LOOP_BASIC",
         "source of the plan entry",
