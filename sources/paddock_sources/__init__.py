@@ -16,7 +16,7 @@ from paddock_sources.manifest.read import ModuleManifest
 from paddock_sources.module_id import checked_module_id, kind_of_id
 from paddock_sources.resolution import Resolution
 from paddock_sources.resolver import Resolver, Source
-from paddock_sources.uri import BuiltinUri, FolderUri, GitUri, PackageUri, SourceUri
+from paddock_sources.uri import BuiltinUri, FolderUri, GitUri, PackageUri, SourceUri, parse_source
 
 __all__ = [
     "LayerAnswer",
@@ -38,4 +38,5 @@ __all__ = [
     "UnresolvedError",
     "checked_module_id",
     "kind_of_id",
+    "parse_source",
 ]

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Self
 
 from paddock_sources.errors import SourceError
-from paddock_sources.lock.source_key import package_key
+from paddock_sources.kinds.package_uri import package_key
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet

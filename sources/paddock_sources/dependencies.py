@@ -17,14 +17,14 @@ from paddock_sources.cache import Bucket, SourceCache
 from paddock_sources.commands.command_runner import CommandRunner
 from paddock_sources.constraints import NO_RULES, Constraint, DependencyRules, refuse_contradictions
 from paddock_sources.errors import SourceError, SourceUriError, pin_mismatch
+from paddock_sources.kinds.git_uri import repository
 from paddock_sources.lock.locked_module import LockedDependency, LockedModule
-from paddock_sources.lock.source_key import normalised_source
 from paddock_sources.manifest.read import HeldModules
 from paddock_sources.progress import Progress
 from paddock_sources.resolution import Resolution
 from paddock_sources.settings import IndexSettings
 from paddock_sources.tree import SourceTree
-from paddock_sources.uri import GitUri, SourceUri
+from paddock_sources.uri import SourceUri
 
 if TYPE_CHECKING:
     from paddock_sources.environment.index import Index
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from paddock_sources.environment.locked import LockedDistribution
     from paddock_sources.environment.requirements import Requirements
     from paddock_sources.environment.uv_lock import UvLock
-    from paddock_sources.git.git_source import GitSource
+    from paddock_sources.git.git_source import RepositoryMaker
 
 # Packages that a worker's runtime needs in its own version: it imports them before anything of a module.
 _KEPT: Final = "msgpack"
@@ -61,8 +61,8 @@ class Dependencies:
         self,
         cache: SourceCache,
         runner: CommandRunner,
-        git: Callable[[GitUri, bool, SourceUri], GitSource],
-        judge: Callable[[GitUri], None],
+        git: RepositoryMaker,
+        judge: Callable[[SourceUri], None],
         *,
         environ: Mapping[str, str],
         index: IndexSettings | None,
@@ -205,7 +205,7 @@ class Dependencies:
             if len(seen) > _MAX_REPOSITORIES:
                 raise SourceUriError(direct.uri.text, f"a module may depend on {_MAX_REPOSITORIES} repositories")
             uri = direct.uri.held()
-            source = normalised_source(uri, Path("/"))
+            source = uri.key(Path("/"))
             self._judge(uri)
             git = self._git(uri, is_mine, near)
             if own is not None:
@@ -308,9 +308,7 @@ class Dependencies:
 
     def _library(self, one: LockedDependency, near: SourceUri, *, mine: bool) -> Iterator[Path | None]:
         """Yield the folders of a repository that a module depends on."""
-        uri = SourceUri.parse(one.source).held()
-        if not isinstance(uri, GitUri):
-            raise SourceUriError(one.source, "what has a commit is a repository")
+        uri = repository(one.source).held()
         if not mine and not uri.url.startswith("https://"):
             raise SourceUriError(one.source, "what a fetched module depends on comes by https alone")
         self._judge(uri)

@@ -20,13 +20,11 @@ from paddock_sources.errors import (
     SourceError,
     contradicts_rules,
     not_locked,
-    outdated_lock,
-    pin_mismatch,
 )
-from paddock_sources.lock.lock_file import LockedModule, LockFile, normalised_source
+from paddock_sources.lock.lock_file import LockedModule, LockFile
 from paddock_sources.provisioner import Provisioner
 from paddock_sources.resolution import Resolution
-from paddock_sources.uri import BuiltinUri, FolderUri, GitUri, SourceUri
+from paddock_sources.uri import SourceUri
 
 _log = logging.getLogger(__name__)
 
@@ -59,23 +57,18 @@ class LockedSources:
 
     def pinned_text(self, uri: SourceUri) -> str:
         """Return a source as rules are to judge it: with the commit that is locked in place of a branch or tag."""
-        if not isinstance(uri, GitUri):
-            return uri.text
-        locked = self._lock.of(uri, self._folder)
-        if locked is None or not locked.commit:
-            return uri.text
-        inside = f"#subdirectory={uri.subdirectory}" if uri.subdirectory else ""
-        return f"git+{uri.url}@{locked.commit}{inside}"
+        locked = self._lock.of(uri, self._folder) if uri.has_commits else None
+        return uri.at_commit(locked.commit) if locked is not None and locked.commit else uri.text
 
     def pinned(self, uris: Iterable[SourceUri]) -> dict[str, LockedModule | None]:
         """Return the locked modules of sources, by their keys; without sources that need no lock."""
         found = {}
         for uri in uris:
             with suppress(SourceError):  # an unreadable source cannot be provided either
-                if isinstance(uri, BuiltinUri) and not self._provisioner.needs_lock(uri):
+                if not self._provisioner.heeds_lock(uri):
                     continue
                 locked = self._lock.of(uri, self._folder)
-                key = normalised_source(uri, self._folder) if locked is None else locked.source
+                key = uri.key(self._folder) if locked is None else locked.source
                 found[key] = locked
         return found
 
@@ -98,7 +91,7 @@ class LockedSources:
         Raises:
             SourceError: the rules contradict each other or the user's settings.
         """
-        key = normalised_source(uri, self._folder)
+        key = uri.key(self._folder)
         bound = self._rules.get(key, NO_RULES).joined(rules)
         self._provisioner.rules(uri, bound)
         self._rules[key] = bound
@@ -118,22 +111,20 @@ class LockedSources:
             SourceError: it cannot be had, or differs from what was locked.
         """
         locked = self._locked(uri)
-        if locked is not None and isinstance(uri, BuiltinUri) and self._use is not LockUse.FROZEN:
-            locked = self._as_it_needs_now(uri, locked)
-        if locked is not None and isinstance(uri, FolderUri) and self._use is not LockUse.FROZEN:
+        if locked is not None and self._use is not LockUse.FROZEN:
             locked = self._as_it_is_now(uri, locked)
         if locked is not None:
             locked = self._within_rules(uri, locked)
         return self._provisioner.provide(uri, module_id, locked, self._rules_of(uri))
 
     def _rules_of(self, uri: SourceUri) -> DependencyRules:
-        return self._rules.get(normalised_source(uri, self._folder), NO_RULES)
+        return self._rules.get(uri.key(self._folder), NO_RULES)
 
     def _locked(self, uri: SourceUri) -> LockedModule | None:
         """Return the locked module of a source; None for a folder or a shipped module that needs no lock."""
-        key = normalised_source(uri, self._folder)
-        if isinstance(uri, BuiltinUri) and not self._provisioner.needs_lock(uri):
-            return None  # a lock file adds nothing to a shipped module
+        key = uri.key(self._folder)
+        if not self._provisioner.heeds_lock(uri):
+            return None
         locked = self._lock.of(uri, self._folder)
         key = key if locked is None else locked.source
         with self._noting:
@@ -144,28 +135,16 @@ class LockedSources:
             raise not_locked(key, self._use.value)
         return self._note(replace(self._provisioner.lock(uri, rules=self._rules_of(uri)), source=key))
 
-    def _as_it_is_now(self, uri: FolderUri, locked: LockedModule) -> LockedModule:
-        """Return the locked module of a folder, which may have changed since."""
-        tree = self._provisioner.tree_of(uri)
-        if tree == locked.tree:
+    def _as_it_is_now(self, uri: SourceUri, locked: LockedModule) -> LockedModule:
+        """Return the locked module of a source whose code may have changed since, as a folder's may."""
+        stale = self._provisioner.stale(uri, locked)
+        if stale is None:
             return locked
         if self._use is LockUse.LOCKED:
-            raise pin_mismatch(uri.text, locked.tree, tree)
-        _log.warning(
-            "the code in %s was changed since it was locked: it runs as it is now and is locked again; "
-            "`--locked` refuses that, `--frozen` runs what was locked",
-            locked.source,
-        )
-        return self._locked_again(uri, locked)
-
-    def _as_it_needs_now(self, uri: BuiltinUri, locked: LockedModule) -> LockedModule:
-        """Return the locked module of a shipped module, which another version of Paddock may have changed since."""
-        if not self._provisioner.is_outdated(uri, locked):
-            return locked
-        if self._use is LockUse.LOCKED:
-            raise outdated_lock(locked.source, self._use.value)
-        _log.warning("%s needs other packages than were locked for it: they are locked again", locked.source)
-        return self._locked_again(uri, locked)
+            raise stale.refusal
+        _log.warning("%s", stale.warning)
+        again = self._provisioner.lock(uri, previous=locked, rules=self._rules_of(uri))
+        return self._note(replace(again, source=locked.source))
 
     def _within_rules(self, uri: SourceUri, locked: LockedModule) -> LockedModule:
         """Return the locked module of a source, its dependencies chosen again where its rules do not allow them."""
@@ -176,10 +155,6 @@ class LockedSources:
             raise contradicts_rules(locked.source, problem)
         _log.warning("%s is locked with %s: its dependencies are chosen and locked again", locked.source, problem)
         return self._note(self._provisioner.relock(uri, locked, self._rules_of(uri)), instead_of=locked)
-
-    def _locked_again(self, uri: SourceUri, locked: LockedModule) -> LockedModule:
-        again = self._provisioner.lock(uri, previous=locked, rules=self._rules_of(uri))
-        return self._note(replace(again, source=locked.source))
 
     def _note(self, locked: LockedModule, *, instead_of: LockedModule | None = None) -> LockedModule:
         """Note an entry for the lock file and return it, or the one that another thread noted meanwhile."""

@@ -18,13 +18,13 @@ from typing import Final, Protocol
 
 from paddock_sources.application import ApplicationResolver
 from paddock_sources.builtin import BuiltinSource
-from paddock_sources.errors import LayerAnswer, SourceError, UnresolvedError, unavailable
+from paddock_sources.errors import LayerAnswer, SourceError, UnresolvedError
 from paddock_sources.file import FileSource
 from paddock_sources.module_id import checked_module_id, environment_variable_of_id
 from paddock_sources.near import near
 from paddock_sources.resolution import NoAnswer, Resolution
 from paddock_sources.settings import SourceSettings
-from paddock_sources.uri import BuiltinUri, FolderUri, GitUri, SourceUri
+from paddock_sources.uri import BuiltinUri, FolderUri, SourceUri, parse_source
 from paddock_sources.workspace import WorkspaceFolder
 
 PLAN_LAYER: Final = "source of the plan entry"
@@ -144,17 +144,11 @@ class Resolver:
         Raises:
             SourceError: it has to be fetched from elsewhere.
         """
-        match uri:
-            case BuiltinUri():
-                return _Renamed(self._builtin, uri.module_id)
-            case FolderUri():
-                return FileSource(uri.folder, place=uri.place)
-            case GitUri():
-                hints = ["clone the repository and name the folder: `source: /path/to/clone`"]
-                raise unavailable(uri.text, "a git repository", hints=hints)
-            case _:
-                hints = [f"a folder is written `./{uri.text}`", "unpack the package and name its folder"]
-                raise unavailable(uri.text, "an installed package", hints=hints)
+        if isinstance(uri, BuiltinUri):
+            return _Renamed(self._builtin, uri.module_id)
+        if isinstance(uri, FolderUri):
+            return FileSource(uri.folder, place=uri.place)
+        raise uri.not_here()
 
     def list(self) -> tuple[str, ...]:
         """Return the ids of the reference modules, sorted."""
@@ -184,16 +178,16 @@ class Resolver:
     def _of_variable(self, variable: str) -> SourceUri | NoAnswer:
         written = self._environ.get(variable)
         # Relative to the current folder, like any path in a shell.
-        return SourceUri.parse(written).anchored(Path.cwd()) if written else NoAnswer("not set")
+        return parse_source(written).anchored(Path.cwd()) if written else NoAnswer("not set")
 
     def _of_plan(self, source: object | None) -> SourceUri | NoAnswer:
         if source is None:
             return NoAnswer("none given")
-        return SourceUri.parse(source).anchored(self._base or Path.cwd())
+        return parse_source(source).anchored(self._base or Path.cwd())
 
     def _of_builtin(self, module_id: str) -> SourceUri | NoAnswer:
         if self._builtin.has(module_id):
-            return SourceUri.parse(f"builtin:{module_id}")
+            return parse_source(f"builtin:{module_id}")
         shipped = self._builtin.list()
         return NoAnswer(f"no module of that id (there are: {', '.join(shipped) or 'none'})")
 
@@ -218,7 +212,7 @@ def _of_settings(settings: SourceSettings, module_id: str) -> SourceUri | NoAnsw
 
 def _of_installed(find: FindInstalled, module_id: str) -> SourceUri | NoAnswer:
     name = find(module_id)
-    return SourceUri.parse(name) if name is not None else NoAnswer(f"none of them has a module `{module_id}`")
+    return parse_source(name) if name is not None else NoAnswer(f"none of them has a module `{module_id}`")
 
 
 def _told(error: SourceError) -> str:

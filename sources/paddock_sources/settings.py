@@ -33,7 +33,7 @@ from paddock_sources.constraints import MAX_CONSTRAINTS, Constraint, ConstraintT
 from paddock_sources.errors import ModuleIdError, SourceError, SourceUriError
 from paddock_sources.module_id import checked_module_id
 from paddock_sources.near import near
-from paddock_sources.uri import FolderUri, SourceUri
+from paddock_sources.uri import FolderUri, SourceUri, parse_source
 
 _Value = TypeVar("_Value")
 
@@ -213,7 +213,7 @@ def _workspace(written: str) -> Path:
 
 
 def _source(written: object) -> SourceUri:
-    uri = SourceUri.parse(written)
+    uri = parse_source(written)
     if isinstance(uri, FolderUri) and not uri.path.is_absolute():
         # Relative to no folder: the file does not lie beside modules.
         raise _NotAcceptedError(f"`{uri.text}` is not an absolute folder", "write the whole path, from `/`")

@@ -22,7 +22,7 @@ from paddock.errors import (
     render,
 )
 from paddock_sdk.contract import boundary_errors, module_sources
-from paddock_sources import LayerAnswer, Resolver, SourceError, SourceUri
+from paddock_sources import LayerAnswer, Resolver, SourceError, parse_source
 from paddock_sources.environment.errors import ContractVersionError
 from support.rows import each_row
 
@@ -155,7 +155,7 @@ def test_a_failed_resolution_keeps_each_place_tried(tmp_path: Path) -> None:
 
 def test_any_failure_of_a_source_becomes_a_missing_module() -> None:
     with pytest.raises(SourceError) as caught:
-        SourceUri.parse("~/x")
+        parse_source("~/x")
     error = ModuleMissingError.of("tool-x", caught.value)
     assert error.tried == (LayerAnswer("source", "", caught.value.summary),)
     assert error.hints == caught.value.hints

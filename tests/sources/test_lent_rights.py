@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paddock_sources import SourceError, SourceUri
+from paddock_sources import SourceError, parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandAccess, CommandSession
 from paddock_sources.git.errors import FetchError
@@ -59,7 +59,7 @@ def test_an_agreed_address_without_encryption_gets_no_credentials(
             progress=SilentProgress(),
             lends_keys=accepted,
         )
-        uri = SourceUri.parse(address)
+        uri = parse_source(address)
         provisioner.lend([uri])
         with pytest.raises(SourceError) as refused:
             provisioner.look(uri)

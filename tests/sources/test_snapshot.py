@@ -19,7 +19,7 @@ from paddock_sources.cache import SourceCache, tree_digest
 from paddock_sources.errors import SourceError
 from paddock_sources.file import FileSource
 from paddock_sources.snapshot import snapshot
-from paddock_sources.uri import FolderUri, SourceUri
+from paddock_sources.uri import FolderUri, parse_source
 from sources.module_folder import make_module
 
 _SECONDS = 0.005  # for a folder that did not change
@@ -165,7 +165,7 @@ def test_a_held_folder_is_copied_and_none_that_took_its_place(folder: Path, cach
     (tmp_path / "link").symlink_to(folder)
     other = make_module(tmp_path / "other")
     (other / "other").touch()
-    held = SourceUri.parse(f"{tmp_path}/link").held()
+    held = parse_source(f"{tmp_path}/link").held()
     assert isinstance(held, FolderUri)
     (tmp_path / "link").unlink()
     (tmp_path / "link").symlink_to(other)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock_sources import BuiltinUri, FolderUri, GitUri, PackageUri, SourceUri, SourceUriError
+from paddock_sources import BuiltinUri, FolderUri, GitUri, PackageUri, SourceUri, SourceUriError, parse_source
 from paddock_sources.errors import without_credentials
 from support.rows import each_row
 
@@ -52,7 +52,7 @@ from support.rows import each_row
     ],
 )
 def test_a_source_is_parsed_into_its_family(text: str, uri: SourceUri) -> None:
-    assert SourceUri.parse(text) == uri
+    assert parse_source(text) == uri
 
 
 @each_row(
@@ -148,7 +148,7 @@ def test_a_source_is_parsed_into_its_family(text: str, uri: SourceUri) -> None:
 )
 def test_what_is_no_source_is_refused(text: str) -> None:
     with pytest.raises(SourceUriError) as caught:
-        SourceUri.parse(text)
+        parse_source(text)
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 300
 
@@ -164,23 +164,23 @@ def test_what_is_no_source_is_refused(text: str) -> None:
 )  # fmt: skip
 def test_a_ref_that_git_would_refuse_or_misread_is_refused(ref: str) -> None:
     with pytest.raises(SourceUriError):
-        SourceUri.parse("git+https://host/r@" + quote(ref, safe=""))
+        parse_source("git+https://host/r@" + quote(ref, safe=""))
     with pytest.raises(SourceUriError):
-        SourceUri.parse({"type": "git", "url": "https://host/r", "ref": ref})
+        parse_source({"type": "git", "url": "https://host/r", "ref": ref})
 
 
 @each_row("ref", ["v1", "a/b", "a.b", "a-b", "@a", "a@b", "a%b", "#1", "lock", "\u00e9", "a+b", "x" * 255])
 def test_other_refs_are_taken_as_they_are(ref: str) -> None:
-    uri = SourceUri.parse({"type": "git", "url": "https://host/r", "ref": ref})
+    uri = parse_source({"type": "git", "url": "https://host/r", "ref": ref})
     assert isinstance(uri, GitUri)
     assert (uri.url, uri.ref) == ("https://host/r", ref)
-    assert SourceUri.parse(uri.text) == uri
+    assert parse_source(uri.text) == uri
 
 
 @pytest.mark.parametrize("value", [None, 5, b"./x", ["git"]])
 def test_only_text_or_a_table_is_a_source(value: object) -> None:
     with pytest.raises(SourceUriError, match="not text"):
-        SourceUri.parse(value)
+        parse_source(value)
 
 
 @each_row(
@@ -202,9 +202,9 @@ def test_only_text_or_a_table_is_a_source(value: object) -> None:
     ],
 )  # fmt: skip
 def test_a_table_is_the_text_that_says_the_same(table: dict[str, object], text: str) -> None:
-    uri = SourceUri.parse(table)
+    uri = parse_source(table)
     assert uri.text == text
-    assert uri == SourceUri.parse(text)
+    assert uri == parse_source(text)
 
 
 @each_row(
@@ -239,7 +239,7 @@ def test_a_table_is_the_text_that_says_the_same(table: dict[str, object], text: 
 )
 def test_a_table_with_anything_else_in_it_is_refused(table: dict[object, object], problem: str) -> None:
     with pytest.raises(SourceUriError) as caught:
-        SourceUri.parse(table)
+        parse_source(table)
     assert problem in str(caught.value)
     assert str(caught.value).isprintable() and len(str(caught.value)) < 500
 
@@ -255,32 +255,32 @@ def test_a_table_with_anything_else_in_it_is_refused(table: dict[object, object]
 )
 def test_a_password_is_not_repeated_by_what_refuses_it(source: object) -> None:
     with pytest.raises(SourceUriError) as caught:
-        SourceUri.parse(source)
+        parse_source(source)
     assert "hunter2" not in str(caught.value) + "".join(caught.value.hints)
 
 
 def test_a_path_without_its_dot_is_told_about_the_dot() -> None:
     with pytest.raises(SourceUriError) as caught:
-        SourceUri.parse("modules/tool-a")
+        parse_source("modules/tool-a")
     assert caught.value.hints[0] == "a folder beside the plan is written `./modules/tool-a`"
 
 
 def test_a_relative_folder_is_anchored_once(tmp_path: Path) -> None:
     base = tmp_path.resolve()
-    anchored = SourceUri.parse("../x").anchored(base / "plans")
+    anchored = parse_source("../x").anchored(base / "plans")
     assert anchored == FolderUri(str(base / "x"), base / "x")
     assert anchored.anchored(Path("/elsewhere")) is anchored
-    assert SourceUri.parse(anchored.text) == anchored
+    assert parse_source(anchored.text) == anchored
 
 
 @pytest.mark.parametrize("text", ["builtin:tool-a", "/abs", "git+https://h/o/r", "pkg"])
 def test_other_sources_have_nothing_to_anchor(text: str) -> None:
-    uri = SourceUri.parse(text)
+    uri = parse_source(text)
     assert uri.anchored(Path("/base")) is uri
 
 
 def test_a_subdirectory_is_part_of_the_folder_meant() -> None:
-    uri = SourceUri.parse("file:///abs#subdirectory=x")
+    uri = parse_source("file:///abs#subdirectory=x")
     assert isinstance(uri, FolderUri)
     assert uri.folder == Path("/abs/x")
 
@@ -333,7 +333,7 @@ URI_SOUP = st.lists(
 @given(st.text(st.characters()) | URI_SOUP)
 def test_any_text_is_a_source_or_refused(text: str) -> None:
     try:
-        uri = SourceUri.parse(text)
+        uri = parse_source(text)
     except SourceUriError as error:
         assert str(error).isprintable()
     else:
@@ -343,7 +343,7 @@ def test_any_text_is_a_source_or_refused(text: str) -> None:
 @given(URI_SOUP)
 def test_no_parsed_subdirectory_leaves_its_source(text: str) -> None:
     try:
-        uri = SourceUri.parse(text)
+        uri = parse_source(text)
     except SourceUriError:
         return
     subdirectory = getattr(uri, "subdirectory", "")

@@ -16,8 +16,7 @@ from typing import Final
 
 from paddock.audit import state_folder
 from paddock.plan.model import ModuleEntry
-from paddock_sources import SourceUri, SourceUriError
-from paddock_sources.uri import GitUri, PackageUri
+from paddock_sources import SourceUriError, parse_source
 
 _DIGITS: Final = 32  # of the digest: half of it distinguishes folders, and a path is for people too
 
@@ -69,12 +68,8 @@ def _text_of(whose: Mapping[str, str]) -> str:
 
 def _without_version(source: str) -> str:
     try:
-        uri = SourceUri.parse(source)
+        uri = parse_source(source)
     except SourceUriError:
         return source
-    match uri:
-        case GitUri():
-            return f"git+{uri.url}#subdirectory={uri.subdirectory}" if uri.subdirectory else f"git+{uri.url}"
-        case PackageUri():
-            return uri.name
-    return uri.text
+    any_version = uri.at_any_version()
+    return uri.text if any_version is None else any_version.text

@@ -26,7 +26,7 @@ from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.errors import OFFLINE, NoFetching, SourceRefusedError
 from paddock_sources.progress import Progress, SilentProgress
 from paddock_sources.provisioner import NO_RUNNER, Provisioner
-from paddock_sources.uri import GitUri
+from paddock_sources.uri import SourceUri
 
 # Distributions of the runtime that modules may depend on as well, in the runtime's version.
 _OF_RUNTIME: Final = (
@@ -113,14 +113,14 @@ def offline_provisioner(
     )
 
 
-def _judge(policy: Policy, uri: GitUri) -> None:
+def _judge(policy: Policy, uri: SourceUri) -> None:
     """Refuse a dependency's repository by its host: its lock names a commit, but its address may be anywhere.
 
     Raises:
         SourceRefusedError: a policy does not list its host.
     """
     try:
-        refuse_sources({"": f"git+{uri.url}@{_ANY_COMMIT}"}, policy)
+        refuse_sources({"": uri.at_commit(_ANY_COMMIT)}, policy)
     except PolicyRefusedError as error:
         raise SourceRefusedError(error.summary, detail=error.detail, hints=error.hints) from error
 

@@ -6,13 +6,11 @@ names, settings and the lock file, and no module code.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final, Self
-from urllib.parse import unquote
 
 from paddock.errors import KindError, PaddockError
 from paddock.plan import USUAL_PLAN
@@ -27,21 +25,21 @@ from paddock.policy.trust import PlanAcceptance, with_places
 from paddock_sources import (
     BuiltinSource,
     BuiltinUri,
-    GitUri,
     PackageUri,
     Resolver,
     SourceError,
     SourceUri,
     SourceUriError,
+    parse_source,
 )
 from paddock_sources.cache import SourceCache
 from paddock_sources.constraints import NO_RULES, DependencyRules
-from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile, normalised_source
+from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile
 from paddock_sources.near import near
-from paddock_sources.uri import FolderUri
 
 _REPOSITORY_PREFIX: Final = "amplifier-module-"
-_ANY_COMMIT: Final = "0" * 40
+ANY_COMMIT: Final = "0" * 40
+"""Stands for a commit that is not known yet."""
 _USUAL_LAYERS: Final = ("source of the plan entry", "builtin modules", "installed packages")  # as resolvers name them
 
 
@@ -84,13 +82,14 @@ class SourcedModule:
         if written in (self.name, *self.ids) or written in self.keys:
             return True
         try:
-            uri = SourceUri.parse(written).anchored(Path.cwd()).held()
-            key = normalised_source(uri, folder)
+            uri = parse_source(written).anchored(Path.cwd()).held()
+            key = uri.key(folder)
         except SourceUriError:
             return False
         if isinstance(uri, PackageUri) and not isinstance(self.uri, PackageUri):
             return False  # the name of a package looks like the id of any module
-        return key in self.keys or (_has_no_ref(uri) and key == _without_ref(self.uri, folder))
+        any_version = self.uri.at_any_version()
+        return key in self.keys or (any_version is not None and key == any_version.key(folder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,30 +199,12 @@ class SourcedModules:
 
 def pinned(module: SourcedModule) -> str:
     """Return a module's source as rules judge it: a locked source counts as pinned."""
-    commit = module.locked.commit if module.locked is not None else _ANY_COMMIT
-    return pinned_text(module.uri, commit)
-
-
-def pinned_text(uri: SourceUri, commit: str = _ANY_COMMIT) -> str:
-    """Return a source at some commit, not yet known."""
-    if not isinstance(uri, GitUri):
-        return uri.text
-    inside = f"#subdirectory={uri.subdirectory}" if uri.subdirectory else ""
-    return f"git+{uri.url}@{commit}{inside}"
+    return module.uri.at_commit(module.locked.commit if module.locked is not None else ANY_COMMIT)
 
 
 def name_of(uri: SourceUri) -> str:
     """Return the name of a source: the id that a module in it would have by its name."""
-    match uri:
-        case GitUri():
-            name = PurePosixPath(uri.subdirectory or unquote(uri.url)).name.removesuffix(".git")
-        case FolderUri():
-            name = Path(os.path.realpath(uri.folder)).name
-        case PackageUri():
-            name = uri.name
-        case _:
-            name = uri.text.partition(":")[2]
-    return name.replace("_", "-").removeprefix(_REPOSITORY_PREFIX)
+    return uri.short_name.replace("_", "-").removeprefix(_REPOSITORY_PREFIX)
 
 
 def _planned(
@@ -232,7 +213,7 @@ def _planned(
     for entry in plan.entries():
         try:
             chosen = resolver.choose(entry.module, entry.source)
-            key = normalised_source(chosen.uri, folder)
+            key = chosen.uri.key(folder)
         except SourceError as error:
             yield UnresolvedModule(entry, error)
             continue
@@ -267,12 +248,12 @@ def rules_of_source(plan: MountPlan, uri: SourceUri, folder: Path, environ: Mapp
 
 def _rules_of(plan: MountPlan, uri: SourceUri, folder: Path, resolver: Resolver) -> DependencyRules:
     """Return the rules of all entries of a plan that take a source, as a run has them, not yet judged."""
-    key = normalised_source(uri, folder)
+    key = uri.key(folder)
     rules_of = plan.rules_by_entry()
     found = []
     for entry in plan.entries():
         with suppress(SourceError):  # an entry without a source takes no other's
-            if normalised_source(resolver.choose(entry.module, entry.source).uri, folder) == key:
+            if resolver.choose(entry.module, entry.source).uri.key(folder) == key:
                 found.append(rules_of(entry))
     return DependencyRules(
         tuple(constraint for rules in found for constraint in rules.constraints),
@@ -281,7 +262,7 @@ def _rules_of(plan: MountPlan, uri: SourceUri, folder: Path, resolver: Resolver)
 
 
 def _written_key(entry: ModuleEntry, folder: Path) -> str | None:
-    return normalised_source(SourceUri.parse(entry.source), folder) if entry.source is not None else None
+    return parse_source(entry.source).key(folder) if entry.source is not None else None
 
 
 def _has_dependencies(uri: BuiltinUri) -> bool:
@@ -339,7 +320,8 @@ def named_sources(written: str, folder: Path, environ: Mapping[str, str]) -> tup
         LockFileError: the lock file cannot be trusted or understood.
         PlanError: the folder's plan has problems, and nothing else has a tool of that name.
     """
-    if not isinstance(uri := _parsed(written), PackageUri) or uri.version:
+    uri = _parsed(written)
+    if uri is None or not uri.bare_id:
         return ()
     folder = folder.resolve()
     resolver = Resolver(environ, base=folder, settings=load_source_settings(environ), installed=_find_installed)
@@ -351,7 +333,7 @@ def named_sources(written: str, folder: Path, environ: Mapping[str, str]) -> tup
     lock = LockFile.read(folder / LOCK_FILE)
     plan, problem = _usual_plan(folder)
     found = [
-        (entry.module, SourceUri.parse(entry.source).anchored(folder))
+        (entry.module, parse_source(entry.source).anchored(folder))
         for entry in (() if plan is None else plan.entries())
         if entry.source is not None and written in (entry.module, entry.instance_id)
     ]
@@ -414,24 +396,6 @@ def _pins(plan: MountPlan, lock: LockFile, folder: Path, resolver: Resolver) -> 
 
 def _parsed(written: str) -> SourceUri | None:
     try:
-        return SourceUri.parse(written)
+        return parse_source(written)
     except SourceUriError:
         return None
-
-
-def _has_no_ref(uri: SourceUri) -> bool:
-    match uri:
-        case GitUri():
-            return not uri.ref
-        case PackageUri():
-            return not uri.version
-    return False
-
-
-def _without_ref(uri: SourceUri, folder: Path) -> str:
-    match uri:
-        case GitUri():
-            uri = GitUri(uri.text, uri.url, "", uri.subdirectory)
-        case PackageUri():
-            uri = PackageUri(uri.text, uri.name)
-    return normalised_source(uri, folder)

@@ -15,7 +15,6 @@ from paddock.policy.pins import moved_dependencies
 from paddock_sources import SourceError
 from paddock_sources.lock.lock_file import LockedModule
 from paddock_sources.manifest.permission_request import PermissionDifference, PermissionRequest, difference
-from paddock_sources.uri import FolderUri, GitUri
 
 if TYPE_CHECKING:
     from paddock_sources.provisioner import PinnedSource, Provisioner
@@ -76,7 +75,7 @@ class SourceUpdates:
 
     def _look(self, module: SourcedModule, old: LockedModule) -> SourceUpdate:
         pinned = self._provider.pin(module.uri)
-        if self._is_same(module, old, pinned):
+        if self._provider.is_as_locked(module.uri, pinned, old):
             return self._chosen_again(module, old, pinned)
         is_other = pinned.commit != old.commit
         is_tag = is_other and "tag" in (pinned.kind, old.requested_kind)
@@ -92,7 +91,7 @@ class SourceUpdates:
         new = replace(new, source=module.key)
         if new == old:
             return SourceUpdate(module, old, "current", pinned)
-        reason = _MENDED if isinstance(module.uri, GitUri) and not is_other and new.tree != old.tree else ""
+        reason = _MENDED if old.commit and not is_other and new.tree != old.tree else ""
         return replace(found, new=new, reason=reason, asked=self._asked(old, new))
 
     def _chosen_again(self, module: SourcedModule, old: LockedModule, pinned: PinnedSource) -> SourceUpdate:
@@ -110,12 +109,6 @@ class SourceUpdates:
         if not self._of_packages:
             return old
         return replace(old, dependencies=tuple(one for one in old.dependencies if one.commit))
-
-    def _is_same(self, module: SourcedModule, old: LockedModule, pinned: PinnedSource) -> bool:
-        if isinstance(module.uri, FolderUri):
-            return self._provider.tree_of(module.uri) == old.tree
-        # A source that was changed by hand, or is missing here, is locked again, to check that it matches its record.
-        return pinned.commit == old.commit and not self._provider.missing(old)
 
     def _is_too_young(self, pinned: PinnedSource) -> str | None:
         """Return why a commit is held back, or nothing."""

@@ -28,7 +28,7 @@ from paddock.plan.plain_data import merged
 from paddock.plan.problems import NotAcceptedError, StrictModel, must_be, path_text, problems_of
 from paddock.plan.secret_references import reference_problems
 from paddock.plan.source_map import Location, Positions
-from paddock_sources import ModuleIdError, SourceUri, SourceUriError, checked_module_id
+from paddock_sources import ModuleIdError, SourceUriError, checked_module_id, parse_source
 from paddock_sources.constraints import MAX_CONSTRAINTS, Constraint, ConstraintTextError, DependencyRules
 
 Kind = Literal["orchestrator", "context", "provider", "tool", "hook"]
@@ -73,7 +73,7 @@ def _anchored_source(source: object, info: ValidationInfo) -> object:
     if not isinstance(source, (str, Mapping)):
         return source
     try:
-        return SourceUri.parse(source).anchored(cast(EntryPlace, info.context).base).text
+        return parse_source(source).anchored(cast(EntryPlace, info.context).base).text
     except SourceUriError as error:
         problem = f"`{error.text}` is not a module source: {error.problem}"
         raise NotAcceptedError(problem, "; ".join(error.hints)) from error

@@ -17,8 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from paddock.plan.host_name import host_text, parse_host
 from paddock.plan.problems import NotAcceptedError
-from paddock_sources import SourceUri, SourceUriError
-from paddock_sources.uri import BuiltinUri, FolderUri, GitUri, PackageUri
+from paddock_sources import SourceUriError, parse_source
 
 Family = Literal["git", "folder", "builtin", "package"]
 
@@ -31,9 +30,12 @@ _PLAINLY: Final = "write the address plainly: scheme, host and path, with nothin
 
 @dataclass(frozen=True, slots=True)
 class SourceName:
-    """A source as rules name it: `host` is empty except for repositories, `port` None where it is the scheme's own."""
+    """A source as rules name it, `family` being its kind.
 
-    family: Family
+    `host` is empty except for what has an address, `port` None where it is the scheme's own.
+    """
+
+    family: str
     path: str
     scheme: str = ""
     host: str = ""
@@ -49,24 +51,21 @@ class SourceName:
         if source.startswith("/"):  # also unprintable text: a folder may have any name
             return cls("folder", _still_real(source))
         try:
-            uri = SourceUri.parse(source)
+            uri = parse_source(source)
         except SourceUriError as error:
             raise NotAcceptedError(
                 f"`{without_credentials(source)}` is not a module source: {error.problem}"
             ) from error
-        match uri:
-            case BuiltinUri():
-                return cls("builtin", uri.module_id)
-            case FolderUri():
-                return cls("folder", _still_real(str(uri.folder)))
-            case PackageUri():
-                return cls("package", package_name(uri.name))
-            case GitUri():
-                return cls._of_repository(uri.url)
-        raise NotAcceptedError(f"`{without_credentials(source)}` is of no known form")
+        match uri.ruled_by:
+            case "address", url:
+                return cls._at_address(uri.kind, url)
+            case "folder", path:
+                return cls(uri.kind, _still_real(path))
+            case _, name:
+                return cls(uri.kind, name)
 
     @classmethod
-    def _of_repository(cls, url: str) -> Self:
+    def _at_address(cls, family: str, url: str) -> Self:
         scheme, host, port, path = split_repository(url)
         components = [plain_component(component) for component in path.split("/") if component]
         if scheme == "file":
@@ -75,20 +74,17 @@ class SourceName:
         if not components:
             raise NotAcceptedError(f"`{without_credentials(url)}` names no repository", _PLAINLY)
         if scheme == "file":
-            return cls("git", "/" + "/".join(components), scheme)
-        return cls("git", "/".join(components), scheme, host_text(parse_host(host)), port)
+            return cls(family, "/" + "/".join(components), scheme)
+        return cls(family, "/".join(components), scheme, host_text(parse_host(host)), port)
 
     @property
     def text(self) -> str:
         """Return the name as rules are written: `git+https://github.com/org/repo`, `/home/x/module`, `builtin:x`."""
-        match self.family:
-            case "builtin":
-                return f"builtin:{self.path}"
-            case "git" if self.scheme == "file":
-                return f"git+file://{self.path}"
-            case "git":
-                return f"git+{self.scheme}://{self.host}{f':{self.port}' if self.port else ''}/{self.path}"
-        return self.path
+        if self.scheme == "file":
+            return f"{self.family}+file://{self.path}"
+        if self.scheme:
+            return f"{self.family}+{self.scheme}://{self.host}{f':{self.port}' if self.port else ''}/{self.path}"
+        return self.path if self.family in ("folder", "package") else f"{self.family}:{self.path}"
 
     @property
     def folded_path(self) -> str:

@@ -11,8 +11,7 @@ from paddock.plan.problems import NotAcceptedError
 from paddock.policy.files.policy import Policy
 from paddock.policy.rule import PolicyFindings, Rule, written_list
 from paddock.policy.source_name import DEFAULT_PORTS, SourceName, without_credentials
-from paddock_sources import SourceUri
-from paddock_sources.uri import GitUri, PackageUri
+from paddock_sources import parse_source
 
 if TYPE_CHECKING:
     from paddock.policy.files.policy_file import PolicyFile
@@ -67,18 +66,11 @@ def _judge_pin(path: str, source: str, file: PolicyFile, findings: PolicyFinding
     if not file.require_pinned:
         return
     rule = file.rule("require_pinned", "true")
-    match SourceUri.parse(source) if not source.startswith("/") else None:
-        case GitUri() as uri if not _COMMIT.fullmatch(commit or uri.ref):
-            said = f"is at `{uri.ref}`, which may be something else tomorrow" if uri.ref else "names no commit"
-            hint = "lock it, with `paddock lock` or `paddock add`, or name the whole commit: `@` and its 40 digits"
-        case PackageUri(version=""):
-            said, hint = (
-                "names no exact content",
-                "name its version (`name==1.0`), use a repository at a commit, or a folder",
-            )
-        case _:
-            findings.consult(rule, "nothing to pin, or pinned")
-            return
+    loose = parse_source(source).looseness(commit) if not source.startswith("/") else None
+    if loose is None:
+        findings.consult(rule, "nothing to pin, or pinned")
+        return
+    said, hint = loose
     findings.consult(rule, "not pinned")
     findings.refuse(path, f"`{without_credentials(source)}` {said}", hint, rule)
 

@@ -30,7 +30,6 @@ from paddock.policy.pins import MovedPin, Pin, Pins, moved_pins
 from paddock.policy.rule import BUILT_IN, Floor, PolicyFindings, Rule
 from paddock.policy.source_name import SourceName, without_credentials
 from paddock_sandbox.profile import ANY_PROGRAM
-from paddock_sources import GitUri, SourceUri
 from paddock_sources.errors import SourceUriError
 from paddock_sources.git.remote import Remote
 
@@ -277,10 +276,9 @@ def lies_outside(source: str, around: Iterable[Path]) -> bool:
     if name.family != "folder" and name.scheme != "file":
         return False
     places = [Path(name.path)]
-    uri = SourceUri.parse(source) if name.scheme == "file" else None
-    if isinstance(uri, GitUri):
+    if name.scheme == "file":
         try:
-            folder = Remote.of(uri).folder
+            folder = Remote.of_text(source).folder
         except SourceUriError:
             return True  # it can be read in two ways
         if folder is not None:

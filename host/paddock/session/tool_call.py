@@ -50,12 +50,12 @@ from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.contract.display import DisplaySystem
 from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
-from paddock_sources import Resolution, SourceError, SourceUri
+from paddock_sources import Resolution, SourceError, parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.constraints import NO_RULES, DependencyRules
 from paddock_sources.lock.lock_file import LockFile
 from paddock_sources.module_id import kind_of_id
-from paddock_sources.uri import BuiltinUri, PackageUri
+from paddock_sources.uri import BuiltinUri
 
 _ANY_TOOL: Final = "tool"  # stands for the module, whose id only its code says
 
@@ -383,15 +383,15 @@ class _CallRequest:
         """
         named: dict[str, object] = {}
         try:
-            match uri := SourceUri.parse(self._source).anchored(Path.cwd()):
-                case PackageUri(version=""):  # a bare id, of a module that is shipped or installed
-                    named["module"] = uri.name
-                case BuiltinUri():
-                    named |= {"module": uri.module_id, "source": uri.text}
-                case _ if self._module_id is not None:
-                    named |= {"module": self._module_id, "source": uri.text}
-                case _:
-                    named |= {"module": _tool_of(await sources.module_ids(uri)), "source": uri.text}
+            uri = parse_source(self._source).anchored(Path.cwd())
+            if uri.bare_id:
+                named["module"] = uri.bare_id
+            elif isinstance(uri, BuiltinUri):
+                named |= {"module": uri.module_id, "source": uri.text}
+            elif self._module_id is not None:
+                named |= {"module": self._module_id, "source": uri.text}
+            else:
+                named |= {"module": _tool_of(await sources.module_ids(uri)), "source": uri.text}
         except SourceError as error:
             raise ModuleMissingError.of(self._source, error) from error
         return self._entry_of(named)

@@ -19,7 +19,7 @@ from paddock_sources.environment.interpreter import Interpreter
 from paddock_sources.environment.project_file import project_in, read_project_file
 from paddock_sources.environment.uv_sources import UvSources
 from paddock_sources.errors import OwnRightsError, SourceError, SourceUriError
-from paddock_sources.uri import GitUri, SourceUri
+from paddock_sources.uri import GitUri, parse_source
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -171,7 +171,7 @@ class _Reading:
                 hints=["a dependency comes from the package index, or from `git+https://host/path@ref`"],
             )
         try:
-            uri = SourceUri.parse(url)
+            uri = parse_source(url)
         except SourceUriError as error:
             raise RequirementsError(self._path, f"`{name}`: {error.summary}", hints=error.hints) from error
         assert isinstance(uri, GitUri)  # the prefix guarantees it

@@ -35,7 +35,7 @@ from paddock_sources.git.kept_commits import KeptCommit, KeptCommits
 from paddock_sources.git.remote import GitPin, Remote
 from paddock_sources.progress import Progress, ProgressStep, SilentProgress
 from paddock_sources.ref_name import is_commit
-from paddock_sources.uri import GitUri
+from paddock_sources.uri import GitUri, SourceUri
 
 if TYPE_CHECKING:
     from paddock_sources.cache import SourceCache, TreeEntry
@@ -285,3 +285,7 @@ def _begin_import() -> None:
     name = f"{__package__}.git_work"
     if name not in sys.modules:
         threading.Thread(target=importlib.import_module, args=(name,), daemon=True).start()
+
+
+RepositoryMaker = Callable[[GitUri, bool, SourceUri], GitSource]
+"""Returns a repository that the user named, or, where that is not so, one that the code at a source names."""

@@ -17,7 +17,7 @@ from typing import Literal, Self, cast
 from urllib.parse import quote, unquote, urlsplit
 
 from paddock_sources.errors import SourceUriError
-from paddock_sources.uri import GitUri
+from paddock_sources.kinds.git_uri import GitUri, repository
 
 Scheme = Literal["https", "ssh", "file", "http"]
 RefKind = Literal["branch", "tag", "commit", "default"]
@@ -60,6 +60,15 @@ class Remote:
         shown = f"[{host}]" if ":" in host else host
         suffix = "" if port == _DEFAULT_PORTS[scheme] else f":{port}"
         return cls(f"{scheme}://{user}{shown}{suffix}{quote(path, safe='/' + _SAFE)}", scheme, shown, port)
+
+    @classmethod
+    def of_text(cls, address: str) -> Self:
+        """Return where the repository at an address is fetched from.
+
+        Raises:
+            SourceUriError: it is no repository's, or one that git never gets.
+        """
+        return cls.of(repository(address))
 
     @property
     def is_outside(self) -> bool:

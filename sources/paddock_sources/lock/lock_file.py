@@ -21,10 +21,9 @@ from typing import Final, Self
 from paddock_sources.errors import SourceError
 from paddock_sources.lock.lock_text import LockTextError, lock_text, parse_lock
 from paddock_sources.lock.locked_module import LockedDependency, LockedModule
-from paddock_sources.lock.source_key import normalised_source
 from paddock_sources.uri import FolderUri, SourceUri
 
-__all__ = ["LOCK_FILE", "LockFile", "LockFileError", "LockedDependency", "LockedModule", "normalised_source", "turn"]
+__all__ = ["LOCK_FILE", "LockFile", "LockFileError", "LockedDependency", "LockedModule", "turn"]
 
 LOCK_FILE: Final = "paddock.lock"
 
@@ -127,13 +126,13 @@ class LockFile:
         Raises:
             SourceUriError: the source is ambiguous.
         """
-        key = normalised_source(uri, folder)
+        key = uri.key(folder)
         found = self.get(key)
         if found is not None or not isinstance(uri, FolderUri):
             return found
         for module in self.modules:
             locked = module.uri(folder)
-            if isinstance(locked, FolderUri) and normalised_source(locked, folder) == key:
+            if isinstance(locked, FolderUri) and locked.key(folder) == key:
                 return module
         return None
 

@@ -13,14 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any, Final
 
 from paddock_sources.bounded_toml import TomlError, read_toml
 from paddock_sources.errors import SourceUriError
+from paddock_sources.kinds.package_uri import package_key
 from paddock_sources.lock.locked_module import LockedDependency, LockedModule
-from paddock_sources.lock.source_key import normalised_source, package_key
-from paddock_sources.uri import BuiltinUri, FolderUri, GitUri, PackageUri, SourceUri
+from paddock_sources.uri import SourceUri, parse_source
 
 VERSION: Final = 1
 
@@ -154,7 +153,7 @@ class _Reading:
             raise self._error("a dependency has a `name` and a `version`")
         if found.source:
             uri = self._uri(found.source)
-            if not isinstance(uri, GitUri) or not (found.commit and found.tree) or found.hashes:
+            if uri.kind != "git" or not (found.commit and found.tree) or found.hashes:
                 raise self._error("a dependency from git has a `source`, a `commit` and a `tree`, and no hashes")
         elif found.commit or found.tree or not found.hashes:
             raise self._error("a dependency from an index has hashes, and neither `commit` nor `tree`")
@@ -212,52 +211,27 @@ class _Reading:
 
     def _uri(self, source: str) -> SourceUri:
         try:
-            return SourceUri.parse(source)
+            return parse_source(source)
         except SourceUriError as error:
             raise self._error(f"`source` is not a module source: {error.problem}", "source") from error
 
     def _check_key(self, module: LockedModule, uri: SourceUri) -> None:
         """Refuse a source that is spelled in another way than Paddock does, which nothing would find."""
-        expected = _normal_folder(module.source) if isinstance(uri, FolderUri) else normalised_source(uri, Path("/"))
+        expected, hint = uri.lock_spelling()
         if module.source != expected:
-            below = "write `./` and the folder's place below this one, or its whole path"
-            hint = below if isinstance(uri, FolderUri) else f"write `{expected}`"
             raise self._error("`source` is spelled in another way than Paddock does", "source", hint)
-        ref, inside = requested(uri)
+        ref, inside = uri.requested
         if (module.requested_ref, module.subdirectory) != (ref, inside):
             key = "requested_ref" if module.requested_ref != ref else "subdirectory"
             raise self._error(f"`{key}` is not what `source` says", key)
 
     def _check_pin(self, module: LockedModule, uri: SourceUri) -> None:
-        if isinstance(uri, GitUri) and not (_COMMIT.fullmatch(module.commit) and module.tree):
-            raise self._error("a repository is pinned by a `commit` of 40 or 64 hexadecimal digits, and a `tree`")
-        if isinstance(uri, BuiltinUri) and (module.commit or module.tree or module.hashes or not module.dependencies):
-            raise self._error("of what is shipped only its dependencies are locked", "source")
-        if isinstance(uri, FolderUri) and (module.commit or not module.tree):
-            raise self._error("a folder is pinned by its `tree` alone")
+        fields = uri.lock_fields
+        if not all(check(getattr(module, name)) for name, check in fields.checks.items()):
+            raise self._error(fields.problem, fields.at)
 
     def _error(self, problem: str, key: str = "", *hints: str) -> LockTextError:
         return LockTextError(problem, self._line_of(key) if key else self._line_of(), *hints)
-
-
-def _normal_folder(source: str) -> str:
-    """Return how a folder is spelled, without looking for it; one that is not below the file's own is absolute."""
-    if source.startswith("file:"):
-        return source if source.startswith("file:///") else f"file:///{source.removeprefix('file:').lstrip('/')}"
-    plain = posixpath.normpath(source)
-    if source.startswith("/"):
-        return f"/{plain.lstrip('/')}"
-    return plain if plain == "." else f"./{plain.removeprefix('../')}"
-
-
-def requested(uri: SourceUri) -> tuple[str, str]:
-    """Return the ref and the subdirectory of a source, in the form of a lock file."""
-    match uri:
-        case GitUri():
-            return uri.ref, uri.subdirectory
-        case PackageUri():
-            return uri.version, ""
-    return "", ""
 
 
 class _Lines:
@@ -315,7 +289,7 @@ def _ordered(module: LockedModule) -> LockedModule:
     dependencies = sorted(module.dependencies, key=lambda one: package_key(one.name))
     moment = module.committed_at
     try:
-        ref, inside = requested(SourceUri.parse(module.source))
+        ref, inside = parse_source(module.source).requested
     except SourceUriError as error:
         raise LockTextError(f"`{module.source}` is not a module source: {error.problem}") from error
     return replace(

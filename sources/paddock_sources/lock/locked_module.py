@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from paddock_sources.uri import SourceUri
+from paddock_sources.uri import SourceUri, parse_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class LockedDependency:
 class LockedModule:
     """A source as it was when it was locked.
 
-    `source` is its key, as `normalised_source` returns it. `requested_ref` and `subdirectory` are parts of it; a
+    `source` is its key, as `SourceUri.key` returns it. `requested_ref` and `subdirectory` are parts of it; a
     package's ref is its version. `commit` is a repository's commit, or a package's version; `tree` the digest of all
     files; `hashes` those of a package. `permissions_digest` stands for the permissions that its manifest asks for.
     `requested_kind` is the kind of the ref (`branch`, `tag`, `commit`, `default`), `committed_at` the date in the
@@ -61,4 +61,4 @@ class LockedModule:
 
     def uri(self, folder: Path) -> SourceUri:
         """Return the source itself, a relative one being below `folder`, that of the lock file."""
-        return SourceUri.parse(self.source).anchored(folder)
+        return parse_source(self.source).anchored(folder)

@@ -20,7 +20,7 @@ from paddock_sources import FolderUri, GitUri, PackageUri, Resolution, SourceErr
 from paddock_sources.constraints import NO_RULES, DependencyRules
 from paddock_sources.lock.lock_file import LockedDependency, LockedModule
 from paddock_sources.manifest.permission_request import PermissionRequest, permissions_digest
-from paddock_sources.provisioner import PinKind, PinnedSource
+from paddock_sources.provisioner import PinKind, PinnedSource, StaleLock
 
 
 def commit_of(name: str) -> str:
@@ -148,8 +148,18 @@ class TwinProvider:
     def damage(self, locked: LockedModule) -> tuple[str, ...]:
         return ("its code",) if locked.tree in self.damaged else ()
 
-    def tree_of(self, uri: FolderUri) -> str:
-        return tree_of(self.folders[uri.folder].name)
+    def heeds_lock(self, uri: SourceUri) -> bool:
+        return True
+
+    def stale(self, uri: SourceUri, locked: LockedModule) -> StaleLock | None:
+        if not isinstance(uri, FolderUri) or tree_of(self.folders[uri.folder].name) == locked.tree:
+            return None
+        return StaleLock("changed since it was locked", "", SourceError("it was changed"))
+
+    def is_as_locked(self, uri: SourceUri, pinned: PinnedSource, locked: LockedModule) -> bool:
+        if isinstance(uri, FolderUri):
+            return self.stale(uri, locked) is None
+        return pinned.commit == locked.commit and not self.missing(locked)
 
     def module_ids(self, uri: SourceUri, locked: LockedModule | None) -> tuple[str, ...]:
         known = locked is not None and locked.tree

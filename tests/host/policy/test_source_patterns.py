@@ -9,7 +9,7 @@ import pytest
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.files.source_pattern import SourcePattern
 from paddock.policy.source_name import SourceName
-from paddock_sources import SourceUri
+from paddock_sources import parse_source
 from support.rows import each_row
 
 REPOSITORY = "git+https://github.com/org/repo"
@@ -112,7 +112,7 @@ def test_a_folder_is_where_it_really_is(tmp_path: Path) -> None:
 
 def _held(source: str) -> SourceName:
     """Return the name of a source as rules judge it once it was chosen."""
-    return SourceName.of(SourceUri.parse(source).held().text)
+    return SourceName.of(parse_source(source).held().text)
 
 
 def test_names_with_git_in_them_are_one_source_or_two(tmp_path: Path) -> None:

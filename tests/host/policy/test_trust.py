@@ -17,7 +17,7 @@ from paddock.policy.files.grants import GrantsFile
 from paddock.policy.files.policy import Policy
 from paddock.policy.grant_request import ModuleRequest
 from paddock.policy.trust import PlanAcceptance, lies_outside
-from paddock_sources import SourceUri
+from paddock_sources import parse_source
 
 from .entries import owner
 
@@ -163,7 +163,7 @@ def test_a_repository_lies_where_git_will_read_it(tmp_path: Path) -> None:
         "a%40b.git",
         "a%40b",
     )
-    sources = {name: SourceUri.parse(f"git+file://{project}/{name}@main").held() for name in (*within, *beyond)}
+    sources = {name: parse_source(f"git+file://{project}/{name}@main").held() for name in (*within, *beyond)}
     judged = {name: lies_outside(source.text, [project]) for name, source in sources.items()}
     assert judged == {name: name in beyond for name in judged}
     for name in ("own.git", "repo.git"):  # a link that is there since it was chosen: no more can be said

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from paddock_sources import GitUri, SourceUri
+from paddock_sources import GitUri, parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandRunner
 from paddock_sources.commands.direct_runner import DirectRunner
@@ -39,7 +39,7 @@ class Ground:
 
     def source(self, ref: str = "main", *, name: str = NAME, **options: Any) -> GitSource:
         """Return the source of a ref of a repository of the server."""
-        uri = SourceUri.parse(self.server.address(name, ref))
+        uri = parse_source(self.server.address(name, ref))
         assert isinstance(uri, GitUri)
         environ = {"PATH": os.environ["PATH"], "HOME": str(self.home), **self.server.environ}
         direct = DirectRunner(environ)

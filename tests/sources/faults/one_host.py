@@ -16,11 +16,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from paddock_sources import SourceUri
+from paddock_sources import parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandAccess, CommandResult, CommandRunner, CommandSession
 from paddock_sources.commands.direct_runner import DirectRunner
-from paddock_sources.lock.lock_file import normalised_source
 from paddock_sources.progress import SilentProgress
 from paddock_sources.provisioner import Provisioner
 from paddock_sources.settings import IndexSettings, SourceSettings
@@ -87,13 +86,11 @@ def main(commands: CommandRunner) -> None:
     with SourceCache(Path(folder), stage=reached) as cache:
         made = provisioner(cache, index, _Doomed(commands, reached))
         for address in addresses:
-            uri = SourceUri.parse(address)
+            uri = parse_source(address)
             locked = made.lock(uri)
             module_id = made.module_ids(uri, locked)[0]
             resolution = made.provide(uri, module_id, locked)
             for place in (resolution.package_dir / "__init__.py", *resolution.libraries):
                 assert place.exists(), place
-            told.append(
-                [normalised_source(uri, Path("/")), resolution.commit, resolution.tree, len(resolution.libraries)]
-            )
+            told.append([uri.key(Path("/")), resolution.commit, resolution.tree, len(resolution.libraries)])
     print(json.dumps(told))

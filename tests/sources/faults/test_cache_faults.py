@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock_sources import GitUri, SourceError, SourceUri
+from paddock_sources import GitUri, SourceError, parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandRunner
 from paddock_sources.commands.direct_runner import DirectRunner
@@ -49,7 +49,7 @@ def origin(tmp_path: Path) -> OriginRepository:
 
 
 def uri_of(address: str) -> GitUri:
-    uri = SourceUri.parse(address)
+    uri = parse_source(address)
     assert isinstance(uri, GitUri)
     return uri
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock_sources import GitUri, SourceError, SourceUri
+from paddock_sources import GitUri, SourceError, parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandRunner
 from paddock_sources.commands.direct_runner import DirectRunner
@@ -85,7 +85,7 @@ def test_a_hostile_repository_does_no_harm(
     runner = request.getfixturevalue("shut_in") if how == "shut in" else DirectRunner()
     origin = OriginRepository(tmp_path / "tool-greet")
     row.make(origin)
-    uri = SourceUri.parse(f"{origin.address}@main")
+    uri = parse_source(f"{origin.address}@main")
     assert isinstance(uri, GitUri)
     name, told = outcome(provisioner(cache, runner, {"PATH": os.environ["PATH"]}), uri, row.left_out)
     assert (name in row.refused) if row.refused else not name, told or name

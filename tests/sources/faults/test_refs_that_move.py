@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from failures import failing
-from paddock_sources import GitUri, SourceUri
+from paddock_sources import GitUri, parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandRunner
 from paddock_sources.provisioner import Provisioner
@@ -44,7 +44,7 @@ def provisioner_of(
 
 
 def uri_of(server: GitServer, ref: str = "") -> GitUri:
-    uri = SourceUri.parse(server.address(ID, ref))
+    uri = parse_source(server.address(ID, ref))
     assert isinstance(uri, GitUri)
     return uri
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paddock_sources import GitUri, SourceUri
+from paddock_sources import GitUri, parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.git.git_source import GitSource
@@ -39,7 +39,7 @@ def source(origin: OriginRepository, cache: SourceCache, runner: WatchedRunner) 
     """Return a maker of sources: of `ref` in the origin, or of another address."""
 
     def make(ref: str = "", *, address: str = "", **options: Any) -> GitSource:
-        uri = SourceUri.parse((address or origin.address) + (f"@{ref}" if ref else ""))
+        uri = parse_source((address or origin.address) + (f"@{ref}" if ref else ""))
         uri = uri.held() if options.pop("held", False) else uri
         assert isinstance(uri, GitUri)
         return GitSource(uri, options.pop("cache", cache), runner, direct=DirectRunner(), environ={}, **options)

@@ -10,7 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
-from paddock_sources import GitUri, SourceUri
+from paddock_sources import GitUri, parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandRunner
 from paddock_sources.commands.direct_runner import DirectRunner
@@ -27,7 +27,7 @@ def main(commands: CommandRunner) -> None:
 
     runner = WatchedRunner(commands)
     setattr(runner, when, end)
-    uri = SourceUri.parse(address)
+    uri = parse_source(address)
     assert isinstance(uri, GitUri)
     with SourceCache(Path(cache), stage=end) as kept:
         GitSource(uri, kept, runner, direct=DirectRunner(), environ={}).pin()

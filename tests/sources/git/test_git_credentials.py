@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from failures import failing
-from paddock_sources import GitUri, SourceUri
+from paddock_sources import GitUri, parse_source
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.git.credentials import Credentials
 from paddock_sources.git.git_config import git_environ
@@ -19,7 +19,7 @@ from sources.git.watched_runner import WatchedRunner
 
 
 def remote(text: str = "git+https://host.example:8443/org/repo") -> Remote:
-    uri = SourceUri.parse(text)
+    uri = parse_source(text)
     assert isinstance(uri, GitUri)
     return Remote.of(uri)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paddock_sources import GitUri, SourceUri
+from paddock_sources import GitUri, parse_source
 from paddock_sources.commands.command_runner import (
     CommandError,
     CommandMissingError,
@@ -18,7 +18,7 @@ from support.rows import each_row
 
 
 def remote(text: str = "git+https://host.example/o/r") -> Remote:
-    uri = SourceUri.parse(text)
+    uri = parse_source(text)
     assert isinstance(uri, GitUri)
     return Remote.of(uri)
 

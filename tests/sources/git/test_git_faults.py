@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from failures import failing
-from paddock_sources import GitUri, SourceUri
+from paddock_sources import GitUri, parse_source
 from paddock_sources.cache import SourceCache, UnsafeTreeError
 from paddock_sources.commands.command_runner import CommandAccess, CommandError, CommandSession, CommandTimeoutError
 from paddock_sources.commands.direct_runner import DirectRunner
@@ -255,7 +255,7 @@ def test_removed_files_of_an_ssh_source_are_made_in_the_sandbox(
     program.write_text(f'#!/bin/sh\nexec git upload-pack "{origin.folder}"\n')
     program.chmod(0o755)
     shut_in, direct = WatchedRunner(DirectRunner()), WatchedRunner(DirectRunner())
-    uri = SourceUri.parse("git+ssh://git@host.example/o/r@main")
+    uri = parse_source("git+ssh://git@host.example/o/r@main")
     assert isinstance(uri, GitUri)
     environ = {"GIT_SSH_COMMAND": str(program), "SSH_AUTH_SOCK": "/run/agent"}
     commit = origin.commit({"a.py": "1"})

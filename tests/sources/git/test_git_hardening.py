@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from failures import failing
-from paddock_sources import GitUri, SourceUri
+from paddock_sources import GitUri, parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandAccess
 from paddock_sources.commands.direct_runner import DirectRunner
@@ -76,7 +76,7 @@ def test_a_poisoned_home_and_environment_have_no_effect(
         "LANGUAGE": "de",
     }.items():
         monkeypatch.setenv(name, value)
-    uri = SourceUri.parse(f"{origin.address}@main")
+    uri = parse_source(f"{origin.address}@main")
     assert isinstance(uri, GitUri)
     with SourceCache(tmp_path / "cache") as cache:
         source = GitSource(uri, cache, DirectRunner(), direct=DirectRunner())
@@ -149,7 +149,7 @@ def test_a_link_in_place_of_what_git_says_is_not_read(
 
 
 def remote(text: str) -> Remote:
-    uri = SourceUri.parse(text)
+    uri = parse_source(text)
     assert isinstance(uri, GitUri)
     return Remote.of(uri)
 
@@ -231,7 +231,7 @@ def test_certificates_are_among_what_git_may_read(cache: SourceCache, tmp_path: 
             opened.append(reach)
             raise RuntimeError("far enough")
 
-    uri = SourceUri.parse("git+https://host.example:8443/r@main")
+    uri = parse_source("git+https://host.example:8443/r@main")
     assert isinstance(uri, GitUri)
     runner = Refusing()
     environ = {"SSL_CERT_FILE": str(authority), "SSL_CERT_DIR": str(tmp_path / "none")}
@@ -249,7 +249,7 @@ def test_ssh_runs_outside_and_all_else_shut_in(cache: SourceCache, tmp_path: Pat
     program.write_text(f'#!/bin/sh\necho "$@" >> {told}\necho "Permission denied (publickey)." >&2\nexit 255\n')
     program.chmod(0o755)
     shut_in, direct = WatchedRunner(DirectRunner()), WatchedRunner(DirectRunner())
-    uri = SourceUri.parse("git+ssh://git@host.example:2222/o/r@main")
+    uri = parse_source("git+ssh://git@host.example:2222/o/r@main")
     assert isinstance(uri, GitUri)
     source = GitSource(uri, cache, shut_in, direct=direct, environ={"GIT_SSH_COMMAND": str(program)})
     with pytest.raises(Exception) as caught:
@@ -266,11 +266,11 @@ def test_what_is_in_the_cache_is_found_without_git(
     source("main").pin()
     script = f"""
 import sys
-from paddock_sources import SourceUri
+from paddock_sources import parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.git.git_source import GitSource
 with SourceCache({str(tmp_path / "cache")!r}) as cache:
-    source = GitSource(SourceUri.parse({origin.address + "@" + commit!r}), cache, None, direct=None)
+    source = GitSource(parse_source({origin.address + "@" + commit!r}), cache, None, direct=None)
     assert (source.fetch({commit!r}).root / "a.py").read_text() == "1"
     assert source.pin().commit == {commit!r}
 assert "git" not in sys.modules and "subprocess" not in sys.modules, "git was imported"

@@ -11,7 +11,7 @@ import pytest
 
 from failures import failing
 from host.egress.certificates import TestAuthority
-from paddock_sources import GitUri, SourceUri
+from paddock_sources import GitUri, parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.git.credentials import Credentials
@@ -45,7 +45,7 @@ class Scene:
         self._cache = cache
 
     def source(self, ref: str = "", name: str = "org/tool", **options: Any) -> GitSource:
-        uri = SourceUri.parse(self.server.address(name, ref))
+        uri = parse_source(self.server.address(name, ref))
         assert isinstance(uri, GitUri)
         options.setdefault("environ", self.environ)
         return GitSource(uri, self._cache, self.runner, direct=self.direct, **options)

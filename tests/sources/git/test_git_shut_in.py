@@ -12,7 +12,7 @@ import pytest
 from failures import failing
 from host.egress.certificates import TestAuthority
 from paddock.isolation.commands.source_commands import SourceCommands
-from paddock_sources import GitUri, SourceUri
+from paddock_sources import GitUri, parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandAccess, CommandSession
 from paddock_sources.commands.direct_runner import DirectRunner
@@ -51,7 +51,7 @@ def test_a_sandboxed_git_fetches_and_checks_sources(
         environ = {"HOME": str(home), "PATH": os.environ["PATH"], **server.environ}
 
         def source(address: str, ref: str) -> GitSource:
-            uri = SourceUri.parse(f"{address}@{ref}")
+            uri = parse_source(f"{address}@{ref}")
             assert isinstance(uri, GitUri)
             return GitSource(uri, cache, commands, direct=DirectRunner(environ), environ=environ)
 
@@ -68,7 +68,7 @@ def test_a_sandboxed_git_fetches_and_checks_sources(
 def test_offline_files_are_made_again_from_objects_that_were_kept(commands: SourceCommands, tmp_path: Path) -> None:
     origin = OriginRepository(tmp_path / "tool")
     commit = origin.commit({"a.py": "1"})
-    uri = SourceUri.parse(f"{origin.address}@{commit}")
+    uri = parse_source(f"{origin.address}@{commit}")
     assert isinstance(uri, GitUri)
     with SourceCache(tmp_path / "cache") as cache:
         GitSource(uri, cache, commands, direct=DirectRunner(), environ={}).pin()
@@ -83,7 +83,7 @@ def test_offline_files_are_made_again_from_objects_that_were_kept(commands: Sour
 def test_what_is_larger_than_it_may_be_is_cut_off(commands: SourceCommands, tmp_path: Path) -> None:
     origin = OriginRepository(tmp_path / "tool")
     origin.commit({"large": os.urandom(300_000)})
-    uri = SourceUri.parse(origin.address)
+    uri = parse_source(origin.address)
     assert isinstance(uri, GitUri)
     for limits in (GitLimits(), GitLimits(pack_bytes=50_000)):
         with SourceCache(tmp_path / f"cache-{limits.pack_bytes}") as own:
@@ -118,7 +118,7 @@ def test_a_repository_in_the_place_of_the_held_one_is_not_read(
                     away.rename(origin.folder)
                 yield session
 
-    uri = SourceUri.parse(f"{origin.address}@main").held()
+    uri = parse_source(f"{origin.address}@main").held()
     assert isinstance(uri, GitUri)
     runner = Swapped()
     source = GitSource(uri, cache, runner, direct=DirectRunner({}), environ={})

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from paddock_sources import SourceUri
+from paddock_sources import parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.progress import SilentProgress
 from paddock_sources.provisioner import Provisioner
@@ -41,7 +41,7 @@ def provisioner(folder: Path, **options: Any) -> Provisioner:
 
 
 def _takes_rights(provisioner: Provisioner, text: str) -> bool:
-    return provisioner.own_rights(SourceUri.parse(text), None) is not None
+    return provisioner.own_rights(parse_source(text), None) is not None
 
 
 def test_ssh_and_private_addresses_take_the_users_rights(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_ssh_and_private_addresses_take_the_users_rights(tmp_path: Path) -> None
 
 def test_rights_are_lent_to_the_named_sources_alone(tmp_path: Path) -> None:
     unaccepted = provisioner(tmp_path)
-    unaccepted.lend([SourceUri.parse(_SSH)])
+    unaccepted.lend([parse_source(_SSH)])
     assert not _takes_rights(unaccepted, _SSH)
     assert _takes_rights(unaccepted, f"{_SSH}c") and _takes_rights(unaccepted, _PRIVATE)
 

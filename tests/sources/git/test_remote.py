@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from paddock_sources import GitUri, SourceUri, SourceUriError
+from paddock_sources import GitUri, SourceUriError, parse_source
 from paddock_sources.git.remote import Remote
 from support.rows import each_row
 
 
 def remote_of(text: str) -> Remote:
-    uri = SourceUri.parse(text)
+    uri = parse_source(text)
     assert isinstance(uri, GitUri)
     return Remote.of(uri)
 

@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 
 from paddock_sources.errors import SourceUriError
 from paddock_sources.lock import lock_file
-from paddock_sources.lock.lock_file import LockedDependency, LockedModule, LockFile, LockFileError, normalised_source
+from paddock_sources.lock.lock_file import LockedDependency, LockedModule, LockFile, LockFileError
 from paddock_sources.lock.lock_placeholder import LockPlaceholder
 from paddock_sources.lock.lock_text import LockTextError, lock_text, parse_lock
-from paddock_sources.uri import SourceUri
+from paddock_sources.uri import parse_source
 from support.rows import each_row
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -137,8 +137,8 @@ def _modules(draw: st.DrawFn) -> LockedModule:
     kind = draw(st.sampled_from(["git", "folder", "package"]))
     if kind == "folder":
         path = "/" + "/".join(draw(st.lists(_SHOWN.filter(lambda part: "/" not in part), min_size=1, max_size=3)))
-        uri = SourceUri.parse(os.path.normpath("/" + path.strip("/")))
-        return LockedModule(source=normalised_source(uri, Path("/nowhere")), tree=draw(_DIGESTS), **common)
+        uri = parse_source(os.path.normpath("/" + path.strip("/")))
+        return LockedModule(source=uri.key(Path("/nowhere")), tree=draw(_DIGESTS), **common)
     if kind == "package":
         return LockedModule(source=draw(_WORDS).lower(), commit="1.0", hashes=draw(_HASH_LISTS), **common)
     return LockedModule(
@@ -463,9 +463,9 @@ SPELLINGS = {
 
 @each_row(("expected", "written"), [(key, spelling) for key, spellings in SPELLINGS.items() for spelling in spellings])
 def test_a_source_has_one_key_however_it_is_spelled(expected: str, written: str) -> None:
-    key = normalised_source(SourceUri.parse(written), Path("/somewhere"))
+    key = parse_source(written).key(Path("/somewhere"))
     assert key == expected
-    assert normalised_source(SourceUri.parse(key), Path("/elsewhere")) == key
+    assert parse_source(key).key(Path("/elsewhere")) == key
 
 
 def test_folders_are_named_from_the_lock_files_folder_on(tmp_path: Path) -> None:
@@ -476,10 +476,10 @@ def test_folders_are_named_from_the_lock_files_folder_on(tmp_path: Path) -> None
     plans = tmp_path / "plans"
     spelled = ["./modules/x", "./modules/../modules/x", str(inside), f"file://{inside}", str(tmp_path / "link")]
     spelled.append(f"file://{plans}#subdirectory=modules/x")
-    assert {normalised_source(SourceUri.parse(one), plans) for one in spelled} == {"./modules/x"}
-    assert normalised_source(SourceUri.parse("."), plans) == "."
-    assert normalised_source(SourceUri.parse("../beside"), plans) == str(beside)
-    assert LockedModule(source="./modules/x").uri(plans) == SourceUri.parse(str(inside))
+    assert {parse_source(one).key(plans) for one in spelled} == {"./modules/x"}
+    assert parse_source(".").key(plans) == "."
+    assert parse_source("../beside").key(plans) == str(beside)
+    assert LockedModule(source="./modules/x").uri(plans) == parse_source(str(inside))
 
 
 @pytest.mark.parametrize(
@@ -488,7 +488,7 @@ def test_folders_are_named_from_the_lock_files_folder_on(tmp_path: Path) -> None
 def test_a_folder_of_any_name_has_a_key_that_can_be_written_and_read(name: str, tmp_path: Path) -> None:
     folder = tmp_path / name
     folder.mkdir()
-    key = normalised_source(SourceUri.parse(f"file://{_quoted(folder)}"), tmp_path)
+    key = parse_source(f"file://{_quoted(folder)}").key(tmp_path)
     assert key.isprintable() and key.isascii()
     (read,) = parse_lock(lock_text([LockedModule(source=key, tree=DIGEST)]))
     assert read.uri(tmp_path).path == folder  # type: ignore[attr-defined]
@@ -501,7 +501,7 @@ def _quoted(path: Path) -> str:
 @pytest.mark.parametrize("written", ["git+https://example.org/a/%2e%2e/b", "git+https://example.org/a%2fb"])
 def test_an_address_that_could_be_two_has_no_key(written: str) -> None:
     with pytest.raises(SourceUriError, match="two ways"):
-        normalised_source(SourceUri.parse(written), Path("/"))
+        parse_source(written).key(Path("/"))
 
 
 def test_the_last_session_removes_the_placeholder(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from paddock_sources import SourceUri
+from paddock_sources import SourceUri, parse_source
 from paddock_sources.builtin import BuiltinSource
 from paddock_sources.cache import SourceCache
 from paddock_sources.errors import SourceError
@@ -63,7 +63,7 @@ def _sources(provisioner: Provisioner, folder: Path, *locked: str) -> LockedSour
 
 
 def _uris(*names: str) -> Collection[SourceUri]:
-    return [SourceUri.parse(f"builtin:{name}") for name in names]
+    return [parse_source(f"builtin:{name}") for name in names]
 
 
 def test_a_lock_file_adds_nothing_to_a_module_that_depends_on_nothing(provisioner: Provisioner, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from failures import failing
-from paddock_sources import FileSource, SourceError, SourceUri
+from paddock_sources import FileSource, SourceError, parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.manifest.moved import hints_beside, moved_within
@@ -40,16 +40,16 @@ def test_an_old_address_names_the_new_folder_and_old_locks_go_on(tmp_path: Path)
     with SourceCache(tmp_path / "cache") as cache:
         old = f"git+file://{origin.folder}@main#subdirectory=modules/tool-c"
         made = provisioner(cache)
-        locked = made.lock(SourceUri.parse(old))
+        locked = made.lock(parse_source(old))
         origin.git("rm", "-rq", "modules/tool-c")
         origin.commit({**below("modules/all", files)}, "joined")
-        assert made.provide(SourceUri.parse(old), "tool-c", locked).commit == locked.commit
+        assert made.provide(parse_source(old), "tool-c", locked).commit == locked.commit
         with failing("SourceUriError", "there is no folder `modules/tool-c` in it") as caught:
-            made.lock(SourceUri.parse(old))
+            made.lock(parse_source(old))
         new = old.replace("tool-c", "all")
         assert caught.value.hints == (f"its module is in another folder: `{new}`",)
-        again = made.lock(SourceUri.parse(new))
-        assert made.provide(SourceUri.parse(new), "tool-c", again).package == "amplifier_module_tool_c"
+        again = made.lock(parse_source(new))
+        assert made.provide(parse_source(new), "tool-c", again).package == "amplifier_module_tool_c"
 
 
 @pytest.mark.parametrize("left", ["nothing", "leftovers"])
@@ -58,7 +58,7 @@ def test_a_folder_that_is_gone_names_the_one_beside_it(tmp_path: Path, left: str
     gone = tmp_path / "tool-c"
     if left == "leftovers":
         (gone / "__pycache__").mkdir(parents=True)
-    uri = SourceUri.parse(str(gone)).held()
+    uri = parse_source(str(gone)).held()
     with SourceCache(tmp_path / "cache") as cache, pytest.raises(SourceError) as caught:
         provisioner(cache).provide(uri, "my-tool", None)
     hint = f"module `tool-c` is in another folder: `{tmp_path / 'all'}`"

@@ -19,15 +19,14 @@ from paddock.plan.writing import PlannedModule
 from paddock.policy.owner import Owner
 from paddock_sources import (
     BuiltinSource,
+    BuiltinUri,
     FileSource,
     FolderUri,
-    GitUri,
-    PackageUri,
     Resolution,
     Resolver,
     SourceError,
-    SourceUri,
     kind_of_id,
+    parse_source,
 )
 from paddock_sources.errors import without_credentials
 from paddock_sources.manifest.read import HeldModules
@@ -99,17 +98,15 @@ class ModuleCatalogue:
             PaddockError: it names none, or one of another kind, or it could not be fetched.
         """
         try:
-            uri = SourceUri.parse(Owner.current(os.environ).with_home(written))
-            match uri:
-                case FolderUri():
-                    resolution = self._in_folder(kind, uri.folder.absolute())
-                    source: str | None = self._relative(resolution.root)
-                case GitUri():
-                    return self._fetched(kind, written)
-                case PackageUri() if uri.version or uri.name not in self._resolver.list():
-                    return self._fetched(kind, written, None if uri.version else uri.name, also)
-                case _:
-                    resolution, source = self._resolver.resolve(uri.text.removeprefix("builtin:")), None
+            uri = parse_source(Owner.current(os.environ).with_home(written))
+            shipped = uri.module_id if isinstance(uri, BuiltinUri) else uri.bare_id
+            if isinstance(uri, FolderUri):
+                resolution = self._in_folder(kind, uri.folder.absolute())
+                source: str | None = self._relative(resolution.root)
+            elif isinstance(uri, BuiltinUri) or shipped in self._resolver.list():
+                resolution, source = self._resolver.resolve(shipped), None
+            else:
+                return self._fetched(kind, written, shipped or None, also)
         except SourceError as error:
             raise ModuleMissingError.of(written, error) from error
         _check_kind(written, resolution.kind, kind)

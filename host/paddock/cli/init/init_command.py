@@ -37,7 +37,7 @@ from paddock.plan.writing import PlannedModule, plan_exists, plan_text, write_pl
 from paddock.policy.secrets.store import SecretSources
 from paddock.policy.trust import lies_outside
 from paddock.text import escape
-from paddock_sources import SourceUri
+from paddock_sources import parse_source
 from paddock_sources.errors import without_credentials
 from paddock_sources.lock.lock_file import LockFile
 
@@ -249,7 +249,7 @@ def _secrets_of(modules: Sequence[PlannedModule]) -> tuple[str, ...]:
 def _needs_trust(plan: Path, modules: Sequence[PlannedModule]) -> bool:
     """Whether a start asks about such a plan: for its grants, or for code that lies outside of its folder."""
     folder = plan.absolute().parent
-    sources = (SourceUri.parse(one.source).anchored(folder).held().text for one in modules if one.source is not None)
+    sources = (parse_source(one.source).anchored(folder).held().text for one in modules if one.source is not None)
     granted = (module.permissions for module in modules)
     return any(one.net or one.secrets or one.env or one.mount for one in granted) or any(
         lies_outside(source, (folder, Path.cwd())) for source in sources

@@ -11,27 +11,24 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import cast
-from urllib.parse import urlsplit
 
 from paddock.authorization.suggestions.advice import ManifestAdvice, advice_of, permissions_asked
 from paddock.cli.sources.source_command import CommandContext
 from paddock.errors import KindError
-from paddock.module_sources.sourced_modules import pinned_text
+from paddock.module_sources.sourced_modules import ANY_COMMIT
 from paddock.policy.evaluate import refuse_sources
 from paddock.policy.owner import Owner
 from paddock_sources import (
-    BuiltinUri,
     FolderUri,
-    GitUri,
-    PackageUri,
     Resolution,
     SourceUri,
     kind_of_id,
+    parse_source,
 )
 from paddock_sources.builtin import BuiltinSource
 from paddock_sources.constraints import NO_RULES, DependencyRules
 from paddock_sources.environment.errors import InstalledDistributionError
-from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile, normalised_source
+from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile
 from paddock_sources.manifest.moved import hints_beside
 from paddock_sources.manifest.permission_request import PermissionRequest
 from paddock_sources.near import near
@@ -89,17 +86,17 @@ async def find_module(
         SourceFailedError: it could not be fetched.
     """
     uri = await context.call(partial(_uri, source, start))
-    refuse_sources({"SOURCE": pinned_text(uri)}, context.policy)
+    refuse_sources({"SOURCE": uri.at_commit(ANY_COMMIT)}, context.policy)
     rules = NO_RULES if rules_of is None else await context.call(partial(rules_of, uri))
     await context.call(partial(_check_is_here, context, uri, start))
-    key = await context.call(partial(normalised_source, uri, folder))
+    key = await context.call(partial(uri.key, folder))
     lock = await context.call(partial(LockFile.read, folder / LOCK_FILE))
     known = lock.get(key)
     pinned, locked = await context.call(partial(_pinned, context, uri, key, known, rules, allow_impostor))
     if locked is None and not for_plan:
         raise KindError(
             "NothingToAddError",
-            f"there is nothing to lock of `{uri.text}`: {_why_not(uri)}",
+            f"there is nothing to lock of `{uri.text}`: {uri.no_lock}",
             hints=["`--to PLAN` names it in a plan"],
         )
     found_id = await context.call(partial(_module_id, context, uri, locked, module_id))
@@ -109,7 +106,7 @@ async def find_module(
         module_id=found_id,
         kind=resolution.kind if resolution is not None else kind_of_id(found_id),
         key=key,
-        written=_written(uri, key, found_id),
+        written=uri.written(key, found_id),
         pinned=pinned,
         locked=locked,
         request=await context.call(partial(context.provider.request, locked)) if locked is not None else None,
@@ -122,9 +119,9 @@ async def find_module(
 
 def _uri(written: str, start: Path) -> SourceUri:
     """Return the source in a person's text, bound to its folder; a shipped module's name stands for its source."""
-    uri = SourceUri.parse(Owner.current(os.environ).with_home(written))
-    if isinstance(uri, PackageUri) and not uri.version and BuiltinSource().has(uri.name):
-        return SourceUri.parse(f"builtin:{uri.name}")
+    uri = parse_source(Owner.current(os.environ).with_home(written))
+    if uri.bare_id and BuiltinSource().has(uri.bare_id):
+        return parse_source(f"builtin:{uri.bare_id}")
     return uri.anchored(start).held()
 
 
@@ -134,8 +131,8 @@ def _check_is_here(context: CommandContext, uri: SourceUri, start: Path) -> None
     Raises:
         KindError: it names sources that may be meant.
     """
-    match uri:
-        case FolderUri() if not uri.folder.is_dir():
+    if isinstance(uri, FolderUri):
+        if not uri.folder.is_dir():
             close = near(uri.folder.name, _folders(uri.folder.parent))
             meant = [f"did you mean `{uri.folder.parent / one}`?" for one in close]
             path, _, ref = str(uri.folder).rpartition("@")
@@ -143,17 +140,17 @@ def _check_is_here(context: CommandContext, uri: SourceUri, start: Path) -> None
                 meant = [f"a folder is taken as it is: `{path}`", f"as it is at `{ref}`: `git+file://{path}@{ref}`"]
             hints = [*hints_beside(uri.folder), *meant]
             raise KindError("NothingToAddError", f"there is no folder `{uri.folder}`", hints=hints)
-        case PackageUri(version="") if context.provider.find_installed(uri.name) is None:
-            ids = near(uri.name, BuiltinSource().list())
-            folders = near(uri.name, _folders(start))
-            raise KindError(
-                "NothingToAddError",
-                f"no module `{uri.name}` is shipped with Paddock, and no package that is installed here has one",
-                hints=[
-                    *(f"did you mean `{one}`?" for one in [*ids, *(f"./{folder}" for folder in folders)]),
-                    f"a folder is written `./{uri.name}`, a package of the index with its version, `{uri.name}==1.0`",
-                ],
-            )
+    elif (name := uri.bare_id) and context.provider.find_installed(name) is None:
+        ids = near(name, BuiltinSource().list())
+        folders = near(name, _folders(start))
+        raise KindError(
+            "NothingToAddError",
+            f"no module `{name}` is shipped with Paddock, and no package that is installed here has one",
+            hints=[
+                *(f"did you mean `{one}`?" for one in [*ids, *(f"./{folder}" for folder in folders)]),
+                f"a folder is written `./{name}`, a package of the index with its version, `{name}==1.0`",
+            ],
+        )
 
 
 def _folders(parent: Path) -> list[str]:
@@ -175,8 +172,8 @@ def _pinned(
     rules = context.provider.rules(uri, rules)
     if known is not None and not isinstance(uri, FolderUri):
         if context.provider.contradiction(uri, known, rules) is not None:
-            return _as_locked(uri, known), context.provider.relock(uri, known, rules)
-        return _as_locked(uri, known), known
+            return _as_locked(known), context.provider.relock(uri, known, rules)
+        return _as_locked(known), known
     pinned = context.provider.pin(uri, allow_impostor=allow_impostor)
     # A folder is locked on request even without dependencies, so that `list` and `verify` know it.
     if not (context.provider.needs_lock(uri) or isinstance(uri, FolderUri)):
@@ -185,10 +182,10 @@ def _pinned(
     return pinned, replace(locked, source=key)
 
 
-def _as_locked(uri: SourceUri, known: LockedModule) -> PinnedSource:
+def _as_locked(known: LockedModule) -> PinnedSource:
     """Return a source as it was when it was locked."""
-    kind = "version" if isinstance(uri, PackageUri) else cast("PinKind", known.requested_kind)
-    return PinnedSource(known.requested_ref, kind, known.commit, known.committed_at)
+    kind = known.requested_kind or ("version" if known.commit else "")
+    return PinnedSource(known.requested_ref, cast("PinKind", kind), known.commit, known.committed_at)
 
 
 def _module_id(context: CommandContext, uri: SourceUri, locked: LockedModule | None, wanted: str | None) -> str:
@@ -209,29 +206,10 @@ def _module_id(context: CommandContext, uri: SourceUri, locked: LockedModule | N
         return wanted
     if wanted is None and len(found) == 1:
         return found[0]
-    inside = " or, if it is in a folder of its own, `#subdirectory=FOLDER`" if isinstance(uri, GitUri) else ""
     problem = "has several modules" if wanted is None else f"has no module `{wanted}`"
     raise KindError(
         "NothingToAddError",
         f"`{uri.text}` {problem}",
         detail=[f"it has: {', '.join(found)}"],
-        hints=[f"say which one: `--as ID`{inside}"],
+        hints=[f"say which one: `--as ID`{uri.one_of_several}"],
     )
-
-
-def _why_not(uri: SourceUri) -> str:
-    return "it is shipped with Paddock" if isinstance(uri, BuiltinUri) else "it is what is installed here"
-
-
-def _written(uri: SourceUri, key: str, module_id: str) -> str | None:
-    """Return the source in the plan's spelling: the person's, without credentials; a folder as in the lock file."""
-    match uri:
-        case BuiltinUri():
-            return None if uri.module_id == module_id else uri.text
-        case GitUri():
-            has_credentials = "@" in urlsplit(uri.url).netloc and not uri.url.startswith("ssh:")
-            has_password = ":" in urlsplit(uri.url).netloc.rpartition("@")[0]
-            return key if has_credentials or has_password else uri.text
-        case FolderUri():
-            return key
-    return uri.text

@@ -10,12 +10,10 @@ change at any time, `public` whether its entry in the plan grants it every publi
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
 
 import click
 
@@ -36,10 +34,8 @@ from paddock.cli.sources.source_command import (
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.module_sources.sourced_modules import SourcedModule, SourcedModules
-from paddock_sources import BuiltinUri, FolderUri, GitUri, PackageUri, SourceError, SourceUri
+from paddock_sources import FolderUri, SourceError
 from paddock_sources.lock.locked_module import LockedModule
-
-_COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,24 +128,12 @@ def _row(module: SourcedModule, *, live: bool) -> _Row:
         module.place,
         module.key,
         module.layer,
-        _pin(module.uri, module.locked),
+        module.uri.pin_word(module.locked.requested_kind if module.locked is not None else ""),
         live and isinstance(module.uri, FolderUri),
         module.locked,
         constraints=tuple(one.shown for one in module.rules.constraints),
         by_uv_lock=module.rules.by_uv_lock,
     )
-
-
-def _pin(uri: SourceUri, locked: LockedModule | None) -> str:
-    match uri:
-        case GitUri():
-            known = locked.requested_kind if locked is not None else ""
-            return known or ("commit" if _COMMIT.fullmatch(uri.ref) else "ref" if uri.ref else "default")
-        case PackageUri():
-            return "version" if uri.version else "installed"
-        case BuiltinUri():
-            return "shipped"
-    return "folder"
 
 
 def _show(sources: SourcedModules, rows: list[_Row]) -> None:

@@ -38,7 +38,6 @@ from paddock.cli.terminal.render import Screen
 from paddock.module_sources.lock import update_lock
 from paddock.module_sources.sourced_modules import SourcedModule, SourcedModules
 from paddock_sources.lock.lock_file import LockedModule, LockFile
-from paddock_sources.uri import BuiltinUri, FolderUri
 
 if TYPE_CHECKING:
     from paddock_sources.provisioner import Provisioner
@@ -114,19 +113,17 @@ def _why_to_lock(provider: Provisioner, module: SourcedModule) -> str | None:
     provider.rules(module.uri, module.rules)  # raises where they cannot be followed
     if module.locked is None:
         return "not locked" if provider.needs_lock(module.uri) else None
-    if isinstance(module.uri, BuiltinUri):
-        if not provider.needs_lock(module.uri):
-            return None
-        if provider.is_outdated(module.uri, module.locked):
-            return "needs other packages than were locked"
-    if isinstance(module.uri, FolderUri) and provider.tree_of(module.uri) != module.locked.tree:
-        return "changed since it was locked"
+    if not provider.heeds_lock(module.uri):
+        return None
+    stale = provider.stale(module.uri, module.locked)
+    if stale is not None:
+        return stale.reason
     problem = provider.contradiction(module.uri, module.locked, module.rules)
     return None if problem is None else f"locked with {problem}"
 
 
 def _locked(provider: Provisioner, module: SourcedModule) -> LockedModule:
-    if module.locked is not None and not isinstance(module.uri, (BuiltinUri, FolderUri)):
+    if module.locked is not None and module.locked.commit:
         return provider.relock(module.uri, module.locked, module.rules)
     locked = provider.lock(module.uri, previous=module.locked, rules=module.rules)
     return replace(locked, source=module.key)

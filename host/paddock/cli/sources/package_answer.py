@@ -22,8 +22,8 @@ from paddock.errors import KindError
 from paddock.module_sources.sourced_modules import SourcedModule, SourcedModules
 from paddock_sources import SourceError
 from paddock_sources.constraints import Constraint
+from paddock_sources.kinds.package_uri import package_key
 from paddock_sources.lock.locked_module import LockedDependency
-from paddock_sources.lock.source_key import package_key
 from paddock_sources.near import near
 
 

@@ -36,7 +36,6 @@ from paddock.cli.sources.source_command import (
 )
 from paddock.cli.terminal.render import Screen
 from paddock.module_sources.sourced_modules import SourcedModule
-from paddock_sources import GitUri
 from paddock_sources.lock.locked_module import LockedModule
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ def _verdict(provider: Provisioner, module: SourcedModule, *, offline: bool) -> 
 
 def _moved_tag(provider: Provisioner, module: SourcedModule, locked: LockedModule) -> str:
     """Return where the module's locked tag is now, if that is elsewhere."""
-    if not isinstance(module.uri, GitUri) or locked.requested_kind != "tag":
+    if module.uri.pin_word(locked.requested_kind) != "tag":
         return ""
     pinned = provider.look(module.uri)
     if pinned.kind == "tag" and pinned.commit == locked.commit:

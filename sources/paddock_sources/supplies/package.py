@@ -1,0 +1,91 @@
+"""How a module in a package is provided: one of the index at its locked version, or the one that is installed here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+from paddock_sources.constraints import NO_RULES, DependencyRules
+from paddock_sources.dependencies import distributions
+from paddock_sources.errors import OwnRightsError, SourceUriError, pin_mismatch, unavailable
+from paddock_sources.kinds.package_uri import package_key
+from paddock_sources.lock.locked_module import LockedDependency, LockedModule
+from paddock_sources.manifest.permission_request import permissions_digest
+from paddock_sources.resolution import Resolution
+from paddock_sources.supplies.supply import Choice, PinnedSource, Supply
+from paddock_sources.uri import PackageUri
+
+if TYPE_CHECKING:
+    from paddock_sources.package import PackageSource
+
+
+class PackageSupply(Supply[PackageUri]):
+    """See `Supply`."""
+
+    has_uv_lock: ClassVar[bool] = False
+
+    def pin(self, uri: PackageUri, *, allow_impostor: bool = False) -> PinnedSource:
+        return PinnedSource(uri.version, "version" if uri.version else "installed", uri.version)
+
+    def needs_lock(self, uri: PackageUri) -> bool:
+        return bool(uri.version)
+
+    def lock(
+        self, uri: PackageUri, pinned: PinnedSource | None, choice: Choice, *, allow_impostor: bool
+    ) -> LockedModule:
+        if not uri.version:
+            raise SourceUriError(uri.text, "there is nothing to lock: it is what is installed here")
+        return self._locked(uri, choice.rules)
+
+    def relock(self, uri: PackageUri, locked: LockedModule, rules: DependencyRules) -> LockedModule:
+        return replace(self._locked(uri, rules), source=locked.source)
+
+    def provide(
+        self, uri: PackageUri, module_id: str, locked: LockedModule | None, rules: DependencyRules
+    ) -> Resolution:
+        package = self._source(uri, self.rules(uri, rules))
+        if not uri.version:
+            return package.resolve(module_id)
+        if locked is None:
+            raise unavailable(uri.text, "a source that is not locked")
+        name = package_key(uri.name)
+        found = next((one for one in distributions(locked) if one.name == name), None)
+        if found is None or found.version != locked.commit or not found.is_version(uri.version):
+            raise pin_mismatch(uri.text, uri.version, found.version if found is not None else "none")
+        return package.provide(module_id, distributions(locked))
+
+    def module_ids(self, uri: PackageUri, locked: LockedModule | None) -> tuple[str, ...]:
+        return self._source(uri, NO_RULES).module_ids(distributions(locked) if locked is not None else ())
+
+    def own_rights(self, uri: PackageUri, locked: LockedModule | None) -> OwnRightsError | None:
+        return None
+
+    def _source(self, uri: PackageUri, rules: DependencyRules) -> PackageSource:
+        from paddock_sources.package import PackageSource
+
+        return PackageSource(
+            uri.name,
+            uri.version,
+            cache=self.workshop.cache,
+            python=self.workshop.dependencies.python,
+            installed=self.workshop.installed(),
+            preloaded=self.workshop.preloaded(),
+            runner=self.workshop.runner,
+            index=self.workshop.dependencies.index if uri.version else None,
+            progress=self.workshop.progress,
+            rules=rules,
+        )
+
+    def _locked(self, uri: PackageUri, rules: DependencyRules) -> LockedModule:
+        """Return the lock of a package of the index, which is one of its own dependencies."""
+        locked = self._source(uri, rules).lock()
+        self.workshop.dependencies.check(locked)
+        name = package_key(uri.name)
+        return LockedModule(
+            source=uri.text,
+            requested_ref=uri.version,
+            commit=next((one.version for one in locked if one.name == name), uri.version),
+            permissions_digest=permissions_digest(None),
+            hashes=next((one.hashes for one in locked if one.name == name), ()),
+            dependencies=tuple(LockedDependency(one.name, one.version, one.hashes) for one in locked),
+        )
