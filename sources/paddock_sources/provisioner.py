@@ -20,14 +20,14 @@ from paddock_sources.errors import OFFLINE, NoFetching, NotFetchedError, OwnRigh
 from paddock_sources.lock.locked_module import LockedModule
 from paddock_sources.manifest.permission_request import PermissionRequest
 from paddock_sources.progress import Progress
-from paddock_sources.resolution import Resolution
+from paddock_sources.resolution import PinKind, PinnedSource, Resolution
 from paddock_sources.settings import SourceSettings
 from paddock_sources.supplies.builtin import BuiltinSupply
 from paddock_sources.supplies.folder import FolderSupply
 from paddock_sources.supplies.git import GitSupply
 from paddock_sources.supplies.package import PackageSupply
 from paddock_sources.supplies.repositories import Repositories
-from paddock_sources.supplies.supply import Choice, PinKind, PinnedSource, StaleLock, Supply, Workshop
+from paddock_sources.supplies.supply import Choice, StaleLock, Supply, Workshop
 from paddock_sources.uri import KINDS, SourceUri
 
 if TYPE_CHECKING:

@@ -1,9 +1,30 @@
-"""Where a module's code is: a source's answer, with all that a worker needs to import it, or that there is none."""
+"""What a source is at a moment, and where a module's code is, with all that a worker needs to import it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Literal
+
+RefKind = Literal["branch", "tag", "commit", "default"]
+PinKind = Literal[RefKind, "folder", "version", "installed", "builtin"]
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedSource:
+    """The state of a source at one moment. `committed_at` is the date in the commit; a pusher can write any date.
+
+    `is_outside` means that an unconfined program looked it up, with the user's own keys. `is_reachable` is False for a
+    commit that no branch or tag leads to, and that was allowed.
+    """
+
+    requested_ref: str
+    kind: PinKind
+    commit: str
+    committed_at: datetime | None = None
+    is_outside: bool = False
+    is_reachable: bool = True
 
 
 @dataclass(frozen=True, slots=True)

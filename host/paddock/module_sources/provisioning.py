@@ -39,8 +39,6 @@ _OF_RUNTIME: Final = (
 )
 _VERSION: Final = re.compile(r"^Version: (\S+)$", re.MULTILINE)
 
-_ANY_COMMIT: Final = "0" * 40
-
 
 @asynccontextmanager
 async def provisioning(
@@ -120,7 +118,7 @@ def _judge(policy: Policy, uri: SourceUri) -> None:
         SourceRefusedError: a policy does not list its host.
     """
     try:
-        refuse_sources({"": uri.at_commit(_ANY_COMMIT)}, policy)
+        refuse_sources({"": uri.at_commit()}, policy)
     except PolicyRefusedError as error:
         raise SourceRefusedError(error.summary, detail=error.detail, hints=error.hints) from error
 

@@ -38,8 +38,6 @@ from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile
 from paddock_sources.near import near
 
 _REPOSITORY_PREFIX: Final = "amplifier-module-"
-ANY_COMMIT: Final = "0" * 40
-"""Stands for a commit that is not known yet."""
 _USUAL_LAYERS: Final = ("source of the plan entry", "builtin modules", "installed packages")  # as resolvers name them
 
 
@@ -199,7 +197,7 @@ class SourcedModules:
 
 def pinned(module: SourcedModule) -> str:
     """Return a module's source as rules judge it: a locked source counts as pinned."""
-    return module.uri.at_commit(module.locked.commit if module.locked is not None else ANY_COMMIT)
+    return module.uri.at_commit() if module.locked is None else module.uri.at_commit(module.locked.commit)
 
 
 def name_of(uri: SourceUri) -> str:

@@ -23,7 +23,6 @@ Family = Literal["git", "folder", "builtin", "package"]
 
 DEFAULT_PORTS: Final = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
 
-_SEPARATORS: Final = re.compile(r"[-_.]+")
 _CREDENTIALS: Final = re.compile(r"//[^/]*@")
 _PLAINLY: Final = "write the address plainly: scheme, host and path, with nothing encoded and no `..`"
 
@@ -162,11 +161,6 @@ def _still_real(path: str) -> str:
     if os.path.realpath(path) != plain:
         raise NotAcceptedError(f"`{path}` leads elsewhere through a link", "write where it leads, or start again")
     return plain
-
-
-def package_name(name: str) -> str:
-    """Return the name under which an index lists a distribution."""
-    return _SEPARATORS.sub("-", name).lower()
 
 
 @lru_cache(maxsize=1024)

@@ -32,9 +32,10 @@ from paddock_sources.git.git_folder import (
     set_aside,
 )
 from paddock_sources.git.kept_commits import KeptCommit, KeptCommits
-from paddock_sources.git.remote import GitPin, Remote
+from paddock_sources.git.remote import Remote
 from paddock_sources.progress import Progress, ProgressStep, SilentProgress
 from paddock_sources.ref_name import is_commit
+from paddock_sources.resolution import PinnedSource
 from paddock_sources.uri import GitUri, SourceUri
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class GitSource:
         self._credentials = credentials or Credentials(direct, self._environ)
         self._kept = KeptCommits(cache, self.remote)
 
-    def pin(self, *, allow_impostor: bool = False) -> GitPin:
+    def pin(self, *, allow_impostor: bool = False) -> PinnedSource:
         """Return what the source's ref is now; its files are then in the cache.
 
         A commit that was found reachable before is not looked up again.
@@ -98,10 +99,10 @@ class GitSource:
         ref = self._checked_ref()
         kept = self._known(ref, allow_impostor=allow_impostor)
         if kept is not None and self._files(kept) is not None:
-            return GitPin(ref, "commit", ref, kept.committed_at, kept.is_reachable, self.remote.is_outside)
+            return PinnedSource(ref, "commit", ref, kept.committed_at, self.remote.is_outside, kept.is_reachable)
         return self._online(self._wanted(ref), lambda work: work.pin(ref, allow_impostor=allow_impostor))
 
-    def look(self) -> GitPin:
+    def look(self) -> PinnedSource:
         """Return what the source's branch or tag is now, without fetching; a whole commit stands for itself.
 
         Raises:
@@ -109,7 +110,7 @@ class GitSource:
         """
         ref = self._checked_ref()
         if is_commit(ref):
-            return GitPin(ref, "commit", ref, is_outside=self.remote.is_outside)
+            return PinnedSource(ref, "commit", ref, is_outside=self.remote.is_outside)
         return self._online(self._wanted(ref), lambda work: work.look(ref))
 
     def fetch(self, commit: str, *, allow_impostor: bool = False) -> TreeEntry:

@@ -19,11 +19,12 @@ from paddock_sources.git.git_config import GitLimits
 from paddock_sources.git.git_folder import has_objects, history_in, objects_in
 from paddock_sources.git.git_output import BlobError, GitOutputError, TreeLine
 from paddock_sources.git.kept_commits import KeptCommit, KeptCommits
-from paddock_sources.git.remote import GitPin, RefKind, Remote
+from paddock_sources.git.remote import Remote
 from paddock_sources.git.repository import Commit, Repository
 from paddock_sources.git.sandboxed_git import SandboxedGit
 from paddock_sources.progress import Phase, Progress, ProgressStep
 from paddock_sources.ref_name import is_commit, is_like_commit
+from paddock_sources.resolution import PinnedSource, RefKind
 
 _PROGRESS = re.compile(r"(Receiving objects|Resolving deltas): +[0-9]+% \(([0-9]{1,9})/([0-9]{1,9})\)")
 _PHASES: dict[str, Phase] = {"Receiving objects": "fetching", "Resolving deltas": "unpacking"}
@@ -54,7 +55,7 @@ class GitWork:
         self._objects = self._repository(session, objects_in(folder), was_given)
         self._history = self._repository(session, history_in(folder), was_given)
 
-    def pin(self, ref: str, *, allow_impostor: bool) -> GitPin:
+    def pin(self, ref: str, *, allow_impostor: bool) -> PinnedSource:
         """Return what a ref is now, with its files in the cache.
 
         Raises:
@@ -73,9 +74,9 @@ class GitWork:
             is_reachable = True
         commit = self._present(name)
         self._keep(commit, is_reachable=is_reachable)
-        return GitPin(ref, kind, commit.name, commit.committed_at, is_reachable, self._remote.is_outside)
+        return PinnedSource(ref, kind, commit.name, commit.committed_at, self._remote.is_outside, is_reachable)
 
-    def look(self, ref: str) -> GitPin:
+    def look(self, ref: str) -> PinnedSource:
         """Return what a branch or tag, or the default branch, is now, without fetching it."""
         found: tuple[RefKind, str] | None
         if ref in _DEFAULT:
@@ -87,7 +88,7 @@ class GitWork:
             raise self._not_found(ref)
         kept = self._kept.get(found[1])
         committed_at = kept.committed_at if kept is not None else None
-        return GitPin(ref, found[0], found[1], committed_at, is_outside=self._remote.is_outside)
+        return PinnedSource(ref, found[0], found[1], committed_at, is_outside=self._remote.is_outside)
 
     def fetch(self, commit: str, *, allow_impostor: bool) -> TreeEntry:
         """Return the files of a commit, which are in the cache then.

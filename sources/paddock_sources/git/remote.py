@@ -1,4 +1,4 @@
-"""The address of a repository as git gets it, the hosts that git may reach for it, and the result of resolving a ref.
+"""The address of a repository as git gets it, and the hosts that git may reach for it.
 
 It is stricter than the grammar of sources, which must parse every address that a rule may refuse. An accepted address
 has one spelling, the one that policies judged: no user except ssh's, nothing encoded that decodes to more than a name,
@@ -11,18 +11,15 @@ import ipaddress
 import os
 import re
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Literal, Self, cast
 from urllib.parse import quote, unquote, urlsplit
 
 from paddock_sources.errors import SourceUriError
-from paddock_sources.kinds.git_uri import GitUri, repository
+from paddock_sources.kinds.git_uri import DEFAULT_PORTS, GitUri, repository
 
 Scheme = Literal["https", "ssh", "file", "http"]
-RefKind = Literal["branch", "tag", "commit", "default"]
 
-_DEFAULT_PORTS = {"https": 443, "http": 80, "ssh": 22}
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
 _SAFE = "!$&'()*+,;=:@~"  # characters that RFC 3986 allows unencoded in a path, besides those that `quote` keeps
 _PLAINLY = "write the address plainly: scheme, host and path, with nothing encoded and no `..`"
@@ -54,11 +51,11 @@ class Remote:
             folder = Path(os.path.realpath(path)) if uri.place is None else uri.place.path
             return cls("file://" + quote(os.fsencode(folder), safe="/" + _SAFE), scheme, folder=folder)
         user = _user(uri, scheme, parts.netloc.rpartition("@")[0])
-        host, port = (parts.hostname or "").rstrip("."), parts.port or _DEFAULT_PORTS[scheme]
+        host, port = (parts.hostname or "").rstrip("."), parts.port or DEFAULT_PORTS[scheme]
         if scheme == "http" and not _is_loopback(host):
             raise SourceUriError(uri.text, "`http` is for this machine only", hints=["write `git+https://…`"])
         shown = f"[{host}]" if ":" in host else host
-        suffix = "" if port == _DEFAULT_PORTS[scheme] else f":{port}"
+        suffix = "" if port == DEFAULT_PORTS[scheme] else f":{port}"
         return cls(f"{scheme}://{user}{shown}{suffix}{quote(path, safe='/' + _SAFE)}", scheme, shown, port)
 
     @classmethod
@@ -84,22 +81,6 @@ class Remote:
     def shown(self) -> str:
         """The repository, in a form fit for people."""
         return str(self.folder) if self.folder is not None else self.url
-
-
-@dataclass(frozen=True, slots=True)
-class GitPin:
-    """A resolved ref. `committed_at` is the date in the commit itself, None if it is not known.
-
-    `is_reachable` is False for an impostor that was allowed. `is_outside` means that git ran with all rights of the
-    user, as ssh requires.
-    """
-
-    requested_ref: str
-    kind: RefKind
-    commit: str
-    committed_at: datetime | None = None
-    is_reachable: bool = True
-    is_outside: bool = False
 
 
 def _plain(uri: GitUri, component: str) -> str:

@@ -29,8 +29,9 @@ from paddock_sources.git.git_output import (
     object_name,
     ref_patterns,
 )
-from paddock_sources.git.remote import RefKind, Remote
+from paddock_sources.git.remote import Remote
 from paddock_sources.git.sandboxed_git import GitFailedError, SandboxedGit
+from paddock_sources.resolution import RefKind
 
 _FETCHED = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\t(?:not-for-merge)?\t([^\n]*)\n?")
 _MAX_FETCHED_BYTES = 16 << 10

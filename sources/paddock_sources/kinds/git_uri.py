@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from paddock_sources.errors import SourceError, SourceUriError, unavailable
 from paddock_sources.kinds.address import decoded, encoded, file_url, subdirectory
-from paddock_sources.kinds.source_uri import Form, LockFields, SourceUri, TableForm
+from paddock_sources.kinds.source_uri import ANY_COMMIT, Form, LockFields, SourceUri, TableForm
 from paddock_sources.kinds.written_table import WrittenTable
 from paddock_sources.ref_name import is_commit, problem_of_ref
 from paddock_sources.tree import HeldFolder
@@ -24,7 +24,7 @@ _NUMBERS: Final = re.compile(r"[0-9a-fx.]+", re.IGNORECASE)  # `127.1`, `0x7f000
 _TWO_WAYS: Final = re.compile(r"[/\\%?#\0]")  # in a part of a path: some read it as another path
 _SCHEMES: Final = ("https", "ssh", "file", "http")
 _HOST: Final = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9.])?|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?")
-_DEFAULT_PORTS: Final = {"https": 443, "http": 80, "ssh": 22}
+DEFAULT_PORTS: Final = {"https": 443, "http": 80, "ssh": 22}
 
 
 def _text_of_table(table: WrittenTable) -> str:
@@ -152,7 +152,7 @@ class GitUri(SourceUri):
         # With ssh the user is a part of the address (`git@`), elsewhere it may well be a token.
         user = f"{encoded(unquote(parts.username))}@" if parts.scheme == "ssh" and parts.username else ""
         shown_host = f"[{host}]" if ":" in host else host
-        shown_port = "" if port in (None, _DEFAULT_PORTS.get(parts.scheme)) else f":{port}"
+        shown_port = "" if port in (None, DEFAULT_PORTS.get(parts.scheme)) else f":{port}"
         return f"{parts.scheme}://{user}{shown_host}{shown_port}/{path}"
 
     @property
@@ -186,7 +186,7 @@ class GitUri(SourceUri):
     def at_any_version(self) -> SourceUri | None:
         return replace(self, text=f"git+{self.url}{self._inside}", ref="")
 
-    def at_commit(self, commit: str) -> str:
+    def at_commit(self, commit: str = ANY_COMMIT) -> str:
         return f"git+{self.url}@{commit}{self._inside}"
 
     def not_here(self) -> SourceError:

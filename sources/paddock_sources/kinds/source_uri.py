@@ -10,11 +10,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self
 
 from paddock_sources.errors import SourceError, unavailable
 from paddock_sources.kinds.row import Row
 from paddock_sources.kinds.written_table import WrittenTable
+
+ANY_COMMIT: Final = "0" * 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +129,11 @@ class SourceUri(Row, ABC):
         """Return the source without a ref or version; None for a kind that has none."""
         return None
 
-    def at_commit(self, commit: str) -> str:
-        """Return the text of the source at a commit in place of its ref; the same text for a kind without."""
+    def at_commit(self, commit: str = ANY_COMMIT) -> str:
+        """Return the text of the source at a commit in place of its ref; the same text for a kind without.
+
+        Without `commit` it stands for one that is not known yet.
+        """
         return self.text
 
     def not_here(self) -> SourceError:

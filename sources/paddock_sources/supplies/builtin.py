@@ -8,8 +8,8 @@ from typing import ClassVar
 from paddock_sources.constraints import DependencyRules
 from paddock_sources.errors import OwnRightsError, SourceUriError, outdated_lock
 from paddock_sources.lock.locked_module import LockedDependency, LockedModule
-from paddock_sources.resolution import Resolution
-from paddock_sources.supplies.supply import Choice, PinnedSource, StaleLock, Supply
+from paddock_sources.resolution import PinnedSource, Resolution
+from paddock_sources.supplies.supply import Choice, StaleLock, Supply
 from paddock_sources.uri import BuiltinUri
 
 

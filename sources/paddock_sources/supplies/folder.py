@@ -12,9 +12,9 @@ from paddock_sources.file import FileSource
 from paddock_sources.lock.locked_module import LockedModule
 from paddock_sources.manifest.moved import telling_where_it_is
 from paddock_sources.manifest.read import HeldModules, declares_dependencies
-from paddock_sources.resolution import Resolution
+from paddock_sources.resolution import PinnedSource, Resolution
 from paddock_sources.snapshot import part_of, snapshot
-from paddock_sources.supplies.supply import Code, PinnedSource, StaleLock, TreeSupply, expected
+from paddock_sources.supplies.supply import Code, StaleLock, TreeSupply, expected
 from paddock_sources.uri import FolderUri
 
 

@@ -13,13 +13,12 @@ from paddock_sources.kinds.git_uri import git_text
 from paddock_sources.lock.locked_module import LockedModule
 from paddock_sources.manifest.moved import moved_within
 from paddock_sources.manifest.read import HeldModules
-from paddock_sources.resolution import Resolution
-from paddock_sources.supplies.supply import Code, PinnedSource, TreeSupply, expected
+from paddock_sources.resolution import PinnedSource, Resolution
+from paddock_sources.supplies.supply import Code, TreeSupply, expected
 from paddock_sources.uri import GitUri
 
 if TYPE_CHECKING:
     from paddock_sources.git.git_source import GitSource
-    from paddock_sources.git.remote import GitPin
 
 
 class GitSupply(TreeSupply[GitUri]):
@@ -30,10 +29,10 @@ class GitSupply(TreeSupply[GitUri]):
         return False
 
     def pin(self, uri: GitUri, *, allow_impostor: bool = False) -> PinnedSource:
-        return _pinned(self._source(uri).pin(allow_impostor=allow_impostor))
+        return self._source(uri).pin(allow_impostor=allow_impostor)
 
     def look(self, uri: GitUri) -> PinnedSource:
-        return _pinned(self._source(uri).look())
+        return self._source(uri).look()
 
     def needs_lock(self, uri: GitUri) -> bool:
         return True
@@ -66,10 +65,6 @@ class GitSupply(TreeSupply[GitUri]):
 
     def _source(self, uri: GitUri) -> GitSource:
         return self.workshop.repositories.source(uri, True, uri)
-
-
-def _pinned(pin: GitPin) -> PinnedSource:
-    return PinnedSource(pin.requested_ref, pin.kind, pin.commit, pin.committed_at, pin.is_outside)
 
 
 def _inside(uri: GitUri, tree: Path) -> Path:

@@ -11,8 +11,8 @@ from paddock_sources.errors import OwnRightsError, SourceUriError, pin_mismatch,
 from paddock_sources.kinds.package_uri import package_key
 from paddock_sources.lock.locked_module import LockedDependency, LockedModule
 from paddock_sources.manifest.permission_request import permissions_digest
-from paddock_sources.resolution import Resolution
-from paddock_sources.supplies.supply import Choice, PinnedSource, Supply
+from paddock_sources.resolution import PinnedSource, Resolution
+from paddock_sources.supplies.supply import Choice, Supply
 from paddock_sources.uri import PackageUri
 
 if TYPE_CHECKING:

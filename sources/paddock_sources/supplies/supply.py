@@ -9,9 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from paddock_sources.builtin import BuiltinSource
 from paddock_sources.cache import Bucket, SourceCache, TreeEntry
@@ -24,30 +23,14 @@ from paddock_sources.kinds.row import Row
 from paddock_sources.lock.locked_module import LockedModule
 from paddock_sources.manifest.permission_request import PermissionRequest, permissions_digest
 from paddock_sources.progress import Progress
-from paddock_sources.resolution import Resolution
+from paddock_sources.resolution import PinnedSource, Resolution
 from paddock_sources.supplies.repositories import Repositories
 from paddock_sources.uri import SourceUri
 
 if TYPE_CHECKING:
     from paddock_sources.environment.installed import InstalledDistributions
 
-PinKind = Literal["branch", "tag", "commit", "default", "folder", "version", "installed", "builtin"]
-
 Uri = TypeVar("Uri", bound=SourceUri)
-
-
-@dataclass(frozen=True, slots=True)
-class PinnedSource:
-    """The state of a source at one moment. `committed_at` is the date in the commit; a pusher can write any date.
-
-    `is_outside` means that an unconfined program looked it up, with the user's own keys.
-    """
-
-    requested_ref: str
-    kind: PinKind
-    commit: str
-    committed_at: datetime | None = None
-    is_outside: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from typing import cast
 from paddock.authorization.suggestions.advice import ManifestAdvice, advice_of, permissions_asked
 from paddock.cli.sources.source_command import CommandContext
 from paddock.errors import KindError
-from paddock.module_sources.sourced_modules import ANY_COMMIT
 from paddock.policy.evaluate import refuse_sources
 from paddock.policy.owner import Owner
 from paddock_sources import (
@@ -86,7 +85,7 @@ async def find_module(
         SourceFailedError: it could not be fetched.
     """
     uri = await context.call(partial(_uri, source, start))
-    refuse_sources({"SOURCE": uri.at_commit(ANY_COMMIT)}, context.policy)
+    refuse_sources({"SOURCE": uri.at_commit()}, context.policy)
     rules = NO_RULES if rules_of is None else await context.call(partial(rules_of, uri))
     await context.call(partial(_check_is_here, context, uri, start))
     key = await context.call(partial(uri.key, folder))

@@ -19,11 +19,11 @@ from paddock.policy.source_name import (
     Family,
     SourceName,
     folded,
-    package_name,
     plain_component,
     split_repository,
     without_git,
 )
+from paddock_sources.kinds.package_uri import package_key
 
 _ACCEPTED: Final = (
     "a match is `*`, `builtin:<id>`, `git+https://host/path`, `git+*`, `file:///folder` or a package's name, "
@@ -70,7 +70,7 @@ class SourcePattern:
         if written.startswith("git+"):
             return cls._of_repository(written)
         if "/" not in written and ":" not in written:
-            return cls._named("package", package_name(written), _PACKAGE, written)
+            return cls._named("package", package_key(written), _PACKAGE, written)
         raise NotAcceptedError(f"`{written}` is of no known form", _ACCEPTED)
 
     @classmethod
