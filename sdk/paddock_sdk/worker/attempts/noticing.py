@@ -311,7 +311,8 @@ def _current_folder() -> str:
     # Not `os.getcwd()`: below 4096 characters of path the C library finds each name of it by reading its folder. Nor
     # `/proc/self/cwd`: not every level has a /proc.
     path = ctypes.create_string_buffer(_PATH_BYTES)
-    return os.fsdecode(path.raw[: call("getcwd", path, _PATH_BYTES) - 1])
+    call("getcwd", path, _PATH_BYTES)
+    return os.fsdecode(path.value)
 
 
 def _destination(target: Any) -> str | None:
