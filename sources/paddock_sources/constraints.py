@@ -84,7 +84,7 @@ class Constraint:
 
     @property
     def text(self) -> str:
-        """The constraint as installers take it."""
+        """The constraint as uv takes it."""
         return f"{self.name}{self.specifier}"
 
     @property

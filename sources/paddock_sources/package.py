@@ -17,11 +17,11 @@ from paddock_sources.environment.builder import install, resolve
 from paddock_sources.environment.errors import ConstrainedError, InstalledDistributionError
 from paddock_sources.environment.index import Index
 from paddock_sources.environment.installed import InstalledDistribution, InstalledDistributions, InstalledModule
-from paddock_sources.environment.installer import Installer
 from paddock_sources.environment.interpreter import Interpreter
 from paddock_sources.environment.locked import SITE, LockedDistribution, copied_digest, without_preloaded
 from paddock_sources.environment.requirements import Requirements, normalised
 from paddock_sources.environment.site import clean_site
+from paddock_sources.environment.uv import Uv
 from paddock_sources.errors import SourceError
 from paddock_sources.file import FileSource
 from paddock_sources.module_id import checked_module_id
@@ -51,7 +51,7 @@ class PackageSource:
     provided: Mapping[str, str] = field(kw_only=True, default_factory=dict)
     runner: CommandRunner | None = field(kw_only=True, default=None)
     index: Index | None = field(kw_only=True, default=None)
-    installer: Installer | None = field(kw_only=True, default=None)
+    uv: Uv | None = field(kw_only=True, default=None)
     progress: Progress | None = field(kw_only=True, default=None)
     rules: DependencyRules = field(kw_only=True, default=NO_RULES)
 
@@ -114,7 +114,7 @@ class PackageSource:
                 bounds=self.rules.constraints,
                 provided=self.provided,
                 progress=self.progress,
-                installer=self.installer,
+                uv=self.uv,
             )
         except ConstrainedError as error:
             return error.locked
@@ -152,7 +152,6 @@ class PackageSource:
             index=self.index,
             python=self.python,
             progress=self.progress,
-            installer=self.installer,
             subject=self.name,
         )
 

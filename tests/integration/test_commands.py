@@ -293,7 +293,7 @@ def test_a_folder_is_known_by_the_name_it_was_given_by(
 
 def test_an_interpreter_and_its_packages_run_where_they_may_be_read(commands: SourceCommands) -> None:
     reads = tuple({Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parent} - {Path("/usr")})
-    with commands.open(CommandAccess("pip", reads=reads, environ={"PYTHONDONTWRITEBYTECODE": "1"})) as session:
+    with commands.open(CommandAccess("python", reads=reads, environ={"PYTHONDONTWRITEBYTECODE": "1"})) as session:
         ran = session.run([sys.executable, "-m", "pip", "--version"])
     assert ran.code == 0, ran.stderr
     assert ran.stdout.startswith(b"pip ")
@@ -674,7 +674,7 @@ async def test_a_level_that_cannot_be_had_is_told_with_the_step_and_what_to_do(
     monkeypatch.setattr("paddock.isolation.commands.source_commands.Machine", SimpleNamespace(look=look))
     async with SourceCommands.started(os.environ, isolation="bwrap") as runner:
         monkeypatch.setattr("paddock.workers.bwrap._PATH", "/nowhere")
-        for name in ("git", "pip"):
+        for name in ("git", "uv"):
             with pytest.raises(CommandError, match=f"{name}: .*bwrap is not installed") as caught:
                 await anyio.to_thread.run_sync(lambda reach: runner.open(reach).__enter__(), CommandAccess(name))
             assert caught.value.hints

@@ -32,7 +32,10 @@ def wheel(
     entry_points: str = "",
     requires_python: str = "",
 ) -> bytes:
-    """Return the bytes of a pure wheel; without `files` it is one package of that name that tells its version."""
+    """Return the bytes of a pure wheel; without `files` it is one package of that name that tells its version.
+
+    A file whose name ends in `.sh` may be executed.
+    """
     escaped = name.replace("-", "_")
     info = f"{escaped}-{version}.dist-info"
     content = dict(files) if files is not None else {f"{escaped}/__init__.py": f"__version__ = {version!r}\n"}
@@ -48,7 +51,9 @@ def wheel(
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for path, text in content.items():
-            archive.writestr(zipfile.ZipInfo(path, (2020, 1, 1, 0, 0, 0)), _bytes(text))
+            member = zipfile.ZipInfo(path, (2020, 1, 1, 0, 0, 0))
+            member.external_attr = (0o100755 if path.endswith(".sh") else 0o100644) << 16
+            archive.writestr(member, _bytes(text))
     return buffer.getvalue()
 
 

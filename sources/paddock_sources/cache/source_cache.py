@@ -104,7 +104,7 @@ class SourceCache:
 
     @contextmanager
     def downloads(self) -> Iterator[Path]:
-        """Yield a folder in which installers keep folders of their own between runs.
+        """Yield a folder in which programs for packages keep folders of their own between runs.
 
         Its contents are not removed before this is left.
 

@@ -1,4 +1,4 @@
-"""The interface through which programs run that handle untrusted data: git, and the installer of packages.
+"""The interface through which programs run that handle untrusted data: git, uv, and our own for packages.
 
 Implementations sandbox the programs; this file does not know how. All methods block. They are called in threads,
 possibly in several at once.

@@ -10,10 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from paddock_sources.environment.builder import find_installer, install, resolve
+    from paddock_sources.environment.builder import install, resolve
     from paddock_sources.environment.index import Index
     from paddock_sources.environment.installed import InstalledDistribution, InstalledDistributions, InstalledModule
-    from paddock_sources.environment.installer import Installer
     from paddock_sources.environment.interpreter import Interpreter
     from paddock_sources.environment.locked import LockedDistribution, environment_digest, without_preloaded
     from paddock_sources.environment.metadata import Metadata, distribution_metadata
@@ -24,8 +23,6 @@ __all__ = [
     "Requirements",
     "Index",
     "Interpreter",
-    "Installer",
-    "find_installer",
     "LockedDistribution",
     "environment_digest",
     "without_preloaded",
@@ -39,10 +36,9 @@ __all__ = [
 ]
 
 _PARTS = {
-    "builder": ("resolve", "install", "find_installer"),
+    "builder": ("resolve", "install"),
     "index": ("Index",),
     "installed": ("InstalledDistribution", "InstalledDistributions", "InstalledModule"),
-    "installer": ("Installer",),
     "interpreter": ("Interpreter",),
     "locked": ("LockedDistribution", "environment_digest", "without_preloaded"),
     "metadata": ("Metadata", "distribution_metadata"),

@@ -7,29 +7,30 @@ once, read-only from then on, and visible only when complete.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from paddock_sources.commands.command_runner import CommandRunner
+from paddock_sources.commands.command_runner import CommandAccess, CommandRunner
 from paddock_sources.constraints import PROVIDED, Constraint, outside
 from paddock_sources.environment.errors import ConstrainedError, InstallerError
 from paddock_sources.environment.index import Index
-from paddock_sources.environment.installer import Installer, ResolutionRequest, Task, compile_code, opened
 from paddock_sources.environment.interpreter import Interpreter
 from paddock_sources.environment.locked import SITE, LockedDistribution, environment_digest, installed
 from paddock_sources.environment.requirements import Requirements
 from paddock_sources.environment.site import check_distributions, clean_site
-from paddock_sources.environment.wheels import fetched
-from paddock_sources.errors import NotFetchedError, SourceError
+from paddock_sources.environment.task import Task, compile_code
+from paddock_sources.environment.uv import ResolutionRequest, Uv
+from paddock_sources.environment.wheels import PROGRAMS, unpack
+from paddock_sources.errors import NotFetchedError
 from paddock_sources.progress import Phase, Progress, SilentProgress
 
 if TYPE_CHECKING:
     from paddock_sources.cache import SourceCache
 
-__all__ = ["find_installer", "install", "installed", "resolve"]
+__all__ = ["install", "installed", "resolve"]
 
 _NO_VERSIONS: Final = ("UnsolvableError", "NoWheelError")  # failures that constraints may be the cause of
 
@@ -45,7 +46,7 @@ def resolve(
     bounds: Sequence[Constraint] = (),
     provided: Mapping[str, str] | None = None,
     progress: Progress | None = None,
-    installer: Installer | None = None,
+    uv: Uv | None = None,
 ) -> tuple[LockedDistribution, ...]:
     """Return the versions of all packages that satisfy the requirements for the index, and of their dependencies.
 
@@ -57,10 +58,11 @@ def resolve(
         ConstrainedError: there is a solution, but none that keeps to the constraints.
         InstallerError: there is no solution, or none within the bounds (code `BoundsError`), a package would have to
             be built, or it could not be found out.
+        SourceError: uv is not installed.
     """
     if not requirements.index:
         return ()
-    installer = installer or find_installer(os.environ)
+    uv = uv or Uv.find(os.environ)
     subject = requirements.name or "the module"
     left_out = {**dict.fromkeys(PROVIDED, ""), **(provided or {})}
     bounds = tuple(one for one in bounds if one.name not in left_out)
@@ -70,8 +72,9 @@ def resolve(
 
     def solved(kept: Mapping[str, str], bounds: Sequence[Constraint]) -> tuple[LockedDistribution, ...]:
         wanted = ResolutionRequest(requirements.index, kept, left_out, tuple(one.text for one in bounds))
-        with _at_work(installer, cache, runner, index, python, progress, subject, "resolving dependencies of") as task:
-            return installer.resolve(wanted, task)
+        access = CommandAccess("uv", reads=(uv.path,), environ=uv.environ(index))
+        with _at_work(access, cache, runner, index, python, progress, subject, "resolving dependencies of") as task:
+            return uv.resolve(wanted, task)
 
     # Only a further try shows whether what holds versions is the cause; and the caller needs its answer next.
     tries: list[tuple[Mapping[str, str], tuple[Constraint, ...]]] = [(kept, bounds)]
@@ -105,7 +108,6 @@ def install(
     index: Index,
     python: Interpreter,
     progress: Progress | None = None,
-    installer: Installer | None = None,
     subject: str = "",
 ) -> Path:
     """Return the folder for `sys.path` with exactly these distributions, from the cache if it is there.
@@ -120,26 +122,13 @@ def install(
     def build(folder: Path) -> None:
         site = folder / SITE
         site.mkdir()
-        by = installer or find_installer(os.environ)
         named = subject or (locked[0].name if locked else "the module")
+        access = CommandAccess("python", reads=PROGRAMS, writes=(site,))
         try:
-            with _at_work(by, cache, runner, index, python, progress, named, "installing", site) as task:
-                by.install(locked, fetched(locked, task, attempt=by.name), site, task)
+            with _at_work(access, cache, runner, index, python, progress, named, "installing") as task:
+                unpack(locked, site, task)
         except NotFetchedError as error:
             raise error.of_packages([f"{one.name} {one.version}" for one in locked], is_locked=True) from error
-        except InstallerError as error:
-            if error.code != "ModesRefusedError":
-                raise
-            # Where Landlock alone confines commands. pip can be kept from trying; uv cannot.
-            from paddock_sources.environment.pip import Pip
-
-            pip = Pip.find()
-            if pip is None:
-                raise
-            shutil.rmtree(site)
-            site.mkdir()
-            with _at_work(pip, cache, runner, index, python, progress, named, "installing", site) as task:
-                pip.install(locked, fetched(locked, task, attempt=pip.name), site, task)
         clean_site(site)
         compile_code(site, runner, python)
         clean_site(site)
@@ -151,7 +140,7 @@ def install(
 
 @contextmanager
 def _at_work(
-    installer: Installer,
+    access: CommandAccess,
     cache: SourceCache,
     runner: CommandRunner,
     index: Index,
@@ -159,42 +148,34 @@ def _at_work(
     progress: Progress | None,
     subject: str,
     phase: Phase,
-    site: Path | None = None,
 ) -> Iterator[Task]:
-    """Open a session for one task of an installer, with scratch that is gone afterwards."""
+    """Open a session with this access for one task, also to the index, with scratch that is gone afterwards.
+
+    When it is left, nothing writes any more to what it could write to.
+    """
     from paddock_sources.cache import Bucket
     from paddock_sources.cache.errors import adding_to
 
     progress = progress or SilentProgress()
     what = "installing what" if phase == "installing" else "choosing versions of what"
+    attempted = f"{what} `{subject}` needs"
     try:
         with cache.downloads() as kept, cache.store(Bucket.ENVIRONMENTS).store_context.staging_area.place() as scratch:
-            downloads = kept / installer.name
+            downloads = kept / access.name
             with adding_to(cache.folder):
                 downloads.mkdir(mode=0o700, exist_ok=True)
-            with opened(installer, runner, index, python, scratch=scratch, downloads=downloads, site=site) as session:
-                attempted = f"{what} `{subject}` needs"
+            certificates = (index.ca_file,) if index.ca_file else ()
+            access = replace(
+                access,
+                reads=(*access.reads, *python.prefixes, *certificates),
+                writes=(scratch, downloads, *access.writes),
+                hosts=index.hosts,
+                is_users_word=True,
+                environ={**access.environ, "TMPDIR": str(scratch)},
+            )
+            with runner.open(access) as session:
                 yield Task(
                     attempted, phase, subject, index, python, scratch, cache.folder, downloads, session, progress
                 )
     finally:
         progress.finished(subject)
-
-
-def find_installer(environ: Mapping[str, str]) -> Installer:
-    """Return the installer of this machine; `environ` has the PATH that is searched.
-
-    Raises:
-        SourceError: this machine has no installer.
-    """
-    from paddock_sources.environment.pip import Pip
-    from paddock_sources.environment.uv import Uv
-
-    found: Installer | None = Uv.find(environ) or Pip.find()
-    if found is None:
-        raise SourceError(
-            "there is no installer of packages: neither uv nor pip was found",
-            code="NoInstallerError",
-            hints=["install uv beside paddock: `pip install 'paddock[uv]'`", "or pip: `python -m ensurepip`"],
-        )
-    return found

@@ -1,6 +1,6 @@
 """Compile a folder of installed packages, so that no start of a module compiles them.
 
-This is a program of its own that runs in an installer's sandbox, on the Python that runs modules. It parses code and
+This is a program of its own that runs in a sandbox, on the Python that runs modules. It parses code and
 runs none of it. Its argument is the folder. It needs only the standard library. Code that cannot be compiled is left as
 it is: the module that imports it gets the error. A crash of the compiler leaves the rest uncompiled, which costs only
 time.

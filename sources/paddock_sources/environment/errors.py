@@ -18,7 +18,6 @@ InstallerCode = Literal[
     "HashMismatchError",
     "IndexAccessError",
     "InstallerError",
-    "ModesRefusedError",
     "NoWheelError",
     "UnsolvableError",
 ]
@@ -48,13 +47,12 @@ class ContractVersionError(SourceError):
 
 
 class InstallerError(SourceError):
-    """Raised when an installer failed; `code` names the cause, `report` is the end of its output."""
+    """Raised when packages cannot be chosen or installed; `code` names the cause, `report` is the end of an output."""
 
     code: InstallerCode
 
     def __init__(
         self,
-        installer: str,
         attempted: str,
         problem: str,
         *,
@@ -62,23 +60,21 @@ class InstallerError(SourceError):
         report: Iterable[str] = (),
         hints: Iterable[str] = (),
     ) -> None:
-        self.installer = installer
         self.attempted = attempted
         self.problem = problem
         self.report = tuple(report)
         super().__init__(f"{attempted} failed: {problem}", code=code, detail=self.report, hints=hints)
 
     @classmethod
-    def unsolvable(cls, installer: str, attempted: str, *, report: Iterable[str] = ()) -> Self:
+    def unsolvable(cls, attempted: str, *, report: Iterable[str] = ()) -> Self:
         """No set of versions satisfies the requirements."""
         problem = "no set of versions satisfies it"
-        return cls(installer, attempted, problem, code="UnsolvableError", report=report)
+        return cls(attempted, problem, code="UnsolvableError", report=report)
 
     @classmethod
-    def no_wheel(cls, installer: str, attempted: str, distribution: str, *, report: Iterable[str] = ()) -> Self:
+    def no_wheel(cls, attempted: str, distribution: str, *, report: Iterable[str] = ()) -> Self:
         """A distribution would have to be built, which means running its author's code."""
         return cls(
-            installer,
             attempted,
             f"`{distribution}` has no wheel for this machine, and building from source is refused: "
             "a build runs code of the package's author",
@@ -92,10 +88,9 @@ class InstallerError(SourceError):
         )
 
     @classmethod
-    def hash_mismatch(cls, installer: str, attempted: str, *, report: Iterable[str] = ()) -> Self:
+    def hash_mismatch(cls, attempted: str, *, report: Iterable[str] = ()) -> Self:
         """An index served other bytes than those that were locked."""
         return cls(
-            installer,
             attempted,
             "the index serves other files than those that were locked",
             code="HashMismatchError",
@@ -109,7 +104,6 @@ class InstallerError(SourceError):
         broken = [one for one in needed if not one.allows(chosen[one.name])]
         others = ", ".join(f"{one.name} {chosen[one.name]}" for one in {one.name: one for one in broken}.values())
         return InstallerError(
-            self.installer,
             self.attempted,
             f"no set of versions is within the constraints {listed(broken or needed or bounds)}",
             code="BoundsError",
@@ -124,7 +118,6 @@ class ConstrainedError(InstallerError):
     def __init__(self, error: InstallerError, locked: tuple[LockedDistribution, ...]) -> None:
         self.locked = locked
         super().__init__(
-            error.installer,
             error.attempted,
             "it needs other versions than the ones at hand",
             code="ConstrainedError",

@@ -1,13 +1,13 @@
 """Fetch wheels, check their hashes, and report their contents.
 
-This is a program of its own that runs in an installer's sandbox. It parses an index's answers before an installer
-unpacks them, and prints a summary. It needs only the standard library, and writes only the wheels.
+This is a program of its own that runs in a sandbox which reaches the index. It reads wheels before anything unpacks
+them, and prints a summary. It needs only the standard library, and writes only the wheels.
 
 Standard input is JSON: `url` of the index, `ca_file`, `max_members`, `max_bytes`, and `wheels`: objects with `url`,
 `path` (written if it does not exist) and `hashes`, one of which must match. Standard output is a line of JSON for each:
-`size` of the wheel, `members`, a list of `[path, type bits of its mode, bytes]`, `entry_points`, their text, and
-`problem`, empty if it can be read as a wheel. All bytes of every member are read and counted: the sizes that an archive
-claims are not trusted.
+`size` of the wheel, `members`, a list of `[path, type bits of its mode, bytes]` in the archive's order, and `problem`,
+empty if it can be read as a wheel. All bytes of every member are read and counted: the sizes that an archive claims are
+not trusted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from urllib.request import HTTPSHandler, Request, build_opener
 _TIMEOUT = 30.0  # seconds without a byte
 _CHUNK = 1 << 20
 _AT_ONCE = 6
-_MAX_ENTRY_POINTS_BYTES = 256 << 10
 _END = b"PK\x05\x06"
 _END_BYTES = 22
 _LONGEST_COMMENT = 1 << 16
@@ -103,7 +102,7 @@ def _digest(path: Path) -> str:
 
 
 def _contents(path: Path, max_members: int, max_bytes: int) -> dict[str, Any]:
-    report: dict[str, Any] = {"size": path.stat().st_size, "members": [], "entry_points": "", "problem": ""}
+    report: dict[str, Any] = {"size": path.stat().st_size, "members": [], "problem": ""}
     try:
         _check_directory(path, max_members)
         with zipfile.ZipFile(path) as archive:
@@ -114,12 +113,6 @@ def _contents(path: Path, max_members: int, max_bytes: int) -> dict[str, Any]:
                 left -= size
                 kind = stat.S_IFMT(member.external_attr >> 16) if member.create_system == _UNIX else 0
                 report["members"].append([member.orig_filename, kind, size])
-                if member.orig_filename.endswith(".dist-info/entry_points.txt"):
-                    report["entry_points"] += archive.read(member)[: _MAX_ENTRY_POINTS_BYTES + 1].decode(
-                        "utf-8", "replace"
-                    )
-        if len(report["entry_points"]) > _MAX_ENTRY_POINTS_BYTES:
-            raise UnreadableWheelError("announces more entry points than are read")
     except UnreadableWheelError as error:
         report["problem"] = str(error)
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError, EOFError) as error:

@@ -1,8 +1,9 @@
 """Print which files an index has of some projects, with their hashes and addresses.
 
-This is a program of its own that runs where an installer runs. It parses an index's answers there and returns only
-names, hashes and addresses. It needs only the standard library. Standard input is JSON: `url`, `ca_file`, `names`.
-Standard output is JSON: a list of `[filename, hash, address]` for each name; the hash is empty if the index has none.
+This is a program of its own that runs in a sandbox which reaches the index. It parses an index's answers there and
+returns only names, hashes and addresses. It needs only the standard library. Standard input is JSON: `url`, `ca_file`,
+`names`. Standard output is JSON: a list of `[filename, hash, address]` for each name; the hash is empty if the index
+has none.
 """
 
 from __future__ import annotations

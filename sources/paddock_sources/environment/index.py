@@ -30,7 +30,7 @@ class Index:
     """`url` is the address of its simple API, with a password if it has one; `shown` is the same without.
 
     `hosts` (`host:port`) are all that serve it and its files. `ca_file` has the authorities that are trusted instead of
-    the installer's own.
+    uv's own.
     """
 
     url: str = field(repr=False)

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from paddock_sources.commands.command_runner import CommandResult
 from paddock_sources.environment.errors import InstallerError
-from paddock_sources.environment.installer import RESOLVE_SECONDS, Task
+from paddock_sources.environment.task import RESOLVE_SECONDS, Task
 
 FILE_HASHES: Final = Path(__file__).resolve().with_name("file_hashes.py")
 
@@ -32,7 +32,7 @@ class IndexFile:
     url: str
 
 
-def files_of(names: Iterable[str], task: Task, *, installer: str) -> Mapping[str, tuple[IndexFile, ...]]:
+def files_of(names: Iterable[str], task: Task) -> Mapping[str, tuple[IndexFile, ...]]:
     """Return all files that the index has of some projects.
 
     Raises:
@@ -40,11 +40,11 @@ def files_of(names: Iterable[str], task: Task, *, installer: str) -> Mapping[str
     """
     result = run_program(FILE_HASHES, {"names": list(names)}, task, timeout=RESOLVE_SECONDS)
     if result.code != 0:
-        raise task.failure(installer, result)
+        raise task.failure(result)
     try:
         return _checked(json.loads(result.stdout))
     except (ValueError, RecursionError) as error:
-        raise InstallerError(installer, task.attempted, "the index's list of files is not understood") from error
+        raise InstallerError(task.attempted, "the index's list of files is not understood") from error
 
 
 def run_program(
@@ -56,10 +56,7 @@ def run_program(
     total: int = 0,
     counts: Callable[[str], bool] = lambda line: False,
 ) -> CommandResult:
-    """Run one of our programs where installers run, with the index in its input.
-
-    It runs without the interpreter's own packages, one of which may be an installer.
-    """
+    """Run one of our programs, without the interpreter's own packages, with the index in its input."""
     argv = (str(task.python.path), "-I", "-S", "-B", str(program))
     index = {"url": task.index.url, "ca_file": str(task.index.ca_file or "")}
     return task.run(argv, timeout=timeout, stdin=json.dumps({**index, **order}).encode(), total=total, counts=counts)

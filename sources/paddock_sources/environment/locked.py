@@ -30,7 +30,7 @@ class LockedDistribution:
     """`name` is normalised; `hashes` are `sha256:<hex>`, of each file that the index has of the version.
 
     Raises:
-        SourceError: a value has another form; an installer never gets such text.
+        SourceError: a value has another form; uv never prints such text.
     """
 
     name: str
@@ -45,11 +45,6 @@ class LockedDistribution:
             raise _unpinned(label, "its version is none")
         if not 0 < len(self.hashes) <= _MAX_HASHES or not all(map(_HASH.fullmatch, self.hashes)):
             raise _unpinned(label, "it needs hashes, of the form `sha256:<64 digits>`")
-
-    @property
-    def requirement(self) -> str:
-        """The line that makes an installer take exactly this."""
-        return " ".join((f"{self.name}=={self.version}", *(f"--hash={one}" for one in self.hashes)))
 
     def is_version(self, wanted: str) -> bool:
         """Whether its version is the wanted one, however the two are spelled."""
@@ -94,6 +89,6 @@ def _digest(kind: str, python: Interpreter, content: object) -> str:
 
 
 def _unpinned(text: str, problem: str) -> SourceError:
-    """Return the error for a pinned distribution that could not be handed to an installer."""
+    """Return the error for a pinned distribution that nothing could install."""
     summary = f"`{text}` is no pinned package: {problem}"
     return SourceError(summary, code="LockedDistributionError", hints=["lock the module again"])

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _MAX_REQUIREMENTS = 1000
 _MAX_LENGTH = 1024  # characters of one; real ones are below 200, and judging them does not always take linear time
 _MAX_EXTRAS = 100
-# A requirement without markers and addresses: nothing in it has a special meaning to an installer.
+# A requirement without markers and addresses: nothing in it has a special meaning to uv.
 _PLAIN = re.compile(r"[A-Za-z0-9._-]+(?:\[[A-Za-z0-9._,-]+\])?[A-Za-z0-9.*+!=<>~,_-]*")
 
 

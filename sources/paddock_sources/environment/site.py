@@ -1,7 +1,7 @@
 """A folder of installed packages, checked as untrusted.
 
-It may hold only read-only code. Files that an installer adds for people (scripts, its own lock) are removed. So are
-files that an interpreter would run when it starts. Anything that is neither file nor folder is refused.
+It may hold only read-only code. Scripts for people are removed. So are files that an interpreter would run when it
+starts. Anything that is neither file nor folder is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from paddock_sources.errors import SourceError
 MAX_FILES = 100_000  # of packages; a site may have twice as many, as each may have a compiled one beside it
 MAX_BYTES = 8 << 30  # machine learning comes in gigabytes
 _MAX_DEPTH = 64
-_LEFT_OUT = ("bin", "Scripts", ".lock")  # at the top; below that they are a package's own
+_LEFT_OUT = ("bin", "Scripts")  # at the top; below that they are a package's own
 _RUN_AT_START = ("sitecustomize", "usercustomize")  # an interpreter imports them wherever its path has them
 _INFO = re.compile(r"(.+?)-([^-]+)\.dist-info")
 

@@ -1,8 +1,9 @@
-"""Fetch the wheels of locked distributions, and refuse each one that is not safe to unpack.
+"""Fetch the wheels of locked distributions, refuse each one that is not safe to unpack, and unpack the others.
 
 The wheel is chosen here, by hash and by the interpreter's tags. Its members are judged like a repository's files
-(`cache.tree_names`) before an installer unpacks them: their paths, the places where they would be installed, their
-number, and their size compared with the size of the wheel.
+(`cache.tree_names`) before anything unpacks them: their paths, the places where they go, their number, and their size
+compared with the size of the wheel. Sandboxed programs (`fetch_wheels.py`, `unpack_wheels.py`) do the rest. Scripts and
+headers are left out: no module needs them.
 """
 
 from __future__ import annotations
@@ -10,28 +11,30 @@ from __future__ import annotations
 import json
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from paddock_sources.environment.errors import InstallerError
-from paddock_sources.environment.installer import INSTALL_SECONDS, Task
-from paddock_sources.environment.listing import IndexFile, files_of, run_program
+from paddock_sources.environment.listing import FILE_HASHES, IndexFile, files_of, run_program
 from paddock_sources.environment.locked import LockedDistribution
 from paddock_sources.environment.site import MAX_BYTES, MAX_FILES
+from paddock_sources.environment.task import INSTALL_SECONDS, Task
 from paddock_sources.errors import SourceError
 
 if TYPE_CHECKING:
     from packaging.tags import Tag
 
 FETCH_WHEELS: Final = Path(__file__).resolve().with_name("fetch_wheels.py")
+UNPACK_WHEELS: Final = FETCH_WHEELS.with_name("unpack_wheels.py")
+PROGRAMS: Final = (FILE_HASHES, FETCH_WHEELS, UNPACK_WHEELS)  # what runs in the session of a task that unpacks
 
 _MAX_RATIO: Final = 100  # packages have 3 to 10, and zeros 1,000
 _SMALL_BYTES: Final = 64 << 20  # up to which a ratio does not matter
-_FOLDERS: Final = {"purelib": "", "platlib": "", "data": "", "scripts": "bin/", "headers": "include/"}
+_UNPACKED: Final = ("purelib", "platlib", "data")
+_LEFT_OUT: Final = ("scripts", "headers")
 _DATA: Final = re.compile(r"[^/]+\.data/(?P<scheme>[^/]*)/(?P<path>.*)", re.DOTALL)
-_SCRIPTS: Final = frozenset(("console_scripts", "gui_scripts"))
 _MAX_SHOWN: Final = 200
 
 
@@ -47,20 +50,34 @@ class _Wheel:
         return folder / self.hashes[0] / self.filename
 
 
-def fetched(locked: Sequence[LockedDistribution], task: Task, *, attempt: str) -> tuple[Path, ...]:
-    """Return one folder for each distribution, with its wheel, whose contents were checked.
+def unpack(locked: Sequence[LockedDistribution], site: Path, task: Task) -> None:
+    """Put the files of these distributions into the empty folder `site`.
 
     Raises:
         InstallerError: one cannot be had, or differs from what was locked.
         SourceError: one must not be unpacked.
     """
+    wheels = _fetched(locked, task)
+    result = run_program(
+        UNPACK_WHEELS,
+        {"site": str(site), "wheels": wheels},
+        task,
+        timeout=INSTALL_SECONDS,
+        total=len(wheels),
+        counts=lambda line: line.startswith("unpacked "),
+    )
+    if result.code != 0:
+        raise task.failure(result)
+
+
+def _fetched(locked: Sequence[LockedDistribution], task: Task) -> list[dict[str, object]]:
+    """Return the wheels of these distributions, whose contents were checked, as the program takes them."""
     from packaging.tags import sys_tags
 
     order = {tag: place for place, tag in enumerate(sys_tags())}
-    listed = files_of([one.name for one in locked], task, installer=attempt)
-    chosen = [_chosen(one, listed.get(one.name, ()), order, task, attempt) for one in locked]
-    folder = task.downloads / "wheels"
-    paths = [one.path(folder) for one in chosen]
+    listed = files_of([one.name for one in locked], task)
+    chosen = [_chosen(one, listed.get(one.name, ()), order, task) for one in locked]
+    paths = [one.path(task.downloads) for one in chosen]
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
     wanted = [
@@ -75,19 +92,17 @@ def fetched(locked: Sequence[LockedDistribution], task: Task, *, attempt: str) -
         counts=lambda line: line.startswith("fetched "),
     )
     if result.code != 0:
-        raise task.failure(attempt, result)
+        raise task.failure(result)
     try:
         parsed = (_Contents.parse(json.loads(line)) for line in result.stdout.splitlines())
         contents = dict(zip((path.name for path in paths), parsed, strict=True))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InstallerError(attempt, task.attempted, "the report about the wheels is not understood") from error
-    _check_all(contents)
-    return tuple(path.parent for path in paths)
+        raise InstallerError(task.attempted, "the report about the wheels is not understood") from error
+    places = _checked_places(contents)
+    return [{**one, "places": found} for one, found in zip(wanted, places, strict=True)]
 
 
-def _chosen(
-    locked: LockedDistribution, files: Iterable[IndexFile], order: Mapping[Tag, int], task: Task, attempt: str
-) -> _Wheel:
+def _chosen(locked: LockedDistribution, files: Iterable[IndexFile], order: Mapping[Tag, int], task: Task) -> _Wheel:
     """Return the best fitting wheel of that version, leaving out those that are known to be other bytes."""
     from packaging.utils import parse_wheel_filename
     from packaging.version import Version
@@ -103,10 +118,10 @@ def _chosen(
         if name == locked.name and version == Version(locked.version) and places and "/" not in file.name:
             found.append((min(places), tuple(-part if isinstance(part, int) else part for part in build), file))
     if not found:
-        raise InstallerError.no_wheel(attempt, task.attempted, locked.name)
+        raise InstallerError.no_wheel(task.attempted, locked.name)
     known = [one for one in found if not one[2].digest or one[2].digest in hashes]
     if not known:
-        raise InstallerError.hash_mismatch(attempt, task.attempted)
+        raise InstallerError.hash_mismatch(task.attempted)
     file = min(known, key=lambda one: one[:2])[2]
     return _Wheel(file.name, file.url, (file.digest,) if file.digest else hashes)
 
@@ -127,24 +142,29 @@ class _Contents:
 
     size: int
     members: tuple[_Member, ...]
-    entry_points: str
     problem: str
 
     @staticmethod
     def parse(one: Any) -> _Contents:
         members = tuple(_Member(str(path), int(kind), int(size)) for path, kind, size in one["members"])
-        return _Contents(int(one["size"]), members, str(one["entry_points"]), str(one["problem"]))
+        return _Contents(int(one["size"]), members, str(one["problem"]))
 
 
-def _check_all(wheels: Mapping[str, _Contents]) -> None:
-    files = size = 0
+def _checked_places(wheels: Mapping[str, _Contents]) -> list[list[str]]:
+    """Return the place of each member of each wheel; see `_places`.
+
+    Raises:
+        SourceError: one of them may not be unpacked.
+    """
+    files, size, places = 0, 0, []
     for name, contents in wheels.items():
-        check_wheel(name, contents)
+        places.append(_places(name, contents))
         files, size = files + len(contents.members), size + sum(member.size for member in contents.members)
         if files > MAX_FILES:
             raise _unsafe(name, f"is one too many: with it there are more than {MAX_FILES} files")
         if size > MAX_BYTES:
             raise _unsafe(name, f"is one too many: all that a module needs may be {MAX_BYTES >> 20} MiB")
+    return places
 
 
 def _unsafe(wheel: str, problem: str) -> SourceError:
@@ -153,11 +173,11 @@ def _unsafe(wheel: str, problem: str) -> SourceError:
     return SourceError(f"the wheel `{wheel}` {problem}", code="UnsafeWheelError", hints=hints)
 
 
-def check_wheel(name: str, contents: _Contents) -> None:
-    """Check that a wheel may be unpacked.
+def _places(name: str, contents: _Contents) -> list[str]:
+    """Return where each member of a wheel goes, below the folder that modules import from; empty for one that does not.
 
     Raises:
-        SourceError: it may not.
+        SourceError: it may not be unpacked.
     """
     from paddock_sources.cache.errors import UnsafeTreeError
     from paddock_sources.cache.tree_names import TreeNames
@@ -167,26 +187,26 @@ def check_wheel(name: str, contents: _Contents) -> None:
     size = sum(member.size for member in contents.members)
     if size > _SMALL_BYTES and size > _MAX_RATIO * contents.size:
         raise _unsafe(name, f"is {size // max(1, contents.size)} times as large when it is unpacked")
-    packed, unpacked = TreeNames(), TreeNames()
+    packed, unpacked, places = TreeNames(), TreeNames(), []
     try:
         for member in contents.members:
             if member.kind not in (0, stat.S_IFREG, stat.S_IFDIR):
                 raise UnsafeTreeError(member.path, "it is neither a file nor a folder")
             if member.path.endswith("/"):
                 TreeNames().admit(member.path.removesuffix("/"))
+                places.append("")
                 continue
             packed.admit(member.path)
-            unpacked.admit(_place(member.path))
-        for script in _scripts(contents.entry_points):
-            if "/" in script or "\\" in script:
-                raise UnsafeTreeError(script, "it is announced as a script, and is no name of a file")
-            TreeNames().admit(script)
+            places.append(_place(member.path))
+            if places[-1]:
+                unpacked.admit(places[-1])
     except UnsafeTreeError as error:
         raise _unsafe(name, f"cannot be taken: `{error.path[:_MAX_SHOWN]}`: {error.problem}") from None
+    return places
 
 
 def _place(path: str) -> str:
-    """Return where a member is installed.
+    """Return where a member goes; nothing for one that is left out.
 
     Raises:
         UnsafeTreeError: the place is unknown.
@@ -198,16 +218,6 @@ def _place(path: str) -> str:
     match = _DATA.fullmatch(path)
     if match is None:
         return path
-    folder = _FOLDERS.get(match["scheme"])
-    if folder is None:
+    if match["scheme"] not in (*_UNPACKED, *_LEFT_OUT):
         raise UnsafeTreeError(path, "it is not known where it would be installed")
-    return folder + match["path"]
-
-
-def _scripts(entry_points: str) -> Iterator[str]:
-    group = ""
-    for line in map(str.strip, entry_points.splitlines()):
-        if line.startswith("[") and line.endswith("]"):
-            group = line[1:-1].strip()
-        elif group in _SCRIPTS and line and not line.startswith(("#", ";")):
-            yield re.split("[=:]", line, maxsplit=1)[0].strip()
+    return match["path"] if match["scheme"] in _UNPACKED else ""

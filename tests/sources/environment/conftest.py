@@ -1,4 +1,4 @@
-"""An index on loopback with the packages that most tests need, and both installers."""
+"""An index on loopback with the packages that most tests need."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from pathlib import Path
 import pytest
 
 from paddock_sources.cache import SourceCache
-from paddock_sources.environment import Index, Installer, Interpreter
-from paddock_sources.environment.pip import Pip
-from paddock_sources.environment.uv import Uv
+from paddock_sources.environment import Index, Interpreter
 from sources.index_server import IndexServer
 from sources.warm.warm_runner import WarmRunner, warm_runner
-from support.examples import repeating
 
 
 @pytest.fixture(scope="package")
@@ -59,14 +56,3 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> SourceCache:
 def runner() -> Iterator[WarmRunner]:
     with warm_runner() as runner:
         yield runner
-
-
-# For what is the same code whichever it is: `make test` asks uv alone, which takes a tenth of pip's time.
-an_installer = pytest.mark.parametrize("installer", ["uv", *repeating("pip")], indirect=True)
-
-
-@pytest.fixture(params=["uv", "pip"])
-def installer(request: pytest.FixtureRequest) -> Installer:
-    found: Installer | None = Uv.find({}) if request.param == "uv" else Pip.find()
-    assert found is not None, f"{request.param} is not installed beside the tests"
-    return found

@@ -9,7 +9,7 @@ import pytest
 from failures import failing
 from paddock_sources import SourceError
 from paddock_sources.cache import SourceCache
-from paddock_sources.environment import Index, InstalledDistributions, Installer, Interpreter
+from paddock_sources.environment import Index, InstalledDistributions, Interpreter
 from paddock_sources.environment.errors import (
     InstalledDistributionError,
 )
@@ -282,10 +282,9 @@ def test_metadata_that_is_a_link_elsewhere_is_not_read(site: Path, cache: Source
 
 
 def test_a_package_of_the_index_is_pinned_and_run_with_all_it_needs(
-    cache: SourceCache, index: Index, server: IndexServer, installer: Installer, runner: WarmRunner
+    cache: SourceCache, index: Index, server: IndexServer, runner: WarmRunner
 ) -> None:
-    name = f"amplifier-module-tool-{installer.name}"
-    package = name.replace("-", "_")
+    name, package = "amplifier-module-tool-pinned", "amplifier_module_tool_pinned"
     server.add_wheel(
         name,
         "1.5",
@@ -293,9 +292,7 @@ def test_a_package_of_the_index_is_pinned_and_run_with_all_it_needs(
         requires=["leaf", "amplifier-core"],
         entry_points=f"[amplifier.modules]\ntool-x = {package}:mount\n",
     )
-    package_source = PackageSource(
-        name, "1.5", cache=cache, runner=runner, index=index, installer=installer, preloaded={"leaf": "1.0"}
-    )
+    package_source = PackageSource(name, "1.5", cache=cache, runner=runner, index=index, preloaded={"leaf": "1.0"})
     locked = package_source.lock()
     assert [(one.name, one.version) for one in locked] == [(name, "1.5"), ("leaf", "1.0")]
     assert package_source.module_ids(locked) == ("tool-x",)

@@ -24,7 +24,7 @@ def site(tmp_path: Path) -> Path:
 def test_code_and_data_stay_and_what_runs_at_start_or_is_for_people_goes(site: Path) -> None:
     (site / "bin").mkdir()
     (site / "bin" / "tool").write_text("#!/bin/sh\n")
-    for name in ("evil.pth", "Other.PTH", ".lock"):
+    for name in ("evil.pth", "Other.PTH"):
         (site / name).write_text("import os\n")
     for folder in ("package/bin", "package-1.0.dist-info"):
         (site / folder).mkdir()

@@ -1,4 +1,4 @@
-"""Wheels that no installer is to unpack are refused with the reason, and nothing of them is left anywhere.
+"""Wheels that must not be unpacked are refused with the reason, and nothing of them is left anywhere.
 
 Each comes from a real index on loopback, by its right hash: its publisher is the attacker.
 """
@@ -6,6 +6,7 @@ Each comes from a real index on loopback, by its right hash: its publisher is th
 from __future__ import annotations
 
 import io
+import os
 import struct
 import subprocess
 import sys
@@ -21,7 +22,7 @@ import pytest
 from failures import failing
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandAccess
-from paddock_sources.environment import Index, Installer, Interpreter, LockedDistribution, wheels
+from paddock_sources.environment import Index, Interpreter, LockedDistribution, wheels
 from paddock_sources.environment.builder import install
 from paddock_sources.environment.errors import InstallerError
 from paddock_sources.environment.uv import Uv
@@ -38,13 +39,11 @@ FIFO = 0o010644 << 16
 Member = tuple[str, bytes] | tuple[str, bytes, int]
 
 
-def packed(members: Iterable[Member], *, entry_points: str = "", method: int = zipfile.ZIP_DEFLATED) -> bytes:
+def packed(members: Iterable[Member], *, method: int = zipfile.ZIP_DEFLATED) -> bytes:
     """Return a wheel with these members; a third value of one is its mode, as archives have it."""
     metadata = b"Metadata-Version: 2.1\nName: hostile\nVersion: 1.0\n"
     told = b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     more: list[Member] = [(f"{INFO}/METADATA", metadata), (f"{INFO}/WHEEL", told)]
-    if entry_points:
-        more.append((f"{INFO}/entry_points.txt", entry_points.encode()))
     every = [*members, *more]
     record = "".join(f"{name},,\n" for name, *_ in every) + f"{INFO}/RECORD,,\n"
     buffer = io.BytesIO()
@@ -66,14 +65,11 @@ def package(*members: Member) -> list[Member]:
 class Customer:
     """Installs what one index has."""
 
-    def __init__(
-        self, folder: Path, server: IndexServer, python: Interpreter, installer: Installer, runner: WarmRunner
-    ) -> None:
+    def __init__(self, folder: Path, server: IndexServer, python: Interpreter, runner: WarmRunner) -> None:
         self.server = server
         self.runner = runner
         self.cache = SourceCache(folder / "cache")
         self.python = python
-        self.installer = installer
         self.reaches: list[CommandAccess] = []
 
     def open(self, reach: CommandAccess):  # type: ignore[no-untyped-def]
@@ -85,7 +81,7 @@ class Customer:
 
     def install(self, *locked: LockedDistribution) -> Path:
         index = Index.of({"PIP_INDEX_URL": self.server.url})
-        return install(locked, cache=self.cache, runner=self, index=index, python=self.python, installer=self.installer)
+        return install(locked, cache=self.cache, runner=self, index=index, python=self.python)
 
     def refused(self, content: bytes) -> SourceError:
         """Return why a wheel is refused, of which nothing is left."""
@@ -98,33 +94,37 @@ class Customer:
 
 
 @pytest.fixture
-def customer(tmp_path: Path, python: Interpreter, installer: Installer, runner: WarmRunner):  # type: ignore[no-untyped-def]
+def customer(tmp_path: Path, python: Interpreter, runner: WarmRunner):  # type: ignore[no-untyped-def]
     with IndexServer() as server:
-        yield Customer(tmp_path, server, python, installer, runner)
+        yield Customer(tmp_path, server, python, runner)
 
 
-@pytest.fixture
-def checked(tmp_path: Path, python: Interpreter, runner: WarmRunner):  # type: ignore[no-untyped-def]
-    """A customer by one installer: before either is given a wheel, the same code fetches it and looks at it."""
-    uv = Uv.find({})
-    assert uv is not None
-    with IndexServer() as server:
-        yield Customer(tmp_path, server, python, uv, runner)
-
-
-def test_an_honest_wheel_is_installed_with_all_it_may_have(customer: Customer) -> None:
+def test_an_honest_wheel_is_installed_with_all_that_modules_need(customer: Customer) -> None:
     members = package(
         ("hostile/data/", b"", 0o040755 << 16),
         ("hostile/data/zeros", bytes(1 << 20)),
+        ("hostile/program", b"#!/bin/sh\n", 0o100755 << 16),
         ("hostile-1.0.data/purelib/further.py", b""),
         ("hostile-1.0.data/data/share/hostile/text", b"text"),
         ("hostile-1.0.data/scripts/tool", b"#!python\n"),
         ("hostile-1.0.data/headers/hostile.h", b""),
+        (f"{INFO}/entry_points.txt", b"[console_scripts]\n../../outside = hostile:main\n"),
     )
-    points = "[console_scripts]\ntool = hostile:main\n[amplifier.modules]\na b/c = hostile:mount\n"
-    site = customer.install(customer.publish(packed(members, entry_points=points)))
+    site = customer.install(customer.publish(packed(members)))
     assert (site / "hostile/data/zeros").stat().st_size == 1 << 20
-    assert (site / "further.py").is_file() and not (site / "bin").exists()
+    assert os.access(site / "hostile/program", os.X_OK) and not os.access(site / "further.py", os.X_OK)
+    assert sorted(path.name for path in site.iterdir()) == ["__pycache__", "further.py", "hostile", INFO, "share"]
+    listed = [line.partition(",")[0] for line in (site / INFO / "RECORD").read_text().splitlines()]
+    assert sorted(listed) == sorted(
+        path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file() and path.suffix != ".pyc"
+    )
+
+
+def test_a_file_that_two_wheels_have_is_installed_once(customer: Customer) -> None:
+    customer.server.add_wheel("other", "1.0", {"hostile/__init__.py": "other = True\n"})
+    other = LockedDistribution("other", "1.0", customer.server.hashes_of("other", "1.0"))
+    site = customer.install(customer.publish(packed(package())), other)
+    assert (site / "hostile/__init__.py").read_text() == "other = True\n"
 
 
 NAMES = {
@@ -151,30 +151,23 @@ NAMES = {
 }
 
 
-def test_names_are_judged_as_those_of_repositories_are(checked: Customer) -> None:
+def test_names_are_judged_as_those_of_repositories_are(customer: Customer) -> None:
     for name, (path, reason) in NAMES.items():
-        error = checked.refused(packed(package((path, b"evil = True\n"))))
+        error = customer.refused(packed(package((path, b"evil = True\n"))))
         assert any(one in error.summary for one in reason.split("|")), name
-        assert not list(checked.cache.folder.parent.rglob("outside*")), name
+        assert not list(customer.cache.folder.parent.rglob("outside*")), name
 
 
-def test_accents_that_are_written_in_two_ways_are_one_name(checked: Customer) -> None:
+def test_accents_that_are_written_in_two_ways_are_one_name(customer: Customer) -> None:
     names = [f"hostile/{unicodedata.normalize(form, 'é')}.py" for form in ("NFC", "NFD")]
-    error = checked.refused(packed(package(*((name, b"") for name in names))))
+    error = customer.refused(packed(package(*((name, b"") for name in names))))
     assert "on some machines it is the same" in error.summary
 
 
-def test_what_is_neither_a_file_nor_a_folder_is_refused(checked: Customer) -> None:
+def test_what_is_neither_a_file_nor_a_folder_is_refused(customer: Customer) -> None:
     for mode in (LINK, FIFO):
-        error = checked.refused(packed(package(("hostile/link.py", b"/etc/passwd", mode))))
+        error = customer.refused(packed(package(("hostile/link.py", b"/etc/passwd", mode))))
         assert "neither a file nor a folder" in error.summary, oct(mode)
-
-
-def test_scripts_that_are_no_names_of_files_are_refused(checked: Customer) -> None:
-    for script in ("../../outside", "a\\b", "..", ".git", "x" * 300, "a/b"):
-        error = checked.refused(packed(package(), entry_points=f"[console_scripts]\n{script} = hostile:main\n"))
-        assert script[:100] in error.summary
-        assert not list(checked.cache.folder.parent.rglob("outside*")), script
 
 
 # -- much from little ---------------------------------------------------------------------------
@@ -185,9 +178,8 @@ def bomb() -> bytes:
     return packed(package(("hostile/zeros", bytes(ZEROS))))
 
 
-def test_outside_an_installer_makes_a_thousand_bytes_of_each(tmp_path: Path, python: Interpreter) -> None:
+def test_outside_uv_makes_a_thousand_bytes_of_each(tmp_path: Path, python: Interpreter) -> None:
     uv = Uv.find({})
-    assert uv is not None
     (tmp_path / FILENAME).write_bytes(bomb())
     assert (tmp_path / FILENAME).stat().st_size < ZEROS // 500
     argv = [uv.path, "pip", "install", "--no-config", "--offline", "--no-deps", "--quiet"]
@@ -196,30 +188,32 @@ def test_outside_an_installer_makes_a_thousand_bytes_of_each(tmp_path: Path, pyt
     assert (tmp_path / "site/hostile/zeros").stat().st_size == ZEROS
 
 
-def test_a_wheel_that_is_much_larger_unpacked_is_refused(checked: Customer) -> None:
-    assert "times as large when it is unpacked" in checked.refused(bomb()).summary
-    assert sum(path.stat().st_size for path in checked.cache.folder.rglob("*") if path.is_file()) < ZEROS // 100
+def test_a_wheel_that_is_much_larger_unpacked_is_refused(customer: Customer) -> None:
+    assert "times as large when it is unpacked" in customer.refused(bomb()).summary
+    assert sum(path.stat().st_size for path in customer.cache.folder.rglob("*") if path.is_file()) < ZEROS // 100
 
 
-def test_many_members_are_refused(checked: Customer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_members_are_refused(customer: Customer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wheels, "MAX_FILES", 20)
     assert (
-        "more than 20 members" in checked.refused(packed(package(*((f"hostile/{n}", b"") for n in range(20))))).summary
+        "more than 20 members" in customer.refused(packed(package(*((f"hostile/{n}", b"") for n in range(20))))).summary
     )
 
 
-def test_more_bytes_than_a_module_may_need_are_refused(checked: Customer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_bytes_than_a_module_may_need_are_refused(customer: Customer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wheels, "MAX_BYTES", 1 << 20)
-    assert "is too large when it is unpacked" in checked.refused(packed(package(("hostile/x", bytes(2 << 20))))).summary
+    assert (
+        "is too large when it is unpacked" in customer.refused(packed(package(("hostile/x", bytes(2 << 20))))).summary
+    )
 
 
-def test_wheels_are_bounded_together(checked: Customer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wheels_are_bounded_together(customer: Customer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wheels, "MAX_BYTES", 3 << 20)
-    locked = checked.publish(packed(package(("hostile/x", bytes(2 << 20)))))
-    checked.server.add_wheel("other", "1.0", {"other/__init__.py": bytes(2 << 20)})
-    other = LockedDistribution("other", "1.0", checked.server.hashes_of("other", "1.0"))
+    locked = customer.publish(packed(package(("hostile/x", bytes(2 << 20)))))
+    customer.server.add_wheel("other", "1.0", {"other/__init__.py": bytes(2 << 20)})
+    other = LockedDistribution("other", "1.0", customer.server.hashes_of("other", "1.0"))
     with failing("UnsafeWheelError", "all that a module needs may be 3 MiB"):
-        checked.install(locked, other)
+        customer.install(locked, other)
 
 
 def lying(content: bytes) -> bytes:
@@ -251,62 +245,72 @@ DISGUISES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 }
 
 
-def test_an_archive_that_is_not_what_it_says_is_refused(checked: Customer) -> None:
+def test_an_archive_that_is_not_what_it_says_is_refused(customer: Customer) -> None:
     honest = packed(package(("hostile/zeros", bytes(2 << 20))))
     for how, (disguise, reason) in DISGUISES.items():
-        assert reason in checked.refused(disguise(honest)).summary, how
+        assert reason in customer.refused(disguise(honest)).summary, how
 
 
-def test_other_compression_is_refused(checked: Customer) -> None:
+def test_other_compression_is_refused(customer: Customer) -> None:
     for method in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
-        assert "compressed in another way" in checked.refused(packed(package(), method=method)).summary, method
+        assert "compressed in another way" in customer.refused(packed(package(), method=method)).summary, method
 
 
 # -- which file, and by whom ---------------------------------------------------------------------
 
 
-# Installers are given the folders of wheels as addresses.
-def test_the_installer_asks_an_index_nothing_whatever_the_cache_is_called(
-    tmp_path: Path, python: Interpreter, installer: Installer, runner: WarmRunner
+def test_each_file_is_asked_for_once_whatever_the_cache_is_called(
+    tmp_path: Path, python: Interpreter, runner: WarmRunner
 ) -> None:
     name = "with spaces, #, %41, ' and é"
     (tmp_path / name).mkdir()
     with IndexServer() as server:
-        customer = Customer(tmp_path / name, server, python, installer, runner)
+        customer = Customer(tmp_path / name, server, python, runner)
         site = customer.install(customer.publish(packed(package())))
     assert (site / "hostile/__init__.py").is_file()
     assert customer.server.requests == ["/simple/hostile/", f"/files/{FILENAME}"]
 
 
-def test_other_bytes_than_those_that_were_locked_are_refused(checked: Customer) -> None:
-    locked = checked.publish(packed(package()))
-    checked.server.replace("hostile", FILENAME, packed(package(("hostile/x", b""))))
+def test_other_bytes_than_those_that_were_locked_are_refused(customer: Customer) -> None:
+    locked = customer.publish(packed(package()))
+    customer.server.replace("hostile", FILENAME, packed(package(("hostile/x", b""))))
     with failing("HashMismatchError"):
-        checked.install(locked)
+        customer.install(locked)
+
+
+def test_a_wheel_that_changes_after_it_was_judged_is_not_unpacked(
+    customer: Customer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judges = "import io, json, runpy, sys\norder = sys.stdin.read()\nsys.stdin = io.StringIO(order)\n"
+    judges += f"runpy.run_path({str(wheels.FETCH_WHEELS)!r}, run_name='__main__')\n"
+    (tmp_path / "other.py").write_text(f"{judges}open(json.loads(order)['wheels'][0]['path'], 'ab').write(b'more')\n")
+    monkeypatch.setattr(wheels, "FETCH_WHEELS", tmp_path / "other.py")
+    with failing("HashMismatchError"):
+        customer.install(customer.publish(packed(package())))
 
 
 def test_what_is_told_of_wheels_is_not_believed_in_any_form(
-    checked: Customer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    customer: Customer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wheels, "FETCH_WHEELS", tmp_path / "other.py")
-    locked = checked.publish(packed(package()))
+    locked = customer.publish(packed(package()))
     for program in ("", "print('{}')", "print(1)", "print('[' * 9000)", "print('x')"):
         (tmp_path / "other.py").write_text(program)
         with pytest.raises(InstallerError, match="the report about the wheels is not understood"):
-            checked.install(locked)
+            customer.install(locked)
 
 
-def test_of_several_wheels_the_one_that_fits_best_is_taken(checked: Customer) -> None:
+def test_of_several_wheels_the_one_that_fits_best_is_taken(customer: Customer) -> None:
     better = f"hostile-1.0-cp{sys.version_info[0]}{sys.version_info[1]}-none-any.whl"
-    plain = checked.publish(packed(package()))
-    built = checked.publish(packed(package(("hostile/better.py", b""))), better)
-    elsewhere = checked.publish(packed(package()), "hostile-1.0-cp27-cp27m-win32.whl")
+    plain = customer.publish(packed(package()))
+    built = customer.publish(packed(package(("hostile/better.py", b""))), better)
+    elsewhere = customer.publish(packed(package()), "hostile-1.0-cp27-cp27m-win32.whl")
     hashes = tuple(sorted({one for locked in (plain, built, elsewhere) for one in locked.hashes}))
-    site = checked.install(LockedDistribution("hostile", "1.0", hashes))
+    site = customer.install(LockedDistribution("hostile", "1.0", hashes))
     assert (site / "hostile/better.py").is_file()
 
 
-def test_a_version_that_only_others_can_use_is_refused_by_name(checked: Customer) -> None:
+def test_a_version_that_only_others_can_use_is_refused_by_name(customer: Customer) -> None:
     with failing("NoWheelError") as caught:
-        checked.install(checked.publish(packed(package()), "hostile-1.0-cp27-cp27m-win32.whl"))
+        customer.install(customer.publish(packed(package()), "hostile-1.0-cp27-cp27m-win32.whl"))
     assert "`hostile` has no wheel" in caught.value.summary

@@ -1,7 +1,7 @@
-"""Run the Python programs of installers in a process that has loaded what they import: that is most of their work.
+"""Run the Python programs that handle packages in a process that has loaded what they import: most of their work.
 
-Each has the arguments, environment, input and folder that it would have. Other commands are run as `DirectRunner` does,
-and so is another pip than this environment's. How the programs start, the tests of sandboxed installers show.
+Each has the arguments, environment, input and folder that it would have. Other commands are run as `DirectRunner` does.
+How the programs start, the tests of sandboxed ones show.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from paddock_sources.commands.command_runner import (
 )
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.environment import Interpreter
-from paddock_sources.environment.pip import Pip
 from support.warm_process import WarmProcess
 
 _FLAGS = ("-I", "-S", "-B")
@@ -32,13 +31,12 @@ _PROGRAM = "import sys; sys.path.insert(0, sys.argv.pop(1)); from sources.warm.w
 
 
 class WarmRunner(DirectRunner):
-    """Runs commands unconfined, those of Python in children of `process`, which has loaded `pip`."""
+    """Runs commands unconfined, those of Python in children of `process`."""
 
-    def __init__(self, process: WarmProcess, python: Path, pip: Path) -> None:
+    def __init__(self, process: WarmProcess, python: Path) -> None:
         super().__init__()
         self._process = process
         self._command = (str(python), *_FLAGS)
-        self._pip = str(pip)
 
     @contextmanager
     def open(self, access: CommandAccess) -> Iterator[CommandSession]:
@@ -51,8 +49,7 @@ class WarmRunner(DirectRunner):
         program = argv[len(self._command) :]
         if tuple(program[: len(_QUIET)]) == _QUIET:
             program = program[len(_QUIET) :]
-        is_another_pip = Path(program[0]).name == "pip_program.py" and program[1] != self._pip if program else False
-        return program if tuple(argv[: len(self._command)]) == self._command and not is_another_pip else ()
+        return program if tuple(argv[: len(self._command)]) == self._command else ()
 
     def run(self, access: CommandAccess, program: Sequence[str], stdin: bytes, timeout: float) -> CommandResult:
         """Run a program of Python to its end."""
@@ -119,8 +116,6 @@ class _WarmSession:
 @contextmanager
 def warm_runner() -> Iterator[WarmRunner]:
     """Start the process that becomes the programs; at the end it ends."""
-    python, pip = Interpreter.this().path, Pip.find()
-    assert pip is not None, "pip is not installed beside the tests"
-    folders = [str(Path(__file__).parents[2]), str(pip.path.parent)]
-    with WarmProcess([str(python), *_FLAGS, *_QUIET, "-c", _PROGRAM, *folders]) as process:
-        yield WarmRunner(process, python, pip.path)
+    python = Interpreter.this().path
+    with WarmProcess([str(python), *_FLAGS, *_QUIET, "-c", _PROGRAM, str(Path(__file__).parents[2])]) as process:
+        yield WarmRunner(process, python)

@@ -1,1 +1,1 @@
-"""Sandboxed workers for commands: git and the installers of packages."""
+"""Sandboxed workers for commands: git, uv and the programs for packages."""

@@ -49,7 +49,7 @@ from paddock_sources.commands.command_runner import MAX_STDOUT_BYTES, CommandAcc
 MEMORY_MAX: Final = 2 << 30
 
 _ENTRY: Final = "paddock_sdk.worker.commands:serve"
-_TASKS_MAX: Final = 254  # an installer has threads for each processor, and for each download
+_TASKS_MAX: Final = 254  # uv has threads for each processor, and for each download
 _OPEN_FILES_MAX: Final = 4096
 _SCRATCH_BYTES: Final = 512 << 20
 _END_SECONDS: Final = 10.0  # for one worker to end

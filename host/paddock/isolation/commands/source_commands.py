@@ -1,4 +1,4 @@
-"""Run git and the installers of packages in the same sandbox as modules: with the files and hosts they need, and no
+"""Run git, uv and the programs for packages in the same sandbox as modules: with the files and hosts they need, and no
 others.
 
 There is one worker for a session of commands, at the strongest isolation level of this machine. All connections of its

@@ -1,18 +1,16 @@
-"""The interface to the programs that choose versions and install them: uv if it is there, else pip.
+"""Where uv and our own programs choose, fetch, unpack and compile packages, and what their failures mean.
 
-An installer runs in a `CommandSession` that reaches only the index. It takes wheels only, so that nothing of a package
-is executed. It reads no configuration, and installs only files whose hashes it gets.
+A program runs in a `CommandSession`. One that is given strangers' packages reaches the index at most. Nothing of a
+package is executed: all packages are wheels.
 """
 
 from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from paddock_sources.commands.command_runner import (
     CommandAccess,
@@ -24,7 +22,6 @@ from paddock_sources.commands.command_runner import (
 from paddock_sources.environment.errors import InstallerError
 from paddock_sources.environment.index import Index
 from paddock_sources.environment.interpreter import Interpreter
-from paddock_sources.environment.locked import LockedDistribution
 from paddock_sources.errors import SourceError
 from paddock_sources.progress import Phase, Progress, ProgressStep
 
@@ -32,42 +29,22 @@ RESOLVE_SECONDS = 300.0
 INSTALL_SECONDS = 1800.0  # of wheels that may be gigabytes
 _COMPILE_SECONDS = 300.0
 _COMPILE_SITE = Path(__file__).resolve().with_name("compile_site.py")
-# Our own programs that run where installers run.
-_PROGRAMS = tuple(_COMPILE_SITE.with_name(name) for name in ("fetch_wheels.py", "file_hashes.py"))
 _REPORT_LINES = 12
 _LINE_LENGTH = 400
 _REFUSED = re.compile(r"\b(?:401|403|407)\b|unauthori[sz]ed|forbidden", re.IGNORECASE)
 _UNREACHABLE = re.compile(
-    r"failed to fetch|error sending request|client error|dns error|connection refused|timed out|max retries|"
-    r"newconnectionerror|connection broken|proxyerror|sslerror|certificate|could not connect|"
-    r"http error 5\d\d|status code 5\d\d|server error",
+    r"failed to fetch|error sending request|client error|dns error|connection refused|timed out|certificate|"
+    r"could not connect|http error 5\d\d|status code 5\d\d|server error",
     re.IGNORECASE,
 )
-_CERTIFICATE = re.compile(r"certificate|sslerror|UnknownIssuer", re.IGNORECASE)
+_CERTIFICATE = re.compile(r"certificate|UnknownIssuer", re.IGNORECASE)
 _FULL = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
-_HASHES = re.compile(r"hash mismatch|do not match the hashes|hash-checking mode|none of the hashes", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class ResolutionRequest:
-    """The input of a resolution: lines of requirements, versions to keep to, and packages that need no install.
-
-    `bounds` are further lines, each of a package and the versions of it that may be chosen.
-    """
-
-    requirements: tuple[str, ...]
-    constraints: Mapping[str, str] = field(default_factory=dict)
-    provided: Mapping[str, str] = field(default_factory=dict)
-    bounds: tuple[str, ...] = ()
-
-    def constraint_lines(self, more: Mapping[str, str] | None = None) -> tuple[str, ...]:
-        """Return all that holds an installer to versions, as lines; `more` are further versions to keep to."""
-        return (*pins({**self.constraints, **(more or {})}), *self.bounds)
+_HASHES = re.compile(r"hash mismatch", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The workplace of an installer: `folder` is its scratch, `downloads` is kept between runs."""
+    """The workplace of a program: `folder` is its scratch, `downloads` is kept between runs."""
 
     attempted: str
     phase: Phase
@@ -95,7 +72,7 @@ class Task:
         total: int = 0,
         counts: Callable[[str], bool] = lambda line: False,
     ) -> CommandResult:
-        """Run one command of the installer, reporting progress for each line that `counts`."""
+        """Run one command, reporting progress for each line that `counts`."""
         done = 0
 
         def on_stderr(line: str) -> None:
@@ -111,10 +88,10 @@ class Task:
         """Return the end of a command's error output, fit to be shown."""
         stderr = self.index.without_secrets(result.stderr.decode("utf-8", "replace"))
         lines = [line.rstrip()[:_LINE_LENGTH] for line in stderr.splitlines()]
-        return tuple(line for line in lines if line.strip() and "running pip as" not in line.lower())[-_REPORT_LINES:]
+        return tuple(filter(str.strip, lines))[-_REPORT_LINES:]
 
-    def failure(self, installer: str, result: CommandResult) -> SourceError:
-        """Return the error for a command that failed in a way that every installer may."""
+    def failure(self, result: CommandResult) -> SourceError:
+        """Return the error for a command that failed in a way that every program may."""
         from paddock_sources.cache import CacheError
 
         report = self.report(result)
@@ -122,11 +99,10 @@ class Task:
         if full := _FULL.search(stderr):
             return CacheError.disk_full(self.cache_folder, full[0].lower())
         if _HASHES.search(stderr):
-            return InstallerError.hash_mismatch(installer, self.attempted, report=report)
+            return InstallerError.hash_mismatch(self.attempted, report=report)
         if result.refused:
             hosts = ", ".join(f'"{host}"' for host in result.refused)
             return InstallerError(
-                installer,
                 self.attempted,
                 f"the index at {self.index.shown} sent it to {', '.join(result.refused)}, which is none of its hosts",
                 code="IndexAccessError",
@@ -135,7 +111,6 @@ class Task:
             )
         if _REFUSED.search(stderr):
             return InstallerError(
-                installer,
                 self.attempted,
                 f"the index at {self.index.shown} did not let us in",
                 code="IndexAccessError",
@@ -149,54 +124,14 @@ class Task:
             if _CERTIFICATE.search(stderr):
                 hints.insert(0, "authorities of your own are named by the variable SSL_CERT_FILE")
             return InstallerError(
-                installer,
                 self.attempted,
                 f"the index at {self.index.shown} could not be reached",
                 code="IndexAccessError",
                 report=report,
                 hints=hints,
             )
-        ended = f"{installer} ended with {result.code}" if result.code >= 0 else f"{installer} was killed"
-        return InstallerError(installer, self.attempted, ended, report=report)
-
-
-class Installer(Protocol):
-    """A program that chooses versions and installs wheels."""
-
-    @property
-    def name(self) -> str:
-        """The installer's name; also the name of its folder of downloads."""
-        ...
-
-    @property
-    def programs(self) -> tuple[Path, ...]:
-        """The files and folders that it consists of."""
-        ...
-
-    def environ(self, index: Index) -> Mapping[str, str]:
-        """Return the variables that it is to see."""
-        ...
-
-    def resolve(self, wanted: ResolutionRequest, task: Task) -> tuple[LockedDistribution, ...]:
-        """Return versions that satisfy the requirements, with the hashes of all files that the index has of them.
-
-        Raises:
-            InstallerError: there are none, or the index does not answer.
-        """
-        ...
-
-    def install(self, locked: Sequence[LockedDistribution], wheels: Sequence[Path], site: Path, task: Task) -> None:
-        """Install exactly these into the empty folder `site`, from wheels that are in the folders `wheels`.
-
-        Raises:
-            InstallerError: a file is gone or changed.
-        """
-        ...
-
-
-def pins(versions: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines that hold an installer to versions, given by name."""
-    return (f"{name}=={version}" for name, version in sorted(versions.items()))
+        ended = f"its program ended with {result.code}" if result.code >= 0 else "its program was killed"
+        return InstallerError(self.attempted, ended, report=report)
 
 
 def compile_code(site: Path, runner: CommandRunner, python: Interpreter) -> None:
@@ -221,27 +156,3 @@ def _remove_compiled(site: Path) -> None:
     for folder in list(site.rglob("__pycache__")):
         if folder.is_dir():
             shutil.rmtree(folder)
-
-
-@contextmanager
-def opened(
-    installer: Installer,
-    runner: CommandRunner,
-    index: Index,
-    python: Interpreter,
-    *,
-    scratch: Path,
-    downloads: Path,
-    site: Path | None = None,
-) -> Iterator[CommandSession]:
-    """Open a session for an installer; when it is left, nothing writes to any of these folders any more."""
-    access = CommandAccess(
-        name=installer.name,
-        reads=(*installer.programs, *_PROGRAMS, *python.prefixes, *((index.ca_file,) if index.ca_file else ())),
-        writes=(scratch, downloads, *((site,) if site is not None else ())),
-        hosts=index.hosts,
-        is_users_word=True,
-        environ={**installer.environ(index), "TMPDIR": str(scratch)},
-    )
-    with runner.open(access) as session:
-        yield session

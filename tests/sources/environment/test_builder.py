@@ -17,18 +17,13 @@ from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandAccess, CommandResult, CommandRunner, CommandSession
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.constraints import Constraint
-from paddock_sources.environment import Index, Installer, Interpreter, LockedDistribution, Requirements
-from paddock_sources.environment.builder import find_installer, install, resolve
-from paddock_sources.environment.errors import (
-    ConstrainedError,
-    InstallerError,
-)
-from paddock_sources.environment.installer import Task
+from paddock_sources.environment import Index, Interpreter, LockedDistribution, Requirements
+from paddock_sources.environment.builder import install, resolve
+from paddock_sources.environment.errors import ConstrainedError, InstallerError
 from paddock_sources.environment.locked import installed
-from paddock_sources.environment.pip import Pip
+from paddock_sources.environment.task import Task
 from paddock_sources.environment.uv import Uv
 from paddock_sources.progress import Progress, ProgressStep, SilentProgress
-from sources.environment.conftest import an_installer
 from sources.index_server import IndexServer, wheel
 from sources.warm.warm_runner import WarmRunner
 
@@ -41,16 +36,14 @@ class ImpatientUv(Uv):
 
 
 class Bench:
-    """Resolves and installs with one installer and one index."""
+    """Resolves and installs with one index."""
 
-    def __init__(
-        self, cache: SourceCache, index: Index, python: Interpreter, installer: Installer, runner: CommandRunner
-    ) -> None:
+    def __init__(self, cache: SourceCache, index: Index, python: Interpreter, runner: CommandRunner) -> None:
         self.cache = cache
         self.runner = runner
         self.index = index
         self.python = python
-        self.installer = installer
+        self.uv = Uv.find({})
         self.reaches: list[CommandAccess] = []
         self.progress: Progress = SilentProgress()
 
@@ -70,7 +63,7 @@ class Bench:
             constraints=versions,
             bounds=[Constraint.parse(one, "plan.yaml:7") for one in within],
             provided=given,
-            installer=self.installer,
+            uv=self.uv,
             progress=self.progress,
         )
 
@@ -81,19 +74,18 @@ class Bench:
             runner=self,
             index=self.index,
             python=self.python,
-            installer=self.installer,
             progress=self.progress,
         )
 
 
 @pytest.fixture
-def bench(cache: SourceCache, index: Index, python: Interpreter, installer: Installer, runner: WarmRunner) -> Bench:
-    return Bench(cache, index, python, installer, runner)
+def bench(cache: SourceCache, index: Index, python: Interpreter, runner: WarmRunner) -> Bench:
+    return Bench(cache, index, python, runner)
 
 
 @pytest.fixture
-def fresh(tmp_path: Path, index: Index, python: Interpreter, installer: Installer, runner: WarmRunner) -> Bench:
-    return Bench(SourceCache(tmp_path / "cache"), index, python, installer, runner)
+def fresh(tmp_path: Path, index: Index, python: Interpreter, runner: WarmRunner) -> Bench:
+    return Bench(SourceCache(tmp_path / "cache"), index, python, runner)
 
 
 def pinned(server: IndexServer, name: str, version: str = "1.0") -> LockedDistribution:
@@ -104,7 +96,7 @@ def versions(locked: tuple[LockedDistribution, ...]) -> dict[str, str]:
     return {one.name: one.version for one in locked}
 
 
-def test_both_installers_choose_the_newest_and_lock_every_file(bench: Bench, server: IndexServer) -> None:
+def test_the_newest_versions_are_chosen_and_every_file_locked(bench: Bench, server: IndexServer) -> None:
     # What workers have is left out.
     assert bench.resolve("branch") == (pinned(server, "branch"), pinned(server, "leaf", "2.0"))
     assert len(server.hashes_of("leaf", "2.0")) == 2
@@ -114,12 +106,10 @@ def test_a_repository_with_any_name_is_left_out(bench: Bench) -> None:
     assert versions(bench.resolve("leaf", "self>=1", given={"self": "1.0"})) == {"leaf": "2.0"}
 
 
-@an_installer
 def test_versions_at_hand_are_kept_to(bench: Bench) -> None:
     assert versions(bench.resolve("branch", leaf="1.0", unrelated="7")) == {"branch": "1.0", "leaf": "1.0"}
 
 
-@an_installer
 def test_unusable_preloaded_versions_are_named(bench: Bench) -> None:
     with pytest.raises(ConstrainedError) as caught:
         bench.resolve("branch", "leaf>=2", leaf="1.0")
@@ -132,7 +122,6 @@ def test_bounds_are_never_left(bench: Bench) -> None:
     assert versions(bench.resolve("branch", within=["leaf<2"], leaf="2.0")) == {"branch": "1.0", "leaf": "1.0"}
 
 
-@an_installer
 def test_bounds_that_prevent_a_solution_are_named(bench: Bench) -> None:
     with failing("BoundsError") as caught:
         bench.resolve("branch", "leaf>=2", within=["leaf<2", "branch<9"])
@@ -140,7 +129,6 @@ def test_bounds_that_prevent_a_solution_are_named(bench: Bench) -> None:
     assert caught.value.hints == ("without them it would be leaf 2.0",)
 
 
-@an_installer
 def test_bounds_are_not_blamed_for_a_requirement(bench: Bench) -> None:
     with failing("UnsolvableError"):
         bench.resolve("leaf==9", within=["branch<9"])
@@ -203,14 +191,14 @@ def test_an_environment_has_exactly_what_was_locked_and_is_made_once(fresh: Benc
     assert told.stdout == b"1.0 2.0\n"
     assert {step.phase for step in steps} == {"resolving dependencies of", "installing"}
     assert finished == ["tool-demo", "branch"]
-    # The installer reaches the index and writes to folders of its own only; what compiles reaches nothing.
+    # What resolves and unpacks reaches the index, and writes to folders of its own only; the compiler reaches nothing.
     *installing, compiling = fresh.reaches
+    assert [reach.name for reach in installing] == ["uv", "python"]
     assert not compiling.hosts and not compiling.environ and compiling.writes[0].name == "site"
     for reach in installing:
         assert reach.hosts == (server.host,)
         assert all(path.is_relative_to(fresh.cache.folder) for path in reach.writes)
         assert fresh.cache.folder not in reach.writes
-        assert not any(name.startswith("PIP_") and name != "PIP_CONFIG_FILE" for name in reach.environ)
     assert list((fresh.cache.folder / "tmp").iterdir()) == []
     sessions = len(fresh.reaches)
     assert fresh.install(*locked) == site == installed(locked, cache=fresh.cache, python=fresh.python)
@@ -229,7 +217,6 @@ _CODE: Mapping[str, str | bytes] = {
 }
 
 
-@an_installer
 def test_code_is_compiled_once_and_what_cannot_be_stays_as_it_is(bench: Bench) -> None:
     with IndexServer() as server:
         server.add_wheel("mixed", "1.0", _CODE)
@@ -276,7 +263,7 @@ def test_an_index_that_is_gone_is_told_as_that(fresh: Bench) -> None:
     with IndexServer() as server:
         gone = server.url
     fresh.index = Index.of({"PIP_INDEX_URL": gone})
-    fresh.installer = ImpatientUv(fresh.installer.path) if isinstance(fresh.installer, Uv) else fresh.installer
+    fresh.uv = ImpatientUv(fresh.uv.path)
     with failing("IndexAccessError") as caught:
         fresh.resolve("leaf")
     assert gone in caught.value.summary
@@ -292,7 +279,6 @@ HOSTILE = {
 }
 
 
-@an_installer
 def test_a_compiler_that_crashes_leaves_what_was_installed(
     fresh: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -329,41 +315,29 @@ def test_what_would_run_when_python_starts_is_taken_out(fresh: Bench) -> None:
     assert sorted(path.name for path in site.iterdir()) == ["hostile", "hostile-1.0.dist-info"]
 
 
-def test_uv_is_taken_where_it_is_and_pip_otherwise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert isinstance(find_installer({}), Uv)
+def test_without_uv_the_error_names_it_and_its_missing_wheel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    real = Uv.find({}).path
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    (tmp_path / "uv").write_text("#!/bin/sh\n")
+    (tmp_path / "uv").write_text("#!/bin/sh\n")  # a version manager's
     (tmp_path / "uv").chmod(0o755)
-    assert isinstance(find_installer({"PATH": f"relative:{tmp_path}"}), Pip)
-    monkeypatch.setattr(Pip, "find", staticmethod(lambda: None))
-    with failing("NoInstallerError"):
-        find_installer({"PATH": ""})
+    with failing("NoInstallerError", "no wheel of uv for this machine") as caught:
+        Uv.find({"PATH": f"relative:{tmp_path}"})
+    assert f"`{tmp_path}/python -m pip install uv`" in caught.value.hints[0]
+    assert Uv.find({"PATH": f"{tmp_path}:{real.parent}"}) == Uv(real)
 
 
-@pytest.mark.exhaustive  # `test_shut_in` has it choose as well
-def test_the_pip_that_came_with_python_does_as_well(
-    cache: SourceCache, index: Index, python: Interpreter, runner: WarmRunner
-) -> None:
-    bundled = Pip.bundled()
-    if bundled is None:
-        pytest.skip(f"this Python came without pip: {sys.executable} has no ensurepip wheel")
-    bench = Bench(cache, index, python, bundled, runner)
-    assert versions(bench.resolve("leaf")) == {"leaf": "2.0"}
-
-
-def test_failures_of_an_installer_say_what_to_do(
+def test_failures_of_a_program_say_what_to_do(
     cache: SourceCache, index: Index, python: Interpreter, tmp_path: Path
 ) -> None:
     with DirectRunner().open(CommandAccess("test")) as session:
         task = Task("x", "installing", "m", index, python, tmp_path, tmp_path, tmp_path, session, SilentProgress())
-        elsewhere = task.failure("uv", CommandResult(1, b"", b"failed to fetch", ("files.example.org:443",)))
-        full = task.failure("uv", CommandResult(2, b"", b"error: No space left on device (os error 28)"))
+        elsewhere = task.failure(CommandResult(1, b"", b"failed to fetch", ("files.example.org:443",)))
+        full = task.failure(CommandResult(2, b"", b"error: No space left on device (os error 28)"))
     assert "files.example.org:443" in elsewhere.summary
     assert 'hosts = ["files.example.org:443"]' in elsewhere.hints[0]
     assert full.code == "DiskFullError"
 
 
-@an_installer
 def test_of_two_that_install_the_same_at_once_both_have_it_whole(fresh: Bench, server: IndexServer) -> None:
     locked = (pinned(server, "leaf"), pinned(server, "branch"))
     with ThreadPoolExecutor(3) as pool:
