@@ -25,7 +25,8 @@ _MAX_LENGTH: Final = 200  # characters of one
 _MAX_CLAUSES: Final = 8  # of one, such as `>=1` and `<2`
 _MAX_OF_ONE_PACKAGE: Final = 8  # from a plan, its entry, the settings and a `uv.lock` together
 _REMEMBERED: Final = 1024  # packages' constraints, judged before: every entry of a plan repeats the plan's
-PROVIDED: Final = ("amplifier-core", "paddock", "paddock-sdk")  # in every worker, or needed in none
+# In every worker, or needed in none. `paddock` is what `paddock-host` was called; on the index it is another project.
+PROVIDED: Final = ("amplifier-core", "paddock", "paddock-host", "paddock-sdk")
 _EXAMPLE: Final = "a constraint is a package and its versions, as in `mcp<2` or `httpx>=0.27,<1`"
 _LISTED: Final = 8  # constraints that one message names
 

@@ -1,7 +1,11 @@
-"""The wheel holds all that an installed Paddock needs and nothing for its makers alone; installed, it answers."""
+"""The wheel holds all that an installed Paddock needs and nothing for its makers alone; installed, it answers.
+
+It is installed by its name from a folder that serves as an index, and so is the source archive.
+"""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -17,20 +21,32 @@ from support.vendored import lay_beside
 
 _SECONDS = 200  # reached by a hang alone
 _ROOT = Path(__file__).resolve().parents[2]
+_TEXTS = (".md", ".py", ".template", ".toml")
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
-        cwd=_ROOT,
-        check=True,
-        capture_output=True,
-        timeout=60,
-    )
-    (wheel,) = folder.glob("*.whl")
-    return wheel
+    return _built(tmp_path_factory.mktemp("wheel"), "wheel")
+
+
+def _built(folder: Path, kind: str) -> Path:
+    """Build a wheel or an sdist, alone in `folder`, and return it."""
+    build = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(folder)]
+    subprocess.run(build, cwd=_ROOT, check=True, capture_output=True, timeout=60)
+    (built,) = folder.iterdir()
+    return built
+
+
+def _installed(environment: Path, index: Path) -> Path:
+    """Make an environment with `paddock-host` of a folder, beside what it depends on; return the folder of packages."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True, timeout=_SECONDS)
+    (site,) = environment.glob("lib/python*/site-packages")
+    required = read_toml((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    lay_beside(site, *(Requirement(one).name for one in required), "hatchling")
+    install = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-config", "--no-build-isolation"]
+    found = ["--offline", "--no-index", "--find-links", str(index), "paddock-host"]
+    subprocess.run([*install, "--python", str(environment / "bin" / "python"), *found], check=True, timeout=_SECONDS)
+    return site
 
 
 @pytest.fixture(scope="module")
@@ -76,12 +92,7 @@ def test_the_wheel_puts_nothing_beside_its_own_packages(names: set[str]) -> None
 
 def test_an_installed_wheel_alone_writes_a_plan_and_chats(wheel: Path, tmp_path: Path) -> None:
     environment, home = tmp_path / "environment", tmp_path / "home"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True, timeout=_SECONDS)
-    python = environment / "bin" / "python"
-    required = read_toml((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
-    lay_beside(next(environment.glob("lib/python*/site-packages")), *(Requirement(one).name for one in required))
-    install = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--offline", "--no-deps"]
-    subprocess.run([*install, "--python", str(python), str(wheel)], check=True, timeout=_SECONDS)
+    _installed(environment, wheel.parent)
     home.mkdir()
 
     def paddock(*args: str, stdin: str = "") -> str:
@@ -102,3 +113,22 @@ def test_an_installed_wheel_alone_writes_a_plan_and_chats(wheel: Path, tmp_path:
     assert "paddock chat plan.yaml" in paddock("init")
     chat = paddock("chat", stdin="one\ntwo\n")
     assert "list_directory" in chat and chat.endswith("You said: two\n")
+
+
+def test_the_source_archive_is_installed_by_name_as_the_wheel_is(tmp_path: Path, names: set[str]) -> None:
+    (tmp_path / "index").mkdir()
+    _built(tmp_path / "index", "sdist")
+    site = _installed(tmp_path / "environment", tmp_path / "index")
+    packages = {name for name in names if ".dist-info/" not in name}
+    assert not [name for name in packages if not (site / name).is_file()]
+    metadata = next(site.glob("paddock_host-*.dist-info")).joinpath("METADATA").read_text(encoding="utf-8")
+    assert re.search("^Requires-Dist: uv>=", metadata, re.MULTILINE) and "extra == 'uv'" not in metadata
+
+
+def test_nothing_names_another_project_of_the_index_as_what_to_install() -> None:
+    tops = [_ROOT / name for name in ("host", "modules", "sdk", "sources")]
+    files = [*_ROOT.glob("*.md"), *(path for top in tops for path in top.rglob("*") if path.suffix in _TEXTS)]
+    assert len(files) > 500
+    wrong = re.compile(r"""\b(?:pip3?|pipx|uv|uvx) [^\n`]*\bpaddock(?![\w./-])""")
+    assert wrong.search("pip install 'paddock[uv]'") and not wrong.search("pip install paddock-host")
+    assert not [path for path in files if wrong.search(path.read_text(encoding="utf-8"))]

@@ -121,7 +121,8 @@ def _directory_of(name: str) -> Path:
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(
-            f"cannot start module processes: the package `{name}` is not installed in {sys.prefix}; reinstall paddock",
+            f"cannot start module processes: the package `{name}` is not installed in {sys.prefix}; "
+            "reinstall paddock-host",
             name=name,
         )
     origin = Path(spec.origin).resolve()

@@ -230,7 +230,7 @@ def _check_python(project: Mapping[str, Any], name: str | None, path: Path, pyth
         raise SourceError(
             f"`{name or path.parent}` needs Python {requires}, and modules are run by Python {python.version}",
             code="PythonVersionError",
-            hints=["install paddock for a Python that the module takes, or take another version of the module"],
+            hints=["install paddock-host for a Python that the module takes, or take another version of the module"],
         )
 
 

@@ -37,7 +37,7 @@ def test_a_missing_package_is_named_with_what_to_do(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, package=None: None if name == "msgpack" else find_spec(name, package)
     )
-    with pytest.raises(ModuleNotFoundError, match=r"`msgpack` is not installed .* reinstall paddock"):
+    with pytest.raises(ModuleNotFoundError, match=r"`msgpack` is not installed .* reinstall paddock-host"):
         WorkerRuntime.locate()
 
 

@@ -51,6 +51,7 @@ def depends(root: Path, *lines: str, more: str = "") -> Path:
         ("amplifier-core>=3; python_version < '3.0'", ()),
         ("Amplifier_Core @ git+https://host/core@main", ()),
         ("paddock", ()),
+        ("Paddock_Host>=0.1", ()),
         ("paddock.sdk>=0.1", ()),
     ],
 )
