@@ -54,6 +54,7 @@ lint: $(VENV)/ready-dev
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python tests/packaging/balance.py
 
 bench: $(VENV)/ready-dev
 	@$(BIN)/python tests/benchmarks/run.py
