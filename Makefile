@@ -56,8 +56,9 @@ lint: $(VENV)/ready-dev
 	@$(BIN)/lint-imports
 	@$(BIN)/python tests/packaging/balance.py
 
+# `BESIDE=REV` compares this tree with a commit; `PARTS=calls,start` measures only these.
 bench: $(VENV)/ready-dev
-	@$(BIN)/python tests/benchmarks/run.py
+	@$(BIN)/python tests/benchmarks/run.py $(if $(BESIDE),--beside '$(BESIDE)') $(if $(PARTS),'$(PARTS)')
 
 # Shows that every part of it runs; its figures say nothing.
 bench-quick: $(VENV)/ready-dev

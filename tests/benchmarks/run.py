@@ -1,10 +1,11 @@
-"""Measure what module processes cost: `python tests/benchmarks/run.py [--quick | --record] [PART]...`.
+"""Measure what module processes cost: `python tests/benchmarks/run.py [--quick | --record | --beside REV] [PART]...`.
 
 Prints a table, and in full writes `.bench/results.json`. Each row has a sentence on what it measures, its target, and
 the figure that was recorded last; `--record` adds this run to `history.json`. Everything runs on one core, because
 where the scheduler puts two processes decides more about a short call than any code does. `--quick` repeats little: it
 shows that every part runs, and its figures say nothing. A missed target is reported and is no failure, nor is what this
 machine lacks; the exit code is 1 only when a part failed, which keeps none of the others from being measured.
+`--beside` prints another table: each figure beside that of a commit, measured in turns (`bench/beside.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import time
 from pathlib import Path
 
 from bench.affinity import use_one_core
+from bench.beside import NotBuilt, Tree, compare
 from bench.bundle import measure_bundle
 from bench.calls import measure_calls, measure_in_flight
 from bench.chat import measure_chat
@@ -47,7 +49,8 @@ from bench.system_calls import measure_system_calls
 from bench.used_memory import use_memory_once
 
 _HERE = Path(__file__).resolve()
-_RESULTS = _HERE.parents[2] / ".bench" / "results.json"
+_ROOT = _HERE.parents[2]
+_RESULTS = _ROOT / ".bench" / "results.json"
 _HISTORY = _HERE.with_name("history.json")
 
 _PARTS: dict[str, Part] = {
@@ -87,14 +90,23 @@ _HANG_SECONDS = _SECONDS + 60  # by when cancelled parts have ended, unless one 
 def main() -> int:
     """Measure, print and write; return the exit code."""
     parser = argparse.ArgumentParser(description="Measure what module processes cost.")
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"only these: {', '.join(_PARTS)}")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"only these, also with commas: {', '.join(_PARTS)}")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--quick", action="store_true", help="repeat little, only to see that every part runs")
     how.add_argument("--record", action="store_true", help="keep what is found in history.json")
+    how.add_argument("--beside", metavar="REV", help="measure this tree and a commit in turns, and compare them")
     arguments = parser.parse_args()
-    if unknown := [name for name in arguments.parts if name not in _PARTS]:
+    named = [name.strip() for one in arguments.parts for name in one.split(",")]
+    if unknown := [name for name in named if name not in _PARTS]:
         parser.error(f"no such part: {', '.join(unknown)}")
-    parts = {name: part for name, part in _PARTS.items() if not arguments.parts or name in arguments.parts}
+    parts = {name: part for name, part in _PARTS.items() if not named or name in named}
+    if arguments.beside:
+        try:
+            there = Tree.built(arguments.beside, _ROOT)
+        except NotBuilt as reason:
+            parser.error(f"{arguments.beside} cannot be measured: {reason}")
+        print(compare(Tree("this tree", _ROOT, Path(sys.executable)), there, list(parts)))
+        return 0
     effort = Effort.QUICK if arguments.quick else Effort.FULL
     faulthandler.dump_traceback_later(_HANG_SECONDS, exit=True)
     use_one_core()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -20,7 +21,7 @@ _BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     before = list(sys.path)
     sys.path.insert(0, str(_BENCHMARKS))
-    names = ("history", "parts", "published", "report", "row", "sampling")
+    names = ("beside", "history", "parts", "published", "report", "row", "sampling")
     yield SimpleNamespace(**{name: import_module(f"bench.{name}") for name in names})
     sys.path[:] = before
     for name in [name for name in sys.modules if name == "bench" or name.startswith("bench.")]:
@@ -105,3 +106,59 @@ async def test_rounds_stop_when_their_time_is_over(bench: SimpleNamespace) -> No
 
     samples = await bench.sampling.interleave({"one": block}, 30, seconds=0.0)
     assert (blocks, samples.p50("one")) == (4, 1.0)  # three rounds and the one before that is not counted
+
+
+_PROGRAM = """import json, pathlib, sys
+root = pathlib.Path(__file__).parents[2]
+with (root / "../log").open("a") as log:
+    log.write(f"{root.name} {sys.argv[1]}\\n")
+found = json.loads((root / "found.json").read_text())
+if sys.argv[1] not in found:
+    sys.exit("no such part")
+rows = [{"what": name, "ours": figures.pop(0), "unit": "us"} for name, figures in found[sys.argv[1]].items()]
+(root / "found.json").write_text(json.dumps(found))
+(root / ".bench").mkdir(exist_ok=True)
+(root / ".bench/results.json").write_text(json.dumps({"rows": [*rows, {"what": "lost", "error": "gone"}]}))
+"""
+
+
+def measured_tree(bench: SimpleNamespace, folder: Path, found: dict[str, Any]) -> Any:
+    """Return a tree whose benchmarks find these figures, one in each run, and note in `log` beside it that they ran."""
+    program = folder / "tests/benchmarks/run.py"
+    program.parent.mkdir(parents=True)
+    program.write_text(_PROGRAM)
+    (folder / "found.json").write_text(json.dumps(found))
+    return bench.beside.Tree(folder.name, folder, Path(sys.executable))
+
+
+def test_two_trees_are_measured_in_turns_and_compared_by_pairs(
+    bench: SimpleNamespace, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    here = measured_tree(bench, tmp_path / "here", {"calls": {"a call": [20, 30, 44], "new": [1, 1, 1]}, "more": {}})
+    there = measured_tree(bench, tmp_path / "0123", {"calls": {"a call": [10, 20, 40], "zero": [0, 0, 0]}})
+    shown = bench.beside.compare(here, there, ["calls", "more"], rounds=3).splitlines()
+    ran = (tmp_path / "log").read_text().splitlines()
+    assert ran[:6] == ["0123 calls", "here calls", "here calls", "0123 calls", "0123 calls", "here calls"]
+    assert shown[0].split() == ["what", "this", "tree", "0123", "unit", "ratio", "spread"]
+    assert shown[2].split() == ["a", "call", "30.0", "20.0", "us", "1.50", "1.10", "to", "2.00"]
+    assert shown[3:] == ["only in this tree: new", "only in 0123: zero"]
+    assert "more failed in " in capfd.readouterr().err
+
+
+def test_a_commit_is_checked_out_once_and_an_unknown_one_is_refused(bench: SimpleNamespace, tmp_path: Path) -> None:
+    def git(*arguments: str) -> None:
+        identity = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
+        subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True, timeout=60)
+
+    git("init", "--quiet")
+    for text in ("old", "new"):
+        (tmp_path / "file").write_text(text)
+        git("add", "file")
+        git("commit", "--quiet", "-m", text)
+    folder = bench.beside.checked_out("HEAD~1", tmp_path)
+    assert (folder / "file").read_text() == "old" and folder.parent == tmp_path / ".bench" / "beside"
+    (folder / "environment").touch()
+    assert bench.beside.checked_out("HEAD~1", tmp_path) == folder and (folder / "environment").exists()
+    for revision in ("nowhere", "--help"):
+        with pytest.raises(bench.beside.NotBuilt, match="rev-parse"):
+            bench.beside.checked_out(revision, tmp_path)

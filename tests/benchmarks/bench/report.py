@@ -19,22 +19,36 @@ def table(found: Sequence[Row | Gap], last: Mapping[str, float]) -> str:
     `last` has what was recorded last: it is beside a row's ratio, or beside the figure itself where there is no ratio.
     """
     cells = [_cells(row, last) for row in found if isinstance(row, Row)]
-    widths = [max(len(line[column]) for line in (_HEAD, *cells)) for column in range(len(_HEAD))]
-
-    def shown(line: Sequence[str]) -> str:
-        padded = [
-            text.ljust(width) if column == 0 else text.rjust(width)
-            for column, (text, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        return "  ".join(padded).rstrip()
-
+    widths = _widths((_HEAD, *cells))
     lines = [
-        f"{shown(_cells(row, last))}\n    {row.measures}"
+        f"{_shown(_cells(row, last), widths)}\n    {row.measures}"
         if isinstance(row, Row)
         else f"{row.what.ljust(widths[0])}  {row}".rstrip()
         for row in found
     ]
-    return "\n".join([shown(_HEAD), shown(["-" * width for width in widths]), *lines])
+    return "\n".join([*_heading(_HEAD, widths), *lines])
+
+
+def aligned(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Return lines of cells as a table: the first column to the left, all others to the right."""
+    widths = _widths((head, *lines))
+    return "\n".join([*_heading(head, widths), *(_shown(line, widths) for line in lines)])
+
+
+def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*lines, strict=True)]
+
+
+def _heading(head: Sequence[str], widths: Sequence[int]) -> tuple[str, str]:
+    return _shown(head, widths), _shown(["-" * width for width in widths], widths)
+
+
+def _shown(line: Sequence[str], widths: Sequence[int]) -> str:
+    first, *others = (
+        text.rjust(width) if column else text.ljust(width)
+        for column, (text, width) in enumerate(zip(line, widths, strict=True))
+    )
+    return "  ".join([first, *others]).rstrip()
 
 
 def summary(found: Sequence[Row | Gap]) -> str:
@@ -67,17 +81,18 @@ def _cells(row: Row, last: Mapping[str, float]) -> tuple[str, ...]:
     before = last.get(row.what.strip())
     return (
         row.what,
-        _figure(row.ours),
-        _figure(row.reference),
+        figure(row.ours),
+        figure(row.reference),
         row.unit,
         f"{row.ratio:.2f}" if row.ratio is not None else "",
         str(row.target) if row.target is not None else "",
         row.verdict,
-        _figure(before) if row.ratio is None or before is None else f"{before:.2f}",
+        figure(before) if row.ratio is None or before is None else f"{before:.2f}",
     )
 
 
-def _figure(value: float | None) -> str:
+def figure(value: float | None) -> str:
+    """Return a figure as people read it, with three digits that count."""
     if value is None:
         return ""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
