@@ -129,6 +129,6 @@ def test_nothing_names_another_project_of_the_index_as_what_to_install() -> None
     tops = [_ROOT / name for name in ("host", "modules", "sdk", "sources")]
     files = [*_ROOT.glob("*.md"), *(path for top in tops for path in top.rglob("*") if path.suffix in _TEXTS)]
     assert len(files) > 500
-    wrong = re.compile(r"""\b(?:pip3?|pipx|uv|uvx) [^\n`]*\bpaddock(?![\w./-])""")
+    wrong = re.compile(r"""\b(?:pip3?|pipx|uv|uvx) (?!uninstall)[^\n`]*\bpaddock(?![\w./-])""")
     assert wrong.search("pip install 'paddock[uv]'") and not wrong.search("pip install paddock-host")
     assert not [path for path in files if wrong.search(path.read_text(encoding="utf-8"))]

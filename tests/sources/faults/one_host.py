@@ -1,7 +1,7 @@
 """A host of its own: lock and provide the modules that are named, and say what they are.
 
 With the arguments CACHE INDEX STAGE ADDRESS… it prints a line of JSON; at STAGE it kills itself. One is one of the
-cache's own, or `before fetch`, `after fetch` and so on for each git command and for `install`.
+cache's own, or `before fetch`, `after fetch` and so on for each command of git, of uv and of ours.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from paddock_sources.progress import SilentProgress
 from paddock_sources.provisioner import Provisioner
 from paddock_sources.settings import IndexSettings, SourceSettings
 
-_VERBS = ("fetch", "ls-remote", "ls-tree", "cat-file", "for-each-ref", "compile", "install")
+_VERBS = ("fetch", "ls-remote", "ls-tree", "cat-file", "for-each-ref", "compile")
 
 
 class _Doomed:

@@ -36,7 +36,7 @@ STAGES = (
     "after compile",
     "after file_hashes",
     "after fetch_wheels",
-    "after install",
+    "after unpack_wheels",
 )
 
 
