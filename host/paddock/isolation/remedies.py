@@ -33,8 +33,8 @@ _INSTALL_BUBBLEWRAP: Final = (
     "install bubblewrap, as with `sudo apt install bubblewrap` or `sudo dnf install bubblewrap`, for level `bwrap`"
 )
 _UPDATE_BUBBLEWRAP: Final = (
-    "update bubblewrap, as with `sudo apt install --only-upgrade bubblewrap`: 0.10 and newer can mount what the host has "
-    "opened, and so can Debian's security update of 0.8.0"
+    "update bubblewrap, as with `sudo apt install --only-upgrade bubblewrap`: 0.10 and newer can mount what the host "
+    "has opened, and so can Debian's security update of 0.8.0"
 )
 _PROFILE_OF_BUBBLEWRAP: Final = (
     "load the AppArmor profile for bubblewrap: `sudo apt install apparmor-profiles`, then `sudo cp "
