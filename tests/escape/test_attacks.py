@@ -88,7 +88,7 @@ async def test_what_is_left_of_an_attack_after_its_session_is_noticed(
 ) -> None:
     monkeypatch.setattr("paddock.selftest.attack_session._GONE_SECONDS", 0.0)
     path = {"path": str(stage.files.key)}
-    attack = Attack("read_ssh_key", "files", "files.read_ssh_key", "reads", lambda stage: path, sign=Sign.LIFE)
+    attack = Attack("files.read_ssh_key", "reads", "files", arguments=lambda stage: path, sign=Sign.LIFE)
     with stage.lock(attack.name).open() as survivor:
         fcntl.flock(survivor, fcntl.LOCK_EX)
         outcomes = await perform_to_the_end([attack], "none", stage)

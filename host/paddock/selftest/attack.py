@@ -56,11 +56,7 @@ class Outside(Enum):
     LIVES_ON = "something of it lives on"
 
 
-def _nothing(testbed: AttackTestbed) -> Mapping[str, Any]:
-    return {}
-
-
-def _no_grants(testbed: AttackTestbed) -> Mapping[str, list[Any]]:
+def _nothing(testbed: AttackTestbed) -> dict[str, Any]:
     return {}
 
 
@@ -69,22 +65,23 @@ class Attack:
     """One attack.
 
     `body` is the function that performs it, as `file.function` below the attacking module's package. `tries` describes
-    the module's act in the third person. `arguments` are those of the body inside, `outside_arguments` those outside
-    where they must be smaller, so that the machine is not harmed. `refusals` are the words that count as a refusal,
-    `ends` the reasons for which the module may be ended instead. `known` names the levels that do not refuse it, each
-    with the documented reason; `only_at` the levels at which it means anything, where not all do. `marks`: outside, the
-    stage must show a mark of it, which proves that the stage notices one. `before` is a function, written like `body`,
-    that runs in a separate call beforehand, which comes with a provider to call. `saves` is a file that another program
-    replaces first, by renaming; the module acts once the host has reported it.
+    the module's act in the third person. `own_name` is the name where several attacks have one body. `arguments` are
+    those of the body; `outside_arguments` replace some of them outside, with smaller ones, so that the machine is not
+    harmed. `refusals` are the words that count as a refusal, `ends` the reasons for which the module may be ended
+    instead. `known` names the levels that do not refuse it, each with the documented reason; `only_at` the levels at
+    which it means anything, where not all do. `marks`: outside, the stage must show a mark of it, which proves that the
+    stage notices one. `before` is a function, written like `body`, that runs in a separate call beforehand, which comes
+    with a provider to call. `saves` is a file that another program replaces first, by renaming; the module acts once
+    the host has reported it.
     """
 
-    name: str
-    family: Family
     body: str
     tries: str
+    family: Family
+    own_name: str = ""
     arguments: Arguments = _nothing
-    outside_arguments: Arguments | None = None
-    grants: Grants = _no_grants
+    outside_arguments: Arguments = _nothing
+    grants: Grants = _nothing
     limits: Mapping[str, str | int] = field(default_factory=dict)
     sign: Sign = Sign.WAYS
     outside: Outside = Outside.ANSWERS
@@ -96,6 +93,11 @@ class Attack:
     marks: bool = False
     before: str = ""
     saves: Callable[[AttackTestbed], Path] | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name for people: that of the body's function, if it has none of its own."""
+        return self.own_name or self.body.partition(".")[2]
 
     def reason_for(self, word: str) -> str:
         """Return why this machine may refuse the act by `word` to everybody; empty if it may not."""

@@ -137,10 +137,9 @@ def _live_on(attack: Attack, attacker: UnconfinedAttacker, testbed: AttackTestbe
 
 
 def _order(attack: Attack, testbed: AttackTestbed) -> dict[str, object]:
-    arguments = (attack.outside_arguments or attack.arguments)(testbed)
     return {
         "body": attack.body,
-        "arguments": dict(arguments),
+        "arguments": {**attack.arguments(testbed), **attack.outside_arguments(testbed)},
         "before": attack.before,
         "and_end": attack.outside is Outside.LIVES_ON,
         "paths": sys.path,  # for attacks on a session, for which the module contract's own code stands in

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,69 +46,52 @@ def _others_code(testbed: AttackTestbed) -> Mapping[str, Any]:
     return {"others": sorted({str(Path(folder).resolve()) for folder in sys.path if os.path.isdir(folder)})}
 
 
+_attack = partial(Attack, family="files")
+
 FILES: Final = (
-    Attack(
-        "read_ssh_key",
-        "files",
+    _attack(
         "files.read_ssh_key",
         "reads a private SSH key",
         arguments=lambda testbed: {"path": str(testbed.files.key)},
     ),
-    Attack(
-        "read_every_file_of_the_home",
-        "files",
+    _attack(
         "files.read_every_file_of_the_home",
         "walks through the home folder for credentials",
         arguments=lambda testbed: {"home": str(testbed.files.home), "secret": testbed.secret},
     ),
-    Attack(
-        "read_a_secret_of_the_environment",
-        "files",
+    _attack(
         "files.read_a_secret_of_the_environment",
         "looks for a secret in its environment",
-        arguments=lambda stage: {"name": VARIABLE},
+        arguments=lambda testbed: {"name": VARIABLE},
     ),
-    Attack(
-        "find_out_what_exists",
-        "files",
+    _attack(
         "files.find_out_what_exists",
         "asks whether a file exists that it was not granted",
         arguments=lambda testbed: {"path": str(testbed.files.key)},
         known={"landlock": "Landlock guards what files hold, not whether they exist"},
     ),
-    Attack(
-        "watch_what_others_touch",
-        "files",
+    _attack(
         "files.watch_what_others_touch",
         "has the kernel report every file that is opened in a folder it was not granted",
         arguments=lambda testbed: {"folder": str(testbed.files.key.parent)},
     ),
-    Attack(
-        "climb_out_of_the_root",
-        "files",
+    _attack(
         "files.climb_out_of_the_root",
         "leaves its root through parents, other processes and open folders",
         arguments=lambda testbed: {
             "path": str(testbed.files.key),
             "pids": [1, os.getpid(), testbed.target_process.pid],
         },
-        outside_arguments=lambda testbed: {
-            "path": str(testbed.files.key),
-            "pids": [os.getpid(), testbed.target_process.pid],
-        },
+        outside_arguments=lambda testbed: {"pids": [os.getpid(), testbed.target_process.pid]},
         outside=Outside.ANSWERS_ONCE,
         refusals=REFUSALS | {"EBADF"},
     ),
-    Attack(
-        "use_inherited_descriptors",
-        "files",
+    _attack(
         "files.use_inherited_descriptors",
         "uses open files, folders and sockets that were left to it",
         refusals=frozenset(("EBADF",)),
     ),
-    Attack(
-        "open_by_handle",
-        "files",
+    _attack(
         "files.open_by_handle",
         "opens a file by its number in the file system",
         arguments=lambda testbed: {
@@ -120,57 +104,47 @@ FILES: Final = (
             may_lack("file system with such numbers", "EOPNOTSUPP", "EOVERFLOW"),
         ),
     ),
-    Attack(
-        "pull_in_by_a_link",
-        "files",
+    _attack(
         "files.pull_in_by_a_link",
         "links a file from outside into a folder it may write to",
         arguments=lambda testbed: {"folder": str(testbed.files.workspace), "path": str(testbed.files.notes)},
         grants=workspace,
         marks=True,
     ),
-    Attack(
-        "change_what_may_only_be_read",
-        "files",
+    _attack(
         "files.change_what_may_only_be_read",
         "changes a file that it may only read",
         arguments=lambda testbed: {"path": str(testbed.files.document)},
         grants=workspace,
         marks=True,
     ),
-    Attack(
-        "change_metadata_outside",
-        "files",
+    _attack(
         "files.change_metadata",
         "changes mode, owner, times and attributes of a file it was not granted",
+        own_name="change_metadata_outside",
         arguments=lambda testbed: {"path": str(testbed.files.notes)},
         refusals=REFUSALS | {"ENOTSUP"},  # attributes, where no control group counts their memory
         expected_failures=(may_lack("file system with such attributes", "ENOTSUP", "EOPNOTSUPP"),),
         marks=True,
     ),
-    Attack(
-        "change_metadata_of_what_may_only_be_read",
-        "files",
+    _attack(
         "files.change_metadata",
         "changes mode, owner, times and attributes of a file it may only read",
+        own_name="change_metadata_of_what_may_only_be_read",
         arguments=lambda testbed: {"path": str(testbed.files.document)},
         grants=workspace,
         refusals=REFUSALS | {"ENOTSUP"},  # attributes, where no control group counts their memory
         expected_failures=(may_lack("file system with such attributes", "ENOTSUP", "EOPNOTSUPP"),),
         marks=True,
     ),
-    Attack(
-        "rewrite_its_own_code",
-        "files",
+    _attack(
         "files.rewrite_its_own_code",
         "changes its own code, and what other modules import",
         arguments=_others_code,
-        outside_arguments=lambda stage: {},
+        outside_arguments=lambda testbed: {"others": []},
         marks=True,
     ),
-    Attack(
-        "plant_what_runs_later",
-        "files",
+    _attack(
         "files.plant_what_runs_later",
         "leaves a git hook and a shell start-up file in a granted folder",
         arguments=lambda testbed: {"folder": str(testbed.files.workspace)},
@@ -179,9 +153,7 @@ FILES: Final = (
         known={"landlock": "Landlock cannot keep a part of a granted folder; what changed is reported afterwards"},
         marks=True,
     ),
-    Attack(
-        "write_what_was_saved_meanwhile",
-        "files",
+    _attack(
         "files.write_what_was_saved_meanwhile",
         "writes to a guarded file that somebody outside has saved by renaming while it runs",
         arguments=lambda testbed: {"path": str(testbed.files.saved)},
@@ -191,35 +163,27 @@ FILES: Final = (
         only_at=("ns", "bwrap"),
         marks=True,
     ),
-    Attack(
-        "leave_a_set_user_id_program",
-        "files",
+    _attack(
         "files.leave_a_set_user_id_program",
         "leaves a program in a granted folder that runs with its owner's rights",
         arguments=lambda testbed: {"folder": str(testbed.files.workspace)},
         grants=workspace,
         marks=True,
     ),
-    Attack(
-        "hold_up_whoever_opens_a_file",
-        "files",
+    _attack(
         "files.hold_up_whoever_opens_a_file",
         "takes a lease on a granted file, so that others wait to open it",
         arguments=lambda testbed: {"path": str(testbed.files.workspace / "notes.txt")},
         grants=workspace,
         expected_failures=(may_lack("file system with leases", "EINVAL", "EAGAIN"),),
     ),
-    Attack(
-        "change_devices",
-        "files",
+    _attack(
         "files.change_devices",
         "changes the modes of devices that it may use",
-        arguments=lambda stage: {"paths": ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"]},
+        arguments=lambda testbed: {"paths": ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"]},
         expected_failures=(needs("CAP_FOWNER"),),
     ),
-    Attack(
-        "reach_devices",
-        "files",
+    _attack(
         "files.reach_devices",
         "opens devices, kernel memory and settings of the machine",
         arguments=_forgotten_places,

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
-from paddock.selftest.attack import Arguments, Attack
+from paddock.selftest.attack import REFUSALS, Arguments, Attack
 from paddock.selftest.expected_failures import forbidden_by, may_lack, needs
 from paddock.selftest.testbed.testbed import AttackTestbed
 from paddock_sandbox.syscall_numbers import numbers_here
@@ -43,46 +44,38 @@ def _terminal_commands(testbed: AttackTestbed) -> Mapping[str, Any]:
     return {"calls": [[name, numbers_here()["ioctl"], 1, command, _BAD] for name, command in commands.items()]}
 
 
+_attack = partial(Attack, family="kernel", refusals=_UNHEARD)
+_reach = partial(_attack, "kernel_calls.reach_the_kernel")
+
 KERNEL: Final = (
-    Attack(
-        "use_io_uring",
-        "kernel",
-        "kernel_calls.reach_the_kernel",
+    _reach(
         "sets up io_uring, whose operations no filter of calls sees",
+        own_name="use_io_uring",
         arguments=_calls(
             ("io_uring_setup", 1, 0), ("io_uring_enter", -1, 0, 0, 0, 0), ("io_uring_register", -1, 0, 0, 0)
         ),
-        refusals=_UNHEARD,
         expected_failures=(forbidden_by("kernel.io_uring_disabled", "0"), may_lack("io_uring", "ENOSYS")),
     ),
-    Attack(
-        "steal_keys",
-        "kernel",
-        "kernel_calls.reach_the_kernel",
+    _reach(
         "looks into the session's keyring",
+        own_name="steal_keys",
         arguments=_calls(("keyctl", 0, -3, 0), ("add_key", _BAD, 0, 0, 0, 0), ("request_key", _BAD, 0, 0, 0)),
-        refusals=_UNHEARD,
         expected_failures=(may_lack("keyrings", "ENOSYS"),),
     ),
-    Attack(
-        "watch_the_machine",
-        "kernel",
-        "kernel_calls.reach_the_kernel",
+    _reach(
         "asks for eBPF, performance counters and page faults of its own",
+        own_name="watch_the_machine",
         # The kernel refuses each for its arguments before it checks the caller.
         arguments=_calls(("bpf", 0, _BAD, 1 << 20), ("perf_event_open", 0, 0, 0, 0, -1), ("userfaultfd", 0x7FFF0001)),
-        refusals=_UNHEARD,
         expected_failures=(
             forbidden_by("kernel.unprivileged_bpf_disabled", "0"),
             forbidden_by("kernel.perf_event_paranoid", "-1", "0", "1", "2"),
             may_lack("eBPF, counters or page faults for users", "ENOSYS"),
         ),
     ),
-    Attack(
-        "load_code_into_the_kernel",
-        "kernel",
-        "kernel_calls.reach_the_kernel",
+    _reach(
         "loads modules and another kernel",
+        own_name="load_code_into_the_kernel",
         arguments=_calls(
             ("init_module", _BAD, 1, 0),
             ("finit_module", -1, 0, 0x7FFF),
@@ -90,18 +83,15 @@ KERNEL: Final = (
             ("kexec_load", 0, 0, 0, 0x7FFF),
             ("kexec_file_load", -1, -1, 0, 0, 0x7FFF),
         ),
-        refusals=_UNHEARD,
         expected_failures=(
             needs("CAP_SYS_ADMIN"),
             needs("CAP_SYS_BOOT"),
             may_lack("loadable modules or kernels", "ENOSYS"),
         ),
     ),
-    Attack(
-        "change_what_is_mounted",
-        "kernel",
-        "kernel_calls.reach_the_kernel",
+    _reach(
         "mounts, unmounts and changes its root",
+        own_name="change_what_is_mounted",
         arguments=_calls(
             ("mount", 0, _MISSING, 0, 0, 0),
             ("umount2", _MISSING, 0x7FFF),
@@ -109,14 +99,11 @@ KERNEL: Final = (
             ("open_tree", -1, _MISSING, 0x7FFFFFFF),
             ("mount_setattr", -1, _MISSING, 0x7FFFFFFF, 0, 0),
         ),
-        refusals=_UNHEARD,
         expected_failures=(may_lack("new calls for mounts", "ENOSYS"),),
     ),
-    Attack(
-        "make_file_systems",
-        "kernel",
-        "kernel_calls.reach_the_kernel",
+    _reach(
         "makes file systems and moves mounts",
+        own_name="make_file_systems",
         arguments=_calls(
             ("pivot_root", _MISSING, _MISSING),
             ("fsopen", _BAD, 0),
@@ -125,61 +112,44 @@ KERNEL: Final = (
             ("move_mount", -1, _MISSING, -1, _MISSING, 0),
             ("fanotify_init", 0x7FFFFFFF, 0),
         ),
-        refusals=_UNHEARD,
         expected_failures=(needs("CAP_SYS_ADMIN"), may_lack("new calls for mounts", "ENOSYS")),
     ),
-    Attack(
-        "make_namespaces",
-        "kernel",
+    _attack(
         "kernel_calls.make_namespaces",
         "makes namespaces of its own, to be root there",
-        arguments=lambda stage: {name: numbers_here()[name] for name in ("clone", "unshare", "setns")},
-        refusals=_UNHEARD,
+        arguments=lambda testbed: {name: numbers_here()[name] for name in ("clone", "unshare", "setns")},
         expected_failures=(
             may_lack("user namespaces to spare", "ENOSPC", "EUSERS"),
             forbidden_by("kernel.apparmor_restrict_unprivileged_userns", "0"),
             forbidden_by("kernel.unprivileged_userns_clone", "1"),
         ),
     ),
-    Attack(
-        "use_a_newer_clone",
-        "kernel",
-        "kernel_calls.reach_the_kernel",
+    _reach(
         "makes a process by a call whose flags no filter can look at",
+        own_name="use_a_newer_clone",
         arguments=_calls(("clone3", 0, 0)),
         # With any other answer the C library would not fall back to the older call.
         refusals=frozenset(("ENOSYS",)),
         expected_failures=(may_lack("clone3", "ENOSYS"),),
     ),
-    Attack(
-        "set_the_clock",
-        "kernel",
-        "kernel_calls.reach_the_kernel",
+    _reach(
         "sets the machine's clock",
+        own_name="set_the_clock",
         arguments=_calls(("settimeofday", _BAD, 0), ("clock_settime", 999, _BAD)),
-        refusals=_UNHEARD,
     ),
-    Attack(
-        "take_down_the_machine",
-        "kernel",
-        "kernel_calls.reach_the_kernel",
+    _reach(
         "restarts the machine and changes where it swaps to",
+        own_name="take_down_the_machine",
         arguments=_calls(("reboot", 0, 0, 0, 0), ("swapon", _MISSING, 0x7FFFFFFF), ("swapoff", _MISSING)),
-        refusals=_UNHEARD,
         expected_failures=(needs("CAP_SYS_ADMIN"), needs("CAP_SYS_BOOT"), may_lack("swap", "ENOSYS")),
     ),
-    Attack(
-        "type_into_the_terminal",
-        "kernel",
-        "kernel_calls.reach_the_kernel",
+    _reach(
         "pushes keys into a terminal, for the shell behind it to run",
+        own_name="type_into_the_terminal",
         arguments=_terminal_commands,
-        refusals=_UNHEARD,
     ),
     *(
-        Attack(
-            "call_as_another_architecture",
-            "kernel",
+        _attack(
             "kernel_calls.call_as_another_architecture",
             "makes calls by the numbers of 32-bit programs",
             refusals=_UNHEARD | {"SIGSYS"},
@@ -188,17 +158,13 @@ KERNEL: Final = (
         for _ in ("x86_64",)
         if platform.machine() == "x86_64"
     ),
-    Attack(
-        "hold_privileges",
-        "kernel",
+    _attack(
         "kernel_calls.hold_privileges",
         "uses capabilities, set-user-ID programs and threads that escaped the filter",
         refusals=frozenset(("EPERM",)),
         expected_failures=(needs("CAP_SYS_ADMIN"),),
     ),
-    Attack(
-        "read_memory_shared_by_others",
-        "kernel",
+    _attack(
         "kernel_calls.read_memory_shared_by_others",
         "opens shared memory, queues and semaphores of the machine",
         arguments=lambda testbed: {
@@ -207,6 +173,7 @@ KERNEL: Final = (
             "file": str(testbed.commons.file),
             "mq_open": numbers_here()["mq_open"],
         },
+        refusals=REFUSALS,
         expected_failures=(may_lack("such a means", "ENOSYS", "ENOENT"),),
     ),
 )

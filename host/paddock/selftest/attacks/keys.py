@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from paddock.selftest.attack import Attack, Sign
@@ -58,56 +59,46 @@ def _guessed(testbed: AttackTestbed, place: tuple[str, int]) -> Mapping[str, Any
     return {"shifted": _shifted(testbed.key), "vault": list(place), "variable": KEY, "kinds": list(_SLOW)}
 
 
+_attack = partial(Attack, family="keys", refusals=_NOT_THERE)
+
 KEYS: Final = (
-    Attack(
-        "find_a_key_that_it_uses",
-        "keys",
+    _attack(
         "keys.find_a_key",
         "looks for a key that the host puts into its requests, wherever a process can look",
+        own_name="find_a_key_that_it_uses",
         arguments=lambda testbed: {**_looking(testbed), "vault": list(testbed.network.vault.address)},
         grants=a_service_with_a_key,
-        refusals=_NOT_THERE,
     ),
-    Attack(
-        "find_a_key_of_another_module",
-        "keys",
+    _attack(
         "keys.find_a_key",
         "looks for a key that the host puts into another module's requests",
+        own_name="find_a_key_of_another_module",
         arguments=_looking,
-        refusals=_NOT_THERE,
     ),
-    Attack(
-        "have_a_key_shown",
-        "keys",
+    _attack(
         "keys.have_a_key_shown",
         "has a service repeat the key that it was sent, as it is and as messages of all sorts spell it",
         arguments=lambda testbed: _echoed(testbed, _PLAIN),
         grants=a_service_with_a_key,
         refusals=_HIDDEN,
     ),
-    Attack(
-        "have_a_key_shown_in_another_form",
-        "keys",
+    _attack(
         "keys.have_a_key_shown",
         "has a service repeat the key that it was sent in a form that only it knows",
+        own_name="have_a_key_shown_in_another_form",
         arguments=lambda testbed: _echoed(testbed, _TRANSFORMED),
         grants=a_service_with_a_key,
         refusals=_HIDDEN,
         known={"ns": _USED, "bwrap": _USED, "landlock": _USED},
     ),
-    Attack(
-        "guess_a_key_by_the_time_of_its_echo",
-        "keys",
+    _attack(
         "keys.guess_a_key_by_the_time_of_its_echo",
         "has a service repeat right and wrong guesses at how the key begins, and sees which of them arrive later",
         arguments=lambda testbed: _guessed(testbed, testbed.network.vault.address),
         outside_arguments=lambda testbed: _guessed(testbed, testbed.network.redactor.address),
         grants=a_service_with_a_key,
-        refusals=_NOT_THERE,
     ),
-    Attack(
-        "take_a_key_elsewhere",
-        "keys",
+    _attack(
         "keys.take_a_key_elsewhere",
         "has the key put into requests for another service, and into paths and bodies",
         arguments=lambda testbed: {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from paddock.selftest.attack import Attack, Sign
@@ -20,48 +21,42 @@ _LIES: Final = (
     ("send_a_pickle", "sends an object that runs a command when it is loaded", "a pickle"),
     ("call_what_it_was_never_handed", "calls an object of another module", "an object of others"),
 )
-_BROKEN_PROTOCOL: Final = frozenset((ExitReason.PROTOCOL,))
+
+_attack = partial(Attack, family="messages")
+_breach = partial(
+    _attack,
+    outside_arguments=lambda testbed: {"patience": 0.0},
+    refusals=frozenset(("EPIPE",)),
+    ends=frozenset((ExitReason.PROTOCOL,)),
+)
 
 MESSAGES: Final = (
     *(
-        Attack(
-            name,
-            "messages",
+        _breach(
             "messages.lie_to_the_host",
             tries,
-            arguments=lambda stage, lie=lie: {"lie": lie, "patience": _PATIENCE},  # type: ignore[misc]
-            outside_arguments=lambda stage, lie=lie: {"lie": lie, "patience": 0.0},  # type: ignore[misc]
-            refusals=frozenset(("EPIPE",)),
-            ends=_BROKEN_PROTOCOL,
+            own_name=name,
+            arguments=lambda testbed, lie=lie: {"lie": lie, "patience": _PATIENCE},
         )
         for name, tries, lie in _LIES
     ),
-    Attack(
-        "stop_reading",
-        "messages",
+    _breach(
         "messages.stop_reading",
         "asks without ever reading the answers",
-        arguments=lambda stage: {"requests": 128, "patience": _PATIENCE},
-        outside_arguments=lambda stage: {"requests": 128, "patience": 0.0},
-        refusals=frozenset(("EPIPE",)),
-        ends=_BROKEN_PROTOCOL,
+        arguments=lambda testbed: {"requests": 128, "patience": _PATIENCE},
     ),
-    Attack(
-        "flood_the_host",
-        "messages",
+    _attack(
         "messages.flood_the_host",
         "sends a hundred thousand messages that it may send, as fast as it can",
-        arguments=lambda stage: {"messages": 100_000},
+        arguments=lambda testbed: {"messages": 100_000},
         limits={"runtime_max": "60s"},  # a busy host takes its messages slowly
         sign=Sign.LAG,
     ),
-    Attack(
-        "send_half_a_message",
-        "messages",
+    _attack(
         "messages.send_half_a_message",
         "announces a large message and sends it a byte at a time",
-        arguments=lambda stage: {"mebibytes": 3, "seconds": 0.5},
-        outside_arguments=lambda stage: {"mebibytes": 3, "seconds": 0.1},
+        arguments=lambda testbed: {"mebibytes": 3, "seconds": 0.5},
+        outside_arguments=lambda testbed: {"seconds": 0.1},
         limits={"runtime_max": "2s"},
         ends=frozenset((ExitReason.TIMEOUT,)),
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from functools import partial
 from typing import Final
 
 from paddock.selftest.attack import Attack, Outside
@@ -12,32 +13,26 @@ from paddock.selftest.expected_failures import may_lack, needs
 _NO_SUCH_SOCKETS: Final = may_lack("such sockets", "EAFNOSUPPORT", "EPROTONOSUPPORT", "ESOCKTNOSUPPORT", "EINVAL")
 _CLOSED: Final = frozenset(("EPERM", "EACCES", "EAFNOSUPPORT", "ENETUNREACH", "ENOENT"))
 
+_attack = partial(Attack, family="network", refusals=_CLOSED)
+
 NETWORK: Final = (
-    Attack(
-        "connect_to_a_port_of_the_machine",
-        "network",
+    _attack(
         "network.connect_to_a_port_of_the_machine",
         "connects to services of the machine",
         arguments=lambda testbed: {"ports": dict(testbed.doors.ports)},
-        refusals=_CLOSED,
         marks=True,
     ),
-    Attack(
-        "find_a_route_to_the_outside",
-        "network",
+    _attack(
         "network.find_a_route_to_the_outside",
         "looks for a way to other machines and to a cloud's metadata",
-        arguments=lambda stage: {"addresses": ["169.254.169.254", "198.51.100.1", "fd00:ec2::254", "2001:db8::1"]},
+        arguments=lambda testbed: {"addresses": ["169.254.169.254", "198.51.100.1", "fd00:ec2::254", "2001:db8::1"]},
         outside=Outside.ANSWERS_ONCE,
-        refusals=_CLOSED,
         expected_failures=(may_lack("way to the network", "ENETUNREACH", "EADDRNOTAVAIL", "EAFNOSUPPORT"),),
     ),
-    Attack(
-        "open_sockets",
-        "network",
+    _attack(
         "network.open_sockets",
         "makes sockets of every family",
-        arguments=lambda stage: {
+        arguments=lambda testbed: {
             "kinds": [
                 ["TCP", socket.AF_INET, socket.SOCK_STREAM, 0],
                 ["TCP over IPv6", socket.AF_INET6, socket.SOCK_STREAM, 0],
@@ -50,15 +45,13 @@ NETWORK: Final = (
                 ["cryptography", socket.AF_ALG, socket.SOCK_SEQPACKET, 0],
             ]
         },
-        refusals=_CLOSED,
         expected_failures=(_NO_SUCH_SOCKETS, may_lack("MPTCP", "ENOPROTOOPT")),
     ),
-    Attack(
-        "open_raw_sockets",
-        "network",
+    _attack(
         "network.open_sockets",
         "makes sockets that see and forge packets",
-        arguments=lambda stage: {
+        own_name="open_raw_sockets",
+        arguments=lambda testbed: {
             "kinds": [
                 ["raw", socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP],
                 ["packets", socket.AF_PACKET, socket.SOCK_RAW, 0],
@@ -66,46 +59,35 @@ NETWORK: Final = (
             ]
         },
         outside=Outside.ANSWERS_ONCE,
-        refusals=_CLOSED,
         expected_failures=(needs("CAP_NET_RAW"), _NO_SUCH_SOCKETS),
     ),
-    Attack(
-        "connect_to_an_abstract_socket",
-        "network",
+    _attack(
         "network.connect_to_an_abstract_socket",
         "connects to sockets without a place, as X11 and D-Bus have",
         arguments=lambda testbed: {"stream": testbed.doors.abstract_agent, "datagram": testbed.doors.abstract_log},
         refusals=_CLOSED | {"ECONNREFUSED"},
         marks=True,
     ),
-    Attack(
-        "connect_to_an_agent",
-        "network",
+    _attack(
         "network.connect_to_an_agent",
         "connects to sockets in the file system, as docker and ssh-agent have",
         arguments=lambda testbed: {"stream": str(testbed.doors.agent), "datagram": str(testbed.doors.log)},
-        refusals=_CLOSED,
         marks=True,
     ),
-    Attack(
-        "connect_to_an_agent_in_a_granted_folder",
-        "network",
+    _attack(
         "network.connect_to_an_agent",
         "connects to sockets in a folder that it may write to",
+        own_name="connect_to_an_agent_in_a_granted_folder",
         arguments=lambda testbed: {
             "stream": str(testbed.doors.granted_agent),
             "datagram": str(testbed.doors.granted_log),
         },
         grants=workspace,
-        refusals=_CLOSED,
         marks=True,
     ),
-    Attack(
-        "serve_the_network",
-        "network",
+    _attack(
         "network.serve_the_network",
         "waits for connections from elsewhere",
-        refusals=_CLOSED,
         expected_failures=(may_lack("IPv6", "EAFNOSUPPORT", "EADDRNOTAVAIL"),),
     ),
 )

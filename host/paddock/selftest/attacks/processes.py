@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from paddock.selftest.attack import Attack, Sign
@@ -21,10 +22,10 @@ def _shifted_confidence(testbed: AttackTestbed) -> Mapping[str, Any]:
     return {"shifted": "".join(chr(ord(letter) + 1) for letter in testbed.confidence)}
 
 
+_attack = partial(Attack, family="processes")
+
 PROCESSES: Final = (
-    Attack(
-        "kill_the_host",
-        "processes",
+    _attack(
         "processes.kill_the_host",
         "signals the host and another process of the user",
         arguments=lambda testbed: {
@@ -34,37 +35,29 @@ PROCESSES: Final = (
         },
         marks=True,
     ),
-    Attack(
-        "kill_everything",
-        "processes",
+    _attack(
         "processes.kill_everything",
         "signals every process that it can reach",
-        arguments=lambda stage: {"pid": -1},
+        arguments=lambda testbed: {"pid": -1},
         outside_arguments=lambda testbed: {"pid": -testbed.target_process.pid},
         sign=Sign.MARKS,
         marks=True,
     ),
-    Attack(
-        "signal_through_a_file",
-        "processes",
+    _attack(
         "processes.signal_through_a_file",
         "has the kernel signal a process for it",
         arguments=lambda testbed: {"pid": testbed.target_process.pid},
         sign=Sign.MARKS,
         marks=True,
     ),
-    Attack(
-        "trace_a_process",
-        "processes",
+    _attack(
         "processes.trace_a_process",
         "attaches to another process as a debugger does",
         arguments=lambda testbed: {"pids": _others(testbed)},
         outside_arguments=lambda testbed: {"pids": {"a process of the user": testbed.target_process.pid}},
         expected_failures=(forbidden_by("kernel.yama.ptrace_scope", "0", "1"),),
     ),
-    Attack(
-        "read_memory_of_a_process",
-        "processes",
+    _attack(
         "processes.read_memory_of_a_process",
         "reads and writes another process's memory",
         arguments=lambda testbed: {
@@ -74,16 +67,12 @@ PROCESSES: Final = (
         },
         expected_failures=(forbidden_by("kernel.yama.ptrace_scope", "0", "1"),),
     ),
-    Attack(
-        "remember_what_others_were_told",
-        "processes",
+    _attack(
         "memory.remember_what_others_were_told",
         "looks in its own memory for what another module was granted",
         arguments=_shifted_confidence,
     ),
-    Attack(
-        "steal_a_descriptor",
-        "processes",
+    _attack(
         "processes.steal_a_descriptor",
         "takes over a file that another process has open",
         arguments=lambda testbed: {
@@ -97,17 +86,13 @@ PROCESSES: Final = (
             may_lack("kernel with kcmp or pidfd_getfd", "ENOSYS"),
         ),
     ),
-    Attack(
-        "read_environment_of_a_process",
-        "processes",
+    _attack(
         "processes.read_environment_of_a_process",
         "reads the environment and the memory map of other processes",
         arguments=lambda testbed: {"pids": {"the first process": 1, **_others(testbed)}},
         outside_arguments=lambda testbed: {"pids": {"a process of the user": testbed.target_process.pid}},
     ),
-    Attack(
-        "change_limits_of_a_process",
-        "processes",
+    _attack(
         "processes.change_limits_of_a_process",
         "lowers the limits and priorities of another process",
         arguments=lambda testbed: {
@@ -116,12 +101,10 @@ PROCESSES: Final = (
         },
         marks=True,
     ),
-    Attack(
-        "renice_everything_of_the_user",
-        "processes",
+    _attack(
         "processes.renice_everything_of_the_user",
         "lowers the priority of everything that the user runs",
-        arguments=lambda stage: {
+        arguments=lambda testbed: {
             "ioprio_set": numbers_here()["ioprio_set"],
             "setpriority": numbers_here()["setpriority"],
         },

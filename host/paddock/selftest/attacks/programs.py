@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from paddock.selftest.attack import Attack
@@ -17,29 +18,31 @@ def _with_a_shell(testbed: AttackTestbed) -> Mapping[str, list[str]]:
     return {"run": [os.path.basename(_SHELL)]}
 
 
+_attack = partial(Attack, family="programs")
+
 PROGRAMS: Final = (
-    Attack(
-        "run_a_shell", "programs", "programs.run_a_shell", "runs a shell", arguments=lambda stage: {"shell": "/bin/sh"}
+    _attack("programs.run_a_shell", "runs a shell", arguments=lambda testbed: {"shell": "/bin/sh"}),
+    _attack(
+        "programs.run_code_from_memory",
+        "runs a program that is in no file",
     ),
-    Attack("run_code_from_memory", "programs", "programs.run_code_from_memory", "runs a program that is in no file"),
-    Attack("run_its_own_program", "programs", "programs.run_its_own_program", "writes a program and runs it"),
-    Attack(
-        "run_its_own_program_beside_a_granted_one",
-        "programs",
+    _attack(
+        "programs.run_its_own_program",
+        "writes a program and runs it",
+    ),
+    _attack(
         "programs.run_its_own_program",
         "writes a program and runs it, where a shell was granted",
+        own_name="run_its_own_program_beside_a_granted_one",
         grants=_with_a_shell,
     ),
-    Attack(
-        "run_code_from_memory_beside_a_granted_program",
-        "programs",
+    _attack(
         "programs.run_code_from_memory",
         "runs a program that is in no file, where a shell was granted",
+        own_name="run_code_from_memory_beside_a_granted_program",
         grants=_with_a_shell,
     ),
-    Attack(
-        "break_out_with_a_shell",
-        "programs",
+    _attack(
         "programs.break_out_with_a_shell",
         "has a granted shell read, write, signal and connect",
         arguments=lambda testbed: {

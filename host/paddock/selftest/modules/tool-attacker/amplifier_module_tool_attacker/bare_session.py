@@ -6,8 +6,6 @@ from typing import Any
 
 from .honest import listen
 
-__all__ = ["bare_session"]
-
 
 class _Tool:
     name = "confidant"

@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 
 from .way import RefusedActError
 
-__all__ = ["executed", "in_a_child"]
-
 _FINE = 0
 
 

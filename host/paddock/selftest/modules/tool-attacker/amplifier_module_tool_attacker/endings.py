@@ -15,8 +15,6 @@ from collections.abc import Iterator
 
 from .way import Way
 
-__all__ = ["leave_a_daemon", "leave_a_daemon_and_end_its_keeper", "refuse_to_end"]
-
 
 def leave_a_daemon(lock: str) -> Iterator[Way]:
     """Leave an orphaned process behind: forked twice, in a session of its own."""

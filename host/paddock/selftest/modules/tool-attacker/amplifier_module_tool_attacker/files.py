@@ -16,27 +16,6 @@ from pathlib import Path
 from .raw_calls import call, declare
 from .way import RefusedActError, Way
 
-__all__ = [
-    "change_devices",
-    "change_metadata",
-    "change_what_may_only_be_read",
-    "climb_out_of_the_root",
-    "find_out_what_exists",
-    "hold_up_whoever_opens_a_file",
-    "leave_a_set_user_id_program",
-    "open_by_handle",
-    "plant_what_runs_later",
-    "pull_in_by_a_link",
-    "read_a_secret_of_the_environment",
-    "read_every_file_of_the_home",
-    "read_ssh_key",
-    "reach_devices",
-    "rewrite_its_own_code",
-    "use_inherited_descriptors",
-    "watch_what_others_touch",
-    "write_what_was_saved_meanwhile",
-]
-
 _HIGHEST_DESCRIPTOR = 4096
 _IN_ALL_EVENTS = 0xFFF
 _HANDLE_BYTES = 128  # MAX_HANDLE_SZ of <linux/exportfs.h>
@@ -148,7 +127,7 @@ def change_metadata(path: str) -> Iterator[Way]:
     yield "setxattr", lambda: os.setxattr(path, "user.paddock", b"was here")
 
 
-def rewrite_its_own_code(others: Sequence[str] = ()) -> Iterator[Way]:
+def rewrite_its_own_code(others: Sequence[str]) -> Iterator[Way]:
     """Change the source that will be run next time, and leave files where imports look first."""
     own = Path(__file__).parent
     yield "its own source", lambda: _append(str(own / "__init__.py"))

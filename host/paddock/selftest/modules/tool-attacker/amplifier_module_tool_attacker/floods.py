@@ -15,8 +15,6 @@ from urllib.parse import urlsplit
 from .talk import connect, connect_to_proxy, must_reach, proxy_credentials
 from .way import Way
 
-__all__ = ["flood_the_way_out", "flood_with_lookups", "keep_the_way_out_busy"]
-
 _AT_ONCE = 300  # connections
 _PAUSE = 0.002  # seconds, so that the attacked process works and not this one
 

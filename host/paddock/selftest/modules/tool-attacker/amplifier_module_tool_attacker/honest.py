@@ -6,8 +6,6 @@ import asyncio
 import time
 from typing import Any
 
-__all__ = ["HEARD", "WRITTEN", "WRITES", "listen"]
-
 HEARD = "attack:heard"  # an event that it handles slowly
 WRITES = "attack:writes"  # an event that starts its writing
 WRITTEN = "attack.written"  # the key of session_state that it writes

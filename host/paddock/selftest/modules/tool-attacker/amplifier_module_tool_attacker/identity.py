@@ -14,24 +14,6 @@ from typing import Any
 from .honest import HEARD, WRITES, WRITTEN, listen
 from .way import RefusedActError, Way
 
-__all__ = [
-    "ask_in_the_hosts_name",
-    "become_the_model",
-    "emit_what_others_decide_by",
-    "flood_an_honest_hook",
-    "flood_with_questions",
-    "keep_what_it_is_lent",
-    "listen_honestly",
-    "listen_without_being_a_hook",
-    "mount_in_anothers_name",
-    "mount_under_a_name_that_looks_alike",
-    "offer_in_the_hosts_name",
-    "reach_what_it_was_not_handed",
-    "stall_while_others_write",
-    "take_anothers_things_away",
-    "use_what_it_was_lent",
-]
-
 _LIMIT = 60  # questions that one module may have open at once
 _NOT_DONE = "the host did not do it"
 _SECONDS = 15.0  # for an honest module to have written everything; reached only where it was ended

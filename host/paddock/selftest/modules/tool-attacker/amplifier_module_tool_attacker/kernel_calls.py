@@ -17,14 +17,6 @@ from .child import in_a_child
 from .raw_calls import call, checked, reach, shmat
 from .way import RefusedActError, Way
 
-__all__ = [
-    "call_as_another_architecture",
-    "hold_privileges",
-    "make_namespaces",
-    "reach_the_kernel",
-    "read_memory_shared_by_others",
-]
-
 _CLONE_NEWUSER = 0x10000000
 _NO_NEW_PRIVS = 39  # PR_GET_NO_NEW_PRIVS
 _CAPABILITY_VERSION = 0x20080522

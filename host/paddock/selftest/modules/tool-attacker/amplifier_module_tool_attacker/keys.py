@@ -25,8 +25,6 @@ from .messages import connection
 from .talk import asked, connect, connect_to_proxy, must_reach, proxy_credentials, tunnel
 from .way import RefusedActError, Way
 
-__all__ = ["find_a_key", "guess_a_key_by_the_time_of_its_echo", "have_a_key_shown", "take_a_key_elsewhere"]
-
 _Place = Sequence[object]  # a host and a port
 
 _WEBSOCKET = (

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator
 from .raw_calls import declare
 from .way import RefusedActError, Way
 
-__all__ = ["remember_what_others_were_told"]  # the attacks; the rest is for those of other families
-
 _CHUNK = 1 << 20  # bytes
 _AROUND = 64 << 20  # bytes on either side of a known object
 SHIFT = bytes((value + 1) % 256 for value in range(256))

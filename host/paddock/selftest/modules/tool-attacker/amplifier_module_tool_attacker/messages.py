@@ -12,8 +12,6 @@ from collections.abc import Iterator
 
 from .way import RefusedActError, Way
 
-__all__ = ["flood_the_host", "lie_to_the_host", "send_half_a_message", "stop_reading"]  # the attacks
-
 _HEADER = struct.Struct(">IBBHIIIIH")  # length, kind, flags, method, id, target, parent, deadline, handles
 _REQUEST, _RESPONSE, _NOTIFY, _MIRROR = 3, 4, 6, 10
 _SHOW_MESSAGE = 24  # the host's method that shows a message to a person

@@ -9,15 +9,6 @@ from typing import Any
 
 from .way import Way
 
-__all__ = [
-    "connect_to_a_port_of_the_machine",
-    "connect_to_an_abstract_socket",
-    "connect_to_an_agent",
-    "find_a_route_to_the_outside",
-    "open_sockets",
-    "serve_the_network",
-]
-
 _SECONDS = 2.0
 
 

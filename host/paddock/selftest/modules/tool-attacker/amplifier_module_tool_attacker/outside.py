@@ -16,8 +16,6 @@ from typing import Any
 
 from .performance import is_on_the_session, load, perform, perform_in_session
 
-__all__ = ["main"]
-
 _LONGEST = 1 << 17  # bytes of an order
 
 

@@ -14,8 +14,6 @@ from typing import Any
 
 from .way import RefusedActError, Way
 
-__all__ = ["is_on_the_session", "load", "perform", "perform_in_session"]
-
 _MAX_CHARACTERS = 300  # of the obtained text; enough to recognise it
 
 _ON_THE_SESSION = "identity."

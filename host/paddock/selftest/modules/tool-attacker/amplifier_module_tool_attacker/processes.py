@@ -15,18 +15,6 @@ from .child import in_a_child
 from .raw_calls import call, checked, declare, reach
 from .way import RefusedActError, Way
 
-__all__ = [
-    "change_limits_of_a_process",
-    "kill_everything",
-    "kill_the_host",
-    "read_environment_of_a_process",
-    "read_memory_of_a_process",
-    "renice_everything_of_the_user",
-    "signal_through_a_file",
-    "steal_a_descriptor",
-    "trace_a_process",
-]
-
 # A harmless signal: a process that did not ask for it never notices.
 _SIGNAL = signal.SIGURG
 

@@ -13,8 +13,6 @@ from pathlib import Path
 from .child import executed
 from .way import RefusedActError, Way
 
-__all__ = ["break_out_with_a_shell", "run_a_shell", "run_code_from_memory", "run_its_own_program"]
-
 _EXIT_CODE = 42  # of the program below
 # Machine code that ends its process with that exit code, and the number of the machine in an ELF header.
 _CODE = {

@@ -8,8 +8,6 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["call", "checked", "declare", "reach", "shmat"]
-
 _UNHEARD = (errno.EPERM, errno.EACCES, errno.ENOSYS)
 
 # With the interpreter's lock held: some of these calls return twice.

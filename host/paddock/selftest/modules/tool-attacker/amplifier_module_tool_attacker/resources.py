@@ -18,21 +18,6 @@ from pathlib import Path
 
 from .way import RefusedActError, Way
 
-__all__ = [
-    "burn_processor_time",
-    "eat_memory",
-    "eat_memory_in_several_processes",
-    "fill_the_scratch_folder",
-    "flood_the_output",
-    "hold_the_interpreter_lock",
-    "never_answer",
-    "open_many_files",
-    "spin",
-    "start_a_fork_bomb",
-    "start_many_threads",
-    "write_a_huge_file",
-]
-
 _MEBIBYTE = 1 << 20
 _CHUNK = 8  # mebibytes
 

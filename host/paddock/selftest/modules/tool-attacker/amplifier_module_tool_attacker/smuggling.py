@@ -13,8 +13,6 @@ from functools import partial
 from .talk import SECONDS, asked, connect, connect_to_proxy, must_reach, proxy_credentials, tunnel
 from .way import RefusedActError, Way
 
-__all__ = ["smuggle_requests", "smuggle_requests_in_odd_spaces"]
-
 # Python's own server, among others, accepts these as spaces between the words of a request.
 _ODD_SPACES = (b"\x0b", b"\x0c", b"\x1c", b"\x1f", b"\x85", b"\xa0")
 

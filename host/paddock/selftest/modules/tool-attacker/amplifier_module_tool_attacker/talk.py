@@ -16,18 +16,6 @@ from urllib.parse import unquote, urlsplit
 
 from .way import RefusedActError
 
-__all__ = [
-    "Connect",
-    "answered",
-    "ask_proxy",
-    "asked",
-    "connect",
-    "connect_to_proxy",
-    "must_reach",
-    "proxy_credentials",
-    "tunnel",
-]
-
 GREETING = b"at your service"
 SECONDS = 3.0  # for an answer
 _CHUNK = 1 << 16

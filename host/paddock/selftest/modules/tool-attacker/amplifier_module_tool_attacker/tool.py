@@ -9,8 +9,6 @@ from amplifier_core.models import ToolResult
 
 from .performance import is_on_the_session, perform, perform_in_session
 
-__all__ = ["AttackTool"]
-
 
 class AttackTool:
     """Performs attacks in this process; nothing else runs in it meanwhile, except during attacks on the session."""

@@ -26,8 +26,6 @@ from pathlib import Path
 from .raw_calls import call, checked, declare, shmat
 from .way import RefusedActError, Way
 
-__all__ = ["hold_unmapped_memory"]
-
 _MEBIBYTE = 1 << 20
 _IPC_PRIVATE, _IPC_RMID, _IPC_CREATE = 0, 0, 0o1600
 _SET_PIPE_SIZE = 1031
@@ -47,7 +45,7 @@ Taker = Callable[[int], Generator[int]]
 """Takes so many bytes and yields how many more it has each time; it keeps them until it is closed."""
 
 
-def hold_unmapped_memory(kind: str, mebibytes: int, processes: int = 1, seconds: float = 0.0) -> Iterator[Way]:
+def hold_unmapped_memory(kind: str, mebibytes: int, processes: int, seconds: float) -> Iterator[Way]:
     """Take memory of one kind, and keep it for some time."""
     yield kind, lambda: _held(_KINDS[kind], mebibytes, processes, seconds)
 

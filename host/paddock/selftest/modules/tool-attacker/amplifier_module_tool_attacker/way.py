@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["RefusedActError", "Way"]
-
 Way = tuple[str, Callable[[], object]]
 """An OSError of the act means that it was refused; so does a `RefusedError`. Every other exception is a defect."""
 

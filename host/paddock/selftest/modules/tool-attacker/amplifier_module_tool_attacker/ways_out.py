@@ -27,22 +27,6 @@ from .talk import (
 )
 from .way import RefusedActError, Way
 
-__all__ = [
-    "ask_for_names",
-    "be_reached",
-    "borrow_anothers_proxy",
-    "connect_by_other_means",
-    "connect_to_what_was_not_granted",
-    "follow_where_it_is_sent",
-    "name_another_server_in_tls",
-    "open_a_listener_that_is_there",
-    "pass_for_another_at_the_proxy",
-    "reach_by_a_name",
-    "reach_others_at_the_proxys_port",
-    "spell_addresses_otherwise",
-    "tell_its_proxy",
-]
-
 _Place = Sequence[object]  # a host and a port
 
 _FAST_OPEN = 0x20000000
