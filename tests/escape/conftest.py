@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
 
 import psutil
 import pytest
@@ -16,7 +17,7 @@ from paddock.selftest.attack import Sign
 from paddock.selftest.attack_session import AttackSession
 from paddock.selftest.control import OutsideControl, OutsideResult
 from paddock.selftest.testbed.testbed import AttackTestbed
-from paddock.selftest.unconfined import unconfined_attackers
+from paddock.selftest.unconfined import UnconfinedAttackers
 from paddock_sandbox.profile import IsolationLevel
 
 _GONE_SECONDS = 60.0  # hit only by what does not end
@@ -57,7 +58,7 @@ def shown() -> Iterator[Shown]:
     On a stage of its own: what is put back in the place of a file that an attack removed is another file, and not the
     one that a module was shown when it started.
     """
-    with AttackTestbed() as stage, unconfined_attackers(stage) as attackers:
+    with AttackTestbed() as stage, closing(UnconfinedAttackers(stage)) as attackers:
         control = OutsideControl(stage, attackers)
 
         @functools.cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from paddock.selftest.attack import Outside, Sign
 from paddock.selftest.control import OutsideControl
 from paddock.selftest.outcome import KEPT_MAX, LAG_MAX, Evidence, judge
 from paddock.selftest.testbed.testbed import ATTACKER, AttackTestbed
-from paddock.selftest.unconfined import unconfined_attackers
+from paddock.selftest.unconfined import UnconfinedAttackers
 from paddock.workers.exit_report import ExitReason, ExitReport, LimitHit
 
 _ATTACK = Attack("files.open_the_door", "opens a door", "files")
@@ -25,7 +25,7 @@ _GREEDY = dataclasses.replace(_ATTACK, ends=frozenset((ExitReason.MEMORY,)))
 
 @contextmanager
 def _outside() -> Iterator[tuple[AttackTestbed, OutsideControl]]:
-    with AttackTestbed() as stage, unconfined_attackers(stage) as attackers:
+    with AttackTestbed() as stage, closing(UnconfinedAttackers(stage)) as attackers:
         yield stage, OutsideControl(stage, attackers)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,7 +16,7 @@ from paddock.selftest.attacks import CATALOGUE
 from paddock.selftest.control import OutsideControl, OutsideResult
 from paddock.selftest.outcome import AttackOutcome, Verdict
 from paddock.selftest.testbed.testbed import AttackTestbed
-from paddock.selftest.unconfined import unconfined_attackers
+from paddock.selftest.unconfined import UnconfinedAttackers
 from paddock_sandbox.profile import IsolationLevel
 
 LEVELS: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap", "landlock")
@@ -99,9 +99,8 @@ class AttackRunner:
         Raises:
             PaddockError: an attacker could not be started at an available level.
         """
-        with ExitStack() as stack:
-            testbed = stack.enter_context(AttackTestbed())
-            with unconfined_attackers(testbed) as attackers:
+        with AttackTestbed() as testbed:
+            with closing(UnconfinedAttackers(testbed)) as attackers:
                 outside = OutsideControl(testbed, attackers)
                 controls = {attack.name: await self._outside(attack, outside) for attack in self._attacks}
             outcomes: dict[IsolationLevel, dict[str, AttackOutcome]] = {}

@@ -2,7 +2,7 @@
 
 An attacker has all that a careless host would leave it: environment, descriptors, and a connection on which the host
 has sent a text that it should not have sent. No attacker finds anything of an earlier one but its loaded code. Leaving
-an attacker's context ends it; leaving the program's context ends the program. An attacker that does not come about
+an attacker's context ends it; `close` ends the program. An attacker that does not come about
 raises `ConnectionError` or `TimeoutError`, and the next is forked from a new program.
 """
 
@@ -103,7 +103,7 @@ class UnconfinedAttackers:
                 own.shutdown(socket.SHUT_RDWR)
                 reader.join()
 
-    def end(self) -> None:
+    def close(self) -> None:
         """End the program; nothing can be started afterwards."""
         self._program.end()
 
@@ -123,16 +123,6 @@ class UnconfinedAttackers:
     def _start_anew(self) -> None:
         self._program.end()
         self._program = _Program(self._testbed)
-
-
-@contextlib.contextmanager
-def unconfined_attackers(testbed: AttackTestbed) -> Iterator[UnconfinedAttackers]:
-    """Lend what starts attackers on a testbed, until the context is left."""
-    attackers = UnconfinedAttackers(testbed)
-    try:
-        yield attackers
-    finally:
-        attackers.end()
 
 
 class _Program:

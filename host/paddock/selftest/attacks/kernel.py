@@ -168,9 +168,9 @@ KERNEL: Final = (
         "kernel_calls.read_memory_shared_by_others",
         "opens shared memory, queues and semaphores of the machine",
         arguments=lambda testbed: {
-            "key": testbed.commons.key,
-            "queue": testbed.commons.queue,
-            "file": str(testbed.commons.file),
+            "key": testbed.shared_objects.key,
+            "queue": testbed.shared_objects.queue,
+            "file": str(testbed.shared_objects.file),
             "mq_open": numbers_here()["mq_open"],
         },
         refusals=REFUSALS,

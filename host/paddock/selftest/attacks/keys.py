@@ -36,14 +36,14 @@ _USED: Final = (
 )
 
 
-def _shifted(text: str) -> str:
+def shifted(text: str) -> str:
     """Return a text with each letter as the one after it, so that the text itself is nowhere in memory."""
     return "".join(chr(ord(letter) + 1) for letter in text)
 
 
 def _looking(testbed: AttackTestbed) -> Mapping[str, Any]:
     return {
-        "shifted": _shifted(testbed.key),
+        "shifted": shifted(testbed.key),
         "folders": [str(testbed.files.home), "/etc", "/run"],
         "vault": None,
         "variable": KEY,
@@ -52,11 +52,11 @@ def _looking(testbed: AttackTestbed) -> Mapping[str, Any]:
 
 def _echoed(testbed: AttackTestbed, ways: tuple[str, ...]) -> Mapping[str, Any]:
     vault = list(testbed.network.vault.address)
-    return {"shifted": _shifted(testbed.key), "vault": vault, "variable": KEY, "ways": list(ways)}
+    return {"shifted": shifted(testbed.key), "vault": vault, "variable": KEY, "ways": list(ways)}
 
 
 def _guessed(testbed: AttackTestbed, place: tuple[str, int]) -> Mapping[str, Any]:
-    return {"shifted": _shifted(testbed.key), "vault": list(place), "variable": KEY, "kinds": list(_SLOW)}
+    return {"shifted": shifted(testbed.key), "vault": list(place), "variable": KEY, "kinds": list(_SLOW)}
 
 
 _attack = partial(Attack, family="keys", refusals=_NOT_THERE)

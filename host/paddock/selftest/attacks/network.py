@@ -19,7 +19,7 @@ NETWORK: Final = (
     _attack(
         "network.connect_to_a_port_of_the_machine",
         "connects to services of the machine",
-        arguments=lambda testbed: {"ports": dict(testbed.doors.ports)},
+        arguments=lambda testbed: {"ports": dict(testbed.listeners.ports)},
         marks=True,
     ),
     _attack(
@@ -64,14 +64,17 @@ NETWORK: Final = (
     _attack(
         "network.connect_to_an_abstract_socket",
         "connects to sockets without a place, as X11 and D-Bus have",
-        arguments=lambda testbed: {"stream": testbed.doors.abstract_agent, "datagram": testbed.doors.abstract_log},
+        arguments=lambda testbed: {
+            "stream": testbed.listeners.abstract_agent,
+            "datagram": testbed.listeners.abstract_log,
+        },
         refusals=_CLOSED | {"ECONNREFUSED"},
         marks=True,
     ),
     _attack(
         "network.connect_to_an_agent",
         "connects to sockets in the file system, as docker and ssh-agent have",
-        arguments=lambda testbed: {"stream": str(testbed.doors.agent), "datagram": str(testbed.doors.log)},
+        arguments=lambda testbed: {"stream": str(testbed.listeners.agent), "datagram": str(testbed.listeners.log)},
         marks=True,
     ),
     _attack(
@@ -79,8 +82,8 @@ NETWORK: Final = (
         "connects to sockets in a folder that it may write to",
         own_name="connect_to_an_agent_in_a_granted_folder",
         arguments=lambda testbed: {
-            "stream": str(testbed.doors.granted_agent),
-            "datagram": str(testbed.doors.granted_log),
+            "stream": str(testbed.listeners.granted_agent),
+            "datagram": str(testbed.listeners.granted_log),
         },
         grants=workspace,
         marks=True,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from paddock.selftest.attack import Attack, Sign
+from paddock.selftest.attacks.keys import shifted
 from paddock.selftest.expected_failures import forbidden_by, may_lack
 from paddock.selftest.testbed.testbed import AttackTestbed
 from paddock_sandbox.syscall_numbers import numbers_here
@@ -15,11 +15,6 @@ from paddock_sandbox.syscall_numbers import numbers_here
 
 def _others(testbed: AttackTestbed) -> dict[str, int]:
     return {"the host": os.getpid(), "a process of the user": testbed.target_process.pid}
-
-
-def _shifted_confidence(testbed: AttackTestbed) -> Mapping[str, Any]:
-    """Return the text, shifted, so that a search for it does not put it into memory."""
-    return {"shifted": "".join(chr(ord(letter) + 1) for letter in testbed.confidence)}
 
 
 _attack = partial(Attack, family="processes")
@@ -70,7 +65,7 @@ PROCESSES: Final = (
     _attack(
         "memory.remember_what_others_were_told",
         "looks in its own memory for what another module was granted",
-        arguments=_shifted_confidence,
+        arguments=lambda testbed: {"shifted": shifted(testbed.confidence)},
     ),
     _attack(
         "processes.steal_a_descriptor",

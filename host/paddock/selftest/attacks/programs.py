@@ -49,7 +49,7 @@ PROGRAMS: Final = (
             "shell": _SHELL,
             "path": str(testbed.files.notes),
             "pid": testbed.target_process.pid,
-            "port": testbed.doors.ports["the loopback address"][1],
+            "port": testbed.listeners.ports["the loopback address"][1],
         },
         grants=_with_a_shell,
         marks=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from paddock.selftest.testbed.neighbourhood import METADATA
+from paddock.selftest.testbed.network import METADATA
 from paddock.selftest.testbed.testbed import AttackTestbed
 
 

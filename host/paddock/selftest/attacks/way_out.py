@@ -10,7 +10,7 @@ from paddock.selftest.attack import Attack, Outside, Sign
 from paddock.selftest.attacks.grants import a_name_alone, a_named_service, every_public_host, one_service
 from paddock.selftest.attacks.spellings import clouds, spellings
 from paddock.selftest.expected_failures import may_lack, needs
-from paddock.selftest.testbed.neighbourhood import BESIDE
+from paddock.selftest.testbed.network import BESIDE
 from paddock.selftest.testbed.testbed import AttackTestbed
 from paddock_sandbox.network import GATEWAY, LOOKUP_PORT
 
@@ -78,7 +78,7 @@ WAY_OUT: Final = (
         "network.connect_to_a_port_of_the_machine",
         "connects and sends to services of the machine, where one was granted",
         own_name="send_datagrams_beside_a_granted_service",
-        arguments=lambda testbed: {"ports": dict(testbed.doors.ports)},
+        arguments=lambda testbed: {"ports": dict(testbed.listeners.ports)},
         sign=Sign.MARKS,  # in a network of its own, sending always succeeds
         marks=True,
     ),
@@ -193,9 +193,9 @@ WAY_OUT: Final = (
         arguments=lambda testbed: {
             **_granted(testbed),
             "name": f"sent-to-whom-it-may-concern{testbed.network.suffix}",
-            "servers": [list(testbed.doors.ports["the loopback address"]), [GATEWAY, LOOKUP_PORT]],
+            "servers": [list(testbed.listeners.ports["the loopback address"]), [GATEWAY, LOOKUP_PORT]],
         },
-        outside_arguments=lambda testbed: {"servers": [list(testbed.doors.ports["the loopback address"])]},
+        outside_arguments=lambda testbed: {"servers": [list(testbed.listeners.ports["the loopback address"])]},
         marks=True,
     ),
     _attack(
@@ -286,7 +286,7 @@ WAY_OUT: Final = (
             "server": [GATEWAY, LOOKUP_PORT],
         },
         outside_arguments=lambda testbed: {
-            "server": list(testbed.doors.ports["the loopback address"]),
+            "server": list(testbed.listeners.ports["the loopback address"]),
             "seconds": 0.1,
         },
         limits={"runtime_max": "12s"},

@@ -1,7 +1,7 @@
 """Services of the machine: a service answers every client, and notices texts that it should not receive.
 
 They are lenient, as servers are: they answer everything that any of them might take for a request, and examine every
-byte. They run in a loop of their own, so that they answer while a host does not.
+byte.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import quote
-
-from anyio.from_thread import BlockingPortal
 
 from paddock.plan.host_name import Destination
 
@@ -103,7 +101,7 @@ class TargetService:
         self._server.close()
         for visit in tuple(self._visits):
             visit.end()
-        await _settle()
+        await settle()
 
     def begins(self, visit: _Visit) -> None:
         self._visits.add(visit)
@@ -255,27 +253,7 @@ def _whole(body: bytes, *, status: str = "200 OK", headers: Sequence[str] = ()) 
     return "\r\n".join(lines).encode("latin-1") + body
 
 
-class TargetServices:
-    """Services of one loop, which is in a thread of its own."""
-
-    def __init__(self, portal: BlockingPortal, services: Sequence[TargetService]) -> None:
-        self._portal = portal
-        self._services = tuple(services)
-        for service in self._services:
-            portal.call(service.open)
-
-    def knocks(self) -> tuple[str, ...]:
-        """Return the noticed accesses in all data that has arrived by now, and forget them."""
-        self._portal.call(_settle)
-        return tuple(knock for service in self._services for knock in service.knocks())
-
-    def close(self) -> None:
-        """Close all of them."""
-        for service in self._services:
-            self._portal.call(service.close)
-
-
-async def _settle() -> None:
+async def settle() -> None:
     """Return when the running loop has handled all arrived data."""
     for _ in range(_ROUNDS):
         await asyncio.sleep(0)

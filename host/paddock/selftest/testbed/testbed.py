@@ -18,9 +18,9 @@ from types import TracebackType
 from typing import Final, Self
 
 from paddock.selftest.testbed.canaries import Canaries
-from paddock.selftest.testbed.commons import SharedObjects
-from paddock.selftest.testbed.doors import ForbiddenListeners
-from paddock.selftest.testbed.neighbourhood import AttackNetwork
+from paddock.selftest.testbed.listeners import ForbiddenListeners
+from paddock.selftest.testbed.network import AttackNetwork
+from paddock.selftest.testbed.shared_objects import SharedObjects
 from paddock.selftest.testbed.target import VARIABLE, TargetProcess
 from paddock_sources.cache.staging import remove
 
@@ -70,12 +70,9 @@ class AttackTestbed:
         }
         self.scratch = self.folder / "scratch"
         self.scratch.mkdir()
-        self.doors = ForbiddenListeners(mark, self.files.outside, self.files.workspace)
-        stack.callback(self.doors.close)
-        self.network = AttackNetwork(mark, self.key)
-        stack.callback(self.network.close)
-        self.commons = SharedObjects(mark, self.secret)
-        stack.callback(self.commons.close)
+        self.listeners = ForbiddenListeners(stack, mark, self.files.outside, self.files.workspace)
+        self.network = AttackNetwork(stack, mark, self.key)
+        self.shared_objects = SharedObjects(stack, mark, self.secret)
         self.target_process = TargetProcess(self.secret, self.files.key)
         stack.callback(lambda: self.target_process.end())
         self.descriptors = tuple(self._leave_open(stack))
@@ -85,7 +82,7 @@ class AttackTestbed:
         opened = [
             os.open(self.files.key, os.O_RDONLY),
             os.open(self.files.home, os.O_RDONLY),
-            os.dup(self.doors.listener),
+            os.dup(self.listeners.listener),
         ]
         for descriptor in opened:
             stack.callback(os.close, descriptor)
@@ -94,13 +91,14 @@ class AttackTestbed:
 
     def marks(self) -> tuple[str, ...]:
         """Return the differences from the planted state."""
-        return (*self.files.changes(), *self.target_process.injuries(), *self.doors.knocks(), *self.network.knocks())
+        knocks = (*self.listeners.knocks(), *self.network.knocks())
+        return (*self.files.changes(), *self.target_process.injuries(), *knocks)
 
     def renew(self) -> None:
         """Restore everything to its first state."""
         self.files.restore()
         self.target_process.heal()
-        self.doors.knocks()
+        self.listeners.knocks()
         self.network.knocks()
         for path in self.scratch.iterdir():
             shutil.rmtree(path, ignore_errors=True)

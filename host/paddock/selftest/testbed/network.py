@@ -21,7 +21,7 @@ from paddock.egress.addresses import is_public
 from paddock.plan.host_name import parse_host
 from paddock.plan.problems import NotAcceptedError
 from paddock.selftest.testbed.proxies import LeakyRedactor, OpenProxy
-from paddock.selftest.testbed.service import ForbiddenText, TargetService, TargetServices
+from paddock.selftest.testbed.service import ForbiddenText, TargetService, settle
 
 LOOPBACK: Final = "127.0.0.1"
 BESIDE: Final = "127.0.0.2"  # the machine's own as well, but another address in any comparison
@@ -47,24 +47,20 @@ _TRIES: Final = 20
 
 
 class AttackNetwork:
-    """All services, with names and texts that contain `mark`; only one of them is to receive `key`."""
+    """All services, with names and texts that contain `mark`; only one of them is to receive `key`.
 
-    def __init__(self, mark: str, key: str) -> None:
+    They end with `stack`.
+    """
+
+    def __init__(self, stack: contextlib.ExitStack, mark: str, key: str) -> None:
         self.stranger = f"stranger-{mark}.invalid"
         """A server that there is not: what asks for it at another one says so to that one."""
         self.suffix = f".{mark}.invalid"
         """The end of names that lead wherever their owner likes."""
         self.neighbours_proxy = ""
         """The proxy of another module, which it gave away; outside, the one that there is."""
-        self._stack = contextlib.ExitStack()
-        try:
-            self._open(mark, key)
-        except BaseException:
-            self.close()
-            raise
-
-    def _open(self, mark: str, key: str) -> None:
-        self._inquiries = self._stack.enter_context(LookupLog(mark))
+        self._stack = stack
+        self._inquiries = stack.enter_context(LookupLog(mark))
         granted, beside = self._same_port_twice()
         unwanted = {
             "who is meant by somebody else": ForbiddenText(self.stranger.encode()),
@@ -77,23 +73,20 @@ class AttackNetwork:
         self.another = TargetService("another port of the machine", another)
         for_heads = {**unwanted, "a key": ForbiddenText(key.encode(), is_for_heads=True)}
         self.vault = TargetService("the service with a key", self._listener(LOOPBACK), unwanted=for_heads, is_open=True)
-        services = [self.service, self.beside, self.another, self.vault]
         self.name, address = _own_name()
         self.named = TargetService("the service with a name", self._listener(address), unwanted=unwanted, is_open=True)
         self.hidden = TargetService("a service that only a name was granted of", self._listener(address))
-        services += [self.named, self.hidden]
-        portal = self._stack.enter_context(start_blocking_portal("asyncio"))
-        self._services = TargetServices(portal, services)
-        self._stack.callback(self._services.close)
-        ports = frozenset(service.address[1] for service in services)
+        self._services = (self.service, self.beside, self.another, self.vault, self.named, self.hidden)
+        ports = frozenset(service.address[1] for service in self._services)
         self.redactor = LeakyRedactor(self._listener(LOOPBACK), self.vault.address, key.encode())
-        portal.call(self.redactor.open)
-        self._stack.callback(portal.call, self.redactor.close)
         self.proxy = OpenProxy(
             self._listener(LOOPBACK), ports, {self.suffix: BESIDE, ".localhost": LOOPBACK, **_CLOUDS}
         )
-        portal.call(self.proxy.open)
-        self._stack.callback(portal.call, self.proxy.close)
+        # In a thread of its own, so that they answer while a host does not.
+        self._portal = stack.enter_context(start_blocking_portal("asyncio"))
+        for server in (*self._services, self.redactor, self.proxy):
+            self._portal.call(server.open)
+            stack.callback(self._portal.call, server.close)
 
     def give_away(self, proxy: str) -> None:
         """Take the proxy of another module, which gave it away, as one for attacks to borrow."""
@@ -101,11 +94,8 @@ class AttackNetwork:
 
     def knocks(self) -> tuple[str, ...]:
         """Return the noticed accesses, and forget them."""
-        return (*self._services.knocks(), *self._inquiries.made())
-
-    def close(self) -> None:
-        """Close all of it."""
-        self._stack.close()
+        self._portal.call(settle)
+        return (*(knock for service in self._services for knock in service.knocks()), *self._inquiries.made())
 
     def _same_port_twice(self) -> tuple[socket.socket, socket.socket]:
         """Return listeners at two addresses with the same port."""

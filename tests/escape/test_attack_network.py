@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from paddock.selftest.testbed.neighbourhood import AttackNetwork
+from paddock.selftest.testbed.network import AttackNetwork
 from paddock.selftest.testbed.service import GREETING, TargetService
 
 _MARK = "0123456789abcdef"
@@ -19,9 +19,8 @@ _SECONDS = 60
 
 @pytest.fixture
 def network() -> Iterator[AttackNetwork]:
-    network = AttackNetwork(_MARK, _KEY)
-    yield network
-    network.close()
+    with contextlib.ExitStack() as stack:
+        yield AttackNetwork(stack, _MARK, _KEY)
 
 
 def _ask(service: TargetService, request: bytes, *, proxy: str = "") -> bytes:
@@ -107,12 +106,13 @@ def test_a_name_that_this_process_asks_the_system_for_is_noticed(network: Attack
 
 
 def test_nothing_of_it_is_left_when_it_is_closed() -> None:
-    network = AttackNetwork(_MARK, _KEY)
+    stack = contextlib.ExitStack()
+    network = AttackNetwork(stack, _MARK, _KEY)
     where = f"http://{network.service.authority}/"
     with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(where, timeout=_SECONDS) as answer:
         assert GREETING.encode() in answer.read()
     with socket.create_connection(network.service.address, timeout=_SECONDS) as line:
-        network.close()
+        stack.close()
         line.settimeout(_SECONDS)
         with contextlib.suppress(ConnectionResetError):
             assert line.recv(1) == b""

@@ -1,6 +1,6 @@
 """Objects that processes share by a number or a name alone: segments, queues and semaphores of the whole machine.
 
-Every kind is tried; a kind that the machine lacks is listed in `lacking`, and the attack on it proves nothing there.
+Every kind is tried; the attack on a kind that the machine lacks proves nothing there.
 """
 
 from __future__ import annotations
@@ -23,30 +23,23 @@ _SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - it is what others share
 
 
 class SharedObjects:
-    """One of each kind, containing a secret where possible, under names that contain `mark`."""
+    """One of each kind, containing a secret where possible, under names that contain `mark`; they go with `stack`."""
 
-    def __init__(self, mark: str, secret: str) -> None:
+    def __init__(self, stack: contextlib.ExitStack, mark: str, secret: str) -> None:
         self.key = secrets.randbelow(0x7FFFFFFF - 1) + 1
         self.queue = f"paddock-{mark}"
         self.file = _SHARED_MEMORY / f"paddock-{mark}"
-        self.lacking: list[str] = []
-        self._stack = contextlib.ExitStack()
-        kinds: tuple[tuple[str, Callable[[], object]], ...] = (
-            ("shared memory", lambda: self._make_segment(secret)),
-            ("message queue", lambda: self._make("msg", self.key, _CREATE | _EXCLUSIVE | _OWNERS)),
-            ("semaphores", lambda: self._make("sem", self.key, 1, _CREATE | _EXCLUSIVE | _OWNERS)),
-            ("POSIX message queue", self._make_queue),
-            ("file in shared memory", lambda: self._make_file(secret)),
+        self._stack = stack
+        kinds: tuple[Callable[[], object], ...] = (
+            lambda: self._make_segment(secret),
+            lambda: self._make("msg", self.key, _CREATE | _EXCLUSIVE | _OWNERS),
+            lambda: self._make("sem", self.key, 1, _CREATE | _EXCLUSIVE | _OWNERS),
+            self._make_queue,
+            lambda: self._make_file(secret),
         )
-        for name, make in kinds:
-            try:
+        for make in kinds:
+            with contextlib.suppress(OSError):
                 make()
-            except OSError as error:
-                self.lacking.append(f"{name}: {error.strerror}")
-
-    def close(self) -> None:
-        """Remove all of them."""
-        self._stack.close()
 
     def _make_segment(self, secret: str) -> None:
         number = self._make("shm", self.key, 4096, _CREATE | _EXCLUSIVE | _OWNERS)

@@ -18,20 +18,18 @@ _DOCUMENTATION: Final = ("198.51.100.1", 9)  # an address that no machine has; c
 
 
 class ForbiddenListeners:
-    """Listeners on ports, in the file system below given folders, and under abstract names that contain `mark`."""
+    """Listeners on ports, in the file system below given folders, and under abstract names that contain `mark`.
 
-    def __init__(self, mark: str, outside: Path, workspace: Path) -> None:
-        self._mark = mark
-        self._stack = contextlib.ExitStack()
+    They close with `stack`.
+    """
+
+    def __init__(self, stack: contextlib.ExitStack, mark: str, outside: Path, workspace: Path) -> None:
+        self._stack = stack
         self._sockets: dict[str, socket.socket] = {}
         self.agent, self.log = outside / "agent.sock", outside / "log.sock"
         self.granted_agent, self.granted_log = workspace / "agent.sock", workspace / "log.sock"
         self.abstract_agent, self.abstract_log = f"paddock-agent-{mark}", f"paddock-log-{mark}"
-        try:
-            self._open()
-        except BaseException:
-            self.close()
-            raise
+        self._open()
 
     @property
     def ports(self) -> Mapping[str, tuple[str, int]]:
@@ -50,10 +48,6 @@ class ForbiddenListeners:
     def knocks(self) -> tuple[str, ...]:
         """Return the reached listeners, and reset them."""
         return tuple(f"somebody came to {name}" for name, one in self._sockets.items() if _was_reached(one))
-
-    def close(self) -> None:
-        """Close all of them."""
-        self._stack.close()
 
     def _open(self) -> None:
         for name, host in _addresses().items():
