@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -10,6 +11,27 @@ from collections.abc import Callable, Sequence
 from .way import RefusedActError
 
 _FINE = 0
+
+
+def started(act: Callable[[], object]) -> int:
+    """Do something in a forked child, and return its number; the child ends with it."""
+    child = os.fork()
+    if child == 0:
+        try:
+            act()
+        finally:
+            os._exit(_FINE)
+    return child
+
+
+def end_all(children: Sequence[int], number: signal.Signals = signal.SIGKILL) -> None:
+    """Send a signal to children, and return when all have ended; some may have been ended and waited for before."""
+    for child in children:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, number)
+    for child in children:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(child, 0)
 
 
 def in_a_child(act: Callable[[], object]) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from .raw_calls import call, declare
+from .raw_calls import call, checked, declare
 from .way import RefusedActError, Way
 
 _HIGHEST_DESCRIPTOR = 4096
@@ -386,8 +386,7 @@ def _watched(folder: str) -> str:
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = libc.inotify_init()
     try:
-        if libc.inotify_add_watch(descriptor, folder.encode(), _IN_ALL_EVENTS) < 0:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        checked(libc.inotify_add_watch(descriptor, folder.encode(), _IN_ALL_EVENTS))
         return f"watches {folder}"
     finally:
         os.close(descriptor)

@@ -9,34 +9,34 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from .talk import connect, connect_to_proxy, must_reach, proxy_credentials
+from .talk import Place, connect, connect_to_proxy, must_reach, proxy_credentials
 from .way import Way
 
 _AT_ONCE = 300  # connections
 _PAUSE = 0.002  # seconds, so that the attacked process works and not this one
 
 
-def flood_the_way_out(granted: Sequence[object], seconds: float) -> Iterator[Way]:
+def flood_the_way_out(granted: Place, seconds: float) -> Iterator[Way]:
     """Connect and hang up, as often as possible, to the granted service and to its proxy."""
-    host, port = str(granted[0]), int(str(granted[1]))
+    host, port = granted
     must_reach(host, port)
     yield "connections", lambda: _flooded(host, port, seconds)
 
 
-def keep_the_way_out_busy(granted: Sequence[object], seconds: float) -> Iterator[Way]:
+def keep_the_way_out_busy(granted: Place, seconds: float) -> Iterator[Way]:
     """Hold many connections, and send one letter at a time on each of them."""
-    host, port = str(granted[0]), int(str(granted[1]))
+    host, port = granted
     must_reach(host, port)
     yield "slow requests", lambda: _held(host, port, seconds)
 
 
-def flood_with_lookups(granted: Sequence[object], name: str, server: Sequence[object], seconds: float) -> Iterator[Way]:
+def flood_with_lookups(granted: Place, name: str, server: Place, seconds: float) -> Iterator[Way]:
     """Look up names without end, another one each time."""
-    must_reach(str(granted[0]), int(str(granted[1])))
-    yield "lookups", lambda: _asked_without_end(name, (str(server[0]), int(str(server[1]))), seconds)
+    must_reach(*granted)
+    yield "lookups", lambda: _asked_without_end(name, tuple(server), seconds)
 
 
 def _flooded(host: str, port: int, seconds: float) -> str:

@@ -22,10 +22,8 @@ from urllib.parse import quote, unquote_to_bytes
 
 from .memory import SHIFT, found, guessed, mapped
 from .messages import connection
-from .talk import asked, connect, connect_to_proxy, must_reach, proxy_credentials, tunnel
+from .talk import Place, asked, connect, connect_to_proxy, must_reach, proxy_credentials, tunnel
 from .way import RefusedActError, Way
-
-_Place = Sequence[object]  # a host and a port
 
 _WEBSOCKET = (
     "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
@@ -39,7 +37,7 @@ _MAX_FILE = 4 << 20  # bytes
 _MAX_FILES = 4000
 
 
-def find_a_key(shifted: str, folders: Sequence[str], vault: _Place | None, variable: str) -> Iterator[Way]:
+def find_a_key(shifted: str, folders: Sequence[str], vault: Place | None, variable: str) -> Iterator[Way]:
     """Look for a key wherever a process can look, after a use of it if that is permitted."""
     wanted = shifted.encode()
     if vault is not None:
@@ -51,17 +49,17 @@ def find_a_key(shifted: str, folders: Sequence[str], vault: _Place | None, varia
     yield "in files", lambda: found(_files([*folders, *_own_folders()]), wanted)
 
 
-def have_a_key_shown(shifted: str, vault: _Place, variable: str, ways: Sequence[str]) -> Iterator[Way]:
+def have_a_key_shown(shifted: str, vault: Place, variable: str, ways: Sequence[str]) -> Iterator[Way]:
     """Make the service that receives the key repeat it, in one way after another."""
-    must_reach(*_of(vault))
+    must_reach(*vault)
     for way in ways:
         yield f"in the {way}", partial(_shown, vault, variable, way, shifted.encode())
         yield f"in the {way}, by a page", partial(_shown, vault, variable, way, shifted.encode(), as_page=True)
 
 
-def take_a_key_elsewhere(vault: _Place, granted: _Place, variable: str) -> Iterator[Way]:
+def take_a_key_elsewhere(vault: Place, granted: Place, variable: str) -> Iterator[Way]:
     """Have the key injected at a place it is not for, or where others can read it later."""
-    must_reach(*_of(granted))
+    must_reach(*granted)
     key = os.environ[variable]
     yield "another service", lambda: _said(granted, _asking(granted, "/", key))
     yield "another service, by a tunnel", lambda: _said(granted, _asking(granted, "/", key), by_tunnel=True)
@@ -76,10 +74,10 @@ def take_a_key_elsewhere(vault: _Place, granted: _Place, variable: str) -> Itera
 
 
 def guess_a_key_by_the_time_of_its_echo(
-    shifted: str, vault: _Place, variable: str, kinds: Sequence[str]
+    shifted: str, vault: Place, variable: str, kinds: Sequence[str]
 ) -> Iterator[Way]:
     """Make the service that receives the key repeat guesses at its beginning, and observe which arrive later."""
-    must_reach(*_of(vault))
+    must_reach(*vault)
     beginning = "".join(chr(ord(letter) - 1) for letter in shifted[:_GUESSED])
     for kind in kinds:
         yield f"in a slow answer: {kind}", partial(_compare_delays, vault, os.environ[variable], kind, beginning)
@@ -119,24 +117,19 @@ def _files(folders: Sequence[str]) -> Iterator[bytes]:
 # -- asking -------------------------------------------------------------------------------------
 
 
-def _of(place: _Place) -> tuple[str, int]:
+def _asking(place: Place, target: str, key: str) -> bytes:
     host, port = place
-    return str(host), int(str(port))
-
-
-def _asking(place: _Place, target: str, key: str) -> bytes:
-    host, port = _of(place)
     return f"GET {target} HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {key}\r\n\r\n".encode()
 
 
-def _as_page(place: _Place, path: str, key: str) -> bytes:
-    host, port = _of(place)
+def _as_page(place: Place, path: str, key: str) -> bytes:
+    host, port = place
     return _asking(place, f"http://{host}:{port}{path}", key).removesuffix(b"\r\n") + proxy_credentials() + b"\r\n"
 
 
-def _said(place: _Place, request: bytes, *, by_tunnel: bool = False) -> bytes:
+def _said(place: Place, request: bytes, *, by_tunnel: bool = False) -> bytes:
     """Return the answer on a connection to a place, directly where possible."""
-    with tunnel(*_of(place)) if by_tunnel else _line(place) as line:
+    with tunnel(*place) if by_tunnel else _line(place) as line:
         return asked(line, request)
 
 
@@ -147,7 +140,7 @@ def _paged(*requests: bytes) -> bytes:
     return answers[-1]
 
 
-def _shown(vault: _Place, variable: str, way: str, wanted: bytes, *, as_page: bool = False) -> str:
+def _shown(vault: Place, variable: str, way: str, wanted: bytes, *, as_page: bool = False) -> str:
     key = os.environ[variable]
     path = f"/sent/{way}" + (f"?key={quote(key, safe='-_')}" if way == "target" else "")
     if way == "parts":
@@ -164,7 +157,7 @@ def _shown(vault: _Place, variable: str, way: str, wanted: bytes, *, as_page: bo
     raise RefusedActError("ENOENT", f"it is not in {read[-60:]!r}")
 
 
-def _answer_about(vault: _Place, path: str, key: str, as_page: bool, header: str) -> bytes:
+def _answer_about(vault: Place, path: str, key: str, as_page: bool, header: str) -> bytes:
     request = _as_page(vault, path, key) if as_page else _asking(vault, path, key)
     if header:
         request = request.removesuffix(b"\r\n") + header.encode() + b"\r\n\r\n"
@@ -173,7 +166,7 @@ def _answer_about(vault: _Place, path: str, key: str, as_page: bool, header: str
     return _said(vault, request)
 
 
-def _compare_delays(vault: _Place, key: str, kind: str, beginning: str) -> str:
+def _compare_delays(vault: Place, key: str, kind: str, beginning: str) -> str:
     """Return how much later the right guesses are than the wrong ones, or the reverse.
 
     Raises:
@@ -193,7 +186,7 @@ def _range(delays: Sequence[float]) -> str:
     return f"{min(delays) * 1000:.0f} to {max(delays) * 1000:.0f} ms"
 
 
-def _delays(vault: _Place, key: str, kind: str, guesses: Sequence[bytes]) -> list[float]:
+def _delays(vault: Place, key: str, kind: str, guesses: Sequence[bytes]) -> list[float]:
     """Return how long each guess takes to come back; all are under way at the same time."""
     asked_at, delays, heard = [0.0] * len(guesses), [0.0] * len(guesses), [b""] * len(guesses)
     with contextlib.ExitStack() as stack, selectors.DefaultSelector() as selector:
@@ -220,12 +213,12 @@ def _delays(vault: _Place, key: str, kind: str, guesses: Sequence[bytes]) -> lis
     return delays
 
 
-def _line(place: _Place) -> socket.socket:
+def _line(place: Place) -> socket.socket:
     """Return a connection to a place, directly where possible."""
     try:
-        return connect(*_of(place))
+        return connect(*place)
     except OSError:
-        return tunnel(*_of(place))
+        return tunnel(*place)
 
 
 def _body(answer: bytes) -> bytes:

@@ -13,9 +13,10 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
+from .child import end_all, started
 from .way import RefusedActError, Way
 
 _MEBIBYTE = 1 << 20
@@ -87,7 +88,7 @@ def _eaten(mebibytes: int) -> str:
 
 def _eaten_together(mebibytes: int, processes: int, seconds: float) -> str:
     reader, writer = os.pipe()
-    children = [_fork(lambda: _eat_and_wait(writer, mebibytes // processes)) for _ in range(processes)]
+    children = [started(lambda: _eat_and_wait(writer, mebibytes // processes)) for _ in range(processes)]
     os.close(writer)
     try:
         with os.fdopen(reader, "rb", buffering=0) as ready:
@@ -97,7 +98,7 @@ def _eaten_together(mebibytes: int, processes: int, seconds: float) -> str:
         time.sleep(seconds)
         return f"{mebibytes} MiB in {processes} processes"
     finally:
-        _end(children)
+        end_all(children)
 
 
 def _eat_and_wait(writer: int, mebibytes: int) -> None:
@@ -135,11 +136,11 @@ def _forked(processes: int, seconds: float) -> str:
     children: list[int] = []
     try:
         while len(children) < processes:
-            children.append(_fork(signal.pause))
+            children.append(started(signal.pause))
         time.sleep(seconds)
         return f"{processes} processes"
     finally:
-        _end(children)
+        end_all(children)
 
 
 def _started(threads: int, seconds: float) -> str:
@@ -192,14 +193,14 @@ def _share_had(processes: int, seconds: float) -> float:
     try:
         try:
             while len(children) < processes:
-                children.append(_fork(lambda: _wait_and_spin(parent, gate, opener)))
+                children.append(started(lambda: _wait_and_spin(parent, gate, opener)))
             os.write(opener, bytes(processes))
         finally:
             os.close(gate)
             os.close(opener)
         time.sleep(seconds)
     finally:
-        _end(children)
+        end_all(children)
     return (_processor_time() - used) / (time.monotonic() - began)
 
 
@@ -227,20 +228,3 @@ def _printed(descriptor: int, data: bytes, mebibytes: int) -> str:
         while rest:
             rest = rest[os.write(descriptor, rest) :]
     return f"{mebibytes} MiB"
-
-
-def _fork(act: Callable[[], object]) -> int:
-    child = os.fork()
-    if child == 0:
-        try:
-            act()
-        finally:
-            os._exit(0)
-    return child
-
-
-def _end(children: list[int]) -> None:
-    for child in children:
-        os.kill(child, signal.SIGKILL)
-    for child in children:
-        os.waitpid(child, 0)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from .talk import SECONDS, asked, connect, connect_to_proxy, must_reach, proxy_credentials, tunnel
+from .talk import SECONDS, Place, asked, connect, connect_to_proxy, must_reach, proxy_credentials, tunnel
 from .way import RefusedActError, Way
 
 # Python's own server, among others, accepts these as spaces between the words of a request.
@@ -21,9 +21,9 @@ _CHUNK = 1 << 16
 _AT_A_TIME = 8
 
 
-def smuggle_requests(granted: Sequence[object], stranger: str) -> Iterator[Way]:
+def smuggle_requests(granted: Place, stranger: str) -> Iterator[Way]:
     """Ask the granted service for a page of `stranger`, which is another server's."""
-    host, port = str(granted[0]), int(str(granted[1]))
+    host, port = granted
     must_reach(host, port)
     own = f"{host}:{port}".encode()
     good = b"GET / HTTP/1.1\r\nHost: " + own + b"\r\n\r\n"
@@ -38,9 +38,9 @@ def smuggle_requests(granted: Sequence[object], stranger: str) -> Iterator[Way]:
     yield from _together(acts)
 
 
-def smuggle_requests_in_odd_spaces(granted: Sequence[object], stranger: str) -> Iterator[Way]:
+def smuggle_requests_in_odd_spaces(granted: Place, stranger: str) -> Iterator[Way]:
     """Ask for a page of `stranger` in requests with characters that only some readers take for spaces."""
-    host, port = str(granted[0]), int(str(granted[1]))
+    host, port = granted
     must_reach(host, port)
     rest = b"Host: " + stranger.encode() + b"\r\n\r\n"
     acts: dict[str, Callable[[], str]] = {}

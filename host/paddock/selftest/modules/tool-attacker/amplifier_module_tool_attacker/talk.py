@@ -7,11 +7,13 @@ nothing.
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import re
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from .way import RefusedActError
@@ -23,6 +25,18 @@ _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})")
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 
 Connect = Callable[[str, int], socket.socket]
+Place = Sequence[Any]
+"""A host and a port."""
+
+
+@contextlib.contextmanager
+def closed_by_failure(line: socket.socket) -> Iterator[None]:
+    """Close a connection if what is done with it fails."""
+    try:
+        yield
+    except BaseException:
+        line.close()
+        raise
 
 
 def connect(host: str, port: int) -> socket.socket:
@@ -53,11 +67,8 @@ def proxy_credentials(url: str = "") -> bytes:
 def tunnel(host: str, port: int) -> socket.socket:
     """Return a connection through the proxy."""
     line = connect_to_proxy()
-    try:
+    with closed_by_failure(line):
         return _tunnelled(line, f"{host}:{port}".encode(), proxy_credentials())
-    except BaseException:
-        line.close()
-        raise
 
 
 def ask_proxy(authority: str, *, by_tunnel: bool, url: str = "", credentials: bytes | None = None) -> str:

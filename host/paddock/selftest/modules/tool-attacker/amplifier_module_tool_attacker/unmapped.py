@@ -7,6 +7,7 @@ records.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -23,6 +24,7 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
+from .child import end_all, started
 from .raw_calls import call, checked, declare, shmat
 from .way import RefusedActError, Way
 
@@ -52,7 +54,8 @@ def hold_unmapped_memory(kind: str, mebibytes: int, processes: int, seconds: flo
 
 def _held(taker: Taker, mebibytes: int, processes: int, seconds: float) -> str:
     reader, writer = os.pipe()
-    children = [_fork(taker, mebibytes * _MEBIBYTE // processes, writer) for _ in range(processes)]
+    share = mebibytes * _MEBIBYTE // processes
+    children = [started(lambda: _hold(taker, share, writer)) for _ in range(processes)]
     os.close(writer)
     try:
         with os.fdopen(reader, "rb") as pipe:
@@ -61,30 +64,26 @@ def _held(taker: Taker, mebibytes: int, processes: int, seconds: float) -> str:
         if len(answers) < processes:
             raise RefusedActError("SIGKILL", f"ended {processes - len(answers)} of {processes} processes")
         if taken < mebibytes:
-            number = next(number for held, number in answers if held < mebibytes * _MEBIBYTE // processes)
+            number = next(number for held, number in answers if held < share)
             raise RefusedActError(errno.errorcode.get(number, "EAGAIN"), f"after {taken} of {mebibytes} MiB")
         time.sleep(seconds)
         if any(os.waitpid(child, os.WNOHANG)[0] for child in children):
             raise RefusedActError("SIGKILL", "ended what held it")
         return f"{taken} MiB in {processes} processes"
     finally:
-        _end(children)
+        end_all(children, signal.SIGTERM)
 
 
-def _fork(taker: Taker, wanted: int, writer: int) -> int:
-    child = os.fork()
-    if child == 0:
-        signal.signal(signal.SIGTERM, _stop)
-        taking = taker(wanted)
-        try:
-            _take_and_report(taking, wanted, writer)
-            while True:
-                time.sleep(0.05)  # not for good: the signal may have come a moment ago
-        except KeyboardInterrupt:
-            taking.close()
-        finally:
-            os._exit(0)
-    return child
+def _hold(taker: Taker, wanted: int, writer: int) -> None:
+    """Take, and keep it until the signal to end, with time to release what would outlive the process."""
+    signal.signal(signal.SIGTERM, _stop)
+    taking = taker(wanted)
+    try:
+        _take_and_report(taking, wanted, writer)
+        while True:
+            time.sleep(0.05)  # not for good: the signal may have come a moment ago
+    finally:
+        taking.close()
 
 
 def _stop(number: int, frame: object) -> None:
@@ -102,20 +101,6 @@ def _take_and_report(taking: Generator[int], wanted: int, writer: int) -> None:
         number = error.errno or 0
     os.write(writer, struct.pack("=qi", held, number))
     os.close(writer)
-
-
-def _end(children: list[int]) -> None:
-    """End them, with time to release resources that would outlive them."""
-    for child in children:
-        try:
-            os.kill(child, signal.SIGTERM)
-        except ProcessLookupError:
-            pass
-    for child in children:
-        try:
-            os.waitpid(child, 0)
-        except ChildProcessError:
-            pass
 
 
 def _dropped(flags: int, path: str | None = None) -> Taker:
@@ -299,17 +284,9 @@ def _mappings(wanted: int) -> Generator[int]:
 
 
 def _empty_files(wanted: int) -> Generator[int]:
-    folder = Path(_folder())
-    made = 0
-    try:
-        while made * _INODE_BYTES < wanted:
-            (folder / f"{made}").touch()
-            made += 1
+    with contextlib.closing(_new_files()) as files:
+        for _ in files:
             yield _INODE_BYTES
-    finally:
-        for number in range(made):
-            (folder / f"{number}").unlink(missing_ok=True)
-        folder.rmdir()
 
 
 def _access_lists(wanted: int) -> Generator[int]:
@@ -317,6 +294,14 @@ def _access_lists(wanted: int) -> Generator[int]:
     count = 8000
     entries = [(1, 7, -1), *[(2, 7, os.getuid())] * count, (4, 0, -1), (16, 7, -1), (32, 0, -1)]
     attribute = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
+    with contextlib.closing(_new_files()) as files:
+        for path in files:
+            os.setxattr(path, _ACCESS_LIST, attribute)
+            yield len(attribute)
+
+
+def _new_files() -> Generator[Path]:
+    """Make a file after the other, and remove all of them in the end, for which no descriptor has to be free."""
     folder = Path(_folder())
     made = 0
     try:
@@ -324,8 +309,7 @@ def _access_lists(wanted: int) -> Generator[int]:
             path = folder / f"{made}"
             path.touch()
             made += 1
-            os.setxattr(path, _ACCESS_LIST, attribute)
-            yield len(attribute)
+            yield path
     finally:
         for number in range(made):
             (folder / f"{number}").unlink(missing_ok=True)

@@ -13,12 +13,15 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from urllib.parse import urlsplit
 
+from .raw_calls import checked
 from .talk import (
     SECONDS,
     Connect,
+    Place,
     answered,
     ask_proxy,
     asked,
+    closed_by_failure,
     connect,
     connect_to_proxy,
     must_reach,
@@ -27,8 +30,6 @@ from .talk import (
 )
 from .way import RefusedActError, Way
 
-_Place = Sequence[object]  # a host and a port
-
 _FAST_OPEN = 0x20000000
 _BIND_TO_DEVICE = 25
 _BIND_ADDRESS_NO_PORT = 24
@@ -36,41 +37,41 @@ _HIGHEST_DESCRIPTOR = 1024
 _TIDE = 0.1  # seconds for an answer that does not come
 
 
-def _asking(place: _Place) -> bytes:
+def _asking(place: Place) -> bytes:
     return "GET / HTTP/1.1\r\nHost: {}:{}\r\n\r\n".format(*place).encode()
 
 
-def connect_to_what_was_not_granted(granted: _Place, others: Sequence[_Place]) -> Iterator[Way]:
+def connect_to_what_was_not_granted(granted: Place, others: Sequence[Place]) -> Iterator[Way]:
     """Talk to other ports and other addresses than the granted one."""
-    must_reach(*_of(granted))
+    must_reach(*granted)
     for place in others:
-        host, port = _of(place)
+        host, port = place
         yield f"{host}:{port}", partial(_talked, partial(connect, host, port), place)
         yield f"a tunnel to {host}:{port}", partial(_talked, partial(tunnel, host, port), place)
         yield f"a page of {host}:{port}", partial(ask_proxy, f"{host}:{port}", by_tunnel=False)
 
 
-def spell_addresses_otherwise(granted: _Place, spellings: Sequence[str], straight: Sequence[_Place]) -> Iterator[Way]:
+def spell_addresses_otherwise(granted: Place, spellings: Sequence[str], straight: Sequence[Place]) -> Iterator[Way]:
     """Ask for forbidden places in spellings that a reader may misunderstand, or connect to what they mean."""
-    must_reach(*_of(granted))
+    must_reach(*granted)
     for authority in spellings:
         yield f"{authority!a} by CONNECT", partial(ask_proxy, authority, by_tunnel=True)
         yield f"{authority!a} as a page", partial(ask_proxy, authority, by_tunnel=False)
     for place in straight:
-        yield "{}:{} straight".format(*place), partial(_talked, partial(connect, *_of(place)), place)
+        yield "{}:{} straight".format(*place), partial(_talked, partial(connect, *place), place)
 
 
-def follow_where_it_is_sent(granted: _Place) -> Iterator[Way]:
+def follow_where_it_is_sent(granted: Place) -> Iterator[Way]:
     """Ask the granted service for something that redirects elsewhere."""
-    must_reach(*_of(granted))
+    must_reach(*granted)
     url = "http://{}:{}/elsewhere".format(*granted)
     yield "by the proxy", lambda: _fetched(url)
     yield "straight", lambda: _fetched(url, {})
 
 
-def connect_by_other_means(granted: _Place, others: Sequence[_Place]) -> Iterator[Way]:
+def connect_by_other_means(granted: Place, others: Sequence[Place]) -> Iterator[Way]:
     """Connect in ways that a watcher of connections may not see."""
-    must_reach(*_of(granted))
+    must_reach(*granted)
     ways: tuple[tuple[str, Connect], ...] = (
         ("by sending", _opened_by_sending),
         ("by sending a message", partial(_opened_by_sending, by_message=True)),
@@ -81,29 +82,29 @@ def connect_by_other_means(granted: _Place, others: Sequence[_Place]) -> Iterato
     )
     for name, way in ways:
         for place in others:
-            yield "{1}:{2} {0}".format(name, *place), partial(_talked, partial(way, *_of(place)), place)
+            yield "{1}:{2} {0}".format(name, *place), partial(_talked, partial(way, *place), place)
 
 
-def be_reached(granted: _Place) -> Iterator[Way]:
+def be_reached(granted: Place) -> Iterator[Way]:
     """Wait for connections, at all sorts of ports."""
-    must_reach(*_of(granted))
+    must_reach(*granted)
     yield "at a port", lambda: _listened(lambda one: one.bind(("", 0)))
     yield "at a port that the kernel picks", lambda: _listened(lambda one: None)
-    yield "at the granted one's port", lambda: _listened(partial(_bind_beside, int(str(granted[1]))))
+    yield "at the granted one's port", lambda: _listened(partial(_bind_beside, granted[1]))
 
 
-def open_a_listener_that_is_there(granted: _Place) -> Iterator[Way]:
+def open_a_listener_that_is_there(granted: Place) -> Iterator[Way]:
     """Find a listener among the descriptors of its own process, and of others that it can see."""
-    must_reach(*_of(granted))
+    must_reach(*granted)
     yield "its own", lambda: _listener_among(range(3, _HIGHEST_DESCRIPTOR))
     yield "of its parent", lambda: _opened_of(f"/proc/{os.getppid()}/fd")
 
 
-def ask_for_names(granted: _Place, name: str, servers: Sequence[_Place]) -> Iterator[Way]:
+def ask_for_names(granted: Place, name: str, servers: Sequence[Place]) -> Iterator[Way]:
     """Look up a name without a grant, and so send the content of the name to every server on the way."""
-    must_reach(*_of(granted))
+    must_reach(*granted)
     for server in servers:
-        yield "of {}:{}".format(*server), partial(_looked_up, name, *_of(server))
+        yield "of {}:{}".format(*server), partial(_looked_up, name, *server)
     yield "by a tunnel", lambda: ask_proxy(f"{name}:{granted[1]}", by_tunnel=True)
     yield "by a page", lambda: ask_proxy(f"{name}:{granted[1]}", by_tunnel=False)
 
@@ -135,9 +136,9 @@ def borrow_anothers_proxy(authority: str, proxy: str) -> Iterator[Way]:
     )
 
 
-def pass_for_another_at_the_proxy(granted: _Place, authority: str) -> Iterator[Way]:
+def pass_for_another_at_the_proxy(granted: Place, authority: str) -> Iterator[Way]:
     """Use the proxy without credentials, or with another's."""
-    must_reach(*_of(granted))
+    must_reach(*granted)
     for name, credentials in (
         ("nobody", b""),
         ("a guess", b"Proxy-Authorization: Basic cGFkZG9jazpwYWRkb2Nr\r\n"),
@@ -150,9 +151,9 @@ def pass_for_another_at_the_proxy(granted: _Place, authority: str) -> Iterator[W
         yield f"as {name}, a page", partial(ask_proxy, authority, by_tunnel=False, credentials=credentials)
 
 
-def reach_others_at_the_proxys_port(granted: _Place, address: str) -> Iterator[Way]:
+def reach_others_at_the_proxys_port(granted: Place, address: str) -> Iterator[Way]:
     """Connect to another address at the number of the port that the proxy has."""
-    must_reach(*_of(granted))
+    must_reach(*granted)
     yield "straight", lambda: _let_through(address, urlsplit(os.environ["HTTP_PROXY"]).port or 0)
 
 
@@ -164,17 +165,12 @@ def tell_its_proxy() -> Iterator[Way]:
 # -- talking ------------------------------------------------------------------------------------
 
 
-def _of(place: _Place) -> tuple[str, int]:
-    host, port = place
-    return str(host), int(str(port))
-
-
 def _must_have(name: str) -> None:
     if not name:
         raise RefusedActError("ENODATA", "the machine has no name of its own")
 
 
-def _talked(line_of: Callable[[], socket.socket], place: _Place) -> str:
+def _talked(line_of: Callable[[], socket.socket], place: Place) -> str:
     with line_of() as line:
         return answered(line, _asking(place))
 
@@ -214,27 +210,21 @@ def _fetched(url: str, proxies: dict[str, str] | None = None) -> str:
 
 def _opened_by_sending(host: str, port: int, *, by_message: bool = False) -> socket.socket:
     line = socket.socket(socket.AF_INET, socket.SOCK_STREAM)  # one that waits: others get the answer to try again
-    try:
+    with closed_by_failure(line):
         words = _asking((host, port))
         if by_message:
             line.sendmsg([words], [], _FAST_OPEN, (host, port))
         else:
             line.sendto(words, _FAST_OPEN, (host, port))
-    except BaseException:
-        line.close()
-        raise
     return line
 
 
 def _prepared(host: str, port: int, prepare: Callable[[socket.socket], None]) -> socket.socket:
     line = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     line.settimeout(SECONDS)
-    try:
+    with closed_by_failure(line):
         prepare(line)
         line.connect((host, port))
-    except BaseException:
-        line.close()
-        raise
     return line
 
 
@@ -249,7 +239,7 @@ def _bind_to_address(line: socket.socket) -> None:
 
 def _without_waiting(host: str, port: int) -> socket.socket:
     line = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-    try:
+    with closed_by_failure(line):
         error = line.connect_ex((host, port))
         if error not in (0, errno.EINPROGRESS):
             raise OSError(error, os.strerror(error))
@@ -257,9 +247,6 @@ def _without_waiting(host: str, port: int) -> socket.socket:
         error = line.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if error:
             raise OSError(error, os.strerror(error))
-    except BaseException:
-        line.close()
-        raise
     return line
 
 
@@ -267,23 +254,19 @@ class _Nowhere(ctypes.Structure):
     _fields_ = (("family", ctypes.c_ushort), ("rest", ctypes.c_char * 14))
 
 
-def _again(granted: _Place, host: str, port: int) -> socket.socket:
+def _again(granted: Place, host: str, port: int) -> socket.socket:
     """Disconnect a socket whose connection was allowed, and connect it elsewhere."""
     line = _allowed(granted)
-    try:
+    with closed_by_failure(line):
         nowhere = _Nowhere(socket.AF_UNSPEC, b"")
-        if _libc.connect(line.fileno(), ctypes.byref(nowhere), ctypes.sizeof(nowhere)):
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        checked(_libc.connect(line.fileno(), ctypes.byref(nowhere), ctypes.sizeof(nowhere)))
         line.connect((host, port))
-    except BaseException:
-        line.close()
-        raise
     return line
 
 
-def _allowed(granted: _Place) -> socket.socket:
+def _allowed(granted: Place) -> socket.socket:
     try:
-        return connect(*_of(granted))
+        return connect(*granted)
     except OSError:
         return connect_to_proxy()
 
