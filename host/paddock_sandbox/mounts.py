@@ -159,6 +159,31 @@ def _cover(root: int, path: str, mount: Mount, resolve: int) -> None:
             os.close(place)
 
 
+def move(mount: Mount) -> None:
+    """Attach what is mounted at a source at its target, with the mount's own rights, in a root that was entered.
+
+    Raises:
+        StepError: the target is missing, a link is on the way to it, or the caller may not mount.
+    """
+    with _naming(f"mount {mount.target}"):
+        tree = _detached_copy(mount.source)
+        try:
+            _set_attributes(tree, _attributes_of(mount))
+            _attach(tree, _place_of(mount.target))
+        finally:
+            os.close(tree)
+
+
+def detach(place: str) -> None:
+    """Unmount a place with all that is mounted below it, in a root that was entered.
+
+    Raises:
+        StepError: nothing is mounted there, or the caller may not unmount.
+    """
+    with _naming(f"unmount {place}"):
+        call("umount2", os.fsencode(place), _MNT_DETACH | _UMOUNT_NOFOLLOW)
+
+
 class OwnerMaps:
     """User namespaces that show one owner's files as the worker's; `own` is the worker's, which shows root's so."""
 

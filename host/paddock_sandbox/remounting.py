@@ -8,7 +8,6 @@ that is quicker can still open the file. The calling process must have one threa
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -17,9 +16,7 @@ from typing import Final
 
 from paddock_sandbox import mounts, namespaces
 from paddock_sandbox.profile import Mount
-from paddock_sandbox.syscalls import call
 
-_NS_GET_USERNS: Final = 0xB701  # from <linux/nsfs.h>
 _READ_BYTES: Final = 1 << 16
 _ESCAPED: Final = re.compile(rb"\\([0-7]{3})")
 _TARGET: Final = 4  # of the fields of a line
@@ -103,12 +100,7 @@ def put_back(namespace: int, missing: Sequence[Mount]) -> tuple[str, ...]:
 
 def _attach_inside(namespace: int, missing: Sequence[Mount]) -> list[str]:
     try:
-        if os.geteuid() != 0:
-            # The user that made the namespaces has every power over them; root has it anyway, and keeps its own id
-            # there.
-            owner = fcntl.ioctl(namespace, _NS_GET_USERNS)
-            call("setns", owner, 0)
-        call("setns", namespace, 0)
+        namespaces.enter_mounts(namespace)
     except OSError as error:
         return [str(error.strerror)] * len(missing)
     return [_problem_with(mount) for mount in missing]

@@ -5,19 +5,29 @@ there is no `/proc`, since bubblewrap could only mount one with the kernel's set
 because the worker would stay root outside.
 
 Bubblewrap gets a descriptor of each source, never its path: another module may have put a link there since the host
-judged it. It does follow links on the way to a mount's target; the launch then fails, since the mount is not there.
+judged it. It also follows links on the way to a mount's target. So it mounts only in folders that it made itself. What
+belongs below another mount, it stages; a process of ours attaches that without following a link, while bubblewrap waits
+(`paddock_sandbox.staged_mounts`).
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import astuple, dataclass, replace
+from pathlib import Path, PurePath
+
+import anyio
 
 from paddock.errors import LaunchError
+from paddock.workers.exec_launcher import ExecLauncher
 from paddock.workers.launcher import LaunchSpec
+from paddock_sandbox import staged_mounts
 from paddock_sandbox.mounts import DEVICES, account_files, open_places
 from paddock_sandbox.profile import Mount, SandboxProfile
 from paddock_sandbox.step_error import StepError
@@ -26,18 +36,91 @@ _PROGRAM = "bwrap"
 _PATH = "/usr/bin:/bin:/usr/local/bin"  # not the caller's: a program found there decides how modules are confined
 _WAY_BYTES = 1 << 20  # room for folders
 # For the worker to make its network with: over the namespaces alone, and given up before its entry.
-_CAPABILITIES_OF_A_NETWORK = ("CAP_NET_ADMIN", "CAP_NET_BIND_SERVICE")
+_CAPABILITIES_OF_A_NETWORK = {"CAP_NET_ADMIN": 12, "CAP_NET_BIND_SERVICE": 10}
 _LINKS = {"/dev/fd": "/proc/self/fd", "/dev/shm": "/tmp"}  # noqa: S108 - inside, where no other user is
+_OUTCOME_BYTES = 1 << 16
+_END_SECONDS = 2.0  # a killed bubblewrap ends at once, and its child with it
 
 
-@contextmanager
-def bubblewrap_command(spec: LaunchSpec) -> Iterator[tuple[tuple[str, ...], tuple[int, ...]]]:
-    """Yield the command that starts an interpreter inside the namespaces and mounts of `spec`, and its descriptors.
+@dataclass(frozen=True, slots=True)
+class BubblewrapCommand:
+    """A command and the descriptors that it takes, with the other ends of two of its pipes.
 
-    Opening them may take as long as a file system takes to answer.
+    `staged` are the mounts that it stages, each with its place there as source. If there are any, it writes the number
+    of its child to `info`, and waits for a byte from `go` when all is mounted.
+    """
+
+    words: tuple[str, ...]
+    fds: tuple[int, ...]
+    staged: tuple[Mount, ...] = ()
+    info: int = -1
+    go: int = -1
+
+
+class BubblewrapLauncher(ExecLauncher):
+    """Launches behind bubblewrap, in whose namespaces no control groups can be made."""
+
+    async def _start(self, spec: LaunchSpec, settings: Mapping[str, object], fds: Sequence[int], stderr: int) -> None:
+        with ExitStack() as held:
+            with ExitStack() as lent:
+                mounts = (_interpreter(spec.runtime.interpreter), *spec.profile.mounts)
+                places = await _opened(spec, mounts)
+                for place in places:
+                    lent.callback(os.close, place)
+                command = bubblewrap_command(spec, mounts, places, held, lent)
+                child = spec.runtime.spawn(settings, (*fds, *command.fds), stderr, through=command.words)
+            bubblewrap = self._watch(child)
+            if not command.staged:
+                return
+            try:
+                if await self._attach(spec, command, stderr):
+                    os.write(command.go, b".")
+            except BrokenPipeError:
+                pass  # bubblewrap has ended, and printed why
+            except BaseException:
+                # Before the pipe is closed: at its end bubblewrap would go on without these mounts. With its child,
+                # which would wait for ever for a parent that is killed early.
+                if not bubblewrap.has_ended:
+                    os.killpg(child.pid, signal.SIGKILL)
+                with anyio.CancelScope(shield=True):
+                    await bubblewrap.ends_within(_END_SECONDS)
+                raise
+
+    async def _attach(self, spec: LaunchSpec, command: BubblewrapCommand, stderr: int) -> bool:
+        """Have what is staged attached at its targets; return False if bubblewrap has ended.
+
+        Raises:
+            LaunchError: a target is missing, or a link is on the way to it.
+        """
+        with ExitStack() as held:
+            with ExitStack() as lent:
+                outcome, theirs = _pipe(held, lent)
+                staged = {
+                    "info": command.info,
+                    "outcome": theirs,
+                    "capabilities": sum(1 << bit for bit in _capabilities(spec.profile).values()),
+                    "mounts": [astuple(mount) for mount in command.staged],
+                }
+                self._watch(spec.runtime.spawn({"staged": staged}, (command.info, theirs), stderr))
+            await anyio.wait_readable(outcome)
+            told = json.loads(os.read(outcome, _OUTCOME_BYTES) or b'{"step": "staged mounts"}')
+        if "step" in told:
+            raise LaunchError(
+                spec.name, told["step"], told.get("reason", "its process ended"), errno=told.get("errno") or 0
+            )
+        return bool(told["attached"])
+
+
+def bubblewrap_command(
+    spec: LaunchSpec, mounts: Sequence[Mount], places: Sequence[int], held: ExitStack, lent: ExitStack
+) -> BubblewrapCommand:
+    """Return the command that starts an interpreter inside the namespaces and `mounts` of a launch.
+
+    `places` are descriptors of the sources. `held` gets the ends of pipes that the caller keeps, and `lent` those that
+    bubblewrap gets.
 
     Raises:
-        LaunchError: there is no bubblewrap, the caller is root, or something to mount is missing, or a link by now.
+        LaunchError: there is no bubblewrap, or the caller is root.
     """
     program = shutil.which(_PROGRAM, path=_PATH)
     if program is None:
@@ -54,9 +137,8 @@ def bubblewrap_command(spec: LaunchSpec) -> Iterator[tuple[tuple[str, ...], tupl
         *("--as-pid-1", "--new-session", "--die-with-parent", "--hostname", "paddock"),
         *("--size", str(profile.tmp_bytes), "--tmpfs", profile.scratch),
     ]
-    if profile.network is not None:
-        for capability in _CAPABILITIES_OF_A_NETWORK:
-            arguments += ("--cap-add", capability)
+    for capability in _capabilities(profile):
+        arguments += ("--cap-add", capability)
     for device in DEVICES:
         arguments += ("--dev-bind", device, device)
     for place, target in _LINKS.items():
@@ -64,24 +146,73 @@ def bubblewrap_command(spec: LaunchSpec) -> Iterator[tuple[tuple[str, ...], tupl
     ways = _ways_through(profile)
     for way in ways:
         arguments += ("--size", str(_WAY_BYTES), "--tmpfs", way)
-    mounts = (_interpreter(spec.runtime.interpreter), *profile.mounts)
-    with ExitStack() as opened:
-        files = []
-        for name, text in account_files(profile.scratch).items():
-            files.append(_file_of(text))
-            opened.callback(os.close, files[-1])
-            arguments += ("--perms", "0644", "--file", str(files[-1]), name)
-        try:
-            places = open_places(mount.source for mount in mounts)
-        except StepError as error:
-            number = error.errno or 0
-            raise LaunchError(spec.name, error.step, os.strerror(number), errno=number) from error
-        for mount, source in zip(mounts, places, strict=True):
-            opened.callback(os.close, source)
-            arguments += ("--bind-fd" if mount.writable else "--ro-bind-fd", str(source), mount.target)
-        for sealed in (*ways, "/"):
-            arguments += ("--remount-ro", sealed)
-        yield (program, *arguments, "--chdir", "/", "--"), (*files, *places)
+    files = []
+    for name, text in account_files(profile.scratch).items():
+        files.append(_file_of(text))
+        lent.callback(os.close, files[-1])
+        arguments += ("--perms", "0644", "--file", str(files[-1]), name)
+    staged = _staged(mounts)
+    if staged:
+        arguments += ("--size", str(_WAY_BYTES), "--tmpfs", staged_mounts.FOLDER)
+    for number, (mount, source) in enumerate(zip(mounts, places, strict=True)):
+        target = staged[number].source if number in staged else mount.target
+        arguments += ("--bind-fd" if mount.writable else "--ro-bind-fd", str(source), target)
+    for sealed in (*ways, "/"):
+        arguments += ("--remount-ro", sealed)
+    command = BubblewrapCommand((program, *arguments, "--chdir", "/", "--"), (*files, *places))
+    if not staged:
+        return command
+    info, theirs_of_info = _pipe(held, lent)
+    theirs_of_go, go = _pipe(lent, held)
+    pipes = ("--info-fd", str(theirs_of_info), "--block-fd", str(theirs_of_go))
+    fds = (*command.fds, theirs_of_info, theirs_of_go)
+    return BubblewrapCommand((program, *pipes, *command.words[1:]), fds, tuple(staged.values()), info, go)
+
+
+async def _opened(spec: LaunchSpec, mounts: Sequence[Mount]) -> list[int]:
+    """Return descriptors of the sources of mounts.
+
+    Raises:
+        LaunchError: a source is missing, or a link by now.
+    """
+    # In a thread: a file system may be slow to answer. It goes on if the caller is cancelled.
+    opening = asyncio.get_running_loop().run_in_executor(None, open_places, [mount.source for mount in mounts])
+    try:
+        return await asyncio.shield(opening)
+    except StepError as error:
+        number = error.errno or 0
+        raise LaunchError(spec.name, error.step, os.strerror(number), errno=number) from error
+    except BaseException:
+        opening.add_done_callback(_close_places)
+        raise
+
+
+def _close_places(opening: asyncio.Future[list[int]]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        for place in opening.result():
+            os.close(place)
+
+
+def _staged(mounts: Sequence[Mount]) -> dict[int, Mount]:
+    """Return the mounts that belong below an earlier one, by their numbers, each with a place of its own as source."""
+    made: set[str] = set()
+    staged = {}
+    for number, mount in enumerate(mounts):
+        if any(str(folder) in made for folder in PurePath(mount.target).parents):
+            staged[number] = replace(mount, source=f"{staged_mounts.FOLDER}/{number}")
+        made.add(mount.target)
+    return staged
+
+
+def _capabilities(profile: SandboxProfile) -> dict[str, int]:
+    return {} if profile.network is None else _CAPABILITIES_OF_A_NETWORK
+
+
+def _pipe(readers: ExitStack, writers: ExitStack) -> tuple[int, int]:
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    readers.callback(os.close, reader)
+    writers.callback(os.close, writer)
+    return reader, writer
 
 
 def _file_of(text: str) -> int:

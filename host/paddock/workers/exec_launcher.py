@@ -6,12 +6,11 @@ environment: that goes over the init socket.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+import subprocess
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import anyio
-import anyio.to_thread
 
 from paddock.errors import LaunchError
 from paddock.workers.launcher import LaunchSpec, WorkerCgroups
@@ -20,21 +19,15 @@ from paddock.workers.process import ModuleProcess
 from paddock.workers.reaper import Reaper
 from paddock_sandbox.cgroup import CgroupHome
 
-Through = Callable[[LaunchSpec], AbstractContextManager[tuple[Sequence[str], Sequence[int]]]]
-
 _REAP_SECONDS = 2.0  # an init exits at once when its tree is gone
 
 
 class ExecLauncher:
     """Launches by exec, with one interpreter for each process."""
 
-    def __init__(self, groups: CgroupHome | None = None, through: Through = lambda spec: nullcontext(((), ()))) -> None:
-        """Put each process into a control group of its own, made where `groups` says, if anywhere.
-
-        `through` holds the command that starts the interpreter, where it is not started directly, with its descriptors.
-        """
+    def __init__(self, groups: CgroupHome | None = None) -> None:
+        """Put each process into a control group of its own, made where `groups` says, if anywhere."""
         self._groups = groups
-        self._through = through
         self._reapers: list[Reaper] = []
 
     async def launch(self, spec: LaunchSpec) -> ModuleProcess:
@@ -58,13 +51,17 @@ class ExecLauncher:
     async def _spawn(
         self, spec: LaunchSpec, request: bytes, worker_groups: WorkerCgroups, child_pipes: ChildPipes
     ) -> None:
-        self._reapers = [reaper for reaper in self._reapers if not reaper.has_ended]
         fds = child_pipes.worker_fds
-        # An interpreter that fails before it can report prints the error on the module's stderr.
         settings = {**fds, "cgroups": worker_groups.cgroups}
-        with ExitStack() as held:
-            # In a thread: a file system may be slow to answer.
-            command, opened = await anyio.to_thread.run_sync(held.enter_context, self._through(spec))
-            child = spec.runtime.spawn(settings, (*fds.values(), *opened), fds["stderr"], through=command)
-        self._reapers.append(Reaper(child))
+        # An interpreter that fails before it can report prints the error on the module's stderr.
+        await self._start(spec, settings, tuple(fds.values()), fds["stderr"])
         child_pipes.init_socket.send(request)
+
+    async def _start(self, spec: LaunchSpec, settings: Mapping[str, object], fds: Sequence[int], stderr: int) -> None:
+        self._watch(spec.runtime.spawn(settings, fds, stderr))
+
+    def _watch(self, child: subprocess.Popen[bytes]) -> Reaper:
+        """Have a child reaped when it ends."""
+        self._reapers = [reaper for reaper in self._reapers if not reaper.has_ended]
+        self._reapers.append(Reaper(child))
+        return self._reapers[-1]

@@ -9,9 +9,7 @@ group whose worker is known here is never touched: its counters are read when th
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
-import os
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +27,6 @@ from paddock.workers.runtime import WorkerRuntime
 from paddock_sandbox import self_check
 from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.profile import SandboxProfile
-from paddock_sandbox.remounting import attached
 from paddock_sdk.worker.init_socket import PARTICULARS_LENGTH, pack
 
 _START_SECONDS = 30.0  # an exec'd runtime on a machine under heavy load; a usual start takes milliseconds
@@ -186,7 +183,7 @@ async def launch_through(spec: LaunchSpec, hand_over: Callable[[ChildPipes], Awa
 
 
 def _require_it_holds(spec: LaunchSpec, process: ModuleProcess) -> None:
-    """Refuse a worker that reports a successful act that its level promises to refuse, or that lacks a mount."""
+    """Refuse a worker that reports a successful act that its level promises to refuse."""
     breaches = self_check.breaches(spec.profile, process.ready.verdicts)
     if process.ready.lockdown.level != spec.profile.level:
         breaches = (f"its level, which is {process.ready.lockdown.level}", *breaches)
@@ -194,25 +191,6 @@ def _require_it_holds(spec: LaunchSpec, process: ModuleProcess) -> None:
         raise LaunchError(
             spec.name, SELF_CHECK, f"not as isolation {spec.profile.level} promises: {', '.join(breaches)}"
         )
-    if spec.profile.level == "bwrap":
-        _require_mounts_in_place(spec, process.pid)
-
-
-def _require_mounts_in_place(spec: LaunchSpec, pid: int) -> None:
-    """Refuse a worker without a mount at its target: bubblewrap follows a link on the way, and mounts elsewhere."""
-    try:
-        mountinfo = os.open(f"/proc/{pid}/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            there = attached(mountinfo)
-        finally:
-            os.close(mountinfo)
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ESRCH, errno.EINVAL):  # it has ended; the last, if it is not reaped yet
-            return
-        raise
-    for mount in spec.profile.mounts:
-        if mount.target not in there:
-            raise LaunchError(spec.name, f"mount {mount.target}", "it is not there: a link may be on the way to it")
 
 
 class WorkerCgroups:

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, Self, TypeVar
 import anyio
 import anyio.to_thread
 
-from paddock.workers.bwrap import bubblewrap_command
+from paddock.workers.bwrap import BubblewrapLauncher
 from paddock.workers.exec_launcher import ExecLauncher
 from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.group_search import find_groups
@@ -64,8 +64,7 @@ class WorkerHost:
             launchers = {
                 "template": InTurn(ForkServerLauncher(groups), turns),
                 "exec": InTurn(ExecLauncher(groups), turns),
-                # In its namespaces no groups can be made.
-                "bubblewrap": InTurn(ExecLauncher(None, bubblewrap_command), anyio.CapacityLimiter(_BEHIND_BUBBLEWRAP)),
+                "bubblewrap": InTurn(BubblewrapLauncher(), anyio.CapacityLimiter(_BEHIND_BUBBLEWRAP)),
             }
             for launcher in launchers.values():
                 steps.push_async_callback(close_within_bound, launcher.aclose)

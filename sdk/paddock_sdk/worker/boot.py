@@ -2,7 +2,7 @@
 
 Started as `python -I -S -c <bootstrap> <directory of this package> <settings as JSON>`. The bootstrap directory is
 taken off the import path again before anything else is imported from it. `main` never returns: the process becomes a
-template, the init of one worker, or the mount guard.
+template, the init of one worker, the mount guard, or the one that attaches what bubblewrap staged.
 
 Only the standard library, and the packages that the host granted its runtime, can be imported. These packages live in
 folders that hold much else, so such folders never go on `sys.path`. A module's own import root is appended there later;
@@ -45,6 +45,10 @@ def main() -> NoReturn:
         from paddock_sdk.worker.mount_guard import serve as guard
 
         guard(settings["guard"], settings["host"])
+    elif "staged" in settings:
+        from paddock_sdk.worker.stager import attach
+
+        attach(settings["staged"])
     elif "control" in settings:
         from paddock_sdk.worker.fork_server import serve
 

@@ -12,7 +12,7 @@ from typing import Literal
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.isolation.mount_table import MountTable
 from paddock.isolation.runtime_paths import RuntimePaths
-from paddock.workers.bwrap import bubblewrap_command
+from paddock.workers.bwrap import BubblewrapLauncher
 from paddock.workers.exec_launcher import ExecLauncher
 from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.launcher import Launcher, LaunchSpec
@@ -97,7 +97,7 @@ class Levels:
         """Return a launcher of its own for a way."""
         home = self.groups if groups else None
         if way.level == "bwrap":
-            return ExecLauncher(None, bubblewrap_command)
+            return BubblewrapLauncher()
         return ForkServerLauncher(home) if way.by == "template" else ExecLauncher(home)
 
     async def refusal(self, level: IsolationLevel, scratch: Path) -> str:

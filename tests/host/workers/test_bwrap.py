@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,9 +20,9 @@ from paddock.errors import LaunchError, LevelFailure
 from paddock.isolation.machine import Machine
 from paddock.isolation.remedies import remedy
 from paddock.workers import bwrap as bubblewrap
-from paddock.workers.bwrap import bubblewrap_command
-from paddock.workers.exec_launcher import ExecLauncher
+from paddock.workers.bwrap import BubblewrapLauncher, bubblewrap_command
 from paddock.workers.launcher import LaunchSpec
+from paddock_sandbox.mounts import open_places
 from paddock_sandbox.profile import Mount, NetworkAccess
 
 with_bubblewrap = pytest.mark.parametrize("way", [BWRAP], ids=str, indirect=True)
@@ -46,9 +48,15 @@ def a_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def command_of(spec: LaunchSpec) -> tuple[str, ...]:
     """Return the command for a launch, with each descriptor replaced by the path it leads to."""
-    with bubblewrap_command(spec) as (command, fds):
-        paths = {str(fd): os.readlink(f"/proc/self/fd/{fd}") for fd in fds}
-        return tuple(paths.get(word, word) for word in command)
+    interpreter = str(spec.runtime.interpreter)
+    mounts = (Mount(interpreter, interpreter), *spec.profile.mounts)
+    with ExitStack() as opened:
+        places = open_places(mount.source for mount in mounts)
+        for place in places:
+            opened.callback(os.close, place)
+        command = bubblewrap_command(spec, mounts, places, opened, opened)
+        paths = {str(fd): os.readlink(f"/proc/self/fd/{fd}") for fd in command.fds}
+        return tuple(paths.get(word, word) for word in command.words)
 
 
 def options(command: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -79,12 +87,14 @@ def test_what_the_profile_names_is_bound_with_its_rights_and_in_its_order(spec: 
     ]
 
 
-def test_a_descriptor_lives_as_long_as_the_command_is_held(spec: LaunchSpec, a_user: Path) -> None:
-    with bubblewrap_command(spec) as (_, fds):
-        assert len(fds) > len(spec.profile.mounts) and all(os.fstat(fd) for fd in fds)
-    for fd in fds:
-        with pytest.raises(OSError, match="Bad file descriptor"):
-            os.fstat(fd)
+def test_what_belongs_below_another_mount_is_staged(spec: LaunchSpec, a_user: Path) -> None:
+    inner = Mount("/usr/share", "/work/inner")
+    profile = dataclasses.replace(spec.profile, mounts=(*spec.profile.mounts, inner, Mount("/usr/bin", "/workshop")))
+    asked = options(command_of(dataclasses.replace(spec, profile=profile)))
+    bound = {option[1]: option[2] for option in asked if option[0] == "--ro-bind-fd"}
+    assert (bound["/usr/share"], bound["/usr/bin"]) == ("/.staged/3", "/workshop")
+    folder = asked.index(("--tmpfs", "/.staged"))
+    assert folder < asked.index(("--ro-bind-fd", "/usr/share", "/.staged/3"))
 
 
 def test_the_private_folder_is_bounded_and_made_before_what_may_lie_in_it(spec: LaunchSpec, a_user: Path) -> None:
@@ -120,7 +130,7 @@ async def test_where_bubblewrap_is_not_installed_the_error_says_what_to_install(
     spec: LaunchSpec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(bubblewrap, "_PATH", str(tmp_path / "empty"))
-    launcher = ExecLauncher(None, bubblewrap_command)
+    launcher = BubblewrapLauncher()
     with pytest.raises(LaunchError) as refused:
         await launcher.launch(spec)
     await launcher.aclose()
@@ -192,9 +202,30 @@ async def test_a_bubblewrap_that_takes_no_descriptors_starts_nothing(
     assert "0.10 and newer" in remedy("bwrap", failure, machine)
 
 
+def written(folder: Path) -> list[str]:
+    """Return the names of the folders that a worker could write to."""
+    return sorted(path.parent.name for path in folder.rglob("new"))
+
+
+@with_bubblewrap
+async def test_a_mount_below_another_is_where_it_belongs(start: Launch, tmp_path: Path) -> None:
+    """With its own rights, in both directions, and nothing stays where it was staged."""
+    for folder in ("closed/open", "open/closed"):
+        (tmp_path / folder).mkdir(parents=True)
+    mounts = [
+        Mount(str(tmp_path / path), str(tmp_path / path), writable=path.endswith("open"))
+        for path in ("closed", "closed/open", "open", "open/closed")
+    ]
+    places = [f"{mount.target}/new" for mount in mounts]
+    acts = [*(("write", place) for place in places), ("list", "/.staged")]
+    process = await start("tries", environ=(("ACTS", json.dumps(acts)),), mounts=mounts)
+    assert json.loads(await answer(process)) == ["EROFS", "ok", "ok", "EROFS", ""]
+    assert written(tmp_path) == ["open", "open"]
+
+
 @with_bubblewrap
 async def test_a_mount_behind_a_link_is_refused(levels: Levels, way: Way, scratch: Path, tmp_path: Path) -> None:
-    """As where another module swaps a folder for a link, in the moment before bubblewrap mounts something in it."""
+    """As where another module swaps a folder for a link, in the moment before something in it is mounted."""
     outer, elsewhere, granted = (tmp_path / name for name in ("outer", "elsewhere", "granted"))
     for folder in (outer, elsewhere / "inner", granted):
         folder.mkdir(parents=True)
@@ -208,7 +239,7 @@ async def test_a_mount_behind_a_link_is_refused(levels: Levels, way: Way, scratc
     with anyio.fail_after(PATIENCE), pytest.raises(LaunchError) as refused:
         await launcher.launch(levels.spec(way.level, scratch, mounts=mounts))
     await launcher.aclose()
-    assert refused.value.step == f"mount {outer / 'link' / 'inner'}"
+    assert (refused.value.step, refused.value.errno) == (f"mount {outer / 'link' / 'inner'}", errno.ELOOP)
 
 
 @with_bubblewrap
