@@ -17,22 +17,15 @@ MAX_PARTS: Final = 65_536  # of keys beyond their first, tables and lists; the l
 MAX_NUMBER: Final = 256  # characters; a longer one has no use, and in hexadecimal Python would not print it
 _MAX_MESSAGE: Final = 200  # characters of the parser's message: it quotes keys in full
 
+_TOKEN: Final = re.compile(r"""\"{3}|'{3}|["']|\#[^\n]*+|[.\[\]{}]|[^"'\#.\[\]{}]++""")
 # As the parser has them: a text that begins with three quotes may end in five, one that begins with one ends on its
-# line, and "\n" alone ends a line. No group is possessive: before 3.11.5, Python goes on behind what the last, failed
-# turn of such a group had read. The turns begin with different characters, so there is nothing to go back to.
-_TOKEN: Final = re.compile(
-    r"""
-    "{3} (?: [^"\\]++ | \\[\s\S] | "(?!"") )* "{3,5}
-    | '{3} (?: [^']++ | '(?!'') )* '{3,5}
-    | "(?!"") (?: [^"\\\n]++ | \\[^\n] )* "
-    | '(?!'') [^'\n]*+ '
-    | \#[^\n]*+
-    | [.\[\]{}]
-    | [^"'\#.\[\]{}]++
-    """,
-    re.VERBOSE,
-)
-_TEXT_OR_COMMENT: Final = ('"', "'", "#")
+# line, and "\n" alone ends a line. They are searched for, since a repeated group takes memory for each turn.
+_ENDS: Final = {
+    '"""': re.compile(r'\\[\s\S]|"{3,5}'),
+    "'''": re.compile(r"'{3,5}"),
+    '"': re.compile(r'\\[^\n]|["\n]'),
+    "'": re.compile(r"['\n]"),
+}
 _LONG_NUMBER: Final = re.compile(rf"(?<![\w-])[+-]?[0-9]\w{{{MAX_NUMBER}}}")
 _PLACE: Final = re.compile(r"\(at line ([0-9]+), column [0-9]+\)$")
 
@@ -85,11 +78,24 @@ def _check_bounds(text: str) -> None:
         elif piece in "]}":
             if len(starts) > 1:  # else it closes nothing, and the parser stops here
                 starts.pop()
-        elif piece.startswith(_TEXT_OR_COMMENT):
-            line += piece.count("\n")
-        else:
+        elif piece in _ENDS:
+            begin, at = at, _end_of_text(text, piece, at)
+            if at < 0:
+                return  # it has no end, and the parser stops here
+            line += text.count("\n", begin, at)
+        elif not piece.startswith("#"):
             if "\n" in piece or "," in piece:
                 level = starts[-1]  # another key or value begins
             if len(piece) > MAX_NUMBER and _LONG_NUMBER.search(piece):
                 raise TomlError(f"too long: a number of more than {MAX_NUMBER} characters (at line {line})", line)
             line += piece.count("\n")
+
+
+def _end_of_text(text: str, quotes: str, at: int) -> int:
+    """Return where the text value ends that begins before `at` with these quotes; -1 if it has no end."""
+    for found in _ENDS[quotes].finditer(text, at):
+        if found[0][0] == quotes[0]:
+            return found.end()
+        if found[0] == "\n":
+            break
+    return -1
