@@ -24,6 +24,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from paddock_sandbox.mounts import open_place
 from paddock_sandbox.syscalls import call
 
 # From <linux/landlock.h>; the same numbers on every architecture.
@@ -289,10 +290,13 @@ def _add_port(ruleset: int, rule: PortRule, version: int) -> None:
 
 
 def _open(path: str) -> int:
-    # With a slash at its end, O_NOFOLLOW follows a link; with `..`, the path is not the one that was granted.
+    # With `..`, the path is not the one that was granted.
     if not os.path.isabs(path) or os.path.normpath(path) != path or "\0" in path:
         raise OSError(errno.EINVAL, "not an absolute and normalised path")
-    return os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        return open_place(path)
+    except OSError as error:
+        raise OSError(error.errno, os.strerror(error.errno or 0)) from error
 
 
 def _allowed(beneath: int, access: Access, version: int) -> int:

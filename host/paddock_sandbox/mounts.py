@@ -98,7 +98,16 @@ def open_places(sources: Iterable[str]) -> list[int]:
     Raises:
         StepError: a source is missing, or a link by now; nothing stays open.
     """
-    return _open_each(sources, _place_of)
+    return _open_each(sources, open_place)
+
+
+def open_place(path: str) -> int:
+    """Return a descriptor of the very file or folder at a path, which can read nothing.
+
+    Raises:
+        OSError: it is missing, or a link, also on the way.
+    """
+    return _open(_AT_FDCWD, path, os.O_PATH, _RESOLVE_NO_SYMLINKS)
 
 
 def _open_each(sources: Iterable[str], open_one: Callable[[str], int]) -> list[int]:
@@ -169,7 +178,7 @@ def move(mount: Mount) -> None:
         tree = _detached_copy(mount.source)
         try:
             _set_attributes(tree, _attributes_of(mount))
-            _attach(tree, _place_of(mount.target))
+            _attach(tree, open_place(mount.target))
         finally:
             os.close(tree)
 
@@ -407,12 +416,8 @@ def _attributes_of(mount: Mount) -> int:
     return attributes
 
 
-def _place_of(source: str) -> int:
-    return _open(_AT_FDCWD, source, os.O_PATH, _RESOLVE_NO_SYMLINKS)
-
-
 def _detached_copy(source: str) -> int:
-    path = _place_of(source)
+    path = open_place(source)
     try:
         # With all that is mounted below it: the kernel requires that for mounts made by another user namespace.
         return call("open_tree", path, b"", _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_RECURSIVE | _AT_EMPTY_PATH)

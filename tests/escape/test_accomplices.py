@@ -69,3 +69,56 @@ async def test_a_granted_folder_replaced_by_a_link_is_not_followed(session: Sess
         again = await call(session, "reader", path=place)
         assert not again.success
         assert "canary" not in str(again)
+
+
+_STARTS = 4  # a module that ends more often is quarantined
+_FLIPPER = """
+    import ctypes, os, threading, time
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    EXCHANGE = 2
+    ended = threading.Event()
+
+    def flip(one, other):
+        while not ended.is_set():
+            libc.renameat2(-100, one.encode(), -100, other.encode(), EXCHANGE)
+            time.sleep(0.005)
+
+    async def act(input):
+        if input.get("end"):
+            ended.set()
+            return "ended"
+        os.symlink(input["target"], input["folder"] + ".other")
+        threading.Thread(target=flip, args=(input["folder"], input["folder"] + ".other"), daemon=True).start()
+        return "flips"
+"""
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("level", LEVELS)
+async def test_a_folder_on_the_way_that_becomes_a_link_is_not_followed(level: str, tmp_path: Path) -> None:
+    workspace, secret = tmp_path / "work", tmp_path / "secret"
+    for folder, text in ((workspace / "x" / "data", "granted"), (secret / "data", "canary")):
+        folder.mkdir(parents=True)
+        (folder / "key").write_text(text)
+    tools: list[dict[str, Any]] = [
+        {"module": "tool-mover", "source": folder_of(tmp_path, "mover", _FLIPPER), "permissions": {"write": ["."]}},
+        {
+            "module": "tool-reader",
+            "source": folder_of(tmp_path, "reader", _READER),
+            "permissions": {"read": ["x/data"]},
+        },
+    ]
+    granted, forbidden = (str(folder / "data" / "key") for folder in (workspace / "x", secret))
+    seen = []
+    try:
+        async with open_session(level, workspace, tools) as session:
+            assert (await call(session, "reader", path=granted)).output == "granted"
+            assert (await call(session, "mover", folder=str(workspace / "x"), target="../secret")).output == "flips"
+            for _ in range(_STARTS):
+                await call(session, "reader", die=True)
+                seen += [str(await call(session, "reader", path=path)) for path in (granted, forbidden)]
+            await call(session, "mover", end=True)
+    except IsolationUnavailableError as error:
+        skip_or_fail(level, error)
+    assert not [one for one in seen if "canary" in one]
