@@ -5,118 +5,54 @@ from __future__ import annotations
 import click
 
 from paddock import __version__
-from paddock.cli.command_group import CommandGroup, LazyCommand, example
+from paddock.cli.command_group import CommandGroup, ForeseenWorkers, LazyCommand, example
 
-_COMMANDS = (
-    LazyCommand(
-        "run",
-        "paddock.cli.run_command:run",
-        "Run one turn: start the modules of PLAN, give them PROMPT, and print the answer.",
-        workers=lambda args: "modules",
-    ),
-    LazyCommand(
-        "chat",
-        "paddock.cli.chat.chat_command:chat",
-        "Hold a conversation with the modules of PLAN.",
-        workers=lambda args: "modules",
-    ),
-    LazyCommand(
-        "call",
-        "paddock.cli.call_command:call",
-        "Call one tool of one module and print what it returns.",
-        workers=lambda args: "modules",
-    ),
-    LazyCommand(
-        "demo",
-        "paddock.cli.demo_command:demo",
-        "Run twelve modules, six of which misbehave, and show what stopped each.",
-        workers=lambda args: "modules",
-    ),
-    LazyCommand(
-        "doctor",
-        "paddock.cli.doctor_command:doctor",
-        "Show which isolation works on this machine, and how to get more.",
-    ),
-    LazyCommand(
-        "policy",
-        "paddock.cli.policy_command:policy",
-        "Show or check the operator's files: policies, accepted plans, secrets and sources.",
-        inside=("check", "forget", "show"),
-    ),
-    LazyCommand(
-        "selftest",
-        "paddock.cli.selftest_command:selftest",
-        "Attack the sandbox on this machine, and show the result of each attack.",
-    ),
-    LazyCommand(
-        "why",
-        "paddock.cli.why_command:why",
-        "Explain whether MODULE may do something, by which rules, and what would allow it.",
-    ),
-    LazyCommand(
-        "init",
-        "paddock.cli.init.init_command:init",
-        "Write a plan with the model and the tools that you choose.",
-    ),
-    LazyCommand(
-        "add",
-        "paddock.cli.sources.add_command:add",
-        "Fetch a module and lock it in paddock.lock; with --to, also add it to a plan.",
-        workers=lambda args: "programs" if any(arg.startswith("git+") for arg in args) else None,
-    ),
-    LazyCommand(
-        "remove",
-        "paddock.cli.sources.remove_command:remove",
-        "Remove a module from paddock.lock; with --from, also from a plan.",
-    ),
-    LazyCommand(
-        "list",
-        "paddock.cli.sources.list_command:list_",
-        "List modules with the source of each and what it is pinned to.",
-    ),
-    LazyCommand(
-        "lock",
-        "paddock.cli.sources.lock_command:lock",
-        "Lock the modules of a plan that paddock.lock lacks; keep the rest.",
-    ),
-    LazyCommand(
-        "sync",
-        "paddock.cli.sources.sync_command:sync",
-        "Fetch and install everything that is locked, so that it runs without a network.",
-    ),
-    LazyCommand(
-        "update",
-        "paddock.cli.sources.update_command:update",
-        "Take newer versions of locked modules, and show what changed.",
-    ),
-    LazyCommand(
-        "verify",
-        "paddock.cli.sources.verify_command:verify",
-        "Check that everything locked is unchanged, and that tags lead where they led.",
-    ),
-    LazyCommand(
-        "cache",
-        "paddock.cli.sources.cache_command:cache",
-        "Show, check and shrink the cache of modules' code and dependencies.",
-        inside=("clean", "dir", "list", "prune", "size", "verify"),
-    ),
-    LazyCommand(
-        "module",
-        "paddock.cli.modules:module",
-        "Write modules: start a project, validate it, run its tests, open a shell for it.",
-        inside=("new", "shell", "test", "validate"),
-    ),
-    LazyCommand(
-        "help",
-        "paddock.cli.help_command:help_",
-        "Show a page of the manual, or the help of a command.",
-    ),
-)
+_MODULES = "Write modules: start a project, validate it, run its tests, open a shell for it."
+_COMMANDS = {  # by their folder, with the first sentence of their help; `_` ends a name that is one of Python's
+    "": {
+        "run": "Run one turn: start the modules of PLAN, give them PROMPT, and print the answer.",
+        "call": "Call one tool of one module and print what it returns.",
+        "demo": "Run twelve modules, six of which misbehave, and show what stopped each.",
+        "doctor": "Show which isolation works on this machine, and how to get more.",
+        "policy": "Show or check the operator's files: policies, accepted plans, secrets and sources.",
+        "selftest": "Attack the sandbox on this machine, and show the result of each attack.",
+        "why": "Explain whether MODULE may do something, by which rules, and what would allow it.",
+        "help_": "Show a page of the manual, or the help of a command.",
+    },
+    ".chat": {"chat": "Hold a conversation with the modules of PLAN."},
+    ".init": {"init": "Write a plan with the model and the tools that you choose."},
+    ".sources": {
+        "add": "Fetch a module and lock it in paddock.lock; with --to, also add it to a plan.",
+        "remove": "Remove a module from paddock.lock; with --from, also from a plan.",
+        "list_": "List modules with the source of each and what it is pinned to.",
+        "lock": "Lock the modules of a plan that paddock.lock lacks; keep the rest.",
+        "sync": "Fetch and install everything that is locked, so that it runs without a network.",
+        "update": "Take newer versions of locked modules, and show what changed.",
+        "verify": "Check that everything locked is unchanged, and that tags lead where they led.",
+        "cache": "Show, check and shrink the cache of modules' code and dependencies.",
+    },
+}
+_INSIDE = {"policy": ("check", "forget", "show"), "cache": ("clean", "dir", "list", "prune", "size", "verify")}
+
+
+def _listed(folder: str, function: str, brief: str) -> LazyCommand:
+    name = function.removesuffix("_")
+    place = f"paddock.cli{folder}.{name}_command:{function}"
+    return LazyCommand(name, place, brief, inside=_INSIDE.get(name, ()), workers=_workers_of(name))
+
+
+def _workers_of(name: str) -> ForeseenWorkers:
+    if name == "add":
+        return lambda args: "programs" if any(arg.startswith("git+") for arg in args) else None
+    return lambda args: "modules" if name in ("run", "chat", "call", "demo") else None
 
 
 @click.group(
     cls=CommandGroup,
-    commands=_COMMANDS,
+    commands=[
+        *(_listed(folder, *one) for folder, commands in _COMMANDS.items() for one in commands.items()),
+        LazyCommand("module", "paddock.cli.modules:module", _MODULES, inside=("new", "shell", "test", "validate")),
+    ],
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=example("paddock init"),
 )

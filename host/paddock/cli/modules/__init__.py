@@ -6,31 +6,21 @@ import click
 
 from paddock.cli.command_group import CommandGroup, LazyCommand, example
 
-_COMMANDS = (
-    LazyCommand(
-        "new",
-        "paddock.cli.modules.module_new_command:new",
-        "Write the project of a new module, with a small example, to a new folder.",
-    ),
-    LazyCommand(
-        "validate",
-        "paddock.cli.modules.module_validate_command:validate",
-        "Check that the module at PATH keeps to the contract of its kind.",
-    ),
-    LazyCommand(
-        "shell",
-        "paddock.cli.modules.module_shell_command:shell",
-        "Start a shell, or COMMAND, that can import the module at PATH and `amplifier_core`.",
-    ),
-    LazyCommand(
-        "test",
-        "paddock.cli.modules.module_test_command:test",
-        "Run the tests of the module at PATH with pytest, on a copy of it in a sandbox.",
-    ),
+_COMMANDS = {
+    "new": "Write the project of a new module, with a small example, to a new folder.",
+    "validate": "Check that the module at PATH keeps to the contract of its kind.",
+    "shell": "Start a shell, or COMMAND, that can import the module at PATH and `amplifier_core`.",
+    "test": "Run the tests of the module at PATH with pytest, on a copy of it in a sandbox.",
+}
+
+
+@click.group(
+    cls=CommandGroup,
+    commands=[
+        LazyCommand(name, f"{__name__}.module_{name}_command:{name}", brief) for name, brief in _COMMANDS.items()
+    ],
+    epilog=example("paddock module new tool word-count"),
 )
-
-
-@click.group(cls=CommandGroup, commands=_COMMANDS, epilog=example("paddock module new tool word-count"))
 def module() -> None:
     """Write modules: start a project, validate it, run its tests, open a shell for it.
 
