@@ -14,18 +14,17 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 import click
 
-from paddock.cli import failure, options
+from paddock.cli import options
+from paddock.cli.answer import Answer, answer
 from paddock.cli.command_group import CommandGroup, example
-from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
-from paddock.cli.terminal.standard_streams import reporting
-from paddock.errors import KindError, PaddockError
+from paddock.errors import KindError
 from paddock.policy.files.accepted_plans import AcceptedPlan
 from paddock.policy.files.file_status import FileStatus, status_of_file, statuses_of_files
 from paddock.policy.files.grants import GrantsFile
@@ -49,7 +48,7 @@ def show(as_json: bool) -> int:
 
     Exits with 4 if Paddock refuses one of them. Then no session starts.
     """
-    return _report(statuses_of_files(os.environ), as_json=as_json)
+    return _report(lambda: statuses_of_files(os.environ), as_json=as_json)
 
 
 @policy.command(epilog=example("paddock policy check policy.toml"))
@@ -62,14 +61,14 @@ def check(file: Path, as_json: bool) -> int:
     FILE named grants.toml, secrets.toml or sources.toml is checked as such a file. Exits with 0 if it is valid, else
     with 4.
     """
-    status = status_of_file(file, os.environ)
-    if status.state == "absent":
-        unread = KindError("PolicyFileError", f"`{file}` cannot be read: {os.strerror(errno.ENOENT)}")
-        Screen(sys.stderr).text(failure.text(unread))
-        if as_json:
-            print_json({"ok": False, "files": [], "error": failure.as_dict(unread)})
-        return unread.exit_code
-    return _report([status], as_json=as_json)
+
+    def look() -> Sequence[FileStatus]:
+        status = status_of_file(file, os.environ)
+        if status.state == "absent":
+            raise KindError("PolicyFileError", f"`{file}` cannot be read: {os.strerror(errno.ENOENT)}")
+        return [status]
+
+    return _report(look, as_json=as_json)
 
 
 @policy.command(epilog=example("paddock policy forget plan.yaml"))
@@ -81,23 +80,18 @@ def forget(plan: Path, as_json: bool) -> int:
     The next start treats it as a plan that you have not seen. The file of PLAN may be gone; running sessions go on.
     Exits with 1 if no version of it is accepted.
     """
-    name, screen = name_of_file(plan), Screen(sys.stderr)
-    try:
+    name = name_of_file(plan)
+
+    def work() -> Answer:
         forgotten = GrantsFile.of_user(os.environ).forget(name)
         if not forgotten:
             hints = ["`paddock policy show` lists the accepted plans, below `grants.toml`"]
             raise KindError("PlanNotAcceptedError", f"no version of `{name}` is accepted", hints=hints)
-    except PaddockError as error:
-        screen.text(failure.text(error))
-        if as_json:
-            print_json({"plan": name, "forgotten": [], "error": failure.as_dict(error)})
-        return error.exit_code
-    with reporting(screen, "the plan is forgotten"):
-        if as_json:
-            print_json({"plan": name, "forgotten": [_facts_of(one) for one in forgotten], "error": None})
-        else:
-            _show_forgotten(Screen(sys.stdout), name, forgotten)
-    return 0
+        facts = {"plan": name, "forgotten": [_facts_of(one) for one in forgotten]}
+        return Answer(facts, lambda screen: _show_forgotten(screen, name, forgotten))
+
+    beside = {"plan": name, "forgotten": []}
+    return answer(work, Screen(sys.stderr), as_json=as_json, beside=beside, done="the plan is forgotten")
 
 
 def _facts_of(version: AcceptedPlan) -> dict[str, object]:
@@ -123,13 +117,11 @@ def show_files(screen: Screen, files: Sequence[FileStatus]) -> None:
             screen.labelled([(" " * 12, f"{place}{warning.message}; {warning.hint}")])
 
 
-def _report(files: Sequence[FileStatus], *, as_json: bool) -> int:
-    refused = [one.error for one in files if one.error is not None]
-    if as_json:
-        facts = [one.as_dict() for one in files]
-        print_json({"ok": not refused, "files": facts, "error": failure.as_dict(refused[0]) if refused else None})
-    else:
-        show_files(Screen(sys.stdout), files)
-    for error in refused:
-        Screen(sys.stderr).text(failure.text(error))
-    return _REFUSED if refused else 0
+def _report(look: Callable[[], Sequence[FileStatus]], *, as_json: bool) -> int:
+    def work() -> Answer:
+        files = look()
+        refused = [one.error for one in files if one.error is not None]
+        facts = {"ok": not refused, "files": [one.as_dict() for one in files]}
+        return Answer(facts, lambda screen: show_files(screen, files), _REFUSED if refused else 0, refused)
+
+    return answer(work, Screen(sys.stderr), as_json=as_json, beside={"ok": False, "files": []})

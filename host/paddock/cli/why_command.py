@@ -17,8 +17,8 @@ from typing import Final, Literal, get_args
 import click
 
 from paddock.cli import failure, options
+from paddock.cli.answer import Answer, answer
 from paddock.cli.command_group import example
-from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError, PaddockError, Refusal
 from paddock.isolation.denials.explain import Explanation, Family, explain
@@ -113,7 +113,6 @@ class _Case:
             if self.is_session
             else None,
             **({} if self.is_set else {"is_set": False}),
-            "error": None,
         }
 
 
@@ -171,21 +170,17 @@ def run_why(
     if session is not None and plan is not None:
         raise click.UsageError("--session and --plan are two different questions")
     place = (working_dir or Path.cwd()).resolve()
-    try:
-        case = _explain(module, family, target, session=session, plan=plan, place=place)
-    except NotAcceptedError as error:
-        said = f"{error.problem}; {error.accepted}" if error.accepted else error.problem
-        raise click.UsageError(f"TARGET for `{family}`: {escape(said)}") from error
-    except Exception as error:  # the top of a command: an unforeseen error is reported here
-        (screen or Screen(sys.stderr)).text(failure.text(error))
-        if as_json:
-            print_json({"error": failure.as_dict(error)})
-        return failure.exit_code(error)
-    if as_json:
-        print_json(case.as_dict())
-    else:
-        _show(case, screen or Screen(sys.stdout))
-    return 0 if case.found.allowed else _REFUSED
+
+    def work() -> Answer:
+        try:
+            case = _explain(module, family, target, session=session, plan=plan, place=place)
+        except NotAcceptedError as error:
+            said = f"{error.problem}; {error.accepted}" if error.accepted else error.problem
+            raise click.UsageError(f"TARGET for `{family}`: {escape(said)}") from error
+        code = 0 if case.found.allowed else _REFUSED
+        return Answer(case.as_dict(), lambda output: _show(case, screen or output), code)
+
+    return answer(work, screen or Screen(sys.stderr), as_json=as_json)
 
 
 def _explain(name: str, family: Family, target: str, *, session: str | None, plan: Path | None, place: Path) -> _Case:

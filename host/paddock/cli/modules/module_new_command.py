@@ -10,12 +10,12 @@ import click
 
 from paddock.authoring.module_name import KINDS, ModuleName
 from paddock.authoring.project import write_module
-from paddock.cli import failure, options
+from paddock.cli import options
+from paddock.cli.answer import attempt
 from paddock.cli.command_group import example
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.cli.terminal.standard_streams import reporting
-from paddock.errors import PaddockError
 from paddock.plan.model import Kind
 from paddock.text import escape
 
@@ -40,13 +40,9 @@ def new(kind: Kind, name: str, parent: Path, as_json: bool) -> int:
     Of existing files only its pyproject.toml is changed, which gets an entry point.
     """
     screen = Screen(sys.stderr)
-    try:
-        project = write_module(ModuleName.of(kind, name), parent)
-    except PaddockError as error:
-        screen.text(failure.text(error))
-        if as_json:
-            print_json({"error": failure.as_dict(error)})
-        return failure.exit_code(error)
+    project = attempt(lambda: write_module(ModuleName.of(kind, name), parent), screen, as_json=as_json)
+    if isinstance(project, int):
+        return project
     with reporting(screen, f"{project.folder} is written"):
         if as_json:
             facts = {"module_id": project.name.module_id, "kind": kind, "folder": str(project.folder)}

@@ -30,19 +30,11 @@ from paddock.authorization.suggestions.advice import permissions_asked, without_
 from paddock.authorization.suggestions.new_entry import context_of_new_entries, fitted
 from paddock.authorization.suggestions.vendors import is_scripted
 from paddock.cli import options
+from paddock.cli.answer import Answer
 from paddock.cli.command_group import example
 from paddock.cli.sources.found_module import FoundModule, find_module
-from paddock.cli.sources.source_command import (
-    OFFLINE,
-    REFUSED,
-    WORKING_DIR,
-    CommandContext,
-    CommandOutcome,
-    date_text,
-    iso_text,
-    pin_text,
-    run_source_command,
-)
+from paddock.cli.sources.results import code_facts, commit_facts, date_text, pin_text
+from paddock.cli.sources.source_command import OFFLINE, REFUSED, WORKING_DIR, CommandContext, run_source_command
 from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError
 from paddock.lookalikes import marked
@@ -98,13 +90,8 @@ class _Added:
             "source": found.key,
             "ref": found.pinned.requested_ref or None,
             "ref_kind": found.pinned.kind,
-            "commit": found.pinned.commit or None,
-            "committed_at": iso_text(found.pinned.committed_at),
-            "tree": (locked.tree or None) if locked is not None else None,
-            "subdirectory": (locked.subdirectory or None) if locked is not None else None,
-            "dependencies": [{"name": one.name, "version": one.version} for one in locked.dependencies]
-            if locked is not None
-            else [],
+            **commit_facts(found.pinned),
+            **code_facts(locked),
             "asks_for": list(request.lines) if request is not None else [],
             "permissions": self.permissions.as_written() if self.permissions is not None else None,
             "grant": self.grant,
@@ -164,7 +151,7 @@ def add(
         _check_id(module_id)
     start = working_dir or Path.cwd()
 
-    async def work(context: CommandContext) -> CommandOutcome:
+    async def work(context: CommandContext) -> Answer:
         by_uv_lock = dependencies == "locked"
         added = await _added(
             context, source, plan, module_id, start, by_uv_lock=by_uv_lock, allow_impostor=allow_impostor
@@ -173,7 +160,7 @@ def add(
             wanted = await context.agrees(_question(added), _described(added), "write it", "write nothing")
             if wanted is False:
                 context.screen.note("nothing was written")
-                return CommandOutcome(REFUSED, added.as_dict())
+                return Answer(added.as_dict(), code=REFUSED)
         found, locked = added.found, added.found.locked
         if locked is not None:
             change = partial(LockFile.with_news, news=[locked], since=found.lock)
@@ -186,7 +173,7 @@ def add(
                 )
         if added.edit is not None:
             await context.call(added.edit.write)
-        return CommandOutcome(0, added.as_dict(), partial(_show, added=added))
+        return Answer(added.as_dict(), partial(_show, added))
 
     return run_source_command(work, offline=offline, asks=not yes, as_json=as_json)
 
@@ -305,7 +292,7 @@ def _named(pinned: PinnedSource) -> str:
     return f"{name}{made}"
 
 
-def _show(screen: Screen, *, added: _Added) -> None:
+def _show(added: _Added, screen: Screen) -> None:
     found = added.found
     place = f" {added.plan}, at {added.edit.place}" if added.edit is not None else f" {found.lock_path}"
     screen.title(f"{found.module_id} is in{place}")

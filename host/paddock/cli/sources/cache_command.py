@@ -9,25 +9,22 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Final
+from functools import partial, wraps
+from typing import Any, Final
 
 import click
 
-from paddock.cli import failure, options
-from paddock.cli.command_group import INTERRUPTED, CommandGroup, Interrupted, example
+from paddock.cli import options
+from paddock.cli.answer import DONE, Answer, answer
+from paddock.cli.command_group import CommandGroup, example
 from paddock.cli.failure import SourceFailedError
-from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
-from paddock.cli.terminal.standard_streams import reporting
-from paddock.errors import KindError, PaddockError
+from paddock.errors import KindError
 from paddock.text import escape
 from paddock_sources.cache import SourceCache
 from paddock_sources.cache.upkeep import CacheItem, Damage, PruneResult
-from paddock_sources.errors import SourceError
 
 _AGE: Final = re.compile(r"([0-9]{1,6})\s*(s|min|m|h|d|w)")
 _SECONDS: Final = {"s": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -46,26 +43,31 @@ _KINDS: Final = {
 _FIX: Final = "`paddock cache prune` takes it away; what is needed of it is fetched again"
 
 
-@dataclass(frozen=True, slots=True)
-class _CommandReport:
-    """The result of a command: facts for scripts, text on stdout for people, and the problem, if any."""
-
-    facts: Mapping[str, object]
-    show: Callable[[Screen], None]
-    problem: PaddockError | None = None
-    notes: tuple[str, ...] = field(default=())
-
-
-def _damage_error(damages: tuple[Damage, ...]) -> KindError | None:
-    """Return the error for changed entries of the cache; None if there are none."""
+def _damage_errors(damages: tuple[Damage, ...]) -> list[KindError]:
+    """Return the error for changed entries of the cache, if there are any."""
     if not damages:
-        return None
+        return []
     hints = [_FIX]
     kept = [damage for damage in damages if not damage.is_refused]
     if kept:
         hints.append(f"the cache cannot be written to; remove by hand: {' '.join(str(one.path) for one in kept)}")
     summary = f"{_counted(len(damages), 'entry', 'entries')} of the cache cannot be relied on"
-    return KindError("CacheDamagedError", summary, hints=hints)
+    return [KindError("CacheDamagedError", summary, hints=hints)]
+
+
+def _over_cache(act: Callable[..., Answer]) -> Callable[..., int]:
+    """Return a command with `--json` over the user's cache, which `act` gets before its options."""
+
+    @wraps(act)
+    def command(*, as_json: bool, **others: Any) -> int:
+        def work() -> Answer:
+            with SourceCache.of_user(os.environ) as cache:
+                return act(cache, **others)
+
+        as_error = partial(SourceFailedError.of, code="CacheFailedError")
+        return answer(work, Screen(sys.stderr), as_json=as_json, as_error=as_error, done=DONE)
+
+    return options.JSON(command)
 
 
 @click.group(cls=CommandGroup, epilog=example("paddock cache size"))
@@ -77,144 +79,52 @@ def cache() -> None:
 
 
 @cache.command("dir", epilog=example("paddock cache dir"))
-@options.JSON
-def show_dir(as_json: bool) -> int:
+@_over_cache
+def show_dir(cache: SourceCache) -> Answer:
     """Print where the cache is.
 
     The environment variable PADDOCK_CACHE_DIR puts it elsewhere.
     """
-
-    def work(cache: SourceCache) -> _CommandReport:
-        return _CommandReport({"dir": str(cache.folder)}, lambda screen: click.echo(escape(str(cache.folder))))
-
-    return _run(work, as_json=as_json)
+    return Answer({"dir": str(cache.folder)}, lambda screen: click.echo(escape(str(cache.folder))))
 
 
 @cache.command("size", epilog=example("paddock cache size"))
-@options.JSON
-def show_size(as_json: bool) -> int:
+@_over_cache
+def show_size(cache: SourceCache) -> Answer:
     """Print how much room the cache takes."""
-
-    def work(cache: SourceCache) -> _CommandReport:
-        sizes = cache.size()
-        rows = [(_KINDS[name], _size_text(size)) for name, size in sizes.items() if size]
-        total = sum(sizes.values())
-        return _CommandReport(
-            {"dir": str(cache.folder), "bytes": total, "folders": sizes},
-            lambda screen: screen.listing([*rows, ("all", _size_text(total))]),
-        )
-
-    return _run(work, as_json=as_json)
+    sizes = cache.size()
+    total = sum(sizes.values())
+    rows = [(_KINDS[name], _size_text(size)) for name, size in sizes.items() if size]
+    facts = {"dir": str(cache.folder), "bytes": total, "folders": sizes}
+    return Answer(facts, lambda screen: screen.listing([*rows, ("all", _size_text(total))]))
 
 
 @cache.command("list", epilog=example("paddock cache list"))
-@options.JSON
-def show_list(as_json: bool) -> int:
+@_over_cache
+def show_list(cache: SourceCache) -> Answer:
     """Print what is in the cache, and when each entry was last used."""
-
-    def work(cache: SourceCache) -> _CommandReport:
-        items = cache.list()
-        rows = [(_KINDS[item.bucket.value], _name_of(item), _size_text(item.bytes), _about(item)) for item in items]
-        notes = () if items else (f"there is nothing in `{cache.folder}`",)
-        return _CommandReport(
-            {"items": [_item_facts(item) for item in items]}, lambda screen: _list(screen, rows), notes=notes
-        )
-
-    return _run(work, as_json=as_json)
+    items = cache.list()
+    rows = [(_KINDS[item.bucket.value], _short(item.name), _size_text(item.bytes), _about(item)) for item in items]
+    notes = () if items else (f"there is nothing in `{cache.folder}`",)
+    return Answer({"items": [_item_facts(item) for item in items]}, lambda screen: screen.listing(rows), notes=notes)
 
 
 @cache.command(epilog=example("paddock cache verify"))
-@options.JSON
-def verify(as_json: bool) -> int:
+@_over_cache
+def verify(cache: SourceCache) -> Answer:
     """Read the whole cache, and name every entry that changed since it was stored.
 
     Paddock no longer uses a damaged entry. Exits with 1 if one is damaged, else with 0.
     """
-
-    def work(cache: SourceCache) -> _CommandReport:
-        count = len(cache.list())
-        damages = cache.verify()
-        rows = [(_KINDS[one.bucket.value], _short(one.name), one.problem, str(one.path)) for one in damages]
-        notes = () if damages else (f"of {_counted(count, 'entry', 'entries')} none is damaged",)
-        facts = {"ok": not damages, "damages": [_damage_facts(damage) for damage in damages]}
-        return _CommandReport(facts, lambda screen: _list(screen, rows), _damage_error(damages), notes)
-
-    return _run(work, as_json=as_json)
+    count = len(cache.list())
+    damages = cache.verify()
+    rows = [(_KINDS[one.bucket.value], _short(one.name), one.problem, str(one.path)) for one in damages]
+    notes = () if damages else (f"of {_counted(count, 'entry', 'entries')} none is damaged",)
+    facts = {"ok": not damages, "damages": [_damage_facts(damage) for damage in damages]}
+    return Answer(facts, lambda screen: screen.listing(rows), 1 if damages else 0, _damage_errors(damages), notes)
 
 
-@cache.command(epilog=example("paddock cache prune --older-than 30d"))
-@click.option(
-    "--older-than",
-    metavar="AGE",
-    default="30d",
-    show_default=True,
-    help="Remove entries that were not used for this long, such as 30min, 12h, 30d or 8w.",
-)
-@options.JSON
-def prune(older_than: str, as_json: bool) -> int:
-    """Remove entries that are old or damaged, and files that killed processes left."""
-    age = _read_age(older_than)
-    return _run(lambda cache: _freed(cache.prune(age)), as_json=as_json)
-
-
-@cache.command(epilog=example("paddock cache clean"))
-@options.JSON
-def clean(as_json: bool) -> int:
-    """Remove everything that no session is using.
-
-    Paddock fetches it again when it is needed.
-
-    This also removes what other versions of Paddock keep in the cache. So make sure that no session of another version
-    is running.
-    """
-    return _run(lambda cache: _freed(cache.clean()), as_json=as_json)
-
-
-def _run(work: Callable[[SourceCache], _CommandReport], *, as_json: bool) -> int:
-    """Do the work, report its result, and return the exit code."""
-    screen = Screen(sys.stderr)
-    try:
-        with SourceCache.of_user(os.environ) as cache:
-            report = work(cache)
-    except KeyboardInterrupt:
-        if as_json:
-            print_json({"error": Interrupted().as_dict()})
-        screen.ending(Interrupted().text)
-        return INTERRUPTED
-    except SourceError as caught:
-        error = SourceFailedError.of(caught, code="CacheFailedError")
-        screen.text(failure.text(error))
-        if as_json:
-            print_json({"error": failure.as_dict(error)})
-        return error.exit_code
-    with reporting(screen, "the command has done its work") if report.problem is None else nullcontext():
-        if as_json:
-            problem = None if report.problem is None else failure.as_dict(report.problem)
-            print_json({**report.facts, "error": problem})
-        else:
-            report.show(Screen(sys.stdout))
-    if not as_json:
-        for note in report.notes:
-            screen.note(note)
-    if report.problem is None:
-        return 0
-    screen.text(failure.text(report.problem))
-    return report.problem.exit_code
-
-
-def _freed(freed: PruneResult) -> _CommandReport:
-    used = [(_KINDS[one.bucket.value], _short(one.name)) for one in freed.in_use]
-    facts = {
-        "items": freed.items,
-        "bytes": freed.bytes,
-        "in_use": [{"kind": _KINDS[one.bucket.value], "name": one.name} for one in freed.in_use],
-    }
-    line = f"{_counted(freed.items, 'entry', 'entries')} taken away, {_size_text(freed.bytes)} freed"
-    notes = tuple(f"left, being in use: {kind} {name}" for kind, name in used)
-    return _CommandReport(facts, lambda screen: click.echo(line), notes=notes)
-
-
-def _read_age(written: str) -> float:
+def _read_age(context: click.Context, option: click.Parameter, written: str) -> float:
     match = _AGE.fullmatch(written.strip().lower())
     if match is not None and match[2] == "m":
         raise click.UsageError(f"--older-than: `m` may be minutes or months: write `{match[1]}min`, or days as in 30d")
@@ -225,12 +135,47 @@ def _read_age(written: str) -> float:
     return float(int(match[1]) * _SECONDS[match[2]])
 
 
+@cache.command(epilog=example("paddock cache prune --older-than 30d"))
+@click.option(
+    "--older-than",
+    metavar="AGE",
+    default="30d",
+    show_default=True,
+    callback=_read_age,
+    help="Remove entries that were not used for this long, such as 30min, 12h, 30d or 8w.",
+)
+@_over_cache
+def prune(cache: SourceCache, older_than: float) -> Answer:
+    """Remove entries that are old or damaged, and files that killed processes left."""
+    return _freed(cache.prune(older_than))
+
+
+@cache.command(epilog=example("paddock cache clean"))
+@_over_cache
+def clean(cache: SourceCache) -> Answer:
+    """Remove everything that no session is using.
+
+    Paddock fetches it again when it is needed.
+
+    This also removes what other versions of Paddock keep in the cache. So make sure that no session of another version
+    is running.
+    """
+    return _freed(cache.clean())
+
+
+def _freed(freed: PruneResult) -> Answer:
+    used = [(_KINDS[one.bucket.value], one.name) for one in freed.in_use]
+    facts = {
+        "items": freed.items,
+        "bytes": freed.bytes,
+        "in_use": [{"kind": kind, "name": name} for kind, name in used],
+    }
+    line = f"{_counted(freed.items, 'entry', 'entries')} taken away, {_size_text(freed.bytes)} freed"
+    notes = tuple(f"left, being in use: {kind} {_short(name)}" for kind, name in used)
+    return Answer(facts, lambda screen: click.echo(line), notes=notes)
+
+
 # -- display
-
-
-def _list(screen: Screen, rows: Sequence[Sequence[str]]) -> None:
-    if rows:
-        screen.listing(rows)
 
 
 def _item_facts(item: CacheItem) -> Mapping[str, object]:
@@ -255,10 +200,6 @@ def _damage_facts(damage: Damage) -> Mapping[str, object]:
         "problem": damage.problem,
         "refused": damage.is_refused,
     }
-
-
-def _name_of(item: CacheItem) -> str:
-    return _short(item.name)
 
 
 def _short(name: str) -> str:

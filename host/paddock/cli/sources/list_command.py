@@ -11,61 +11,49 @@ change at any time, `public` whether its entry in the plan grants it every publi
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import click
 
 from paddock.authorization.open_web import reaches_the_web
-from paddock.cli import failure, options
+from paddock.cli import options
+from paddock.cli.answer import Answer, answer
 from paddock.cli.command_group import example
-from paddock.cli.failure import SourceFailedError
 from paddock.cli.sources.addresses import masked
-from paddock.cli.sources.source_command import (
-    PLAN,
-    WORKING_DIR,
+from paddock.cli.sources.results import (
     date_text,
+    files_of,
     locked_facts,
     pin_text,
     read_modules,
+    shown,
     unresolved_failures,
 )
-from paddock.cli.terminal.json_output import print_json
+from paddock.cli.sources.source_command import PLAN, WORKING_DIR
 from paddock.cli.terminal.render import Screen
 from paddock.module_sources.sourced_modules import SourcedModule, SourcedModules
-from paddock_sources import FolderUri, SourceError
+from paddock_sources import FolderUri
 from paddock_sources.lock.locked_module import LockedModule
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    name: str
-    kind: str | None
+    """A module as the object of `--json` has it; only what is locked stands there in other words."""
+
+    module: str
     place: str | None
+    kind: str | None
     source: str | None
     layer: str | None
     pin: str
-    live: bool
-    locked: LockedModule | None
+    live: bool = False
     public: bool = False  # whether its entry grants it every public host
     constraints: tuple[str, ...] = ()  # on what it depends on, each with its place
-    by_uv_lock: bool = False
-
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "module": self.name,
-            "place": self.place,
-            "kind": self.kind,
-            "source": self.source,
-            "layer": self.layer,
-            "pin": self.pin,
-            "live": self.live,
-            "public": self.public,
-            "constraints": list(self.constraints),
-            "dependencies": "locked" if self.by_uv_lock else None,
-            "locked": locked_facts(self.locked),
-        }
+    dependencies: Literal["locked"] | None = None
+    locked: LockedModule | None = None
 
 
 @click.command("list", epilog=example("paddock list plan.yaml"))
@@ -80,28 +68,18 @@ def list_(plan: Path | None, live: bool, working_dir: Path | None, as_json: bool
 
     PLAN is plan.yaml by default. Without a plan, `list` shows the modules that are locked.
     """
-    try:
+
+    def work() -> Answer:
         sources = read_modules(plan, working_dir)
         rows = list(_rows(sources, live=live))
-    except Exception as error:  # the top of a command: an unforeseen error is reported here
-        screen = Screen(sys.stderr, masked)
-        shown = SourceFailedError.of(error) if isinstance(error, SourceError) else error
-        screen.text(failure.text(shown))
-        if as_json:
-            print_json({"error": failure.as_dict(shown)}, masked)
-        return failure.exit_code(shown)
-    if as_json:
         facts = {
-            "lock": str(sources.lock_path),
-            "plan": str(sources.plan.origin) if sources.plan is not None else None,
-            "modules": [row.as_dict() for row in rows],
+            **files_of(sources),
+            "modules": [{**asdict(row), "locked": locked_facts(row.locked)} for row in rows],
             "unused": [one.source for one in sources.unused],
-            "error": None,
         }
-        print_json(facts, masked)
-    else:
-        _show(sources, rows)
-    return 0
+        return Answer(facts, _shown(sources, rows))
+
+    return answer(work, Screen(sys.stderr, masked), as_json=as_json, mask=masked)
 
 
 def _rows(sources: SourcedModules, *, live: bool) -> Iterator[_Row]:
@@ -115,47 +93,48 @@ def _rows(sources: SourcedModules, *, live: bool) -> Iterator[_Row]:
         if module is not None:
             row = _row(module, live=live)
         elif entry.path in unresolved:
-            row = _Row(entry.module, entry.kind, entry.path, entry.source, None, "none", False, None)
+            row = _Row(entry.module, entry.path, entry.kind, entry.source, None, "none")
         else:
-            row = _Row(entry.module, entry.kind, entry.path, None, None, "shipped", False, None)
+            row = _Row(entry.module, entry.path, entry.kind, None, None, "shipped")
         yield replace(row, public=reaches_the_web(entry.permissions))
 
 
 def _row(module: SourcedModule, *, live: bool) -> _Row:
     return _Row(
         module.name,
-        module.entry.kind if module.entry is not None else None,
         module.place,
+        module.entry.kind if module.entry is not None else None,
         module.key,
         module.layer,
         module.uri.pin_word(module.locked.requested_kind if module.locked is not None else ""),
-        live and isinstance(module.uri, FolderUri),
-        module.locked,
+        live=live and isinstance(module.uri, FolderUri),
         constraints=tuple(one.shown for one in module.rules.constraints),
-        by_uv_lock=module.rules.by_uv_lock,
+        dependencies="locked" if module.rules.by_uv_lock else None,
+        locked=module.locked,
     )
 
 
-def _show(sources: SourcedModules, rows: list[_Row]) -> None:
-    screen = Screen(sys.stdout, masked)
+def _shown(sources: SourcedModules, rows: Sequence[_Row]) -> Callable[[Screen], None]:
     marks = [_marks(row) for row in rows]
-    screen.listing(
-        [
-            (row.name, *([mark] if any(marks) else []), _state(row), _from(row))
-            for row, mark in zip(rows, marks, strict=True)
-        ]
-    )
+    cells = [
+        (row.module, *([mark] if any(marks) else []), _state(row), _from(row))
+        for row, mark in zip(rows, marks, strict=True)
+    ]
+    return shown(rows=cells, notes=_notes(sources, rows))
+
+
+def _notes(sources: SourcedModules, rows: Sequence[_Row]) -> Iterator[str]:
     for row in rows:
         if row.constraints:
-            screen.note(f"{row.name}: its dependencies keep to {', '.join(row.constraints)}")
-        if row.by_uv_lock:
-            screen.note(f"{row.name}: its dependencies are those of its own uv.lock")
+            yield f"{row.module}: its dependencies keep to {', '.join(row.constraints)}"
+        if row.dependencies == "locked":
+            yield f"{row.module}: its dependencies are those of its own uv.lock"
     for name, error in unresolved_failures(sources):
-        screen.note(f"{name}: {error.summary}")
+        yield f"{name}: {error.summary}"
     if not rows:
-        screen.note(f"nothing is locked in {sources.lock_path.parent}")
+        yield f"nothing is locked in {sources.lock_path.parent}"
     for one in sources.unused:
-        screen.note(f"locked, and of no module of this plan: {one.source}")
+        yield f"locked, and of no module of this plan: {one.source}"
 
 
 def _marks(row: _Row) -> str:

@@ -12,15 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from paddock.cli import failure
+from paddock.cli.answer import Answer, answer
 from paddock.cli.options import command_to_paste
 from paddock.cli.sources.addresses import masked
-from paddock.cli.sources.source_command import command_text, plan_to_name, read_modules
-from paddock.cli.terminal.json_output import print_json
+from paddock.cli.sources.results import command_text, files_of, plan_to_name, read_modules
 from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError
 from paddock.module_sources.sourced_modules import SourcedModule, SourcedModules
-from paddock_sources import SourceError
 from paddock_sources.constraints import Constraint
 from paddock_sources.kinds.package_uri import package_key
 from paddock_sources.lock.locked_module import LockedDependency
@@ -41,7 +39,6 @@ class _LockedPackage:
         return not all(one.allows(self.package.version) for one in self.constraints)
 
     def as_dict(self) -> dict[str, object]:
-        plan = self.sources.plan
         return {
             "module": self.module.name,
             "kind": "package",
@@ -50,27 +47,18 @@ class _LockedPackage:
             "constraints": [one.shown for one in self.constraints],
             "dependencies": "locked" if self.module.rules.by_uv_lock else None,
             "contradicted": self.is_contradicted,
-            "lock": str(self.sources.lock_path),
-            "plan": str(plan.origin) if plan is not None else None,
-            "error": None,
+            **files_of(self.sources),
         }
 
 
 def run_package_answer(name: str, package: str, *, plan: Path | None, working_dir: Path | None, as_json: bool) -> int:
     """Explain the version, and return the exit code."""
-    try:
+
+    def work() -> Answer:
         found = _find(read_modules(plan, working_dir), name, package)
-    except Exception as error:  # the top of a command: an unforeseen error is reported here
-        shown = KindError.of_sources(error) if isinstance(error, SourceError) else error
-        Screen(sys.stderr, masked).text(failure.text(shown))
-        if as_json:
-            print_json({"error": failure.as_dict(shown)}, masked)
-        return failure.exit_code(shown)
-    if as_json:
-        print_json(found.as_dict(), masked)
-    else:
-        _show(found, Screen(sys.stdout, masked))
-    return 0
+        return Answer(found.as_dict(), lambda screen: _show(found, screen))
+
+    return answer(work, Screen(sys.stderr, masked), as_json=as_json, mask=masked, as_error=KindError.of_sources)
 
 
 def _find(sources: SourcedModules, name: str, package: str) -> _LockedPackage:

@@ -20,15 +20,10 @@ from pathlib import Path
 import click
 
 from paddock.cli import options
+from paddock.cli.answer import Answer
 from paddock.cli.command_group import example
-from paddock.cli.sources.source_command import (
-    WORKING_DIR,
-    CommandContext,
-    CommandOutcome,
-    read_modules,
-    run_source_command,
-)
-from paddock.cli.terminal.render import Screen
+from paddock.cli.sources.results import files_of, read_modules, shown
+from paddock.cli.sources.source_command import WORKING_DIR, CommandContext, run_source_command
 from paddock.errors import KindError
 from paddock.module_sources.sourced_modules import NO_SUCH_MODULE, SourcedModule, SourcedModules
 from paddock.plan.edit import PlanEdit, without_entry
@@ -43,7 +38,7 @@ from paddock_sources.lock.lock_file import LockFile
 def remove(module: str, plan: Path | None, working_dir: Path | None, as_json: bool) -> int:
     """Remove a module from paddock.lock; with --from, also from a plan."""
 
-    async def work(context: CommandContext) -> CommandOutcome:
+    async def work(context: CommandContext) -> Answer:
         sources = await context.call(partial(read_modules, plan, working_dir))
         edits: list[PlanEdit] = []
         if plan is None:
@@ -70,13 +65,16 @@ def remove(module: str, plan: Path | None, working_dir: Path | None, as_json: bo
             await context.call(edit.write)
         await context.call(partial(LockFile.update, sources.lock_path, lambda lock: lock.without(gone)))
         facts = {
-            "lock": str(sources.lock_path),
-            "plan": str(sources.plan.origin) if sources.plan is not None else None,
+            **files_of(sources),
             "removed": gone,
             "kept": [key for key in meant if key in left],
             "places": [edit.place for edit in edits],
         }
-        return CommandOutcome(0, facts, partial(_show, gone=gone, edits=edits, sources=sources))
+        titles = [
+            *(f"{edit.path} is without what was at {edit.place}" for edit in edits),
+            *(f"{sources.lock_path} is without {source}" for source in gone),
+        ]
+        return Answer(facts, shown(titles=titles, notes=() if titles else ("nothing was locked of it",)))
 
     return run_source_command(work, offline=True, as_json=as_json)
 
@@ -115,12 +113,3 @@ def _several(written: str, which: Sequence[str]) -> KindError:
         detail=[f"- {one}" for one in which],
         hints=["name its source, with the ref"],
     )
-
-
-def _show(screen: Screen, *, gone: Sequence[str], edits: Sequence[PlanEdit], sources: SourcedModules) -> None:
-    for edit in edits:
-        screen.title(f"{edit.path} is without what was at {edit.place}")
-    for source in gone:
-        screen.title(f"{sources.lock_path} is without {source}")
-    if not gone and not edits:
-        screen.note("nothing was locked of it")

@@ -7,30 +7,25 @@ codes: 0 all is there; 1 something is not locked or is unavailable; 4 refused by
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from paddock.cli import options
+from paddock.cli.answer import Answer
 from paddock.cli.command_group import example
 from paddock.cli.failure import SourceFailedError
-from paddock.cli.sources.source_command import (
-    OFFLINE,
-    PLAN,
-    WORKING_DIR,
-    CommandContext,
-    CommandOutcome,
+from paddock.cli.sources.results import (
+    ModuleResult,
     command_text,
-    module_facts,
+    failures_of,
+    module_answer,
     pin_text,
-    read_modules,
-    run_source_command,
     tell_failures,
     unresolved_failures,
 )
-from paddock.cli.terminal.render import Screen
-from paddock.module_sources.sourced_modules import SourcedModule
+from paddock.cli.sources.source_command import OFFLINE, PLAN, WORKING_DIR, CommandContext, over_modules
+from paddock.module_sources.sourced_modules import SourcedModule, SourcedModules
 from paddock_sources.errors import contradicts_rules
 
 if TYPE_CHECKING:
@@ -43,38 +38,25 @@ if TYPE_CHECKING:
 @WORKING_DIR
 @options.JSON
 @options.QUIET
-def sync(plan: Path | None, offline: bool, working_dir: Path | None, as_json: bool, quiet: bool) -> int:
+@over_modules
+async def sync(context: CommandContext, sources: SourcedModules) -> Answer:
     """Fetch and install everything that is locked, so that it runs without a network."""
-
-    async def work(context: CommandContext) -> CommandOutcome:
-        sources = await context.call(partial(read_modules, plan, working_dir))
-        sources.refuse_by(context.policy)
-        modules = sources.modules
-        found = await context.side_by_side(modules, partial(_have, context.provider))
-        failures = unresolved_failures(sources)
-        failures += [
-            (one.name, how) for one, how in zip(modules, found, strict=True) if isinstance(how, SourceFailedError)
-        ]
-        lacking = [one for one, how in zip(modules, found, strict=True) if how is False]
-        tell_failures(context.screen, failures)
-        for one in lacking:
-            context.screen.warning(f"{one.name} is not locked: {one.key}")
-        if lacking:
-            context.screen.text(
-                f"hint: {command_text('lock', sources)} locks what the plan names and the lock file lacks"
-            )
-        facts = {
-            "lock": str(sources.lock_path),
-            "plan": str(sources.plan.origin) if sources.plan is not None else None,
-            "modules": [
-                {**module_facts(one), "ready": how is True, "problem": _problem(how)}
-                for one, how in zip(modules, found, strict=True)
-            ],
-        }
-        ready = [one for one, how in zip(modules, found, strict=True) if how is True]
-        return CommandOutcome(1 if failures or lacking else 0, facts, partial(_show, ready=ready))
-
-    return run_source_command(work, offline=offline, as_json=as_json, quiet=quiet)
+    sources.refuse_by(context.policy)
+    found = await context.side_by_side(sources.modules, partial(_have, context.provider))
+    failures = unresolved_failures(sources) + failures_of(found)
+    lacking = [one for one, how in found if how is False]
+    tell_failures(context.screen, failures)
+    for one in lacking:
+        context.screen.warning(f"{one.name} is not locked: {one.key}")
+    if lacking:
+        context.screen.text(f"hint: {command_text('lock', sources)} locks what the plan names and the lock file lacks")
+    code = 1 if failures or lacking else 0
+    return module_answer(
+        sources,
+        [_result(one, how) for one, how in found],
+        code,
+        is_empty=not any(how is True for _, how in found),
+    )
 
 
 def _have(provider: Provisioner, module: SourcedModule) -> bool:
@@ -90,15 +72,9 @@ def _have(provider: Provisioner, module: SourcedModule) -> bool:
     return True
 
 
-def _problem(how: bool | SourceFailedError) -> str | None:
-    if isinstance(how, SourceFailedError):
-        return how.summary
-    return None if how else "not locked"
-
-
-def _show(screen: Screen, *, ready: list[SourcedModule]) -> None:
-    screen.listing(
-        [(one.name, "ready", f"{one.key} at {pin_text(one.locked)}" if one.locked else one.key) for one in ready]
-    )
-    if not ready:
-        screen.note("nothing is locked here")
+def _result(module: SourcedModule, how: bool | SourceFailedError) -> ModuleResult:
+    if how is True:
+        pinned = f"{module.key} at {pin_text(module.locked)}" if module.locked else module.key
+        return ModuleResult(module, {"ready": True, "problem": None}, ("ready", pinned))
+    problem = how.summary if isinstance(how, SourceFailedError) else "not locked"
+    return ModuleResult(module, {"ready": False, "problem": problem})

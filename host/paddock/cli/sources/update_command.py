@@ -23,21 +23,19 @@ from typing import Final
 import click
 
 from paddock.cli import options
+from paddock.cli.answer import Answer
 from paddock.cli.command_group import example
 from paddock.cli.failure import SourceFailedError
-from paddock.cli.sources.source_command import (
-    REFUSED,
-    WORKING_DIR,
-    CommandContext,
-    CommandOutcome,
+from paddock.cli.sources.results import (
+    ModuleResult,
+    commit_facts,
     date_text,
-    iso_text,
-    module_facts,
+    module_answer,
     pin_text,
-    read_modules,
-    run_source_command,
+    short,
     tell_failures,
 )
+from paddock.cli.sources.source_command import REFUSED, WORKING_DIR, CommandContext, over_modules
 from paddock.cli.terminal.render import Screen
 from paddock.lookalikes import marked
 from paddock.module_sources.lock import update_lock
@@ -69,6 +67,7 @@ def read_age(written: str | None) -> timedelta:
 @click.option(
     "--min-age",
     metavar="AGE",
+    callback=lambda context, option, written: read_age(written),
     help="Hold back commits younger than this, such as 12h, 7d or 2w. The author of a commit writes its date: "
     "anyone who may push can choose it.",
 )
@@ -85,52 +84,39 @@ def read_age(written: str | None) -> timedelta:
 )
 @WORKING_DIR
 @options.JSON
-def update(
+@over_modules
+async def update(
+    context: CommandContext,
+    sources: SourcedModules,
+    *,
     modules: tuple[str, ...],
-    min_age: str | None,
+    min_age: timedelta,
     packages: bool,
     yes: bool,
     allow_moved_tag: bool,
-    plan: Path | None,
-    working_dir: Path | None,
-    as_json: bool,
-) -> int:
+) -> Answer:
     """Take newer versions of locked modules, and show what changed.
 
     Name a MODULE by its id or its source; by default all are meant. If a new version asks for more permissions than the
     old one, Paddock shows them and takes the version only if you accept. That alone grants nothing. Exits with 4 if a
     newer version was refused.
     """
-    age = read_age(min_age)
-
-    async def work(context: CommandContext) -> CommandOutcome:
-        sources = await context.call(partial(read_modules, plan, working_dir))
-        sources.refuse_by(context.policy)
-        updates = SourceUpdates(
-            context.provider,
-            datetime.now(UTC),
-            min_age=age,
-            allow_moved_tag=allow_moved_tag,
-            of_packages=packages,
-        )
-        wanted = await context.call(partial(_wanted, sources, modules))
-        looked = await context.side_by_side(wanted, updates.look)
-        found = [await _answered(context, one, accepts_more=yes) for one in looked if isinstance(one, SourceUpdate)]
-        news = [one.new for one in found if one.state == _MOVED and one.new is not None]
-        change = partial(LockFile.with_news, news=news, since=sources.lock)
-        after = await context.call(partial(update_lock, sources.lock_path, change, os.environ))
-        found = [_written(one, after) for one in found]
-        _tell(context.screen, found)
-        states = {one.state for one in found}
-        code = REFUSED if "refused" in states else 1 if "failed" in states else 0
-        facts = {
-            "lock": str(sources.lock_path),
-            "plan": str(sources.plan.origin) if sources.plan is not None else None,
-            "modules": [_facts(one) for one in found],
-        }
-        return CommandOutcome(code, facts, partial(_show, found=found))
-
-    return run_source_command(work, asks=not yes, as_json=as_json)
+    sources.refuse_by(context.policy)
+    now = datetime.now(UTC)
+    updates = SourceUpdates(
+        context.provider, now, min_age=min_age, allow_moved_tag=allow_moved_tag, of_packages=packages
+    )
+    wanted = await context.call(partial(_wanted, sources, modules))
+    looked = await context.side_by_side(wanted, updates.look)
+    found = [await _answered(context, one, accepts_more=yes) for _, one in looked if isinstance(one, SourceUpdate)]
+    news = [one.new for one in found if one.state == _MOVED and one.new is not None]
+    change = partial(LockFile.with_news, news=news, since=sources.lock)
+    after = await context.call(partial(update_lock, sources.lock_path, change, os.environ))
+    found = [_written(one, after) for one in found]
+    _tell(context.screen, found)
+    states = {one.state for one in found}
+    code = REFUSED if "refused" in states else 1 if "failed" in states else 0
+    return module_answer(sources, [_result(one) for one in found], code)
 
 
 def _wanted(sources: SourcedModules, names: Sequence[str]) -> list[SourcedModule]:
@@ -170,27 +156,22 @@ async def _answered(context: CommandContext, update: SourceUpdate, *, accepts_mo
 # -- results -------------------------------------------------------------------------------
 
 
-def _facts(update: SourceUpdate) -> dict[str, object]:
+def _result(update: SourceUpdate) -> ModuleResult:
     pinned = update.pinned
     new: dict[str, object] | None = None
     if pinned is not None and update.state != "current":
-        tree = update.new.tree if update.new is not None else None
-        new = {"commit": pinned.commit or None, "committed_at": iso_text(pinned.committed_at), "tree": tree}
-    return {
-        **module_facts(update.module),
+        new = {**commit_facts(pinned), "tree": update.new.tree if update.new is not None else None}
+    facts = {
         "state": "updated" if update.state == _MOVED else update.state,
         "reason": update.reason or None,
         "ref": update.old.requested_ref or None,
         "ref_kind": pinned.kind if pinned is not None else update.old.requested_kind or None,
-        "old": {
-            "commit": update.old.commit or None,
-            "committed_at": iso_text(update.old.committed_at),
-            "tree": update.old.tree or None,
-        },
+        "old": {**commit_facts(update.old), "tree": update.old.tree or None},
         "new": new,
         "asks_more": list(update.asked.added),
         "asks_less": list(update.asked.removed),
     }
+    return ModuleResult(update.module, facts, (_STATES[update.state], _told(update)) if update.error is None else ())
 
 
 def _tell(screen: Screen, found: Sequence[SourceUpdate]) -> None:
@@ -214,12 +195,6 @@ def _tell(screen: Screen, found: Sequence[SourceUpdate]) -> None:
     )
 
 
-def _show(screen: Screen, *, found: Sequence[SourceUpdate]) -> None:
-    screen.listing([(one.module.name, _STATES[one.state], _told(one)) for one in found if one.state != "failed"])
-    if not found:
-        screen.note("nothing is locked here")
-
-
 _STATES: Final = {"current": "up to date", "moved": "updated", "held": "held back", "refused": "refused"}
 
 
@@ -241,4 +216,4 @@ def _change(update: SourceUpdate) -> str:
         return f"{old} → {pin_text(update.new)} ({date_text(update.new.committed_at)})"
     if update.pinned is None:
         return old
-    return f"{old} → {update.pinned.commit[:12]} ({date_text(update.pinned.committed_at)})"
+    return f"{old} → {short(update.pinned.commit)} ({date_text(update.pinned.committed_at)})"

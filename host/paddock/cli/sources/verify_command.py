@@ -12,30 +12,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
 from paddock.cli import options
+from paddock.cli.answer import Answer
 from paddock.cli.command_group import example
 from paddock.cli.failure import SourceFailedError
-from paddock.cli.sources.source_command import (
-    OFFLINE,
-    PLAN,
-    WORKING_DIR,
-    CommandContext,
-    CommandOutcome,
-    command_text,
-    module_facts,
-    pin_text,
-    read_modules,
-    run_source_command,
-    short,
-    tell_failures,
-)
+from paddock.cli.sources.results import ModuleResult, command_text, module_answer, pin_text, short, tell_failures
+from paddock.cli.sources.source_command import OFFLINE, PLAN, WORKING_DIR, CommandContext, over_modules
 from paddock.cli.terminal.render import Screen
-from paddock.module_sources.sourced_modules import SourcedModule
+from paddock.module_sources.sourced_modules import SourcedModule, SourcedModules
 from paddock_sources.lock.locked_module import LockedModule
 
 if TYPE_CHECKING:
@@ -57,33 +45,22 @@ class _Verdict:
 @OFFLINE
 @WORKING_DIR
 @options.JSON
-def verify(plan: Path | None, offline: bool, working_dir: Path | None, as_json: bool) -> int:
+@over_modules
+async def verify(context: CommandContext, sources: SourcedModules) -> Answer:
     """Check that everything locked is unchanged, and that tags lead where they led.
 
     Reads all files again. Exits with 0 if everything is there as it was locked, else with 1.
     """
-
-    async def work(context: CommandContext) -> CommandOutcome:
-        sources = await context.call(partial(read_modules, plan, working_dir))
-        sources.refuse_by(context.policy)
-        modules = [one for one in sources.by_source().values() if one.locked is not None]
-        found = await context.side_by_side(modules, partial(_verdict, context.provider, offline=offline))
-        verdicts = [
-            one if isinstance(one, _Verdict) else _Verdict(module, "failed", (one.summary,), one)
-            for module, one in zip(modules, found, strict=True)
-        ]
-        _tell(context.screen, verdicts, command_text("sync", sources))
-        facts = {
-            "lock": str(sources.lock_path),
-            "plan": str(sources.plan.origin) if sources.plan is not None else None,
-            "modules": [
-                {**module_facts(one.module), "state": one.state, "findings": list(one.findings)} for one in verdicts
-            ],
-        }
-        code = 0 if all(one.state == "ok" for one in verdicts) else 1
-        return CommandOutcome(code, facts, partial(_show, verdicts=verdicts))
-
-    return run_source_command(work, offline=offline, as_json=as_json)
+    sources.refuse_by(context.policy)
+    modules = [one for one in sources.by_source().values() if one.locked is not None]
+    verdict = partial(_verdict, context.provider, offline=context.is_offline)
+    verdicts = [
+        found if isinstance(found, _Verdict) else _Verdict(module, "failed", (found.summary,), found)
+        for module, found in await context.side_by_side(modules, verdict)
+    ]
+    _tell(context.screen, verdicts, command_text("sync", sources))
+    code = 0 if all(one.state == "ok" for one in verdicts) else 1
+    return module_answer(sources, [_result(one) for one in verdicts], code)
 
 
 def _verdict(provider: Provisioner, module: SourcedModule, *, offline: bool) -> _Verdict:
@@ -122,12 +99,6 @@ def _tell(screen: Screen, verdicts: list[_Verdict], sync: str) -> None:
     tell_failures(screen, [(one.module.name, one.error) for one in verdicts if one.error is not None])
 
 
-def _show(screen: Screen, *, verdicts: list[_Verdict]) -> None:
-    screen.listing([(one.module.name, _STATES[one.state], _told(one)) for one in verdicts])
-    if not verdicts:
-        screen.note("nothing is locked here")
-
-
 _STATES: Final[dict[_State, str]] = {
     "ok": "as locked",
     "missing": "not fetched",
@@ -137,8 +108,12 @@ _STATES: Final[dict[_State, str]] = {
 }
 
 
-def _told(verdict: _Verdict) -> str:
+def _result(verdict: _Verdict) -> ModuleResult:
     locked = verdict.module.locked
     assert locked is not None
     lacking = f", without {', '.join(verdict.findings)}" if verdict.state == "missing" else ""
-    return f"{verdict.module.key} at {pin_text(locked)}{lacking}"
+    return ModuleResult(
+        verdict.module,
+        {"state": verdict.state, "findings": list(verdict.findings)},
+        (_STATES[verdict.state], f"{verdict.module.key} at {pin_text(locked)}{lacking}"),
+    )

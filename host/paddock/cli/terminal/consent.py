@@ -16,7 +16,6 @@ from paddock.cli.terminal.question import Option, Question
 from paddock.cli.terminal.render import Screen
 from paddock.lookalikes import marked
 from paddock.plan.permissions import Permissions
-from paddock.text import escape
 
 _DIGITS: Final = 12  # of a digest; enough to distinguish two plans by eye
 _WORDS: Final[Mapping[str, ConsentAnswer]] = {
@@ -117,17 +116,12 @@ def _unasked(review: PlanReview) -> Iterator[str]:
 
 
 def _question(review: PlanReview) -> Question:
-    return Question(
-        title="Paddock asks, not a module",
-        text="\n".join(map(escape, _text(review))),  # a name in it cannot imitate another row of Paddock's
-        options=(
-            Option("yes ", _accepting(review)),
-            Option("no  ", _declining(review)),
-            Option("stop", "start nothing"),
-        ),
-        prompts=lambda count: _PROMPTS,
-        is_ours=True,
+    options = (
+        Option("yes ", _accepting(review)),
+        Option("no  ", _declining(review)),
+        Option("stop", "start nothing"),
     )
+    return Question.of_ours(_text(review), options, *_PROMPTS)
 
 
 def _fetch_question(review: PlanReview) -> Question:
@@ -150,16 +144,8 @@ def _lock_question(review: PlanReview) -> Question:
 
 
 def _yes_or_stop(text: Sequence[str], accepting: str) -> Question:
-    return Question(
-        title="Paddock asks, not a module",
-        text="\n".join(map(escape, text)),
-        options=(
-            Option("yes ", accepting),
-            Option("stop", "start nothing"),
-        ),
-        prompts=lambda count: ("type the word yes or stop, and Enter:", "yes or stop:"),
-        is_ours=True,
-    )
+    options = (Option("yes ", accepting), Option("stop", "start nothing"))
+    return Question.of_ours(text, options, "type the word yes or stop, and Enter:", "yes or stop:")
 
 
 def _text(review: PlanReview) -> Iterator[str]:

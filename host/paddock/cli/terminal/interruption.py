@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable, Coroutine
+from contextlib import nullcontext
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -107,11 +108,11 @@ class Interruption:
 async def interruptible(
     work: Callable[[], Coroutine[Any, Any, _Result]],
     screen: Screen,
-    activity: Callable[[], str],
+    activity: Callable[[], str] | None = None,
     *,
     on_stop: Callable[[], None] = lambda: None,
 ) -> _Result:
-    """Return the result of `work`; `activity` describes the work in a few words.
+    """Return the result of `work`; `activity`, if it is given, describes the work in a few words.
 
     `on_stop` is called right before the work is cancelled.
 
@@ -126,7 +127,7 @@ async def interruptible(
     with (
         anyio.CancelScope() as scope,
         Interruption(screen.note, lambda: False, stop) as interruption,
-        ActivityLine(screen, activity),
+        nullcontext() if activity is None else ActivityLine(screen, activity),
     ):
         return await work()
     raise interruption.end

@@ -7,11 +7,12 @@ Paddock's own, whose marks are different. This file draws nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from paddock.cli.terminal.rows import cells, clip, fold
+from paddock.text import escape
 
 _MAX_CHARACTERS: Final = 4000  # of a question; a person reads no more
 _MAX_OPTION_CHARACTERS: Final = 200
@@ -47,6 +48,12 @@ class Question:
     left_out: int = 0
     is_ours: bool = False
     is_again: bool = False
+
+    @classmethod
+    def of_ours(cls, lines: Iterable[str], options: Sequence[Option], *prompts: str) -> Self:
+        """Return a question of Paddock's; a name in one of its lines cannot imitate another row."""
+        text = "\n".join(map(escape, lines))
+        return cls("Paddock asks, not a module", text, options, lambda count: prompts, is_ours=True)
 
 
 class _Marks(NamedTuple):
