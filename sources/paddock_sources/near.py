@@ -50,6 +50,12 @@ def near(name: str, known: Iterable[str], *, limit: int = 1, is_vocabulary: bool
     return [one for _, one in sorted(found, key=lambda pair: pair[0])][:limit]
 
 
+def meant(name: str, known: Iterable[str], otherwise: str, *, is_vocabulary: bool = False) -> str:
+    """Return the hint at the name in `known` that `name` may stand for, or `otherwise` if none is near."""
+    close = near(name, known, is_vocabulary=is_vocabulary)
+    return f"did you mean `{close[0]}`?" if close else otherwise
+
+
 def _plain(name: str) -> str:
     return name.casefold().replace("_", "-")
 

@@ -32,7 +32,7 @@ from urllib.parse import urlsplit
 from paddock_sources.constraints import MAX_CONSTRAINTS, Constraint, ConstraintTextError
 from paddock_sources.errors import ModuleIdError, SourceError, SourceUriError
 from paddock_sources.module_id import checked_module_id
-from paddock_sources.near import near
+from paddock_sources.near import meant
 from paddock_sources.uri import FolderUri, SourceUri, parse_source
 
 _Value = TypeVar("_Value")
@@ -137,8 +137,7 @@ class _Reading:
     def check_keys(self, table: Mapping[str, object], known: tuple[str, ...], path: tuple[str, ...]) -> None:
         for key in table:
             if key not in known:
-                close = near(key, known, is_vocabulary=True)
-                hint = f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(known)}"
+                hint = meant(key, known, f"known here: {', '.join(known)}", is_vocabulary=True)
                 self.problems.append(SettingProblem((*path, key), f"unknown key `{key}`", hint))
 
     def table(self, written: Mapping[str, object], key: str) -> Mapping[str, object]:

@@ -36,7 +36,7 @@ from paddock.policy.secrets.values import SecretValues
 from paddock.policy.trust import PlanAcceptance, Trust, own_rights_findings, with_places
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources import Resolution
-from paddock_sources.near import near
+from paddock_sources.near import meant
 
 if TYPE_CHECKING:
     from paddock.authorization.consent import Consent, PlanReview
@@ -404,8 +404,7 @@ def _given_by_flags(plan: MountPlan, grants: Mapping[str, str]) -> dict[str, tup
         entries = [entry for entry in plan.entries() if name in (entry.instance_id, entry.module)]
         if not entries:
             names = list(dict.fromkeys(entry.instance_id or entry.module for entry in plan.entries()))
-            close = near(name, names)
-            hint = f"did you mean `{close[0]}`?" if close else f"its modules: {', '.join(names)}"
+            hint = meant(name, names, f"its modules: {', '.join(names)}")
             problems.append(PlanProblem("--grant", f"the plan has no module `{name}`", hint))
         try:
             permissions = Permissions.parse(preset)

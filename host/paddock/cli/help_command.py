@@ -70,10 +70,9 @@ def _command_help(root: click.Context, words: Sequence[str], pages: dict[str, Pa
             commands = group.list_commands(context) if isinstance(group, click.Group) else []
             before = [] if context is root else context.command_path.split()[1:]
             known = [" ".join((*before, one)) for one in commands]
-            from paddock_sources.near import near  # only here, as a page that is found needs none of it
+            from paddock_sources.near import meant  # only here, as a page that is found needs none of it
 
-            close = near(" ".join(words), [*pages, *known])
-            instead = f"did you mean `{close[0]}`?" if close else f"pages are: {', '.join(sorted(pages))}"
+            instead = meant(" ".join(words), [*pages, *known], f"pages are: {', '.join(sorted(pages))}")
             raise click.UsageError(f"{said}; {instead}", root)
         loaded = command.load() if isinstance(command, LazyCommand) else command
         context = click.Context(loaded, context, word)

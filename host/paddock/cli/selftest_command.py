@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -23,7 +24,7 @@ from paddock.errors import PaddockError
 from paddock.selftest import CATALOGUE, LEVELS, Attack, AttackRunner, AttackTrial, Result, Verdict
 from paddock.text import escape
 from paddock_sandbox.profile import IsolationLevel
-from paddock_sources.near import near
+from paddock_sources.near import meant
 
 _FAILED: Final = 3  # isolation is Paddock's own, so a successful attack is an internal error
 _UNREACHABLE: Final = 1
@@ -80,8 +81,7 @@ def _chosen(names: Sequence[str]) -> tuple[Attack, ...]:
     known = {attack.name: attack for attack in CATALOGUE}
     for name in names:
         if name not in known:
-            close = near(name, known)
-            instead = f"did you mean `{close[0]}`?" if close else f"there are: {', '.join(known)}"
+            instead = meant(name, known, f"there are: {', '.join(known)}")
             raise click.UsageError(f"there is no attack `{name}`; {instead}")
     return tuple(known[name] for name in dict.fromkeys(names)) or CATALOGUE
 
@@ -112,8 +112,12 @@ def _show(result: Result, screen: Screen) -> None:
     for level, error in result.unreachable.items():
         why = "; ".join(found.describe() for found in error.failures.values()) or error.summary
         screen.text(f"level {level} is unavailable here: {escape(why)}")
-    counted = [(verdict, _count(result, verdict)) for verdict in Verdict]
-    counts = [f"{count} {_LEAKS if verdict is Verdict.LEAKS else verdict}" for verdict, count in counted if count]
+    counted = Counter(outcome.verdict for trial in result.trials for outcome in trial.outcomes.values())
+    counts = [
+        f"{counted[verdict]} {_LEAKS if verdict is Verdict.LEAKS else verdict}"
+        for verdict in Verdict
+        if counted[verdict]
+    ]
     who = "root" if os.geteuid() == 0 else f"user {os.geteuid()}"
     screen.text(f"{len(result.trials)} attacks as {who}: {', '.join(counts) or 'none could be tried'}")
 
@@ -123,10 +127,6 @@ def _rows(trial: AttackTrial, levels: Sequence[IsolationLevel]) -> Iterator[tupl
     for level in levels:
         outcome = trial.outcomes.get(level)
         yield f"  {level}  ", "-" if outcome is None else _clipped(f"{outcome.verdict.value}: {outcome.by}")
-
-
-def _count(result: Result, verdict: Verdict) -> int:
-    return sum(outcome.verdict is verdict for trial in result.trials for outcome in trial.outcomes.values())
 
 
 def _clipped(text: str) -> str:

@@ -21,7 +21,7 @@ from paddock.plan.host_name import split_port
 from paddock.plan.net_rule import NetRule
 from paddock.plan.problems import NotAcceptedError, StrictModel, type_text
 from paddock_sources.manifest import permission_request
-from paddock_sources.near import near
+from paddock_sources.near import meant
 
 Preset = Literal["isolated", "workspace-read", "workspace", "shell"]
 PRESETS: Final = get_args(Preset)
@@ -235,8 +235,7 @@ def _only(secret: SecretGrant, rules: Sequence[NetRule]) -> NetRule:
 
 def preset_hint(written: str) -> str:
     """Return the preset that a name which is none resembles, or else all presets, as a hint."""
-    close = near(written, PRESETS, is_vocabulary=True)
-    return f"did you mean `{close[0]}`?" if close else f"presets: {', '.join(PRESETS)}"
+    return meant(written, PRESETS, f"presets: {', '.join(PRESETS)}", is_vocabulary=True)
 
 
 @cache

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from paddock.errors import PlanProblem
-from paddock_sources.near import near
+from paddock_sources.near import meant
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 
@@ -91,8 +91,7 @@ def must_be(wanted: str, value: object, path: str, hint: str = "") -> PlanProble
 
 def unknown_key(key: str, known: Iterable[str], path: str) -> PlanProblem:
     """Return the problem of an unknown key at `path`; its hint is the known key it resembles."""
-    close = near(key, known, is_vocabulary=True)
-    hint = f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(known)}"
+    hint = meant(key, known, f"known here: {', '.join(known)}", is_vocabulary=True)
     return PlanProblem(path, f"unknown key `{key}`", hint, at=path_text(path, key))
 
 

@@ -20,7 +20,7 @@ from paddock.plan.problems import NotAcceptedError
 from paddock.policy.executable import loader_of, script_line_of
 from paddock.policy.path_walk import GrantedPath
 from paddock.text import reason_of
-from paddock_sources.near import near
+from paddock_sources.near import meant
 
 SEARCH_PATH: Final = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 
@@ -59,8 +59,7 @@ class Program:
         folders = tuple(search)
         path = look_up(name, folders)
         if path is None:
-            close = near(name, _names_in(folders))
-            hint = f"did you mean `{close[0]}`?" if close else "install it, or leave it out"
+            hint = meant(name, _names_in(folders), "install it, or leave it out")
             raise NotAcceptedError(f"no program `{name}` in {', '.join(folders)}", hint)
         real = Path(os.path.realpath(path))
 
