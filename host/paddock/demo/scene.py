@@ -13,7 +13,7 @@ import signal
 import socket
 import tempfile
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Final, Self
 
 _SIGNAL: Final = signal.SIGWINCH  # ignored by default: it does no harm if it arrives
@@ -46,9 +46,7 @@ class DemoWorkspace:
         signal.signal(_SIGNAL, self._note)
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         signal.signal(_SIGNAL, self._handler)
         self._server.close()
         self._around.cleanup()

@@ -8,7 +8,6 @@ chose names in it; the lines of a traceback are marked as such.
 from __future__ import annotations
 
 import logging
-from types import TracebackType
 from typing import Self
 
 from paddock.cli.terminal.render import Screen
@@ -41,7 +40,5 @@ class LogLines(logging.Handler):
         logging.getLogger().addHandler(self)
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         logging.getLogger().removeHandler(self)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from paddock.cli.terminal.render import Screen
@@ -29,9 +28,7 @@ class ActivityLine:
             self._timer = asyncio.get_running_loop().call_later(_PATIENCE, self._show)
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._screen.hide_status()

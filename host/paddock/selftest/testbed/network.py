@@ -12,7 +12,6 @@ import socket
 import sys
 from collections.abc import Iterator
 from ipaddress import ip_address
-from types import TracebackType
 from typing import Final, Self
 
 from anyio.from_thread import start_blocking_portal
@@ -151,9 +150,7 @@ class LookupLog:
         _listeners.add(self)
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         _listeners.discard(self)
 
     def note(self, name: object) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from types import TracebackType
 from typing import Final, Self
 
 _PERIOD: Final = 0.005  # seconds between two readings of the clock
@@ -31,9 +30,7 @@ class Responsiveness:
         self._wait()
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._timer.cancel()
         self._note()
         if self._counter is not None:

@@ -14,7 +14,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from paddock.selftest.testbed.canaries import Canaries
@@ -45,9 +44,7 @@ class AttackTestbed:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def _fill(self, stack: contextlib.ExitStack) -> None:
