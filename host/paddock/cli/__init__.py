@@ -62,11 +62,8 @@ def _run(given: list[str]) -> int:
 
         show_usage(error, given)
         return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        click.echo(Interrupted().text, err=True)
-        return INTERRUPTED
-    except Interrupted as error:
-        click.echo(error.text, err=True)
+    except (KeyboardInterrupt, click.Abort, Interrupted) as error:
+        click.echo(Interrupted.of(error).text, err=True)
         return INTERRUPTED
     except (BrokenPipeError, OutputRefusedError, SystemExit):
         raise

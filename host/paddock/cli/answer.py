@@ -41,62 +41,55 @@ class Answer:
     notes: Sequence[str] = ()
 
 
-def answer(
-    work: Callable[[], Answer],
-    screen: Screen,
-    *,
-    as_json: bool,
-    mask: Mask = str,
-    beside: Mapping[str, object] | None = None,
-    as_error: Callable[[SourceError], PaddockError] = SourceFailedError.of,
-    done: str = "",
-) -> int:
-    """Do the work, report its answer, and return the exit code; the arguments are those of `attempt`.
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How a command reports what comes of its work: `screen` is that of stderr.
 
-    `done` is what to say where stdout takes no report of work that changed something.
-    """
-    found = attempt(work, screen, as_json=as_json, mask=mask, beside=beside, as_error=as_error)
-    if isinstance(found, int):
-        return found
-    with reporting(screen, done) if done and found.code == 0 else nullcontext():
-        if as_json:
-            print_json({**found.facts, "error": failure.as_dict(found.errors[0]) if found.errors else None}, mask)
-        else:
-            found.show(Screen(sys.stdout, mask))
-    for note in () if as_json else found.notes:
-        screen.note(note)
-    for error in found.errors:
-        screen.text(failure.text(error))
-    return found.code
-
-
-def attempt(
-    work: Callable[[], _Found],
-    screen: Screen,
-    *,
-    as_json: bool,
-    mask: Mask = str,
-    beside: Mapping[str, object] | None = None,
-    as_error: Callable[[SourceError], PaddockError] = SourceFailedError.of,
-) -> _Found | int:
-    """Return the result of `work`, or the exit code where it was interrupted or failed, which is reported.
-
-    `mask` hides secrets in what scripts get, `beside` are their facts beside the error, and `as_error` makes the error
+    `mask` hides secrets in what scripts get, `beside` are their facts beside an error, and `as_error` makes the error
     to report of one about a source.
     """
-    try:
-        return work()
-    except (KeyboardInterrupt, Interrupted) as caught:
-        interrupted = caught if isinstance(caught, Interrupted) else Interrupted()
-        if as_json:
-            print_json({**(beside or {}), "error": interrupted.as_dict()})
-        screen.ending(interrupted.text)
-        return INTERRUPTED
-    except (click.ClickException, SystemExit):
-        raise
-    except BaseException as caught:  # the top of a command: an unforeseen error is reported here
-        error = as_error(caught) if isinstance(caught, SourceError) else caught
-        screen.text(failure.text(error))
-        if as_json:
-            print_json({**(beside or {}), "error": failure.as_dict(error)}, mask)
-        return failure.exit_code(error)
+
+    screen: Screen
+    as_json: bool
+    mask: Mask = str
+    beside: Mapping[str, object] = field(default_factory=dict)
+    as_error: Callable[[SourceError], PaddockError] = SourceFailedError.of
+
+    def answer(self, work: Callable[[], Answer], done: str = "") -> int:
+        """Do the work, report its answer, and return the exit code.
+
+        `done` is what to say where stdout takes no report of work that changed something.
+        """
+        found = self.attempt(work)
+        if isinstance(found, int):
+            return found
+        with reporting(self.screen, done) if done and found.code == 0 else nullcontext():
+            if self.as_json:
+                error = failure.as_dict(found.errors[0]) if found.errors else None
+                print_json({**found.facts, "error": error}, self.mask)
+            else:
+                found.show(Screen(sys.stdout, self.mask))
+        for note in () if self.as_json else found.notes:
+            self.screen.note(note)
+        for one in found.errors:
+            self.screen.text(failure.text(one))
+        return found.code
+
+    def attempt(self, work: Callable[[], _Found]) -> _Found | int:
+        """Return the result of `work`, or the exit code where it was interrupted or failed, which is reported."""
+        try:
+            return work()
+        except (KeyboardInterrupt, Interrupted) as caught:
+            interrupted = Interrupted.of(caught)
+            if self.as_json:
+                print_json({**self.beside, "error": interrupted.as_dict()})
+            self.screen.ending(interrupted.text)
+            return INTERRUPTED
+        except (click.ClickException, SystemExit):
+            raise
+        except BaseException as caught:  # the top of a command: an unforeseen error is reported here
+            error = self.as_error(caught) if isinstance(caught, SourceError) else caught
+            self.screen.text(failure.text(error))
+            if self.as_json:
+                print_json({**self.beside, "error": failure.as_dict(error)}, self.mask)
+            return failure.exit_code(error)

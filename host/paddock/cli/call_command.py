@@ -21,8 +21,8 @@ import click
 from paddock.authorization.grant_lines import what_writing_opens
 from paddock.cli import failure, options, plan_options
 from paddock.cli.command_group import INTERRUPTED, Interrupted, example
+from paddock.cli.failure import masked
 from paddock.cli.options import SourceFlags
-from paddock.cli.sources.addresses import masked
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.confinement_notes import Confined, LevelNote, tell_confinements
 from paddock.cli.terminal.denial_notes import tell_blindness, tell_denials, tell_programs
@@ -161,10 +161,8 @@ def call(
             outcome = asyncio.run(
                 interruptible(session.run, screen, lambda: session.activity, on_stop=approval.withdraw)
             )
-        except KeyboardInterrupt:
-            outcome = Interrupted()
-        except Interrupted as error:
-            outcome = error
+        except (KeyboardInterrupt, Interrupted) as error:
+            outcome = Interrupted.of(error)
         except SystemExit:
             raise
         except BaseException as error:  # the top of a command: an unforeseen error is reported here

@@ -6,7 +6,7 @@ import gc
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 import click
 
@@ -28,6 +28,11 @@ class Interrupted(Exception):
         self.text = "interrupted" if by is None else f"ended by {by.name}"
         self._message = "interrupted by the person at the terminal" if by is None else self.text
         super().__init__(self.text)
+
+    @classmethod
+    def of(cls, error: BaseException) -> Self:
+        """Return `error` if it is one, else that a person ended the command."""
+        return error if isinstance(error, cls) else cls()
 
     def as_dict(self) -> dict[str, object]:
         """Return it for scripts."""

@@ -34,7 +34,7 @@ from paddock.errors import (
 )
 from paddock.text import escape
 from paddock_sdk.contract.boundary_errors import RefusedError
-from paddock_sources.errors import SourceError
+from paddock_sources.errors import SourceError, without_credentials
 
 if TYPE_CHECKING:  # most commands start no session, and need not load its code
     from paddock.session.session import ModuleStatus
@@ -64,6 +64,7 @@ _ADVICE: Mapping[str, str] = {
     "ConfigurationError": "see `config` in the provider's entry of the plan",
 }
 
+_SSH_USER = re.compile(r"(\bssh://[\w.-]+@)(?![^/\s`]*@)")
 _ANY_PLAN = re.compile(r"(`paddock \w+ )PLAN\b")  # as in hints of the sources, which know no plan
 _SEE_TRACEBACK = "`-v` shows where in the module's code it was raised, `--json` too"
 
@@ -88,6 +89,12 @@ class SourceFailedError(PaddockError):
     def facts(self) -> dict[str, object]:
         """Return the failure's kind for scripts."""
         return {"cause": self.cause}
+
+
+def masked(text: str) -> str:
+    """Return a text without the credentials of any address in it; a user of ssh is part of the address."""
+    parts = _SSH_USER.split(text)
+    return "".join(part if index % 2 else without_credentials(part) for index, part in enumerate(parts))
 
 
 def as_exception(error: BaseException) -> Exception:

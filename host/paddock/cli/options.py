@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -29,13 +29,15 @@ LEVELS: Final = click.Choice([*ISOLATING, "none"])
 _LONGEST_LINE: Final = 300  # characters; people paste no longer one
 
 JSON: Final = click.option("--json", "as_json", is_flag=True, help="Write one JSON object to stdout, and nothing else.")
-WORKING_DIR: Final = click.option(
-    "-C",
-    "working_dir",
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="The folder that modules work in; by default the current one.",
-)
+FOLDER: Final = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+def working_dir(what: str) -> Callable[..., Any]:
+    """Return the option for a folder that a command works in; `what` is its help."""
+    return click.option("-C", "working_dir", metavar="DIR", type=FOLDER, help=what)
+
+
+WORKING_DIR: Final = working_dir("The folder that modules work in; by default the current one.")
 ISOLATION: Final = click.option(
     "--isolation",
     type=LEVELS,
@@ -180,30 +182,24 @@ def check_verbosity(*, quiet: bool, verbose: bool) -> None:
 
 def source_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options about modules' code, which `command` gets as `sources`."""
-
-    @wraps(command)
-    def with_flags(*, offline: bool, locked: bool, frozen: bool, dev: bool, **others: Any) -> int:
-        return command(sources=SourceFlags(offline, locked, frozen, dev), **others)
-
-    return added(_SOURCES, with_flags)
+    return added(_SOURCES, _gathered(SourceFlags, "sources", command))
 
 
 def session_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options of a command that opens a session, which it gets as `options`."""
+    return added(_SESSION, source_options(_gathered(SessionOptions, "options", command)))
+
+
+def _gathered(kind: type[Any], name: str, command: Callable[..., int]) -> Callable[..., int]:
+    """Return the command with what it gets for the fields of `kind` as one value, which it gets as `name`."""
+    names = [field.name for field in fields(kind)]
 
     @wraps(command)
-    def with_options(
-        *,
-        working_dir: Path | None,
-        isolation: IsolationLevel | None,
-        trust_plan: bool,
-        grants: tuple[str, ...],
-        sources: SourceFlags,
-        **others: Any,
-    ) -> int:
-        return command(options=SessionOptions(working_dir, isolation, trust_plan, grants, sources), **others)
+    def with_one_value(**given: Any) -> int:
+        value = kind(**{one: given.pop(one) for one in names})
+        return command(**{name: value}, **given)
 
-    return added(_SESSION, source_options(with_options))
+    return with_one_value
 
 
 def added(options: tuple[Callable[..., Any], ...], command: Callable[..., int]) -> Callable[..., int]:

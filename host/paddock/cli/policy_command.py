@@ -21,7 +21,7 @@ from typing import Final
 import click
 
 from paddock.cli import options
-from paddock.cli.answer import Answer, answer
+from paddock.cli.answer import Answer, Report
 from paddock.cli.command_group import CommandGroup, example
 from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError
@@ -90,8 +90,8 @@ def forget(plan: Path, as_json: bool) -> int:
         facts = {"plan": name, "forgotten": [_facts_of(one) for one in forgotten]}
         return Answer(facts, lambda screen: _show_forgotten(screen, name, forgotten))
 
-    beside = {"plan": name, "forgotten": []}
-    return answer(work, Screen(sys.stderr), as_json=as_json, beside=beside, done="the plan is forgotten")
+    report = Report(Screen(sys.stderr), as_json, beside={"plan": name, "forgotten": []})
+    return report.answer(work, "the plan is forgotten")
 
 
 def _facts_of(version: AcceptedPlan) -> dict[str, object]:
@@ -124,4 +124,4 @@ def _report(look: Callable[[], Sequence[FileStatus]], *, as_json: bool) -> int:
         facts = {"ok": not refused, "files": [one.as_dict() for one in files]}
         return Answer(facts, lambda screen: show_files(screen, files), _REFUSED if refused else 0, refused)
 
-    return answer(work, Screen(sys.stderr), as_json=as_json, beside={"ok": False, "files": []})
+    return Report(Screen(sys.stderr), as_json, beside={"ok": False, "files": []}).answer(work)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
+from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Final
 
 from paddock.authorization.consent import Consent
 from paddock.authorization.suggestions.vendors import is_scripted
@@ -16,10 +17,15 @@ from paddock.cli.terminal.confinement_notes import Confined, LevelNote, tell_con
 from paddock.cli.terminal.display import ScreenDisplay
 from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.render import Screen
-from paddock.cli.terminal.tracebacks import Tracebacks
 from paddock.session.hosted_session import ModuleStatus
 from paddock.session.session import Session
 from paddock.workers.output import OutputLine
+from paddock_sdk.worker.calls.raised import DETAIL, MAX_LINE, cut
+
+_MAX_KEPT: Final = 10  # of one module
+_MAX_LINES: Final = 200  # of one; a worker sends fewer
+_START: Final = "Traceback (most recent call last):"
+_CHAINED: Final = ("During handling of the above exception", "The above exception was the direct cause")
 
 
 class SessionOpener:
@@ -51,7 +57,7 @@ class SessionOpener:
             self._plan,
             working_dir=options.working_dir,
             approval=approval,
-            display=_Display(screen, self._level),
+            display=ScreenDisplay(screen, self._level.say),
             session_id=session_id,
             on_output=self._speak,
             isolation=options.isolation,
@@ -87,17 +93,35 @@ class SessionOpener:
         self._screen.module_line(name, line.text, verbose=self._is_verbose)
 
 
-class _Display(ScreenDisplay):
-    """Shows messages of modules, after the level of their isolation."""
+class Tracebacks:
+    """The tracebacks of one session's tools, each with its module, in the order in which they began, for scripts.
 
-    def __init__(self, screen: Screen, level: LevelNote) -> None:
-        super().__init__(screen)
-        self._level = level
+    They are found in the lines that modules print. A module may print such lines by itself, so a traceback is what the
+    module says, and proves nothing. Of each module the latest are kept, each up to a size.
+    """
 
-    def show_message(self, message: str, level: Literal["info", "warning", "error"], source: str = "hook") -> None:
-        """Show one message."""
-        self._level.say()
-        super().show_message(message, level, source)
+    def __init__(self) -> None:
+        self._kept: list[tuple[str, deque[str]]] = []
+        self._open: dict[str, deque[str]] = {}
+
+    def add(self, module: str, line: str) -> None:
+        """Take a line that a module printed."""
+        if not line.startswith(DETAIL):
+            self._open.pop(module, None)
+            return
+        text = cut(line.removeprefix(DETAIL), MAX_LINE)
+        lines = self._open.get(module)
+        if lines is None or (text == _START and not lines[-1].startswith(_CHAINED)):
+            lines = self._open[module] = deque(maxlen=_MAX_LINES)
+            self._kept.append((module, lines))
+            of_module = [one for one in self._kept if one[0] == module]
+            if len(of_module) > _MAX_KEPT:
+                self._kept.remove(of_module[0])
+        lines.append(text)
+
+    def as_list(self) -> list[dict[str, object]]:
+        """Return them for scripts."""
+        return [{"module": module, "traceback": "\n".join(lines)} for module, lines in self._kept]
 
 
 def row_of(module: ModuleStatus) -> tuple[str, str, str, str]:

@@ -12,17 +12,17 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import click
 
 from paddock.cli import failure, options
-from paddock.cli.answer import Answer, answer
+from paddock.cli.answer import Answer, Report
 from paddock.cli.command_group import example
 from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError, PaddockError, Refusal
 from paddock.isolation.denials.explain import Explanation, Family, explain
-from paddock.isolation.record import ModuleRecord, RuleRecord, SessionRecord, SessionRecords
+from paddock.isolation.record import ModuleRecord, SessionRecord, SessionRecords
 from paddock.plan.permissions import added_grants, allow_option
 from paddock.plan.problems import NotAcceptedError
 from paddock.plan.secret_references import how_to_set
@@ -30,7 +30,7 @@ from paddock.policy.secrets.store import SecretSources
 from paddock.session.preview import Preview, located_paths, refusals_of
 from paddock.text import escape
 from paddock_sources.cache import SourceCache
-from paddock_sources.near import near
+from paddock_sources.near import meant, near
 
 _REFUSED: Final = 4
 _MAX_UNREAD: Final = 3  # records that are named
@@ -126,15 +126,7 @@ class _Case:
 @click.option("--plan", type=click.Path(path_type=Path), help="Explain what this plan would grant, without running it.")
 @options.WORKING_DIR
 @options.JSON
-def why(
-    module: str,
-    kind: Family | Literal["package"],
-    target: str,
-    session: str | None,
-    plan: Path | None,
-    working_dir: Path | None,
-    as_json: bool,
-) -> int:
+def why(module: str, kind: Family | Literal["package"], target: str, session: str | None, **question: Any) -> int:
     """Explain whether MODULE may do something, by which rules, and what would allow it.
 
     KIND is a family of permissions: read, write, run, env, secrets, net, call, emit, hooks or mount. TARGET is what the
@@ -148,8 +140,8 @@ def why(
             raise click.UsageError("--session: of packages, only those that are locked now are known")
         from paddock.cli.sources.package_answer import run_package_answer  # rarely asked for
 
-        return run_package_answer(module, target, plan=plan, working_dir=working_dir, as_json=as_json)
-    return run_why(module, kind, target, session=session, plan=plan, working_dir=working_dir, as_json=as_json)
+        return run_package_answer(module, target, **question)
+    return run_why(module, kind, target, session=session, **question)
 
 
 def run_why(
@@ -180,7 +172,7 @@ def run_why(
         code = 0 if case.found.allowed else _REFUSED
         return Answer(case.as_dict(), lambda output: _show(case, screen or output), code)
 
-    return answer(work, screen or Screen(sys.stderr), as_json=as_json)
+    return Report(screen or Screen(sys.stderr), as_json).answer(work)
 
 
 def _explain(name: str, family: Family, target: str, *, session: str | None, plan: Path | None, place: Path) -> _Case:
@@ -219,7 +211,9 @@ def _recorded(name: str, place: Path) -> tuple[SessionRecord, ModuleRecord]:
     if elsewhere is not None:
         hints.insert(0, f"it ran in another folder: `-C {elsewhere.working_dir}`")
     if here:
-        raise _no_such_module(name, f"the sessions of `{place}`", [one.name for one in _modules(here)], hints)
+        raise _no_such_module(
+            name, f"the sessions of `{place}`", [one.name for record in here for one in record.modules], hints
+        )
     raise KindError("NothingToExplainError", f"no session is known that ran in `{place}`", hints=hints)
 
 
@@ -237,14 +231,9 @@ def _recorded_in(name: str, session: str) -> tuple[SessionRecord, ModuleRecord]:
     return record, module
 
 
-def _modules(records: Iterable[SessionRecord]) -> Iterable[ModuleRecord]:
-    return (module for record in records for module in record.modules)
-
-
 def _no_such_module(name: str, where: str, known: Iterable[str], hints: Iterable[str] = ()) -> KindError:
     names = list(dict.fromkeys(known))
-    close = near(name, names)
-    first = f"did you mean `{close[0]}`?" if close else _known("modules", names)
+    first = meant(name, names, _known("modules", names))
     return KindError("NothingToExplainError", f"there is no module `{name}` in {where}", hints=[first, *hints])
 
 
@@ -266,7 +255,9 @@ def _show(case: _Case, screen: Screen) -> None:
     screen.labelled([*_facts(case)])
     if module.consulted:
         screen.title("rules, in the order in which they were consulted")
-        screen.labelled([(f"  {_place_of(rule)}  ", f"{rule.text}: {rule.outcome}") for rule in module.consulted])
+        screen.labelled(
+            [(f"  {_place_of(rule.file, rule.line)}  ", f"{rule.text}: {rule.outcome}") for rule in module.consulted]
+        )
     if case.refusals:
         screen.title("no line of a plan allows it, since a policy is against it")
         screen.labelled([*map(_rule_against, case.refusals)])
@@ -307,9 +298,8 @@ def _in_plan(case: _Case) -> str:
 
 
 def _rule_against(refusal: Refusal) -> tuple[str, str]:
-    place = refusal.rule_file if refusal.rule_line is None else f"{refusal.rule_file}:{refusal.rule_line}"
-    return f"  {place}  ", f"{refusal.rule}: {refusal.message}"
+    return f"  {_place_of(refusal.rule_file, refusal.rule_line)}  ", f"{refusal.rule}: {refusal.message}"
 
 
-def _place_of(rule: RuleRecord) -> str:
-    return rule.file if rule.line is None else f"{rule.file}:{rule.line}"
+def _place_of(file: str, line: int | None) -> str:
+    return file if line is None else f"{file}:{line}"

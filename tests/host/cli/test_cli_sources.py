@@ -15,8 +15,8 @@ import click
 import pytest
 
 from host.cli.twin_provider import TwinProvider, Version, commit_of, tree_of
-from paddock.cli import commands
-from paddock.cli.sources import addresses, source_command
+from paddock.cli import commands, failure
+from paddock.cli.sources import source_command
 from paddock.cli.sources.update_command import read_age
 from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.question import Question
@@ -383,7 +383,7 @@ def test_a_package_of_the_index_without_a_module_is_told_as_one(
     ],
 )
 def test_of_an_address_only_a_user_of_ssh_is_shown(text: str, shown: str) -> None:
-    assert addresses.masked(text) == shown
+    assert failure.masked(text) == shown
 
 
 # -- lock ----------------------------------------------------------------------------------

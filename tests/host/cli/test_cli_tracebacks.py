@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddock.cli.terminal.tracebacks import Tracebacks
+from paddock.cli.session_on_screen import Tracebacks
 from paddock_sdk.worker.calls.raised import DETAIL
 
 _START = "Traceback (most recent call last):"

@@ -157,14 +157,18 @@ def add(
             context, source, plan, module_id, start, by_uv_lock=by_uv_lock, allow_impostor=allow_impostor
         )
         if not yes:
-            wanted = await context.agrees(_question(added), _described(added), "write it", "write nothing")
+            place = added.plan if added.plan is not None else added.found.lock_path
+            lines = [f"{label}: {text}" for label, text in _facts(added)]
+            wanted = await context.agrees(
+                f"Add {added.found.module_id} to {place}?", lines, "write it", "write nothing"
+            )
             if wanted is False:
                 context.screen.note("nothing was written")
                 return Answer(added.as_dict(), code=REFUSED)
         found, locked = added.found, added.found.locked
         if locked is not None:
             change = partial(LockFile.with_news, news=[locked], since=found.lock)
-            after = await context.call(partial(update_lock, found.lock_path, change, os.environ))
+            after = await context.call(update_lock, found.lock_path, change, os.environ)
             if after.get(found.key) != locked:
                 raise KindError(
                     "NothingToAddError",
@@ -188,7 +192,7 @@ async def _added(
     by_uv_lock: bool,
     allow_impostor: bool,
 ) -> _Added:
-    folder, rules_of = await context.call(partial(_folder_and_rules, plan, start, by_uv_lock))
+    folder, rules_of = await context.call(_folder_and_rules, plan, start, by_uv_lock)
     found = await find_module(
         context,
         source,
@@ -202,18 +206,12 @@ async def _added(
     planned = PlannedModule(cast(Kind, found.kind), found.module_id, found.written, by_uv_lock=by_uv_lock)
     if plan is None:
         return _Added(found, None, planned, None)
-    known = await context.call(partial(context_of_new_entries, os.environ, start))
-    planned = await context.call(partial(fitted, planned, found.advice, known))
-    scripted = await context.call(partial(_scripted, plan, planned))
+    known = await context.call(context_of_new_entries, os.environ, start)
+    planned = await context.call(fitted, planned, found.advice, known)
+    scripted = await context.call(_scripted, plan, planned)
+    instead_of = 0 if scripted is not None else None
     edit = await context.call(
-        partial(
-            with_entry,
-            plan,
-            planned.kind,
-            planned.as_entry(),
-            lines=planned.lines(),
-            instead_of=0 if scripted is not None else None,
-        )
+        with_entry, plan, planned.kind, planned.as_entry(), lines=planned.lines(), instead_of=instead_of
     )
     return _Added(found, plan, planned, edit, scripted)
 
@@ -256,15 +254,6 @@ def _check_id(written: str) -> None:
 # -- display -------------------------------------------------------------------------------
 
 
-def _question(added: _Added) -> str:
-    where = f" to {added.plan}" if added.plan is not None else f" to {added.found.lock_path}"
-    return f"Add {added.found.module_id}{where}?"
-
-
-def _described(added: _Added) -> list[str]:
-    return [f"{label}: {text}" for label, text in _facts(added)]
-
-
 def _facts(added: _Added) -> list[tuple[str, str]]:
     found = added.found
     locked, request = found.locked, found.request
@@ -301,11 +290,9 @@ def _show(added: _Added, screen: Screen) -> None:
         screen.note("it was locked before, and stays as it was; `paddock update` takes newer versions")
     if found.pinned.is_outside:
         screen.note("it was looked up over ssh, with your own keys and outside the sandbox")
-    if added.edit is not None and added.grant is not None:
-        screen.title("not all of what it asks for is granted; this line in its entry would grant it")
-        screen.text(f"  {escape(added.grant)}")
-    elif added.grant is not None:
-        screen.title("none of what it asks for is granted; this line in the entry of a plan would grant it")
+    if added.grant is not None:
+        granted, where = ("none", "the entry of a plan") if added.edit is None else ("not all", "its entry")
+        screen.title(f"{granted} of what it asks for is granted; this line in {where} would grant it")
         screen.text(f"  {escape(added.grant)}")
     elif found.request is not None and found.request.lines and added.permissions is None:
         screen.note("none of that is granted, and not all of it is of a form that a plan can grant")

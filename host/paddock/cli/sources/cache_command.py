@@ -17,7 +17,7 @@ from typing import Any, Final
 import click
 
 from paddock.cli import options
-from paddock.cli.answer import DONE, Answer, answer
+from paddock.cli.answer import DONE, Answer, Report
 from paddock.cli.command_group import CommandGroup, example
 from paddock.cli.failure import SourceFailedError
 from paddock.cli.terminal.render import Screen
@@ -65,7 +65,7 @@ def _over_cache(act: Callable[..., Answer]) -> Callable[..., int]:
                 return act(cache, **others)
 
         as_error = partial(SourceFailedError.of, code="CacheFailedError")
-        return answer(work, Screen(sys.stderr), as_json=as_json, as_error=as_error, done=DONE)
+        return Report(Screen(sys.stderr), as_json, as_error=as_error).answer(work, DONE)
 
     return options.JSON(command)
 
@@ -210,15 +210,11 @@ def _short(name: str) -> str:
 def _about(item: CacheItem) -> str:
     if item.is_damaged:
         return "damaged: `paddock cache prune` takes it away"
-    used = f"used {_day(item.used_at)}" if item.used_at is not None else ""
+    used = f"used {datetime.fromtimestamp(item.used_at):%Y-%m-%d}" if item.used_at is not None else ""
     about = item.facts.get("folder") or item.facts.get("source") or item.facts.get("distributions") or ""
     if isinstance(about, list):
         about = ", ".join(map(str, about))
     return f"{used}  {about}".rstrip()
-
-
-def _day(moment: float) -> str:
-    return f"{datetime.fromtimestamp(moment):%Y-%m-%d}"
 
 
 def _iso(moment: float | None) -> str | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -84,23 +83,23 @@ async def find_module(
         PolicyRefusedError: the policy refuses the source.
         SourceFailedError: it could not be fetched.
     """
-    uri = await context.call(partial(_uri, source, start))
+    uri = await context.call(_uri, source, start)
     refuse_sources({"SOURCE": uri.at_commit()}, context.policy)
-    rules = NO_RULES if rules_of is None else await context.call(partial(rules_of, uri))
-    await context.call(partial(_check_is_here, context, uri, start))
-    key = await context.call(partial(uri.key, folder))
-    lock = await context.call(partial(LockFile.read, folder / LOCK_FILE))
+    rules = NO_RULES if rules_of is None else await context.call(rules_of, uri)
+    await context.call(_check_is_here, context, uri, start)
+    key = await context.call(uri.key, folder)
+    lock = await context.call(LockFile.read, folder / LOCK_FILE)
     known = lock.get(key)
-    pinned, locked = await context.call(partial(_pinned, context, uri, key, known, rules, allow_impostor))
+    pinned, locked = await context.call(_pinned, context, uri, key, known, rules, allow_impostor)
     if locked is None and not for_plan:
         raise KindError(
             "NothingToAddError",
             f"there is nothing to lock of `{uri.text}`: {uri.no_lock}",
             hints=["`--to PLAN` names it in a plan"],
         )
-    found_id = await context.call(partial(_module_id, context, uri, locked, module_id))
-    provide = partial(context.provider.provide, uri, found_id, locked, rules)
-    resolution = await context.call(provide) if for_plan else None
+    found_id = await context.call(_module_id, context, uri, locked, module_id)
+    provide = context.provider.provide
+    resolution = await context.call(provide, uri, found_id, locked, rules) if for_plan else None
     return FoundModule(
         module_id=found_id,
         kind=resolution.kind if resolution is not None else kind_of_id(found_id),
@@ -108,7 +107,7 @@ async def find_module(
         written=uri.written(key, found_id),
         pinned=pinned,
         locked=locked,
-        request=await context.call(partial(context.provider.request, locked)) if locked is not None else None,
+        request=await context.call(context.provider.request, locked) if locked is not None else None,
         resolution=resolution,
         lock_path=folder / LOCK_FILE,
         lock=lock,

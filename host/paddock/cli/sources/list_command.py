@@ -20,9 +20,9 @@ import click
 
 from paddock.authorization.open_web import reaches_the_web
 from paddock.cli import options
-from paddock.cli.answer import Answer, answer
+from paddock.cli.answer import Answer, Report
 from paddock.cli.command_group import example
-from paddock.cli.sources.addresses import masked
+from paddock.cli.failure import masked
 from paddock.cli.sources.results import (
     date_text,
     files_of,
@@ -79,7 +79,7 @@ def list_(plan: Path | None, live: bool, working_dir: Path | None, as_json: bool
         }
         return Answer(facts, _shown(sources, rows))
 
-    return answer(work, Screen(sys.stderr, masked), as_json=as_json, mask=masked)
+    return Report(Screen(sys.stderr, masked), as_json, masked).answer(work)
 
 
 def _rows(sources: SourcedModules, *, live: bool) -> Iterator[_Row]:
@@ -115,9 +115,14 @@ def _row(module: SourcedModule, *, live: bool) -> _Row:
 
 
 def _shown(sources: SourcedModules, rows: Sequence[_Row]) -> Callable[[Screen], None]:
-    marks = [_marks(row) for row in rows]
+    marks = [", ".join((["LIVE"] if row.live else []) + (["ANY PUBLIC HOST"] if row.public else [])) for row in rows]
     cells = [
-        (row.module, *([mark] if any(marks) else []), _state(row), _from(row))
+        (
+            row.module,
+            *([mark] if any(marks) else []),
+            _state(row),
+            f"{row.source or ''}{f', by {row.layer}' if row.layer is not None else ''}",
+        )
         for row, mark in zip(rows, marks, strict=True)
     ]
     return shown(rows=cells, notes=_notes(sources, rows))
@@ -135,15 +140,6 @@ def _notes(sources: SourcedModules, rows: Sequence[_Row]) -> Iterator[str]:
         yield f"nothing is locked in {sources.lock_path.parent}"
     for one in sources.unused:
         yield f"locked, and of no module of this plan: {one.source}"
-
-
-def _marks(row: _Row) -> str:
-    return ", ".join((["LIVE"] if row.live else []) + (["ANY PUBLIC HOST"] if row.public else []))
-
-
-def _from(row: _Row) -> str:
-    """Return the source, unless it was shown already, and the setting that replaced the plan's."""
-    return f"{row.source or ''}{f', by {row.layer}' if row.layer is not None else ''}"
 
 
 def _state(row: _Row) -> str:

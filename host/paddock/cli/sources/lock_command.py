@@ -65,7 +65,7 @@ async def lock(context: CommandContext, sources: SourcedModules, *, checks: bool
         failures += failures_of(locked)
         news = [(one, found) for one, found in locked if isinstance(found, LockedModule)]
         change = partial(LockFile.with_news, news=[found for _, found in news], since=sources.lock)
-        after = await context.call(partial(update_lock, sources.lock_path, change, os.environ))
+        after = await context.call(update_lock, sources.lock_path, change, os.environ)
         done = [(one, found) for one, found in news if after.get(one.key) == found]
         for one, found in news:
             if after.get(one.key) != found:

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from paddock.cli.answer import Answer, answer
+from paddock.cli.answer import Answer, Report
+from paddock.cli.failure import masked
 from paddock.cli.options import command_to_paste
-from paddock.cli.sources.addresses import masked
 from paddock.cli.sources.results import command_text, files_of, plan_to_name, read_modules
 from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError
@@ -22,7 +22,7 @@ from paddock.module_sources.sourced_modules import SourcedModule, SourcedModules
 from paddock_sources.constraints import Constraint
 from paddock_sources.kinds.package_uri import package_key
 from paddock_sources.lock.locked_module import LockedDependency
-from paddock_sources.near import near
+from paddock_sources.near import meant
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,27 +38,25 @@ class _LockedPackage:
     def is_contradicted(self) -> bool:
         return not all(one.allows(self.package.version) for one in self.constraints)
 
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "module": self.module.name,
-            "kind": "package",
-            "target": self.package.name,
-            "version": self.package.version,
-            "constraints": [one.shown for one in self.constraints],
-            "dependencies": "locked" if self.module.rules.by_uv_lock else None,
-            "contradicted": self.is_contradicted,
-            **files_of(self.sources),
-        }
-
 
 def run_package_answer(name: str, package: str, *, plan: Path | None, working_dir: Path | None, as_json: bool) -> int:
     """Explain the version, and return the exit code."""
 
     def work() -> Answer:
         found = _find(read_modules(plan, working_dir), name, package)
-        return Answer(found.as_dict(), lambda screen: _show(found, screen))
+        facts = {
+            "module": found.module.name,
+            "kind": "package",
+            "target": found.package.name,
+            "version": found.package.version,
+            "constraints": [one.shown for one in found.constraints],
+            "dependencies": "locked" if found.module.rules.by_uv_lock else None,
+            "contradicted": found.is_contradicted,
+            **files_of(found.sources),
+        }
+        return Answer(facts, lambda screen: _show(found, screen))
 
-    return answer(work, Screen(sys.stderr, masked), as_json=as_json, mask=masked, as_error=KindError.of_sources)
+    return Report(Screen(sys.stderr, masked), as_json, masked, as_error=KindError.of_sources).answer(work)
 
 
 def _find(sources: SourcedModules, name: str, package: str) -> _LockedPackage:
@@ -73,17 +71,16 @@ def _find(sources: SourcedModules, name: str, package: str) -> _LockedPackage:
         known = list(dict.fromkeys([*names, *(one.name for one in sources.modules)]))
         if name in known:
             raise _nothing(f"`{name}` depends on no package that is locked")
-        close = near(name, known)
-        hint = f"did you mean `{close[0]}`?" if close else f"modules known: {', '.join(known) or 'none'}"
-        raise _nothing(f"there is no module `{name}` in {_place(sources)}", hint)
+        hint = meant(name, known, f"modules known: {', '.join(known) or 'none'}")
+        place = f"plan `{sources.plan.origin}`" if sources.plan is not None else f"`{sources.lock_path}`"
+        raise _nothing(f"there is no module `{name}` in {place}", hint)
     if module.locked is None:
         raise _nothing(f"nothing is locked for `{module.name}`", f"{command_text('lock', sources)} locks it")
     key = package_key(package)
     names = [one.name for one in module.locked.dependencies]
     dependency = next((one for one in module.locked.dependencies if package_key(one.name) == key), None)
     if dependency is None:
-        close = near(package, names)
-        hint = f"did you mean `{close[0]}`?" if close else f"locked for it: {', '.join(names) or 'no package'}"
+        hint = meant(package, names, f"locked for it: {', '.join(names) or 'no package'}")
         raise _nothing(f"no package `{package}` is locked for `{module.name}`", hint)
     constraints = tuple(one for one in module.rules.constraints if one.name == key)
     return _LockedPackage(sources, module, dependency, constraints)
@@ -96,10 +93,6 @@ def _is_meant(module: SourcedModule, name: str, folder: Path) -> bool:
 
 def _nothing(summary: str, *hints: str) -> KindError:
     return KindError("NothingToExplainError", summary, hints=hints)
-
-
-def _place(sources: SourcedModules) -> str:
-    return f"plan `{sources.plan.origin}`" if sources.plan is not None else f"`{sources.lock_path}`"
 
 
 def _show(found: _LockedPackage, screen: Screen) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import click
@@ -39,11 +38,11 @@ def remove(module: str, plan: Path | None, working_dir: Path | None, as_json: bo
     """Remove a module from paddock.lock; with --from, also from a plan."""
 
     async def work(context: CommandContext) -> Answer:
-        sources = await context.call(partial(read_modules, plan, working_dir))
+        sources = await context.call(read_modules, plan, working_dir)
         edits: list[PlanEdit] = []
         if plan is None:
             origin = sources.plan.origin if sources.plan is not None else None
-            sources = await context.call(partial(sources.as_locked, os.environ))
+            sources = await context.call(sources.as_locked, os.environ)
             found = _locked_as(sources, module)
             if origin is not None and any(one.entry is not None for one in found):
                 raise KindError(
@@ -57,13 +56,13 @@ def remove(module: str, plan: Path | None, working_dir: Path | None, as_json: bo
         else:
             place = _place(sources, module)
             found = [one for one in sources.modules if one.place == place]
-            edits = [await context.call(partial(without_entry, plan, place))]
+            edits = [await context.call(without_entry, plan, place)]
         left = {key for one in sources.modules if one not in found for key in one.keys}
         meant = sorted({key for one in found for key in one.keys if sources.lock.get(key) is not None})
         gone = [key for key in meant if key not in left]
         for edit in edits:
             await context.call(edit.write)
-        await context.call(partial(LockFile.update, sources.lock_path, lambda lock: lock.without(gone)))
+        await context.call(LockFile.update, sources.lock_path, lambda lock: lock.without(gone))
         facts = {
             **files_of(sources),
             "removed": gone,

@@ -15,17 +15,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
 import click
 
-from paddock.cli.answer import DONE, Answer, answer
-from paddock.cli.failure import SourceFailedError
-from paddock.cli.options import no_fetching
-from paddock.cli.sources.addresses import masked
+from paddock.cli.answer import DONE, Answer, Report
+from paddock.cli.failure import SourceFailedError, masked
+from paddock.cli.options import no_fetching, working_dir
 from paddock.cli.sources.results import read_modules
 from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.interruption import interruptible
@@ -40,13 +39,7 @@ if TYPE_CHECKING:
 
 REFUSED: Final = 4
 PLAN: Final = click.argument("plan", required=False, type=click.Path(path_type=Path))
-WORKING_DIR: Final = click.option(
-    "-C",
-    "working_dir",
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="The folder of plan.yaml and paddock.lock; by default the current one.",
-)
+WORKING_DIR: Final = working_dir("The folder of plan.yaml and paddock.lock; by default the current one.")
 OFFLINE: Final = click.option(
     "--offline", is_flag=True, help="Use no network. Anything that is not in the cache is an error."
 )
@@ -55,6 +48,7 @@ _AT_A_TIME: Final = 8  # requests about sources at the same time
 
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
+_Given = ParamSpec("_Given")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +61,14 @@ class CommandContext:
     dialogue: Dialogue | None
     is_offline: bool
 
-    async def call(self, act: Callable[[], _Found]) -> _Found:
+    async def call(self, act: Callable[_Given, _Found], *args: _Given.args, **named: _Given.kwargs) -> _Found:
         """Run a blocking call in a thread and return its result.
 
         Raises:
             SourceFailedError: it failed with an error about a source.
         """
         try:
-            return await anyio.to_thread.run_sync(act, abandon_on_cancel=True)
+            return await anyio.to_thread.run_sync(partial(act, *args, **named), abandon_on_cancel=True)
         except SourceError as error:
             raise SourceFailedError.of(error) from error
 
@@ -134,7 +128,7 @@ def run_source_command(
     def run() -> Answer:
         return asyncio.run(with_provider(work, screen, dialogue, offline=offline))
 
-    return answer(run, screen, as_json=as_json, mask=masked, done=DONE)
+    return Report(screen, as_json, masked).answer(run, DONE)
 
 
 def over_modules(act: Callable[..., Awaitable[Answer]]) -> Callable[..., int]:
@@ -154,7 +148,7 @@ def over_modules(act: Callable[..., Awaitable[Answer]]) -> Callable[..., int]:
         **others: Any,
     ) -> int:
         async def work(context: CommandContext) -> Answer:
-            return await act(context, await context.call(partial(read_modules, plan, working_dir)), **others)
+            return await act(context, await context.call(read_modules, plan, working_dir), **others)
 
         asks = not others.get("yes", True)
         return run_source_command(work, offline=offline, asks=asks, as_json=as_json, quiet=quiet)

@@ -106,12 +106,12 @@ async def update(
     updates = SourceUpdates(
         context.provider, now, min_age=min_age, allow_moved_tag=allow_moved_tag, of_packages=packages
     )
-    wanted = await context.call(partial(_wanted, sources, modules))
+    wanted = await context.call(_wanted, sources, modules)
     looked = await context.side_by_side(wanted, updates.look)
     found = [await _answered(context, one, accepts_more=yes) for _, one in looked if isinstance(one, SourceUpdate)]
     news = [one.new for one in found if one.state == _MOVED and one.new is not None]
     change = partial(LockFile.with_news, news=news, since=sources.lock)
-    after = await context.call(partial(update_lock, sources.lock_path, change, os.environ))
+    after = await context.call(update_lock, sources.lock_path, change, os.environ)
     found = [_written(one, after) for one in found]
     _tell(context.screen, found)
     states = {one.state for one in found}

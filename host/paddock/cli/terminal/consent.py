@@ -50,27 +50,23 @@ class TerminalConsent:
         screen = self._dialogue.screen
         _show(screen, review)
         if review.fetches:
-            return await self._ask_yes_or_stop(_fetch_question(review))
+            return await self._ask(_fetch_question(review), "no", "n")
         if review.is_of_the_lock:
-            return await self._ask_yes_or_stop(_lock_question(review))
+            return await self._ask(_lock_question(review), "no", "n")
         if not (review.needs_trust or review.has_proposals):
             return ConsentAnswer.AS_IT_IS
         if not self._dialogue.has_person:
             for line in _unasked(review):
                 screen.note(line)
-            return ConsentAnswer.AS_IT_IS
-        # The end of the input is no consent to anything.
-        return (
-            await self._dialogue.ask(_question(review), lambda line, _: _WORDS.get(line.casefold()))
-            or ConsentAnswer.STOP
-        )
+        return await self._ask(_question(review))
 
-    async def _ask_yes_or_stop(self, question: Question) -> ConsentAnswer:
+    async def _ask(self, question: Question, *unknown: str) -> ConsentAnswer:
+        """Return the answer to a question that does not take the `unknown` words."""
         if not self._dialogue.has_person:
             return ConsentAnswer.AS_IT_IS
-        words = {"yes": ConsentAnswer.ACCEPT, "y": ConsentAnswer.ACCEPT, "stop": ConsentAnswer.STOP}
+        words = {word: answer for word, answer in _WORDS.items() if word not in unknown}
         answer = await self._dialogue.ask(question, lambda line, _: words.get(line.casefold()))
-        return answer or ConsentAnswer.STOP
+        return answer or ConsentAnswer.STOP  # the end of the input is no consent to anything
 
 
 def _show(screen: Screen, review: PlanReview) -> None:

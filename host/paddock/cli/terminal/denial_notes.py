@@ -42,8 +42,12 @@ def tell_denials(
         where = "the audit log" if of_call else "`--json`"  # the result of a call that succeeded has none
         screen.note(f"{len(different) - _MAX_LINES} more denials are not shown; {where} has them")
     for caller, permissions in merged.items():
-        where = "add to the call" if of_call else f"write in the entry of `{caller}` in the plan"
-        _tell_line(screen, f"to allow all of that, {where}:", permissions, of_call=of_call)
+        line = permissions_line(permissions)
+        if of_call:  # alone, in rows that a shell takes as one line
+            screen.text("to allow all of that, add to the call:")
+            screen.command(_options(line))
+        else:
+            _tell_lines(screen, f"to allow all of that, write in the entry of `{caller}` in the plan:", [line])
     if left_out:
         screen.warning(f"{left_out} more acts were refused, or may have been: too many to note which")
 
@@ -87,17 +91,8 @@ def tell_lines_to_paste(
         screen.note("no line can be proposed: no refusal that a line would lift is known, and not all are reported")
 
 
-def _tell_line(screen: Screen, label: str, permissions: Permissions, *, of_call: bool = False) -> None:
-    """Write a line that can be pasted: alone, in rows that a shell or YAML takes as one."""
-    line = permissions_line(permissions)
-    if of_call:
-        screen.text(escape(marked(label)))
-        screen.command(_options(line))
-    else:
-        _tell_lines(screen, label, [line])
-
-
 def _tell_lines(screen: Screen, label: str, lines: Iterable[str]) -> None:
+    """Write lines that can be pasted: each alone, in rows that YAML takes as one."""
     screen.text("\n".join([escape(marked(label)), *(f"  {escape(line)}" for line in lines)]))
 
 

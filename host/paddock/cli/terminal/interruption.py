@@ -12,7 +12,6 @@ import signal
 from collections.abc import Callable, Coroutine
 from contextlib import nullcontext
 from functools import partial
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import anyio
@@ -22,8 +21,6 @@ from paddock.cli.terminal.progress import ActivityLine
 from paddock.cli.terminal.render import Screen
 
 _Result = TypeVar("_Result")
-
-_HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def ending_signals() -> tuple[signal.Signals, ...]:
@@ -58,11 +55,8 @@ class Interruption:
 
     def __enter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
-        for number in _HANDLED:
-            previous = signal.getsignal(number)
-            if number is signal.SIGHUP and previous == signal.SIG_IGN:
-                continue
-            self._previous[number] = previous
+        for number in (signal.SIGINT, *ending_signals()):
+            self._previous[number] = signal.getsignal(number)
             act = self._on_interrupt if number is signal.SIGINT else partial(self._on_end, number)
             self._loop.add_signal_handler(number, act)
         return self
@@ -72,9 +66,7 @@ class Interruption:
         """The end of the command, once something that ends it `happened`."""
         return Interrupted(self._by)
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._give_back()
 
     def _on_interrupt(self) -> None:
