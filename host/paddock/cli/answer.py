@@ -28,7 +28,7 @@ _Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CommandAnswer:
     """The result of a command: its exit code, the object for scripts, and the text on stdout for people.
 
     On stderr, people also get `notes`, and everybody the `errors`, of which scripts get the first.
@@ -42,7 +42,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CommandReport:
     """How a command reports what comes of its work: `screen` is that of stderr.
 
     `mask` hides secrets in what scripts get, `beside` are their facts beside an error, and `as_error` makes the error
@@ -55,7 +55,7 @@ class Report:
     beside: Mapping[str, object] = field(default_factory=dict)
     as_error: Callable[[SourceError], PaddockError] = SourceFailedError.of
 
-    def answer(self, work: Callable[[], Answer], done: str = "") -> int:
+    def answer(self, work: Callable[[], CommandAnswer], done: str = "") -> int:
         """Do the work, report its answer, and return the exit code.
 
         `done` is what to say where stdout takes no report of work that changed something.

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from paddock.cli.answer import Report
+from paddock.cli.answer import CommandReport
 from paddock.cli.terminal.interruption import interruptible
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.render import Screen
@@ -32,4 +32,4 @@ def find(
         with LogLines(screen, level=level):
             return asyncio.run(interruptible(search, screen, activity))
 
-    return Report(screen, as_json, beside={"ok": False}).attempt(work)
+    return CommandReport(screen, as_json, beside={"ok": False}).attempt(work)

@@ -21,7 +21,7 @@ from typing import Final
 import click
 
 from paddock.cli import options
-from paddock.cli.answer import Answer, Report
+from paddock.cli.answer import CommandAnswer, CommandReport
 from paddock.cli.command_group import CommandGroup, example
 from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError
@@ -82,15 +82,15 @@ def forget(plan: Path, as_json: bool) -> int:
     """
     name = name_of_file(plan)
 
-    def work() -> Answer:
+    def work() -> CommandAnswer:
         forgotten = GrantsFile.of_user(os.environ).forget(name)
         if not forgotten:
             hints = ["`paddock policy show` lists the accepted plans, below `grants.toml`"]
             raise KindError("PlanNotAcceptedError", f"no version of `{name}` is accepted", hints=hints)
         facts = {"plan": name, "forgotten": [_facts_of(one) for one in forgotten]}
-        return Answer(facts, lambda screen: _show_forgotten(screen, name, forgotten))
+        return CommandAnswer(facts, lambda screen: _show_forgotten(screen, name, forgotten))
 
-    report = Report(Screen(sys.stderr), as_json, beside={"plan": name, "forgotten": []})
+    report = CommandReport(Screen(sys.stderr), as_json, beside={"plan": name, "forgotten": []})
     return report.answer(work, "the plan is forgotten")
 
 
@@ -118,10 +118,10 @@ def show_files(screen: Screen, files: Sequence[FileStatus]) -> None:
 
 
 def _report(look: Callable[[], Sequence[FileStatus]], *, as_json: bool) -> int:
-    def work() -> Answer:
+    def work() -> CommandAnswer:
         files = look()
         refused = [one.error for one in files if one.error is not None]
         facts = {"ok": not refused, "files": [one.as_dict() for one in files]}
-        return Answer(facts, lambda screen: show_files(screen, files), _REFUSED if refused else 0, refused)
+        return CommandAnswer(facts, lambda screen: show_files(screen, files), _REFUSED if refused else 0, refused)
 
-    return Report(Screen(sys.stderr), as_json, beside={"ok": False, "files": []}).answer(work)
+    return CommandReport(Screen(sys.stderr), as_json, beside={"ok": False, "files": []}).answer(work)

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, get_args
 import click
 
 from paddock.cli import failure, options
-from paddock.cli.answer import Answer, Report
+from paddock.cli.answer import CommandAnswer, CommandReport
 from paddock.cli.command_group import example
 from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError, PaddockError, Refusal
@@ -163,16 +163,16 @@ def run_why(
         raise click.UsageError("--session and --plan are two different questions")
     place = (working_dir or Path.cwd()).resolve()
 
-    def work() -> Answer:
+    def work() -> CommandAnswer:
         try:
             case = _explain(module, family, target, session=session, plan=plan, place=place)
         except NotAcceptedError as error:
             said = f"{error.problem}; {error.accepted}" if error.accepted else error.problem
             raise click.UsageError(f"TARGET for `{family}`: {escape(said)}") from error
         code = 0 if case.found.allowed else _REFUSED
-        return Answer(case.as_dict(), lambda output: _show(case, screen or output), code)
+        return CommandAnswer(case.as_dict(), lambda output: _show(case, screen or output), code)
 
-    return Report(screen or Screen(sys.stderr), as_json).answer(work)
+    return CommandReport(screen or Screen(sys.stderr), as_json).answer(work)
 
 
 def _explain(name: str, family: Family, target: str, *, session: str | None, plan: Path | None, place: Path) -> _Case:

@@ -11,7 +11,7 @@ import click
 from paddock.authoring.module_name import KINDS, ModuleName
 from paddock.authoring.project import write_module
 from paddock.cli import options
-from paddock.cli.answer import Report
+from paddock.cli.answer import CommandReport
 from paddock.cli.command_group import example
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
@@ -40,7 +40,7 @@ def new(kind: Kind, name: str, parent: Path, as_json: bool) -> int:
     Of existing files only its pyproject.toml is changed, which gets an entry point.
     """
     screen = Screen(sys.stderr)
-    project = Report(screen, as_json).attempt(lambda: write_module(ModuleName.of(kind, name), parent))
+    project = CommandReport(screen, as_json).attempt(lambda: write_module(ModuleName.of(kind, name), parent))
     if isinstance(project, int):
         return project
     with reporting(screen, f"{project.folder} is written"):

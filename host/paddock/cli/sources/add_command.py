@@ -30,7 +30,7 @@ from paddock.authorization.suggestions.advice import permissions_asked, without_
 from paddock.authorization.suggestions.new_entry import context_of_new_entries, fitted
 from paddock.authorization.suggestions.vendors import is_scripted
 from paddock.cli import options
-from paddock.cli.answer import Answer
+from paddock.cli.answer import CommandAnswer
 from paddock.cli.command_group import example
 from paddock.cli.sources.found_module import FoundModule, find_module
 from paddock.cli.sources.results import code_facts, commit_facts, date_text, pin_text
@@ -151,7 +151,7 @@ def add(
         _check_id(module_id)
     start = working_dir or Path.cwd()
 
-    async def work(context: CommandContext) -> Answer:
+    async def work(context: CommandContext) -> CommandAnswer:
         by_uv_lock = dependencies == "locked"
         added = await _added(
             context, source, plan, module_id, start, by_uv_lock=by_uv_lock, allow_impostor=allow_impostor
@@ -164,7 +164,7 @@ def add(
             )
             if wanted is False:
                 context.screen.note("nothing was written")
-                return Answer(added.as_dict(), code=REFUSED)
+                return CommandAnswer(added.as_dict(), code=REFUSED)
         found, locked = added.found, added.found.locked
         if locked is not None:
             change = partial(LockFile.with_news, news=[locked], since=found.lock)
@@ -177,7 +177,7 @@ def add(
                 )
         if added.edit is not None:
             await context.call(added.edit.write)
-        return Answer(added.as_dict(), partial(_show, added))
+        return CommandAnswer(added.as_dict(), partial(_show, added))
 
     return run_source_command(work, offline=offline, asks=not yes, as_json=as_json)
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 import click
 
 from paddock.cli import options
-from paddock.cli.answer import DONE, Answer, Report
+from paddock.cli.answer import DONE, CommandAnswer, CommandReport
 from paddock.cli.command_group import CommandGroup, example
 from paddock.cli.failure import SourceFailedError
 from paddock.cli.terminal.render import Screen
@@ -55,17 +55,17 @@ def _damage_errors(damages: tuple[Damage, ...]) -> list[KindError]:
     return [KindError("CacheDamagedError", summary, hints=hints)]
 
 
-def _over_cache(act: Callable[..., Answer]) -> Callable[..., int]:
+def _over_cache(act: Callable[..., CommandAnswer]) -> Callable[..., int]:
     """Return a command with `--json` over the user's cache, which `act` gets before its options."""
 
     @wraps(act)
     def command(*, as_json: bool, **others: Any) -> int:
-        def work() -> Answer:
+        def work() -> CommandAnswer:
             with SourceCache.of_user(os.environ) as cache:
                 return act(cache, **others)
 
         as_error = partial(SourceFailedError.of, code="CacheFailedError")
-        return Report(Screen(sys.stderr), as_json, as_error=as_error).answer(work, DONE)
+        return CommandReport(Screen(sys.stderr), as_json, as_error=as_error).answer(work, DONE)
 
     return options.JSON(command)
 
@@ -80,38 +80,40 @@ def cache() -> None:
 
 @cache.command("dir", epilog=example("paddock cache dir"))
 @_over_cache
-def show_dir(cache: SourceCache) -> Answer:
+def show_dir(cache: SourceCache) -> CommandAnswer:
     """Print where the cache is.
 
     The environment variable PADDOCK_CACHE_DIR puts it elsewhere.
     """
-    return Answer({"dir": str(cache.folder)}, lambda screen: click.echo(escape(str(cache.folder))))
+    return CommandAnswer({"dir": str(cache.folder)}, lambda screen: click.echo(escape(str(cache.folder))))
 
 
 @cache.command("size", epilog=example("paddock cache size"))
 @_over_cache
-def show_size(cache: SourceCache) -> Answer:
+def show_size(cache: SourceCache) -> CommandAnswer:
     """Print how much room the cache takes."""
     sizes = cache.size()
     total = sum(sizes.values())
     rows = [(_KINDS[name], _size_text(size)) for name, size in sizes.items() if size]
     facts = {"dir": str(cache.folder), "bytes": total, "folders": sizes}
-    return Answer(facts, lambda screen: screen.listing([*rows, ("all", _size_text(total))]))
+    return CommandAnswer(facts, lambda screen: screen.listing([*rows, ("all", _size_text(total))]))
 
 
 @cache.command("list", epilog=example("paddock cache list"))
 @_over_cache
-def show_list(cache: SourceCache) -> Answer:
+def show_list(cache: SourceCache) -> CommandAnswer:
     """Print what is in the cache, and when each entry was last used."""
     items = cache.list()
     rows = [(_KINDS[item.bucket.value], _short(item.name), _size_text(item.bytes), _about(item)) for item in items]
     notes = () if items else (f"there is nothing in `{cache.folder}`",)
-    return Answer({"items": [_item_facts(item) for item in items]}, lambda screen: screen.listing(rows), notes=notes)
+    return CommandAnswer(
+        {"items": [_item_facts(item) for item in items]}, lambda screen: screen.listing(rows), notes=notes
+    )
 
 
 @cache.command(epilog=example("paddock cache verify"))
 @_over_cache
-def verify(cache: SourceCache) -> Answer:
+def verify(cache: SourceCache) -> CommandAnswer:
     """Read the whole cache, and name every entry that changed since it was stored.
 
     Paddock no longer uses a damaged entry. Exits with 1 if one is damaged, else with 0.
@@ -121,7 +123,9 @@ def verify(cache: SourceCache) -> Answer:
     rows = [(_KINDS[one.bucket.value], _short(one.name), one.problem, str(one.path)) for one in damages]
     notes = () if damages else (f"of {_counted(count, 'entry', 'entries')} none is damaged",)
     facts = {"ok": not damages, "damages": [_damage_facts(damage) for damage in damages]}
-    return Answer(facts, lambda screen: screen.listing(rows), 1 if damages else 0, _damage_errors(damages), notes)
+    return CommandAnswer(
+        facts, lambda screen: screen.listing(rows), 1 if damages else 0, _damage_errors(damages), notes
+    )
 
 
 def _read_age(context: click.Context, option: click.Parameter, written: str) -> float:
@@ -145,14 +149,14 @@ def _read_age(context: click.Context, option: click.Parameter, written: str) -> 
     help="Remove entries that were not used for this long, such as 30min, 12h, 30d or 8w.",
 )
 @_over_cache
-def prune(cache: SourceCache, older_than: float) -> Answer:
+def prune(cache: SourceCache, older_than: float) -> CommandAnswer:
     """Remove entries that are old or damaged, and files that killed processes left."""
     return _freed(cache.prune(older_than))
 
 
 @cache.command(epilog=example("paddock cache clean"))
 @_over_cache
-def clean(cache: SourceCache) -> Answer:
+def clean(cache: SourceCache) -> CommandAnswer:
     """Remove everything that no session is using.
 
     Paddock fetches it again when it is needed.
@@ -163,7 +167,7 @@ def clean(cache: SourceCache) -> Answer:
     return _freed(cache.clean())
 
 
-def _freed(freed: PruneResult) -> Answer:
+def _freed(freed: PruneResult) -> CommandAnswer:
     used = [(_KINDS[one.bucket.value], one.name) for one in freed.in_use]
     facts = {
         "items": freed.items,
@@ -172,7 +176,7 @@ def _freed(freed: PruneResult) -> Answer:
     }
     line = f"{_counted(freed.items, 'entry', 'entries')} taken away, {_size_text(freed.bytes)} freed"
     notes = tuple(f"left, being in use: {kind} {_short(name)}" for kind, name in used)
-    return Answer(facts, lambda screen: click.echo(line), notes=notes)
+    return CommandAnswer(facts, lambda screen: click.echo(line), notes=notes)
 
 
 # -- display

@@ -20,7 +20,7 @@ import click
 
 from paddock.authorization.open_web import reaches_the_web
 from paddock.cli import options
-from paddock.cli.answer import Answer, Report
+from paddock.cli.answer import CommandAnswer, CommandReport
 from paddock.cli.command_group import example
 from paddock.cli.failure import masked
 from paddock.cli.sources.results import (
@@ -69,7 +69,7 @@ def list_(plan: Path | None, live: bool, working_dir: Path | None, as_json: bool
     PLAN is plan.yaml by default. Without a plan, `list` shows the modules that are locked.
     """
 
-    def work() -> Answer:
+    def work() -> CommandAnswer:
         sources = read_modules(plan, working_dir)
         rows = list(_rows(sources, live=live))
         facts = {
@@ -77,9 +77,9 @@ def list_(plan: Path | None, live: bool, working_dir: Path | None, as_json: bool
             "modules": [{**asdict(row), "locked": locked_facts(row.locked)} for row in rows],
             "unused": [one.source for one in sources.unused],
         }
-        return Answer(facts, _shown(sources, rows))
+        return CommandAnswer(facts, _shown(sources, rows))
 
-    return Report(Screen(sys.stderr, masked), as_json, masked).answer(work)
+    return CommandReport(Screen(sys.stderr, masked), as_json, masked).answer(work)
 
 
 def _rows(sources: SourcedModules, *, live: bool) -> Iterator[_Row]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from paddock.cli import options
-from paddock.cli.answer import Answer
+from paddock.cli.answer import CommandAnswer
 from paddock.cli.command_group import example
 from paddock.cli.sources.results import (
     command_text,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 @options.JSON
 @options.QUIET
 @over_modules
-async def lock(context: CommandContext, sources: SourcedModules, *, checks: bool) -> Answer:
+async def lock(context: CommandContext, sources: SourcedModules, *, checks: bool) -> CommandAnswer:
     """Lock the modules of a plan that paddock.lock lacks; keep the rest.
 
     PLAN is plan.yaml by default.
@@ -88,7 +88,7 @@ async def lock(context: CommandContext, sources: SourcedModules, *, checks: bool
         *((one.name, reason, one.key) for one, reason in missing),
     ]
     notes = _notes(sources, rows, is_lacking=bool(missing), is_whole=not failures)
-    return Answer(facts, shown(rows=rows, notes=notes), 1 if failures or missing else 0)
+    return CommandAnswer(facts, shown(rows=rows, notes=notes), 1 if failures or missing else 0)
 
 
 def _why_to_lock(provider: Provisioner, module: SourcedModule) -> str | None:

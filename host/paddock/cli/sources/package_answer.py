@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from paddock.cli.answer import Answer, Report
+from paddock.cli.answer import CommandAnswer, CommandReport
 from paddock.cli.failure import masked
 from paddock.cli.options import command_to_paste
 from paddock.cli.sources.results import command_text, files_of, plan_to_name, read_modules
@@ -42,7 +42,7 @@ class _LockedPackage:
 def run_package_answer(name: str, package: str, *, plan: Path | None, working_dir: Path | None, as_json: bool) -> int:
     """Explain the version, and return the exit code."""
 
-    def work() -> Answer:
+    def work() -> CommandAnswer:
         found = _find(read_modules(plan, working_dir), name, package)
         facts = {
             "module": found.module.name,
@@ -54,9 +54,9 @@ def run_package_answer(name: str, package: str, *, plan: Path | None, working_di
             "contradicted": found.is_contradicted,
             **files_of(found.sources),
         }
-        return Answer(facts, lambda screen: _show(found, screen))
+        return CommandAnswer(facts, lambda screen: _show(found, screen))
 
-    return Report(Screen(sys.stderr, masked), as_json, masked, as_error=KindError.of_sources).answer(work)
+    return CommandReport(Screen(sys.stderr, masked), as_json, masked, as_error=KindError.of_sources).answer(work)
 
 
 def _find(sources: SourcedModules, name: str, package: str) -> _LockedPackage:

@@ -19,7 +19,7 @@ from pathlib import Path
 import click
 
 from paddock.cli import options
-from paddock.cli.answer import Answer
+from paddock.cli.answer import CommandAnswer
 from paddock.cli.command_group import example
 from paddock.cli.sources.results import files_of, read_modules, shown
 from paddock.cli.sources.source_command import WORKING_DIR, CommandContext, run_source_command
@@ -37,7 +37,7 @@ from paddock_sources.lock.lock_file import LockFile
 def remove(module: str, plan: Path | None, working_dir: Path | None, as_json: bool) -> int:
     """Remove a module from paddock.lock; with --from, also from a plan."""
 
-    async def work(context: CommandContext) -> Answer:
+    async def work(context: CommandContext) -> CommandAnswer:
         sources = await context.call(read_modules, plan, working_dir)
         edits: list[PlanEdit] = []
         if plan is None:
@@ -73,7 +73,7 @@ def remove(module: str, plan: Path | None, working_dir: Path | None, as_json: bo
             *(f"{edit.path} is without what was at {edit.place}" for edit in edits),
             *(f"{sources.lock_path} is without {source}" for source in gone),
         ]
-        return Answer(facts, shown(titles=titles, notes=() if titles else ("nothing was locked of it",)))
+        return CommandAnswer(facts, shown(titles=titles, notes=() if titles else ("nothing was locked of it",)))
 
     return run_source_command(work, offline=True, as_json=as_json)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from paddock.cli import failure
-from paddock.cli.answer import Answer
+from paddock.cli.answer import CommandAnswer
 from paddock.cli.failure import SourceFailedError
 from paddock.cli.terminal.render import Screen
 from paddock.module_sources.sourced_modules import SourcedModule, SourcedModules
@@ -43,12 +43,12 @@ class ModuleResult:
 
 def module_answer(
     sources: SourcedModules, results: Sequence[ModuleResult], code: int, *, is_empty: bool | None = None
-) -> Answer:
+) -> CommandAnswer:
     """Return the answer about modules; `is_empty`, by default if there are none, says that nothing is locked here."""
     empty = not results if is_empty is None else is_empty
     facts = {**files_of(sources), "modules": [{**module_facts(one.module), **one.facts} for one in results]}
     rows = [(one.module.name, *one.cells) for one in results if one.cells]
-    return Answer(facts, shown(rows=rows, notes=["nothing is locked here"] if empty else []), code)
+    return CommandAnswer(facts, shown(rows=rows, notes=["nothing is locked here"] if empty else []), code)
 
 
 def shown(

@@ -22,7 +22,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import click
 
-from paddock.cli.answer import DONE, Answer, Report
+from paddock.cli.answer import DONE, CommandAnswer, CommandReport
 from paddock.cli.failure import SourceFailedError, masked
 from paddock.cli.options import no_fetching, working_dir
 from paddock.cli.sources.results import read_modules
@@ -114,7 +114,7 @@ async def open_provider(environ: Mapping[str, str], progress: Progress, *, offli
 
 
 def run_source_command(
-    work: Callable[[CommandContext], Awaitable[Answer]],
+    work: Callable[[CommandContext], Awaitable[CommandAnswer]],
     *,
     offline: bool = False,
     asks: bool = False,
@@ -125,13 +125,13 @@ def run_source_command(
     screen = Screen(sys.stderr, masked, is_quiet=quiet)
     dialogue = Dialogue.at(screen, sys.stdin) if asks and not as_json else None
 
-    def run() -> Answer:
+    def run() -> CommandAnswer:
         return asyncio.run(with_provider(work, screen, dialogue, offline=offline))
 
-    return Report(screen, as_json, masked).answer(run, DONE)
+    return CommandReport(screen, as_json, masked).answer(run, DONE)
 
 
-def over_modules(act: Callable[..., Awaitable[Answer]]) -> Callable[..., int]:
+def over_modules(act: Callable[..., Awaitable[CommandAnswer]]) -> Callable[..., int]:
     """Return a command over the modules of a plan or lock file, which `act` gets after the context of the command.
 
     It takes the options above, `--json` and `-q`; `act` gets all others. A person may be asked where it has `--yes`.
@@ -147,7 +147,7 @@ def over_modules(act: Callable[..., Awaitable[Answer]]) -> Callable[..., int]:
         quiet: bool = False,
         **others: Any,
     ) -> int:
-        async def work(context: CommandContext) -> Answer:
+        async def work(context: CommandContext) -> CommandAnswer:
             return await act(context, await context.call(read_modules, plan, working_dir), **others)
 
         asks = not others.get("yes", True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from paddock.cli import options
-from paddock.cli.answer import Answer
+from paddock.cli.answer import CommandAnswer
 from paddock.cli.command_group import example
 from paddock.cli.failure import SourceFailedError
 from paddock.cli.sources.results import (
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @options.JSON
 @options.QUIET
 @over_modules
-async def sync(context: CommandContext, sources: SourcedModules) -> Answer:
+async def sync(context: CommandContext, sources: SourcedModules) -> CommandAnswer:
     """Fetch and install everything that is locked, so that it runs without a network."""
     sources.refuse_by(context.policy)
     found = await context.side_by_side(sources.modules, partial(_have, context.provider))

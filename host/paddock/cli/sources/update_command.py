@@ -23,7 +23,7 @@ from typing import Final
 import click
 
 from paddock.cli import options
-from paddock.cli.answer import Answer
+from paddock.cli.answer import CommandAnswer
 from paddock.cli.command_group import example
 from paddock.cli.failure import SourceFailedError
 from paddock.cli.sources.results import (
@@ -94,7 +94,7 @@ async def update(
     packages: bool,
     yes: bool,
     allow_moved_tag: bool,
-) -> Answer:
+) -> CommandAnswer:
     """Take newer versions of locked modules, and show what changed.
 
     Name a MODULE by its id or its source; by default all are meant. If a new version asks for more permissions than the

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import click
 
 from paddock.cli import options
-from paddock.cli.answer import Answer
+from paddock.cli.answer import CommandAnswer
 from paddock.cli.command_group import example
 from paddock.cli.failure import SourceFailedError
 from paddock.cli.sources.results import ModuleResult, command_text, module_answer, pin_text, short, tell_failures
@@ -46,7 +46,7 @@ class _Verdict:
 @WORKING_DIR
 @options.JSON
 @over_modules
-async def verify(context: CommandContext, sources: SourcedModules) -> Answer:
+async def verify(context: CommandContext, sources: SourcedModules) -> CommandAnswer:
     """Check that everything locked is unchanged, and that tags lead where they led.
 
     Reads all files again. Exits with 0 if everything is there as it was locked, else with 1.
