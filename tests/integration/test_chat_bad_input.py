@@ -15,7 +15,7 @@ import pytest
 
 from integration.conftest import OpenSession
 from modules import shipped
-from paddock.cli.chat.conversation import ChatConversation, Follower
+from paddock.cli.chat.conversation import ChatConversation, follow
 from paddock.cli.chat.prompt_input import harmless
 from paddock.cli.chat.spending import Spending
 from paddock.cli.terminal.approval import TerminalApproval
@@ -107,9 +107,9 @@ async def test_each_fault_of_a_vendor_is_named_and_the_chat_goes_on(
             person = Person(columns=20, rows=24)
             screen = Screen(person.output)
             screen.mask = session.mask
-            follower = Follower(session, screen, tmp_path, is_verbose=False)
+            view = follow(session, screen, tmp_path, is_verbose=False)
             approval = TerminalApproval.at(screen, person.keys)
-            chat = Chat(ChatConversation(session, screen, approval, Spending(), follower, is_verbose=False), person)
+            chat = Chat(ChatConversation(session, screen, approval, Spending(), view, is_verbose=False), person)
 
             script.key = "sk-some"  # which the entry has none of
             await chat.fails("no key", "AuthenticationError", "the key is missing or wrong")

@@ -52,7 +52,7 @@ from paddock.plan.permissions import Permissions, permissions_line
 from paddock.session.session import ModuleStatus, Session
 
 if TYPE_CHECKING:
-    from paddock.cli.chat.conversation import Follower
+    from paddock.cli.chat.turn_view import TurnView
 
 
 def _checked_words(words: tuple[str, ...]) -> PlanAndPrompt:
@@ -154,7 +154,7 @@ class _Turn:
         self._consent = TerminalConsent(self._dialogue)
         self._approval = TerminalApproval(self._dialogue, preview=self._preview)
         self._followed_in = followed_in
-        self._follower: Follower | None = None
+        self._view: TurnView | None = None
         self._session_id: str | None = None
         self._modules: tuple[ModuleStatus, ...] = ()
         self._error: Exception | None = None
@@ -215,7 +215,10 @@ class _Turn:
             return
         self._session_id = session_id
         if self._followed_in is not None:
-            self._follower = _follower(session, self._screen, self._followed_in, is_verbose=self._verbose)
+            # For a terminal alone: drawing markdown takes a while to load.
+            from paddock.cli.chat.conversation import follow
+
+            self._view = follow(session, self._screen, self._followed_in, is_verbose=self._verbose)
         failed: Exception | None = None
         with (
             anyio.CancelScope() as scope,
@@ -256,8 +259,8 @@ class _Turn:
                 self.response = await session.execute(prompt)
             finally:
                 self._is_running = False
-                if self._follower is not None:
-                    self._follower.end(self.response)
+                if self._view is not None:
+                    self._view.end(self.response)
                     self.is_shown = True
                 # Before the session ends: then each module gets a report on its ordinary end as well.
                 self._modules = session.modules
@@ -281,11 +284,11 @@ class _Turn:
     def _activity(self, session: Session) -> str:
         if self._modules and not self._is_running:
             return "stopping the modules"
-        return self._follower.activity() if self._is_running and self._follower is not None else activity_of(session)
+        return self._view.activity() if self._is_running and self._view is not None else activity_of(session)
 
     def _preview(self, prompt: str) -> None:
-        if self._follower is not None:
-            self._follower.preview(prompt)
+        if self._view is not None:
+            self._view.preview(prompt)
 
     def _say_what_started(self, modules: tuple[ModuleStatus, ...]) -> None:
         started = [module for module in modules if module.is_mounted]
@@ -322,12 +325,6 @@ def _is_one_terminal() -> bool:
         return os.ttyname(sys.stdout.fileno()) == os.ttyname(sys.stderr.fileno())
     except OSError:
         return False
-
-
-def _follower(session: Session, screen: Screen, folder: Path, *, is_verbose: bool) -> Follower:
-    from paddock.cli.chat.conversation import Follower  # for a terminal alone: drawing markdown takes a while to load
-
-    return Follower(session, screen, folder, is_verbose=is_verbose)
 
 
 def _as_before_the_end(modules: tuple[ModuleStatus, ...], ended: tuple[ModuleStatus, ...]) -> tuple[ModuleStatus, ...]:

@@ -16,7 +16,7 @@ import anyio
 import anyio.to_thread
 
 from paddock.cli import failure
-from paddock.cli.chat.conversation import ChatConversation, Follower
+from paddock.cli.chat.conversation import ChatConversation, follow
 from paddock.cli.chat.grant_consent import GrantConsent
 from paddock.cli.chat.interrupts import on_interrupt
 from paddock.cli.chat.prompt_input import PromptInput
@@ -127,9 +127,9 @@ class ChatSession:
             return Next.LEAVE if self._written is None else Next.RESTART
         try:
             is_verbose = self._is_verbose
-            follower = Follower(session, screen, self._folder, is_verbose=is_verbose)
+            view = follow(session, screen, self._folder, is_verbose=is_verbose)
             conversation = self._conversation = ChatConversation(
-                session, screen, approval, self._spending, follower, is_verbose=is_verbose
+                session, screen, approval, self._spending, view, is_verbose=is_verbose
             )
             commands = SlashCommands(conversation, screen, self._working_dir, self._regrant)
             use(commands, session.mask)

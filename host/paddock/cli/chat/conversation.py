@@ -49,54 +49,35 @@ class TurnOutcome:
     is_interrupted: bool = False
 
 
-class Follower:
-    """Shows the turns of `session` on `screen` while they run, from the events that its modules emit.
+def follow(session: Session, screen: Screen, folder: Path, *, is_verbose: bool) -> TurnView:
+    """Return a view that shows the turns of `session` on `screen` while they run, from the events of its modules.
 
-    Its handlers run after those of modules, so it shows events as hooks left them.
+    It handles events after the handlers of modules, so it shows them as hooks left them.
     """
+    view = TurnView(
+        ConversationScreen(screen, session.masked_stream),
+        session.session_id,
+        folder=str(folder),
+        is_verbose=is_verbose,
+        read=lambda path: read_text(folder, path),
+        mask=session.mask,
+    )
 
-    def __init__(self, session: Session, screen: Screen, folder: Path, *, is_verbose: bool) -> None:
-        self._shown = ConversationScreen(screen, session.masked_stream)
-        self._view = TurnView(
-            session.session_id,
-            folder=str(folder),
-            is_verbose=is_verbose,
-            read=lambda path: read_text(folder, path),
-            mask=session.mask,
-        )
-        hooks = session.coordinator.hooks
-        for event in self._view.events:
-            hooks.register(event, self._on_event, priority=_LAST, name=_NAME)
-        hooks.register("tool:pre", self._before_call, priority=_FIRST, name=_NAME)
+    def take(event: str, data: Any) -> None:
+        view.take(event, data, event_emitter())
 
-    def _on_event(self, event: str, data: Any) -> None:
-        self._shown.show(self._view.take(event, data, event_emitter()))
+    def foresee(event: str, data: Any) -> None:
+        view.foresee(data)
 
-    def _before_call(self, event: str, data: Any) -> None:
-        self._view.foresee(data)
-
-    def begin(self) -> None:
-        """Begin another turn."""
-        self._view.begin()
-
-    def end(self, answer: str | None) -> None:
-        """Show the rest of a turn that ended with an answer, or without one."""
-        self._shown.show(self._view.end(answer))
-        self._shown.end_text()
-
-    def activity(self) -> str:
-        """Return what the turn is waiting for."""
-        return self._view.activity()
-
-    def preview(self, prompt: str) -> None:
-        """Show the change that a question is about, if it is known which one that is."""
-        change = self._view.preview(prompt)
-        if change is not None:
-            self._shown.show_change(change)
+    hooks = session.coordinator.hooks
+    for event in view.events:
+        hooks.register(event, take, priority=_LAST, name=_NAME)
+    hooks.register("tool:pre", foresee, priority=_FIRST, name=_NAME)
+    return view
 
 
 class ChatConversation:
-    """The conversation of `session`, which must be entered before a turn; without a `follower` no turn is shown."""
+    """The conversation of `session`, which must be entered before a turn; without a `view` no turn is shown."""
 
     def __init__(
         self,
@@ -104,7 +85,7 @@ class ChatConversation:
         screen: Screen,
         approval: TerminalApproval,
         spending: Spending,
-        follower: Follower | None,
+        view: TurnView | None,
         *,
         is_verbose: bool,
     ) -> None:
@@ -112,7 +93,7 @@ class ChatConversation:
         self._screen = screen
         self._approval = approval
         self._spending = spending
-        self._follower = follower
+        self._view = view
         self._is_verbose = is_verbose
         self._is_abandoned = False  # whether the turn before was cancelled, since its loop did not end it
         self._reported: dict[str, tuple[int, int]] = {}  # by module, how many ends and denials were shown
@@ -125,11 +106,11 @@ class ChatConversation:
 
     def preview(self, prompt: str) -> None:
         """Show the change that a question is about, if it is known which one that is."""
-        if self._follower is not None:
-            self._follower.preview(prompt)
+        if self._view is not None:
+            self._view.preview(prompt)
 
     def _activity(self) -> str:
-        return "waiting for the answer" if self._follower is None else self._follower.activity()
+        return "waiting for the answer" if self._view is None else self._view.activity()
 
     # -- turns -----------------------------------------------------------------------------
 
@@ -139,8 +120,8 @@ class ChatConversation:
         session.coordinator.cancellation.reset()
         if self._is_abandoned:
             await session.close_open_calls()
-        if self._follower is not None:
-            self._follower.begin()
+        if self._view is not None:
+            self._view.begin()
         answer: str | None = None
         failed: Exception | None = None
         with anyio.CancelScope() as scope:
@@ -154,8 +135,8 @@ class ChatConversation:
                     interruption.end()
         self._is_abandoned = scope.cancelled_caught
         self._approval.resume()
-        if self._follower is not None:
-            self._follower.end(answer if failed is None else None)
+        if self._view is not None:
+            self._view.end(answer if failed is None else None)
         self.tell_news()
         if interruption.happened:
             self._screen.note("interrupted; the conversation continues")

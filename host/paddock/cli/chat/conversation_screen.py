@@ -18,8 +18,7 @@ from rich.markdown import Heading, Markdown
 from rich.text import Text
 
 from paddock.cli.chat.markdown_stream import Block, MarkdownStream
-from paddock.cli.chat.tool_call import Change
-from paddock.cli.chat.turn_view import BlockEnd, CallEnd, Notice, Shown, TextPiece
+from paddock.cli.chat.tool_call import CallEnd, Change
 from paddock.cli.terminal.render import Screen
 from paddock.cli.terminal.rows import clip, fold
 from paddock.text import escape
@@ -56,19 +55,9 @@ class ConversationScreen:
         self._drawn_at = float("-inf")
         self._later: asyncio.TimerHandle | None = None
 
-    def show(self, parts: Iterable[Shown]) -> None:
-        """Draw these parts of a turn, in order."""
-        for part in parts:
-            match part:
-                case TextPiece(text, is_thought):
-                    self._take(text, is_thought)
-                case BlockEnd():
-                    self.end_text()
-                case CallEnd():
-                    self.end_text()
-                    self._show_call(part)
-                case Notice(text, is_warning):
-                    self._screen.warning(text) if is_warning else self._screen.note(text)
+    def notice(self, text: str, *, is_warning: bool = False) -> None:
+        """Write a message of one line."""
+        self._screen.warning(text) if is_warning else self._screen.note(text)
 
     def end_text(self) -> None:
         """Write the rest of the current text, and end it."""
@@ -91,7 +80,8 @@ class ConversationScreen:
 
     # -- text ------------------------------------------------------------------------------
 
-    def _take(self, text: str, is_thought: bool) -> None:
+    def say(self, text: str, *, is_thought: bool = False) -> None:
+        """Draw a piece of the model's text, or of its thinking."""
         if is_thought != self._is_thought:
             self.end_text()
             self._is_thought = is_thought
@@ -159,7 +149,9 @@ class ConversationScreen:
 
     # -- tool calls ------------------------------------------------------------------------
 
-    def _show_call(self, call: CallEnd) -> None:
+    def show_call(self, call: CallEnd) -> None:
+        """Write the line of a tool call that ended, with its change or what it wrote below."""
+        self.end_text()
         mark, ascii_mark, style = _MARKS[call.outcome]
         lead = f"{ascii_mark if self._screen.is_ascii else mark} "
         seconds = "" if call.seconds is None else f", {call.seconds:.1f} s"

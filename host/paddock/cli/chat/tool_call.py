@@ -12,13 +12,15 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 ReadText = Callable[[str], str | None]
 """Returns the text of a file that a tool names, or None if it cannot be shown."""
 
 Mask = Callable[[str], str]
 """Returns a text with its secrets hidden."""
+
+Outcome = Literal["ok", "failed", "refused"]
 
 _TELLING: Final = ("command", "file_path", "path", "pattern", "query", "url", "task", "instruction", "prompt", "name")
 _PATHS: Final = ("file_path", "path")
@@ -48,6 +50,21 @@ class Change:
     left_out: int = 0
     summary: str = ""
     doubt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnd:
+    """A tool call that ended."""
+
+    name: str
+    argument: str
+    outcome: Outcome
+    seconds: float | None
+    reason: str = ""
+    change: Change | None = None
+    is_nested: bool = False
+    said: tuple[str, ...] = ()  # the first lines of what a failed command wrote
+    left_out: int = 0  # lines of it
 
 
 def short_argument(arguments: Mapping[str, Any], folder: str = "", mask: Mask = str) -> str:

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from paddock.cli.chat.conversation_screen import ConversationScreen
-from paddock.cli.chat.tool_call import Change
-from paddock.cli.chat.turn_view import BlockEnd, CallEnd, Notice, TextPiece
+from paddock.cli.chat.tool_call import CallEnd, Change
 from paddock.cli.terminal.render import Screen
 from paddock.policy.secrets.values import SecretValues
 from support.person import Person
@@ -35,7 +34,8 @@ class Drawn:
         return self.now
 
     def say(self, *pieces: str) -> None:
-        self.screen.show([TextPiece(piece) for piece in pieces])
+        for piece in pieces:
+            self.screen.say(piece)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ async def test_the_open_block_grows_and_is_replaced_when_it_is_complete(person: 
     assert person.rows() == ["  a **bold** wo"]
     drawn.say("rd\n", "\nnext")
     assert person.rows() == ["  a bold word", "", "  next"]
-    drawn.screen.show([BlockEnd()])
+    drawn.screen.end_text()
     assert person.rows() == ["  a bold word", "", "  next", ""]
 
 
@@ -57,13 +57,13 @@ async def test_a_block_higher_than_the_screen_leaves_every_row_once(person: Pers
     for word in words:
         drawn.say(f"{word} ")
         assert person.rows()  # the terminal takes it
-    drawn.screen.show([BlockEnd()])
+    drawn.screen.end_text()
     assert " ".join(person.all_rows()).split() == words
 
 
 async def test_code_and_lists_keep_their_shape(person: Person, drawn: Drawn) -> None:
     drawn.say("- one\n- two\n\n```py\nif x:\n    y\n```\n")
-    drawn.screen.show([BlockEnd()])
+    drawn.screen.end_text()
     assert person.all_rows() == ["   • one", "   • two", "", "    if x:", "        y", ""]
 
 
@@ -79,14 +79,14 @@ async def test_no_row_of_a_model_begins_where_ours_do(person: Person, drawn: Dra
     for char in hostile:
         drawn.say(char)
         person.rows()
-    drawn.screen.show([BlockEnd()])
+    drawn.screen.end_text()
     rows = person.all_rows()  # fails for a control character
     assert all(row.startswith("  ") or not row for row in rows)
 
 
 async def test_no_part_of_a_secret_is_drawn_as_it_comes(person: Person, drawn: Drawn) -> None:
     drawn.say(*"the key is sk-123456 now")
-    drawn.screen.show([BlockEnd()])
+    drawn.screen.end_text()
     assert "sk-" not in person.seen
     assert "[secret KEY]" in " ".join(row.strip() for row in person.all_rows())
 
@@ -94,9 +94,8 @@ async def test_no_part_of_a_secret_is_drawn_as_it_comes(person: Person, drawn: D
 async def test_a_call_shows_its_outcome_however_long_it_is(person: Person, drawn: Drawn) -> None:
     drawn.say("look\n")
     change = Change("a.txt", ("@ line 1", "-old \x1b[31m", "+new sk-123456"), 3, "+1 -1")
-    drawn.screen.show(
-        [CallEnd("edit_file", "a/" * 300, "ok", 1.26, "", change), CallEnd("ls", "", "refused", None, "no")]
-    )
+    drawn.screen.show_call(CallEnd("edit_file", "a/" * 300, "ok", 1.26, "", change))
+    drawn.screen.show_call(CallEnd("ls", "", "refused", None, "no"))
     text = " ".join(row.strip() for row in person.all_rows())
     assert "(ok, 1.3 s) +1 -1" in text and "ls (refused): no" in text
     assert r"-old \x1b[31m" in text and "[secret KEY]" in text and "3 more lines" in text
@@ -106,7 +105,7 @@ async def test_a_call_shows_its_outcome_however_long_it_is(person: Person, drawn
 
 async def test_a_preview_says_why_it_may_not_come_about(person: Person, drawn: Drawn) -> None:
     drawn.screen.show_change(Change("a.txt", (), doubt="the text is not there"))
-    drawn.screen.show([CallEnd("bash", "x", "failed", 0.1, "exit", said=("\x1b[2Jno sk-123456",), left_out=3)])
+    drawn.screen.show_call(CallEnd("bash", "x", "failed", 0.1, "exit", said=("\x1b[2Jno sk-123456",), left_out=3))
     text = " ".join(row.strip() for row in person.all_rows())
     assert "would change a.txt the text is not there" in text
     assert r"\x1b[2Jno [secret KEY]" in text and "3 more lines" in text
@@ -115,7 +114,7 @@ async def test_a_preview_says_why_it_may_not_come_about(person: Person, drawn: D
 async def test_no_part_of_a_secret_is_drawn_of_a_change(person: Person, drawn: Drawn) -> None:
     lines = ("+" + "x" * 1995 + "sk-123456", "+\tsk-123456")
     drawn.screen.show_change(Change("x" * 1980 + "sk-123456", lines, 0, "sk-123456"))
-    drawn.screen.show([CallEnd("edit_file", "", "ok", None, "", Change("a", (), 0, "+sk-123456"))])
+    drawn.screen.show_call(CallEnd("edit_file", "", "ok", None, "", Change("a", (), 0, "+sk-123456")))
     text = "".join(row.strip() for row in person.all_rows())
     assert "x" * 1980 in text and not any(part in text for part in ("sk-", "123"))
 
@@ -123,13 +122,15 @@ async def test_no_part_of_a_secret_is_drawn_of_a_change(person: Person, drawn: D
 async def test_the_first_piece_after_a_call_is_drawn_at_once(person: Person) -> None:
     screen = Screen(person.output)
     drawn = ConversationScreen(screen, SecretValues({}).stream, clock=lambda: 7.0)  # of which no time passes
-    drawn.show([TextPiece("one"), CallEnd("ls", "", "ok", 0.1), TextPiece("two")])
+    drawn.say("one")
+    drawn.show_call(CallEnd("ls", "", "ok", 0.1))
+    drawn.say("two")
     assert person.rows()[-1] == "  two"
 
 
 async def test_what_else_is_told_stands_above_the_open_block(person: Person, drawn: Drawn) -> None:
     drawn.say("growing")
-    drawn.screen.show([Notice("a notice")])
+    drawn.screen.notice("a notice")
     assert person.rows() == ["a notice", "  growing"]
 
 
@@ -138,6 +139,6 @@ async def test_a_dumb_terminal_gets_each_block_once(person: Person, monkeypatch:
     drawn = Drawn(person, SecretValues({}))
     drawn.say("one\n\n", "tw", "o")
     assert person.rows() == ["  one", ""]
-    drawn.screen.show([BlockEnd()])
+    drawn.screen.end_text()
     assert person.rows() == ["  one", "", "  two", ""]
     assert "\x1b" not in person.seen

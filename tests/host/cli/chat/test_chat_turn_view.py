@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from paddock.cli.chat.turn_view import BlockEnd, CallEnd, Notice, Shown, TextPiece, TurnView
+from paddock.cli.chat.conversation_screen import ConversationScreen
+from paddock.cli.chat.tool_call import CallEnd, Change
+from paddock.cli.chat.turn_view import TurnView
 from paddock.policy.secrets.values import SecretValues
 from support.rows import each_row
 
@@ -22,20 +24,60 @@ class Clock:
         return self.now
 
 
-def _view(files: dict[str, str] | None = None, *, verbose: bool = False) -> TurnView:
-    return TurnView(_OWN, folder="/code", is_verbose=verbose, read=(files or {}).get, clock=Clock())
+class Drawn(ConversationScreen):
+    """Keeps what is drawn, in order: texts, `|` for their ends, thoughts, notices, calls and changes."""
+
+    def __init__(self) -> None:
+        self.parts: list[Any] = []
+
+    def say(self, text: str, *, is_thought: bool = False) -> None:
+        self.parts.append(("thought", text) if is_thought else text)
+
+    def end_text(self) -> None:
+        self.parts.append("|")
+
+    def notice(self, text: str, *, is_warning: bool = False) -> None:
+        self.parts.append(("warning" if is_warning else "note", text))
+
+    def show_call(self, call: CallEnd) -> None:
+        self.parts.append(call)
+
+    def show_change(self, change: Change) -> None:
+        self.parts.append(change)
+
+    def taken(self) -> list[Any]:
+        parts, self.parts = self.parts, []
+        return parts
 
 
-def _played(view: TurnView, *events: tuple[str, dict[str, Any]], answer: str | None = None) -> list[Shown]:
+class View(TurnView):
+    def __init__(self, **more: Any) -> None:
+        self.drawn = Drawn()
+        super().__init__(self.drawn, _OWN, **more)
+
+
+def _view(files: dict[str, str] | None = None, *, verbose: bool = False) -> View:
+    return View(folder="/code", is_verbose=verbose, read=(files or {}).get, clock=Clock())
+
+
+def _played(view: View, *events: tuple[str, dict[str, Any]], answer: str | None = None) -> list[Any]:
     view.begin()
-    shown = [part for event, data in events for part in view.take(event, {"session_id": _OWN, **data}, "loop")]
-    return [*shown, *view.end(answer)]
+    for event, data in events:
+        view.take(event, {"session_id": _OWN, **data}, "loop")
+    view.end(answer)
+    *parts, end = view.drawn.taken()
+    assert end == "|"  # every turn ends with one
+    return parts
 
 
-def _text(shown: list[Shown]) -> str:
-    return "".join(
-        part.text if isinstance(part, TextPiece) else "|" for part in shown if isinstance(part, TextPiece | BlockEnd)
-    )
+def _previewed(view: View, prompt: str) -> Change | None:
+    view.preview(prompt)
+    parts = view.drawn.taken()
+    return parts[0] if parts else None
+
+
+def _text(shown: list[Any]) -> str:
+    return "".join(part for part in shown if isinstance(part, str))
 
 
 def _delta(text: str, **more: Any) -> tuple[str, dict[str, Any]]:
@@ -54,7 +96,7 @@ _REQUEST = ("provider:request", {"provider": "mock"})
     [
         pytest.param([_REQUEST, _delta("Hel"), _delta("lo"), _end("Hello")], "Hello", "Hello|", id="pieces-then-whole"),
         pytest.param([_REQUEST, _end("Hello")], "Hello", "Hello|", id="whole-block-alone"),
-        pytest.param([_REQUEST], "Hello", "Hello|", id="answer-alone"),
+        pytest.param([_REQUEST], "Hello", "Hello", id="answer-alone"),
         pytest.param([_REQUEST, _delta("Hel"), _end("Hello")], "Hello", "Hello|", id="pieces-lack-the-end"),
         pytest.param([_REQUEST, _end("One"), _end("Two")], "One\n\nTwo", "One|Two|", id="answer-of-two-blocks"),
         pytest.param([_REQUEST, _end("One"), _REQUEST, _end("Two")], "Two", "One|Two|", id="two-requests"),
@@ -98,13 +140,13 @@ def test_a_hint_at_a_blocks_start_counts_for_its_pieces() -> None:
 
 def test_thinking_is_for_developers_unless_a_hint_says_more() -> None:
     thought = ("thinking:delta", {"text": "hm"})
-    assert _played(_view(), _REQUEST, thought) == [BlockEnd()]
-    assert TextPiece("hm", is_thought=True) in _played(_view(verbose=True), _REQUEST, thought)
+    assert _played(_view(), _REQUEST, thought) == ["|"]
+    assert ("thought", "hm") in _played(_view(verbose=True), _REQUEST, thought)
     block = {"type": "thinking", "thinking": "hm", "visibility": "user"}
-    assert TextPiece("hm", is_thought=True) in _played(_view(), _REQUEST, ("content_block:end", {"block": block}))
+    assert ("thought", "hm") in _played(_view(), _REQUEST, ("content_block:end", {"block": block}))
 
 
-def _calls(shown: list[Shown]) -> list[CallEnd]:
+def _calls(shown: list[Any]) -> list[CallEnd]:
     return [part for part in shown if isinstance(part, CallEnd)]
 
 
@@ -153,12 +195,13 @@ def test_a_change_that_was_shown_with_a_question_is_not_shown_again() -> None:
     pre, post = _call("tool:pre", "write_file", **given), _call("tool:post", "write_file", **given, result={})
     view.begin()
     view.foresee({"session_id": _OWN, **pre[1]})
-    assert view.preview("may something else run?") is None
-    change = view.preview('may it run with file_path: "/code/a.txt"?')
+    assert _previewed(view, "may something else run?") is None
+    change = _previewed(view, 'may it run with file_path: "/code/a.txt"?')
     assert change is not None and change.lines == ("@ line 1", "-one", "+two")
-    assert view.preview('may it run with file_path: "/code/a.txt"?') is None
-    shown = [part for event, data in (pre, post) for part in view.take(event, data)]
-    assert [call.change for call in _calls(shown)] == [None]
+    assert _previewed(view, 'may it run with file_path: "/code/a.txt"?') is None
+    view.take(*pre)
+    view.take(*post)
+    assert [call.change for call in _calls(view.drawn.taken())] == [None]
 
 
 def test_a_preview_follows_what_earlier_calls_changed() -> None:
@@ -167,7 +210,7 @@ def test_a_preview_follows_what_earlier_calls_changed() -> None:
     arguments = {"file_path": "/code/a.txt", "old_string": "two", "new_string": "three"}
     view.foresee({"tool_name": "edit_file", "tool_call_id": "1", "tool_input": arguments})
     files["/code/a.txt"] = "two\n"
-    change = view.preview("may it change /code/a.txt?")
+    change = _previewed(view, "may it change /code/a.txt?")
     assert change is not None and not change.doubt and change.lines == ("@ line 1", "-two", "+three")
 
 
@@ -192,7 +235,7 @@ def test_a_question_about_one_of_several_calls_shows_no_guess() -> None:
     view = _view()
     for call_id, path in (("1", "a"), ("2", "ab")):
         view.foresee({"tool_name": "w", "tool_call_id": call_id, "tool_input": {"path": path, "content": "x"}})
-    assert view.preview("write ab?") is None
+    assert _previewed(view, "write ab?") is None
 
 
 def test_a_call_of_a_session_below_is_nested_and_a_hidden_one_not_shown() -> None:
@@ -206,10 +249,9 @@ def test_a_call_of_a_session_below_is_nested_and_a_hidden_one_not_shown() -> Non
 def test_retries_and_notifications_are_a_line_each() -> None:
     retry = ("provider:retry", {"delay": 2.4, "error": {"msg": "overloaded"}})
     told = ("user:notification", {"message": "build\nis green", "level": "warning"})
-    notices = [part for part in _played(_view(), retry, told) if isinstance(part, Notice)]
-    assert notices == [
-        Notice("the provider retries in 2 s: overloaded"),
-        Notice("loop: build is green", is_warning=True),
+    assert _played(_view(), retry, told) == [
+        ("note", "the provider retries in 2 s: overloaded"),
+        ("warning", "loop: build is green"),
     ]
 
 
@@ -225,7 +267,8 @@ def test_what_a_view_knows_of_calls_is_bounded() -> None:
     view = _view()
     for number in range(5000):
         view.take("tool:pre", {"tool_name": "t", "tool_call_id": str(number), "tool_input": {}})
-    assert len(_calls(view.end(None))) == 256
+    view.end(None)
+    assert len(_calls(view.drawn.taken())) == 256
 
 
 def test_an_answer_that_begins_anew_is_another_text() -> None:
@@ -250,14 +293,14 @@ _KEY = "sk-123456"
 )
 def test_what_is_cut_is_masked_before(event: tuple[str, dict[str, Any]]) -> None:
     name, data = event
-    view = TurnView(_OWN, mask=SecretValues({"KEY": _KEY}).mask)
+    view = View(mask=SecretValues({"KEY": _KEY}).mask)
     asked = ("content_block:end", {"block": {"type": "tool_call", "id": "1", "name": "bash", "input": {}}})
     shown = _played(view, asked, (name, {"tool_call_id": "1", "tool_name": "bash", **data}))
     assert "sk-" not in str(shown) and "x" in str(shown)
 
 
 def test_the_change_of_a_path_that_is_masked_is_shown_with_its_question() -> None:
-    view = TurnView(_OWN, folder="/code", mask=SecretValues({"KEY": _KEY}).mask)
+    view = View(folder="/code", mask=SecretValues({"KEY": _KEY}).mask)
     view.foresee({"tool_name": "w", "tool_call_id": "1", "tool_input": {"path": f"/code/{_KEY}", "content": "x"}})
-    change = view.preview(f"write /code/{_KEY}?")
+    change = _previewed(view, f"write /code/{_KEY}?")
     assert change is not None and change.path == "[secret KEY]"
