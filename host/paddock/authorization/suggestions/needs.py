@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
-from paddock.plan.permissions import Permissions, Preset, SecretGrant, is_program_path, united
+from paddock.plan.permissions import Permissions, SecretGrant, is_program_path, united
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.guarded_paths import runner_opened
 from paddock.policy.located_program import locate
@@ -88,11 +88,6 @@ class Needs:
     lacks: tuple[str, ...] = ()
     missing: Permissions = field(default_factory=Permissions)
     keeps: bool = False
-
-    @classmethod
-    def of_preset(cls, preset: Preset, line: str, lacks: str) -> Self:
-        """Return the needs that a preset satisfies."""
-        return cls(Permissions(preset=preset), (line,), (lacks,))
 
     @classmethod
     def of_home(cls, why: str) -> Self:

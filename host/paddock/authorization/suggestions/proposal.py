@@ -12,7 +12,7 @@ from paddock.authorization.suggestions.advice import ManifestAdvice, advised_nee
 from paddock.authorization.suggestions.needs import Needs, ProposalContext
 from paddock.authorization.suggestions.service_needs import service_needs
 from paddock.authorization.suggestions.vendors import is_scripted, vendor_of, words_of
-from paddock.authorization.suggestions.workspace_needs import HOME_IS_LOST, hook_needs, names_log, tool_needs
+from paddock.authorization.suggestions.workspace_needs import HOME_IS_LOST, names_log, usual_needs
 from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import Permissions
 
@@ -34,24 +34,26 @@ def propose(entry: ModuleEntry, advice: ManifestAdvice | None, known: ProposalCo
         return _provider(entry, known)
     if advice is not None and advice.is_shipped and not names_log(entry):
         return shipped_needs(entry, advice.permissions, known) + service_needs(entry, None, known)
-    match entry.kind:
-        case "provider":
-            needs = _provider(entry, known)
-        case "tool":
-            needs = tool_needs(entry, known) + service_needs(entry, None, known)
-        case "hook":
-            needs = hook_needs(entry, known) + service_needs(entry, None, known)
-        case "context" if words_of(entry.module) & _KEEPERS:
-            lack = f"a place that stays: {HOME_IS_LOST}"
-            needs = Needs(lacks=(lack,)) + service_needs(entry, None, known)
-        case _:
-            needs = service_needs(entry, None, known)
+    needs = _of_id(entry, known)
     if advice is None:
         return needs
     if needs.permissions != Permissions():
         return needs + home_needs(advice.permissions)
     advised = advised_needs(advice.permissions, known)
     return advised if advised.lines else needs + advised
+
+
+def _of_id(entry: ModuleEntry, known: ProposalContext) -> Needs:
+    """Return what an entry's module seems to need by its id, with the services that its configuration names."""
+    if entry.kind == "provider":
+        return _provider(entry, known)
+    services = service_needs(entry, None, known)
+    match entry.kind:
+        case "tool" | "hook":
+            return usual_needs(entry, known) + services
+        case "context" if words_of(entry.module) & _KEEPERS:
+            return Needs(lacks=(f"a place that stays: {HOME_IS_LOST}",)) + services
+    return services
 
 
 def _provider(entry: ModuleEntry, known: ProposalContext) -> Needs:

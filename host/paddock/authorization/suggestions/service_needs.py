@@ -34,7 +34,7 @@ def service_needs(entry: ModuleEntry, vendor: Vendor | None, known: ProposalCont
     if vendor is not None:
         needs += _vendor_key(entry.config, vendor, place, known)
         if place is not None and place.destination is not None and vendor.may_have_key(place.destination):
-            needs += _settings(vendor, known)
+            needs += sum((_passed(name) for name in vendor.settings if known.environ.get(name)), Needs())
         if not found:
             lack = f"the network: neither its configuration nor a variable says where {vendor.name} is"
             needs += Needs(lacks=(lack,), missing=Permissions(env=vendor.addresses))
@@ -94,9 +94,12 @@ def _connection(address: ServiceAddress, vendor: Vendor | None) -> Needs:
     how = "" if address.is_encrypted or address.is_local else "; nothing encrypts what is sent there"
     needs = Needs.of(f"connects to {place}{why}{how}", f"the network, so no {place}", net=[place])
     if not address.key and address.variables:
-        name = address.variables[0]
-        needs += Needs.of(f"is passed your variable {name}", f"your variable {name}", env=[name])
+        needs += _passed(address.variables[0])
     return needs
+
+
+def _passed(name: str) -> Needs:
+    return Needs.of(f"is passed your variable {name}", f"your variable {name}", env=[name])
 
 
 def _references(config: Mapping[str, Any], place: ServiceAddress | None, known: ProposalContext) -> Needs:
@@ -129,7 +132,7 @@ def _vendor_key(
             return Needs()
         may_have = vendor.keys if vendor.may_have_key(place.destination) else ()
         return Needs(
-            lacks=(f"a key: {' and '.join(vendor.keys)} {_are(vendor.keys)} not set",),
+            lacks=(f"a key: {' and '.join(vendor.keys)} {'is' if len(vendor.keys) == 1 else 'are'} not set",),
             missing=Permissions(secrets=tuple(SecretGrant(name=key) for key in may_have)),
         )
     if not vendor.may_have_key(place.destination):
@@ -138,10 +141,6 @@ def _vendor_key(
         return Needs(lacks=(f"{lack} if it is to go there",))
     found = _injected(name, place, "")
     return found + Needs(found.permissions.model_copy(update={"env": (f"{name}=${{{name}}}",), "secrets": ()}))
-
-
-def _are(names: tuple[str, ...]) -> str:
-    return "is" if len(names) == 1 else "are"
 
 
 def _injected(name: str, place: ServiceAddress, missing: str) -> Needs:
@@ -153,11 +152,3 @@ def _injected(name: str, place: ServiceAddress, missing: str) -> Needs:
         f"the secret {name}{missing}",
         secrets=[{"name": name, "inject": host}],
     )
-
-
-def _settings(vendor: Vendor, known: ProposalContext) -> Needs:
-    needs = Needs()
-    for name in vendor.settings:
-        if known.environ.get(name):
-            needs += Needs.of(f"is passed your variable {name}", f"your variable {name}", env=[name])
-    return needs

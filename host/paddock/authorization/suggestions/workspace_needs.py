@@ -14,20 +14,11 @@ from typing import Any, Final
 from paddock.authorization.suggestions.needs import Needs, ProposalContext
 from paddock.authorization.suggestions.vendors import words_of
 from paddock.plan.model import ModuleEntry
-from paddock.plan.permissions import Preset
-from paddock.plan.problems import NotAcceptedError
-from paddock.policy.programs import Program
+from paddock.plan.permissions import Permissions, Preset
 
-_NET: Final = frozenset({"web", "http", "fetch", "browser", "url", "crawl", "scrape", "internet", "research", "mcp"})
 _SHELLS: Final = frozenset({"bash", "shell", "sh", "zsh", "pwsh", "powershell", "terminal", "console", "exec"})
-_GIT: Final = frozenset({"git"})
-_WRITERS: Final = frozenset({"filesystem", "file", "files", "fs", "edit", "editor", "write", "patch", "notebook"})
-_READERS: Final = frozenset({"search", "grep", "glob", "find", "ls", "read", "reader", "tree", "skills", "mention"})
-_DELEGATES: Final = frozenset({"task", "delegate", "subagent", "subagents"})
 _LOGS: Final = frozenset({"log", "logs", "logging", "logger", "audit", "trace", "transcript", "recorder", "jsonl"})
 _APPROVALS: Final = frozenset({"approval", "approvals"})
-_STATUS: Final = frozenset({"status"})
-_BOUNDARY: Final = frozenset({"boundary"})
 _CONTENT: Final = frozenset(
     {"todo", "think", "thinking", "calculator", "clock", "time", "approval", "redaction", "ui"}
     | {"display", "reminder", "progress", "naming", "explanatory", "deprecation", "mock"}
@@ -42,22 +33,13 @@ _LOG_KEYS: Final = (
 _FOLDER_KEYS: Final = frozenset({"log_dir", "output_dir", "directory", "dir", "folder"})
 
 
-def tool_needs(entry: ModuleEntry, known: ProposalContext) -> Needs:
-    """Return what an entry's tool seems to need."""
+def usual_needs(entry: ModuleEntry, known: ProposalContext) -> Needs:
+    """Return what an entry's tool or hook seems to need."""
     words = words_of(entry.module)
-    for theirs, needs in _TOOLS:
+    for theirs, needs in _USUAL[entry.kind]:
         if words & theirs:
             return needs(entry, known)
-    return Needs() if words & _CONTENT else _unknown(entry)
-
-
-def hook_needs(entry: ModuleEntry, known: ProposalContext) -> Needs:
-    """Return what an entry's hook seems to need."""
-    words = words_of(entry.module)
-    for theirs, needs in _HOOKS:
-        if words & theirs:
-            return needs(entry, known)
-    return Needs() if words & _CONTENT else _unknown(entry)
+    return Needs() if words & _CONTENT else Needs(lacks=(_ANYTHING,))
 
 
 def folder_text(known: ProposalContext) -> str:
@@ -77,82 +59,45 @@ def names_log(entry: ModuleEntry) -> bool:
 
 def preset_needs(preset: Preset, known: ProposalContext) -> Needs:
     """Return the needs that a preset satisfies, in words."""
-    match preset:
-        case "workspace-read":
-            return Needs.of_preset(preset, f"reads {folder_text(known)}", "files of yours to read")
-        case "workspace":
-            return Needs.of_preset(preset, f"reads and writes {folder_text(known)}", "files of yours, to read or write")
-        case "shell":
-            return Needs.of_preset(
-                preset,
-                f"reads and writes {folder_text(known)}, and runs any program of the system and of that folder",
-                "files of yours, and programs to run",
-            )
-    return Needs()
-
-
-# -- one after the other -------------------------------------------------------------------
-
-
-def _writer(entry: ModuleEntry, known: ProposalContext) -> Needs:
-    return preset_needs("workspace", known)
-
-
-def _reader(entry: ModuleEntry, known: ProposalContext) -> Needs:
-    return preset_needs("workspace-read", known)
-
-
-def _shell(entry: ModuleEntry, known: ProposalContext) -> Needs:
-    return preset_needs("shell", known)
-
-
-def _git(entry: ModuleEntry, known: ProposalContext) -> Needs:
-    return _writer(entry, known) + _program("git")
-
-
-def _status(entry: ModuleEntry, known: ProposalContext) -> Needs:
-    return _reader(entry, known) + _program("git")
-
-
-def _program(name: str) -> Needs:
-    try:
-        Program.find(name)
-    except NotAcceptedError:
+    if preset not in _PRESETS:
         return Needs()
-    return Needs.of(f"runs {name}", f"programs to run, so no {name}", run=[name])
+    line, lacks = _PRESETS[preset]
+    return Needs(Permissions(preset=preset), (line.format(folder=folder_text(known)),), (lacks,))
 
 
-def _connected(entry: ModuleEntry, known: ProposalContext) -> Needs:
-    return Needs(lacks=('the network; each host takes a line in its entry, as in permissions: {net: ["example.org"]}',))
+_PRESETS: Final[Mapping[Preset, tuple[str, str]]] = {
+    "workspace-read": ("reads {folder}", "files of yours to read"),
+    "workspace": ("reads and writes {folder}", "files of yours, to read or write"),
+    "shell": (
+        "reads and writes {folder}, and runs any program of the system and of that folder",
+        "files of yours, and programs to run",
+    ),
+}
+_ANYTHING: Final = "your files, programs and the network; to grant some, add a line such as permissions: workspace-read"
+_NETWORK: Final = 'the network; each host takes a line in its entry, as in permissions: {net: ["example.org"]}'
+_SUB_SESSIONS: Final = "sub-sessions, to which it hands work; to allow them, add permissions: {call: [spawn]}"
 
 
-def _delegates(entry: ModuleEntry, known: ProposalContext) -> Needs:
-    return Needs(lacks=("sub-sessions, to which it hands work; to allow them, add permissions: {call: [spawn]}",))
-
-
-def _unknown(entry: ModuleEntry) -> Needs:
-    return Needs(
-        lacks=("your files, programs and the network; to grant some, add a line such as permissions: workspace-read",)
-    )
+def _with_git(preset: Preset, known: ProposalContext) -> Needs:
+    needs = preset_needs(preset, known)
+    if known.has_program("git"):
+        needs += Needs.of("runs git", "programs to run, so no git", run=["git"])
+    return needs
 
 
 def _log(entry: ModuleEntry, known: ProposalContext) -> Needs:
     named = _log_folder(entry.config)
     if named is None:
-        return _writer(entry, known) + Needs(lacks=(f"a place for a log below its home: {HOME_IS_LOST}",))
+        return preset_needs("workspace", known) + Needs(lacks=(f"a place for a log below its home: {HOME_IS_LOST}",))
     if str(named).startswith("~"):
         return Needs.of_home(f"its log is in `{named}`")
     folder = Path(os.path.normpath(known.working_dir / named))
     if not Path(os.path.realpath(folder)).is_relative_to(known.working_dir):  # also where only a link leads out
         return Needs(lacks=(f"a place for its log: `{folder}` is outside the working directory, and takes `write`",))
     if folder == known.working_dir or not folder.is_dir():
-        return _writer(entry, known)
+        return preset_needs("workspace", known)
     written = f"./{folder.relative_to(known.working_dir)}"
     return Needs.of(f"writes its log into {folder}", f"a place for its log, {folder}", write=[written])
-
-
-def _approval(entry: ModuleEntry, known: ProposalContext) -> Needs:
-    return Needs() if _log_folder(entry.config) is None else _log(entry, known)
 
 
 def _log_folder(config: Mapping[str, Any]) -> Path | None:
@@ -169,18 +114,29 @@ def _log_folder(config: Mapping[str, Any]) -> Path | None:
 _Needs = Callable[[ModuleEntry, ProposalContext], Needs]
 
 # In the order in which they are tried: `tool-web-search` searches elsewhere, `tool-shell-reader` does more than read.
-_TOOLS: Final[tuple[tuple[frozenset[str], _Needs], ...]] = (
-    (_NET, _connected),
-    (_SHELLS, _shell),
-    (_GIT, _git),
-    (_WRITERS, _writer),
-    (_READERS, _reader),
-    (_DELEGATES, _delegates),
-)
-_HOOKS: Final[tuple[tuple[frozenset[str], _Needs], ...]] = (
-    (_SHELLS, _shell),
-    (_LOGS, _log),
-    (_APPROVALS, _approval),
-    (_STATUS | _GIT, _status),
-    (_BOUNDARY, _reader),
-)
+_USUAL: Final[Mapping[str, tuple[tuple[frozenset[str], _Needs], ...]]] = {
+    "tool": (
+        (
+            frozenset({"web", "http", "fetch", "browser", "url", "crawl", "scrape", "internet", "research", "mcp"}),
+            lambda entry, known: Needs(lacks=(_NETWORK,)),
+        ),
+        (_SHELLS, lambda entry, known: preset_needs("shell", known)),
+        (frozenset({"git"}), lambda entry, known: _with_git("workspace", known)),
+        (
+            frozenset({"filesystem", "file", "files", "fs", "edit", "editor", "write", "patch", "notebook"}),
+            lambda entry, known: preset_needs("workspace", known),
+        ),
+        (
+            frozenset({"search", "grep", "glob", "find", "ls", "read", "reader", "tree", "skills", "mention"}),
+            lambda entry, known: preset_needs("workspace-read", known),
+        ),
+        (frozenset({"task", "delegate", "subagent", "subagents"}), lambda entry, known: Needs(lacks=(_SUB_SESSIONS,))),
+    ),
+    "hook": (
+        (_SHELLS, lambda entry, known: preset_needs("shell", known)),
+        (_LOGS, _log),
+        (_APPROVALS, lambda entry, known: _log(entry, known) if names_log(entry) else Needs()),
+        (frozenset({"status", "git"}), lambda entry, known: _with_git("workspace-read", known)),
+        (frozenset({"boundary"}), lambda entry, known: preset_needs("workspace-read", known)),
+    ),
+}
