@@ -141,11 +141,6 @@ class ModuleCatalogue:
         return f"./{folder.relative_to(base)}" if folder.is_relative_to(base) else str(folder)
 
 
-def other_code(kind: Kind) -> str:
-    """Say how else a module can be named at a prompt."""
-    return f"or other code: ./{FOLDER_PREFIX}{kind}-…, git+https://…, or a package of the index as name==1.0"
-
-
 def _check_kind(written: str, found: str, kind: Kind) -> None:
     if found != kind:
         raise KindError("ModuleNotUsableError", f"`{without_credentials(written)}` is of kind {found}, not {kind}")

@@ -17,14 +17,16 @@ from paddock.errors import PlanError, PlanProblem
 from paddock.plan.formats.document import YAML_EXTENSIONS, conversion_of, read_document
 from paddock.plan.load import load_plan
 from paddock.plan.model import MountPlan
-from paddock.plan.writing import plan_exists, write_plan
+from paddock.plan.writing import PlannedModule, plan_exists, write_plan
 from paddock.text import escape
 
 _NEVER_FOLDED: Final = 1_000_000  # characters of a line
 
 
-def convert(written: str, plan: Path | None, *, replace: bool) -> tuple[Path, MountPlan]:
-    """Write the plan of the file `written` as YAML to `plan`, by default beside it; return the new file and plan.
+def convert(written: str, plan: Path | None, *, replace: bool) -> tuple[Path, MountPlan, list[PlannedModule]]:
+    """Write the plan of the file `written` as YAML to `plan`, by default beside it.
+
+    Returns: the new file, its plan, and the modules in it.
 
     Raises:
         click.UsageError: it is YAML already, or `plan` is in another folder than the file.
@@ -47,7 +49,12 @@ def convert(written: str, plan: Path | None, *, replace: bool) -> tuple[Path, Mo
         raise plan_exists(plan)
     document = read_document(origin, converts=True)
     load_plan(origin, written=document.written, converts=True)  # its errors name this file and its lines
-    return plan, write_plan(plan, yaml_text(document.content), replace=replace)
+    new = write_plan(plan, yaml_text(document.content), replace=replace)
+    modules = [
+        PlannedModule(one.kind, one.module, one.source, permissions=one.permissions, keeps=one.state == "keep")
+        for one in new.entries()
+    ]
+    return plan, new, modules
 
 
 def yaml_text(content: dict[str, Any]) -> str:

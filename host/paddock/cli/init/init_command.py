@@ -12,7 +12,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,13 +21,12 @@ import click
 
 from paddock.cli import failure, options
 from paddock.cli.command_group import INTERRUPTED, Interrupted, example
-from paddock.cli.init.catalogue import PURPOSES, SCRIPTED, ModuleCatalogue, other_code
+from paddock.cli.init.catalogue import PURPOSES, SCRIPTED, ModuleCatalogue
 from paddock.cli.init.provider_choice import ProviderChoice, ServiceOptions
-from paddock.cli.init.questions import ask, confirm, numbered
+from paddock.cli.init.questions import ask, confirm, numbered, offer
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.cli.terminal.standard_streams import reporting
-from paddock.errors import PaddockError
 from paddock.plan import USUAL_PLAN
 from paddock.plan.formats.document import YAML_EXTENSIONS
 from paddock.plan.model import Kind, MountPlan
@@ -48,30 +47,10 @@ if TYPE_CHECKING:
 _TOOLS: Final = ("tool-filesystem",)
 _NO_TOOL: Final = "none"
 _LOG: Final = "logs/session.jsonl"
+_LOGGING: Final = "hooks-logging"
 _LISTED: Final = "tool-filesystem"
 _LISTING: Final = "This is a script and no model. It called the tool `list_directory`, which found:\n{last_tool_result}"
 _PROMPT: Final = "What is in this folder?"
-
-
-@dataclass(frozen=True, slots=True)
-class _Wishes:
-    """The choices for the plan."""
-
-    provider: PlannedModule
-    tools: tuple[PlannedModule, ...]
-    approvals: bool
-    logs: bool
-
-    def modules(self) -> list[PlannedModule]:
-        """Return all modules of the plan."""
-        return [
-            _shipped("orchestrator", "loop-basic"),
-            _shipped("context", "context-simple"),
-            self.provider,
-            *self.tools,
-            *([_shipped("hook", "hooks-approval")] if self.approvals else []),
-            *([_logging()] if self.logs else []),
-        ]
 
 
 @click.command(epilog=example("paddock init --provider ollama --tool tool-filesystem --yes"))
@@ -143,27 +122,32 @@ def init(
     if origin is not None:
         if any(one is not None for one in (provider, model, key_variable, base_url, approvals, logs)) or tools:
             raise click.UsageError("--from takes the modules of its file: leave out the options that choose others")
-        return _convert(origin, plan, screen, replaces=replaces, as_json=as_json)
-    plan = plan or Path(USUAL_PLAN)
     has_terminal = not as_json and sys.stdin.isatty() and screen.is_terminal
     person = screen if has_terminal and not asks_nothing else None
+    reason = ""
     if approvals is None and not has_terminal:  # they refuse where no person can be asked
         approvals = False
     try:
-        if not replaces and os.path.lexists(plan):
-            raise plan_exists(plan)  # before any question is asked
-        catalogue = ModuleCatalogue(plan.absolute().parent, os.environ, partial(_fetch, screen))
-        service = ServiceOptions(model, key_variable, base_url)
-        choice = ProviderChoice(catalogue, service, SecretSources.load(os.environ), person)
-        wishes = _wishes(catalogue, choice.choose(provider), tools, approvals, logs, person)
-        modules = wishes.modules()
-        if person is not None and not _is_wanted(plan, modules, person):
-            person.note("nothing was written")
-            return 1
-        written = write_plan(plan, plan_text(modules), replace=replaces)
-        _lock(catalogue.fetched)
-        if wishes.logs:
-            (Path.cwd() / _LOG).parent.mkdir(exist_ok=True)
+        if origin is not None:
+            from paddock.cli.init.conversion import convert  # most plans are new
+
+            plan, written, modules = convert(origin, plan, replace=replaces)
+        else:
+            plan = plan or Path(USUAL_PLAN)
+            if not replaces and os.path.lexists(plan):
+                raise plan_exists(plan)  # before any question is asked
+            catalogue = ModuleCatalogue(plan.absolute().parent, os.environ, partial(_fetch, screen))
+            service = ServiceOptions(model, key_variable, base_url)
+            choice = ProviderChoice(catalogue, service, SecretSources.load(os.environ), person)
+            modules = _chosen(catalogue, choice.choose(provider), tools, approvals, logs, person)
+            reason = choice.reason
+            if person is not None and not _is_wanted(plan, modules, person):
+                person.note("nothing was written")
+                return 1
+            written = write_plan(plan, plan_text(modules), replace=replaces)
+            _lock(catalogue.fetched)
+            if any(one.module == _LOGGING for one in modules):
+                (Path.cwd() / _LOG).parent.mkdir(exist_ok=True)
     except Interrupted as error:  # while code was fetched
         screen.ending(error.text)
         if as_json:
@@ -177,27 +161,7 @@ def init(
             print_json({"plan": None, "error": failure.as_dict(error)}, without_credentials)
         return failure.exit_code(error)
     with reporting(screen, f"{plan} is written"):
-        _tell(plan, modules, written, choice.reason, as_json=as_json)
-    return 0
-
-
-def _convert(origin: str, plan: Path | None, screen: Screen, *, replaces: bool, as_json: bool) -> int:
-    """Write the plan of the file `origin` as YAML, and return the exit code."""
-    from paddock.cli.init.conversion import convert  # most plans are new
-
-    try:
-        plan, written = convert(origin, plan, replace=replaces)
-    except PaddockError as error:
-        screen.text(failure.text(error))
-        if as_json:
-            print_json({"plan": None, "error": failure.as_dict(error)}, without_credentials)
-        return failure.exit_code(error)
-    modules = [
-        PlannedModule(one.kind, one.module, one.source, permissions=one.permissions, keeps=one.state == "keep")
-        for one in written.entries()
-    ]
-    with reporting(screen, f"{plan} is written"):
-        _tell(plan, modules, written, "", as_json=as_json, origin=origin)
+        _tell(plan, modules, written, reason, as_json=as_json, origin=origin)
     return 0
 
 
@@ -234,14 +198,6 @@ def _shipped(kind: Kind, module_id: str) -> PlannedModule:
     return PlannedModule(kind, module_id, purpose=PURPOSES[module_id])
 
 
-def _logging() -> PlannedModule:
-    return replace(
-        _shipped("hook", "hooks-logging"),
-        config={"path": _LOG},
-        permissions=Permissions(write=(f"./{Path(_LOG).parent}",)),
-    )
-
-
 def _secrets_of(modules: Sequence[PlannedModule]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(secret.name for module in modules for secret in module.permissions.secrets))
 
@@ -259,19 +215,16 @@ def _needs_trust(plan: Path, modules: Sequence[PlannedModule]) -> bool:
 # -- questions -----------------------------------------------------------------------------
 
 
-def _wishes(
+def _chosen(
     catalogue: ModuleCatalogue,
     provider: PlannedModule,
     tools: Sequence[str],
     approvals: bool | None,
     logs: bool | None,
     person: Screen | None,
-) -> _Wishes:
-    """Return the choices of options, and for the rest the person's answers, or defaults."""
-    if tools or person is None:
-        wanted = _tools(catalogue, tools or _TOOLS)
-    else:
-        wanted = _asked_tools(catalogue, person)
+) -> list[PlannedModule]:
+    """Return the plan's modules by the options, and for the rest by the person's answers, or defaults."""
+    wanted = _tools(catalogue, tools or _TOOLS) if tools or person is None else _asked_tools(catalogue, person)
     if approvals is None:
         approvals = any(map(_changes_things, wanted))
         if approvals and person is not None:
@@ -279,7 +232,14 @@ def _wishes(
     if logs is None:
         question = f"Keep a log of the session's events in ./{_LOG}?"
         logs = person is not None and confirm(person, question, default=False)
-    return _Wishes(_with_script(provider, wanted), wanted, approvals, logs)
+    modules = [_shipped("orchestrator", "loop-basic"), _shipped("context", "context-simple")]
+    modules += [_with_script(provider, wanted), *wanted]
+    if approvals:
+        modules.append(_shipped("hook", "hooks-approval"))
+    if logs:
+        writes = Permissions(write=(f"./{Path(_LOG).parent}",))
+        modules.append(replace(_shipped("hook", _LOGGING), config={"path": _LOG}, permissions=writes))
+    return modules
 
 
 def _with_script(provider: PlannedModule, tools: Sequence[PlannedModule]) -> PlannedModule:
@@ -297,9 +257,8 @@ def _changes_things(tool: PlannedModule) -> bool:
 
 def _asked_tools(catalogue: ModuleCatalogue, person: Screen) -> tuple[PlannedModule, ...]:
     known = catalogue.known("tool")
-    person.title("Which tools may it use? Several have commas between them; `none`: no tool.")
-    person.labelled([(f"  {number}) ", _described(one)) for number, one in enumerate(known, start=1)])
-    person.note(other_code("tool"))
+    title = "Which tools may it use? Several have commas between them; `none`: no tool."
+    offer(person, title, [(one, PURPOSES.get(one, "")) for one in known], "tool")
 
     def chosen(typed: str) -> tuple[PlannedModule, ...]:
         return _tools(catalogue, [numbered(part.strip(), known) for part in typed.split(",") if part.strip()])
@@ -310,11 +269,6 @@ def _asked_tools(catalogue: ModuleCatalogue, person: Screen) -> tuple[PlannedMod
 def _tools(catalogue: ModuleCatalogue, written: Sequence[str]) -> tuple[PlannedModule, ...]:
     modules = [catalogue.module("tool", one) for one in written if one != _NO_TOOL]
     return tuple({module.module: module for module in modules}.values())
-
-
-def _described(module: str) -> str:
-    purpose = PURPOSES.get(module, "")
-    return f"{module}: {purpose}" if purpose else module
 
 
 def _is_wanted(plan: Path, modules: Sequence[PlannedModule], person: Screen) -> bool:

@@ -18,9 +18,9 @@ import anyio
 from paddock.authorization.suggestions.advice import advice_of
 from paddock.authorization.suggestions.service_address import parse_address
 from paddock.authorization.suggestions.vendors import LOCAL_VENDORS, vendor_of
-from paddock.cli.init.catalogue import PURPOSES, SCRIPTED, ModuleCatalogue, other_code
+from paddock.cli.init.catalogue import PURPOSES, SCRIPTED, ModuleCatalogue
 from paddock.cli.init.local_servers import LocalServer, find_servers, is_model_name
-from paddock.cli.init.questions import ask, numbered
+from paddock.cli.init.questions import ask, numbered, offer
 from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError
 from paddock.plan.host_name import LOOPBACK, Destination
@@ -196,24 +196,15 @@ class ProviderChoice:
         """Ask which provider answers."""
         person.note("looking for model servers on this machine")
         servers = self._with_models(self._local())
+        choices = [(one.name.lower(), self._described(one)) for one in (*self._services, *servers)]
+        choices += [(_OWN, _OWN_PURPOSE)] if self._speaks_openai else []
         modules = {one.module for one in self._services}
-        names = [one.name.lower() for one in (*self._services, *servers)]
-        names += [_OWN] if self._speaks_openai else []
-        names += [one for one in self._catalogue.known("provider") if one not in modules]
-        purposes = [*map(self._described, self._services), *map(self._described, servers)]
-        purposes += [_OWN_PURPOSE] if self._speaks_openai else []
-        purposes += [PURPOSES.get(one, "") for one in names[len(purposes) :]]
-        person.title("Which provider answers?")
-        rows = [
-            (f"  {number}) ", f"{name}: {purpose}" if purpose else name)
-            for number, (name, purpose) in enumerate(zip(names, purposes, strict=True), start=1)
-        ]
-        person.labelled(rows)
-        person.note(other_code("provider"))
+        choices += [(one, PURPOSES.get(one, "")) for one in self._catalogue.known("provider") if one not in modules]
+        offer(person, "Which provider answers?", choices, "provider")
         usable = [one for one in self._services if one.key in self._secrets] + servers
 
         def chosen(typed: str) -> ModelService | PlannedModule:
-            name = numbered(typed, names)
+            name = numbered(typed, [name for name, _ in choices])
             found = next((one for one in servers if one.is_called(name)), None)
             return self._named(name) if found is None else found
 

@@ -9,9 +9,11 @@ from typing import TypeVar
 import anyio
 import click
 
+from paddock.cli.init.catalogue import FOLDER_PREFIX
 from paddock.cli.terminal.line_input import Keyboard
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError, render
+from paddock.plan.model import Kind
 from paddock.text import escape
 
 _Answer = TypeVar("_Answer")
@@ -29,6 +31,14 @@ def ask(screen: Screen, prompt: str, default: str, understood: Callable[[str], _
             return understood(typed)
         except PaddockError as error:
             screen.text(render(error))
+
+
+def offer(screen: Screen, title: str, choices: Sequence[tuple[str, str]], kind: Kind) -> None:
+    """List modules of a kind to choose from, each with its purpose, numbered from 1, and say how to name others."""
+    screen.title(title)
+    rows = [f"{name}: {purpose}" if purpose else name for name, purpose in choices]
+    screen.labelled([(f"  {number}) ", row) for number, row in enumerate(rows, start=1)])
+    screen.note(f"or other code: ./{FOLDER_PREFIX}{kind}-…, git+https://…, or a package of the index as name==1.0")
 
 
 def confirm(screen: Screen, prompt: str, *, default: bool) -> bool:
