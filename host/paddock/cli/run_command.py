@@ -291,16 +291,12 @@ class _Turn:
             self._view.preview(prompt)
 
     def _say_what_started(self, modules: tuple[ModuleStatus, ...]) -> None:
-        started = [module for module in modules if module.is_mounted]
-        levels = ", ".join(sorted({module.level for module in started}))
-        count = "1 module" if len(started) == 1 else f"{len(started)} modules"
-        self._screen.note(f"{count} started, isolation: {levels}")
         self._opener.started(modules)
         for module in modules:
             if module.problem is not None:
                 self._screen.text(render(module.problem))
-        for module in started:
-            if module.live_from is not None:
+        for module in modules:
+            if module.is_mounted and module.live_from is not None:
                 self._screen.note(f"{module.module} runs live from {module.live_from}: its code may change at any time")
         if self._verbose:
             self._list(modules)

@@ -72,12 +72,17 @@ class SessionOpener:
             screen.note(f"note: {note}")
         return session
 
-    def started(self, modules: Iterable[ModuleStatus]) -> None:
-        """Write no isolation levels from now on, as the command shows them; warn if no provider asks a model."""
+    def started(self, modules: Iterable[ModuleStatus], more: str = "") -> None:
+        """Write how many modules started, and `more`; warn if no provider asks a model.
+
+        No isolation levels are written from now on.
+        """
+        started = [module for module in modules if module.is_mounted]
+        levels = ", ".join(sorted({module.level for module in started}))
+        count = "1 module" if len(started) == 1 else f"{len(started)} modules"
+        self._screen.note(f"{count} started, isolation: {levels}{more}")
         self._level.drop()
-        providers = dict.fromkeys(
-            module.module for module in modules if module.kind == "provider" and module.is_mounted
-        )
+        providers = dict.fromkeys(module.module for module in started if module.kind == "provider")
         if providers and all(map(is_scripted, providers)):
             plays = "plays" if len(providers) == 1 else "play"
             add = shlex.join(["paddock", "add", "provider-openai", "--to", str(self._plan)])

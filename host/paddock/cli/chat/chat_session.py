@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,10 +16,10 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 
+from paddock.authorization.consent import Consent, ConsentAnswer, PlanReview
+from paddock.authorization.grant_lines import far_reaching_lines
 from paddock.cli import failure
 from paddock.cli.chat.conversation import ChatConversation, follow
-from paddock.cli.chat.grant_consent import GrantConsent
-from paddock.cli.chat.interrupts import on_interrupt
 from paddock.cli.chat.prompt_input import PromptInput
 from paddock.cli.chat.prompted_screen import PromptedDialogue, PromptedScreen
 from paddock.cli.chat.slash_commands import Next, SlashCommands
@@ -27,6 +28,7 @@ from paddock.cli.options import SessionOptions
 from paddock.cli.session_on_screen import SessionOpener
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.consent import TerminalConsent
+from paddock.cli.terminal.interruption import on_interrupt
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.progress import ActivityLine, activity_of
 from paddock.cli.terminal.question import Option, Question
@@ -34,9 +36,11 @@ from paddock.errors import PaddockError, render
 from paddock.plan.edit import PlanEdit, PlanNotEditedError, grant_lines, with_permissions
 from paddock.plan.formats.document import read_document
 from paddock.plan.load import load_plan
-from paddock.plan.model import ModuleEntry
+from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.plan.permissions import Permissions
-from paddock.session.session import ModuleStatus, Session
+from paddock.policy.owner import Owner
+from paddock.policy.trust import with_places
+from paddock.session.session import Session
 from paddock.text import escape
 
 _WORDS: Final = {"yes": True, "no": False}
@@ -244,20 +248,61 @@ class ChatSession:
     # -- display ---------------------------------------------------------------------------
 
     def _say_what_started(self, session: Session) -> None:
-        modules = session.modules
-        started = [module for module in modules if module.is_mounted]
-        levels = ", ".join(sorted({module.level for module in started}))
-        count = "1 module" if len(started) == 1 else f"{len(started)} modules"
-        self._screen.note(f"{count} started, isolation: {levels}; /help lists the commands")
-        self._opener.started(modules)
-        self._say_problems(modules)
-
-    def _say_problems(self, modules: tuple[ModuleStatus, ...]) -> None:
-        for module in modules:
+        self._opener.started(session.modules, "; /help lists the commands")
+        for module in session.modules:
             if isinstance(module.problem, PaddockError):
                 self._screen.text(render(module.problem))
             if module.live_from is not None:
                 self._screen.note(f"{module.module} runs live from {module.live_from}: its code may change at any time")
+
+
+class GrantConsent:
+    """Asks `terminal`, unless the person agreed to the plan by `/grant`; `is_trusted`: plans are accepted by a flag.
+
+    A person is asked one question for each grant, and the answer is good for exactly the plan that it makes. Where the
+    question about the entry does not show all that the plan would open (a path that leads out of the working directory,
+    a plan that was not accepted before), the question about the whole plan takes its place. Every other plan is asked
+    about as the session's start does.
+    """
+
+    def __init__(self, terminal: Consent, working_dir: Path, *, is_trusted: bool) -> None:
+        self._terminal = terminal
+        self._working_dir = working_dir
+        self._is_trusted = is_trusted
+        self._agreed = ""  # digest of a plan
+        self._is_declined = False  # whether the session that was started last goes without what takes consent
+
+    def covers(self, plan: MountPlan) -> bool:
+        """Return whether the question about the changed entry is enough; blocks: it follows paths."""
+        if self._is_trusted:
+            return True
+        if self._is_declined:
+            return False
+        return with_places(plan, self._working_dir, Owner.current(os.environ)).digest == plan.digest
+
+    def consequences(self, plan: MountPlan, place: str) -> tuple[str, ...]:
+        """Return what the entry at `place` lets its module do beyond its grants' own words; blocks, as above."""
+        owner = Owner.current(os.environ)
+        (entry,) = (one for one in plan.entries() if one.path == place)
+        return tuple(far_reaching_lines(entry, self._working_dir, owner))
+
+    def agree(self, plan: MountPlan) -> None:
+        """Accept this plan at the next question, as it is and with every path leading where it leads now."""
+        self._agreed = plan.digest
+
+    def forget(self) -> None:
+        """Withdraw an agreement that has not been used by a question since."""
+        self._agreed = ""
+
+    async def ask(self, review: PlanReview) -> ConsentAnswer:
+        """Return the answer of `/grant` to the plan that it made, otherwise the person's."""
+        agreed, self._agreed = self._agreed, ""
+        if review.digest == agreed and not (review.moved or review.has_proposals or review.warnings or review.fetches):
+            self._is_declined = False
+            return ConsentAnswer.ACCEPT
+        answer = await self._terminal.ask(review)
+        self._is_declined = answer is ConsentAnswer.AS_IT_IS and (review.needs_trust or review.has_proposals)
+        return answer
 
 
 def _cancel_if_left(line: Line, scope: anyio.CancelScope) -> None:

@@ -17,11 +17,11 @@ import anyio
 
 from paddock.cli import failure
 from paddock.cli.chat.conversation_screen import ConversationScreen
-from paddock.cli.chat.interrupts import on_interrupt
 from paddock.cli.chat.spending import Spending
 from paddock.cli.chat.turn_view import TurnView
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.denial_notes import tell_denials
+from paddock.cli.terminal.interruption import on_interrupt
 from paddock.cli.terminal.progress import ActivityLine
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError

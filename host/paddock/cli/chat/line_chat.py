@@ -7,7 +7,6 @@ the input ends the chat, and so does Ctrl-C: the turn that runs is stopped first
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from paddock.cli.session_on_screen import SessionOpener
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.consent import TerminalConsent
 from paddock.cli.terminal.dialogue import Dialogue
-from paddock.cli.terminal.interruption import ending_signals
+from paddock.cli.terminal.interruption import ended_by_signals
 from paddock.cli.terminal.line_input import PipedLines
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.render import Screen
@@ -45,7 +44,6 @@ class LineChat:
         self._opener = SessionOpener(plan, options, self._screen, is_verbose=is_verbose)
         self._lines = PipedLines(sys.stdin.fileno())
         self._code = 0
-        self._ended_by: signal.Signals | None = None
 
     def run(self) -> int:
         """Hold the conversation, and return the exit code.
@@ -58,36 +56,29 @@ class LineChat:
                 asyncio.run(self._run())
             except KeyboardInterrupt:
                 return INTERRUPTED
-            except (SystemExit, click.UsageError):
+            except (SystemExit, click.UsageError, Interrupted):
                 raise
-            except asyncio.CancelledError:
-                if self._ended_by is None:
-                    raise
-                raise Interrupted(self._ended_by) from None
             except Exception as error:  # the top of a command: an unforeseen error is reported here
                 self._screen.text(failure.text(error))
                 return failure.exit_code(error)
         return self._code
 
     async def _run(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        for number in ending_signals():
-            asyncio.get_running_loop().add_signal_handler(number, self._terminate, number, task)
-        dialogue = Dialogue.at(self._screen, sys.stdin)
-        approval = TerminalApproval(dialogue)
-        session = self._opener.session(approval, TerminalConsent(dialogue))
-        async with session:
-            for module in session.modules:
-                if module.problem is not None:
-                    self._screen.text(render(module.problem))
-            conversation = ChatConversation(
-                session, self._screen, approval, Spending(), None, is_verbose=self._is_verbose
-            )
-            commands = SlashCommands(conversation, self._screen, self._working_dir, self._regrant)
-            await self._talk(conversation, commands)
-        for change in session.changes:
-            self._screen.warning(change)
+        with ended_by_signals():
+            dialogue = Dialogue.at(self._screen, sys.stdin)
+            approval = TerminalApproval(dialogue)
+            session = self._opener.session(approval, TerminalConsent(dialogue))
+            async with session:
+                for module in session.modules:
+                    if module.problem is not None:
+                        self._screen.text(render(module.problem))
+                conversation = ChatConversation(
+                    session, self._screen, approval, Spending(), None, is_verbose=self._is_verbose
+                )
+                commands = SlashCommands(conversation, self._screen, self._working_dir, self._regrant)
+                await self._talk(conversation, commands)
+            for change in session.changes:
+                self._screen.warning(change)
 
     async def _talk(self, conversation: ChatConversation, commands: SlashCommands) -> None:
         while (line := await self._lines.line()) is not None:
@@ -113,7 +104,3 @@ class LineChat:
             f"the plan is not changed: no terminal to ask at; to change it, write at {entry.path}: {line}"
         )
         return False
-
-    def _terminate(self, number: signal.Signals, task: asyncio.Task[None]) -> None:
-        self._ended_by = number
-        task.cancel()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 from contextlib import suppress
 from importlib import import_module
@@ -17,10 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.audit import state_folder
-from paddock.cli.chat.interrupts import on_interrupt
 from paddock.cli.chat.prompt_input import PromptInput, echo, open_history
-from paddock.cli.command_group import Interrupted
-from paddock.cli.terminal.interruption import ending_signals
+from paddock.cli.terminal.interruption import ended_by_signals, on_interrupt
 
 if TYPE_CHECKING:
     from paddock.cli.chat.slash_commands import SlashCommands
@@ -41,20 +38,14 @@ class TerminalChat:
         has_colour = not os.environ.get("NO_COLOR")
         history = open_history(state_folder, lambda text: self._mask(text))
         self._prompt = PromptInput(self._words, self._folder, history, has_colour=has_colour)
-        self._ended_by: signal.Signals | None = None
 
     async def run(self) -> int:
         """Hold the conversation, and return the exit code."""
-        with echo(sys.stdin, wanted=False):
+        with echo(sys.stdin, wanted=False), ended_by_signals():
             return await self._run()
 
     async def _run(self) -> int:
         loop = asyncio.get_running_loop()
-        task = asyncio.current_task()
-        assert task is not None
-        ending = ending_signals()
-        for number in ending:
-            loop.add_signal_handler(number, self._terminate, number, task)
         first = loop.create_task(self._first_line())
         try:
             # In a thread, so that the prompt takes keys meanwhile.
@@ -63,13 +54,7 @@ class TerminalChat:
                 self._plan, self._options, self._prompt, self._folder, is_verbose=self._is_verbose
             )
             return int(await chat.converse(first, self._is_ready, self.use))
-        except asyncio.CancelledError:
-            if self._ended_by is None:
-                raise
-            raise Interrupted(self._ended_by) from None
         finally:
-            for number in ending:
-                loop.remove_signal_handler(number)
             self._prompt.leave()
             first.cancel()
             with suppress(asyncio.CancelledError):
@@ -82,10 +67,6 @@ class TerminalChat:
 
     def _words(self, before: str) -> list[str]:
         return [*self._commands.words(before)] if self._commands is not None else ["/exit", "/help"]
-
-    def _terminate(self, number: signal.Signals, task: asyncio.Task[Any]) -> None:
-        self._ended_by = number
-        task.cancel()
 
     async def _first_line(self) -> str | None:
         """Return the first line once the session is ready for it, None if the person leaves before."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine
-from contextlib import nullcontext
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, Self, TypeVar
 
@@ -23,10 +23,51 @@ from paddock.cli.terminal.render import Screen
 _Result = TypeVar("_Result")
 
 
-def ending_signals() -> tuple[signal.Signals, ...]:
-    """Return the signals that end a command at once; SIGHUP stays ignored where it was, as below `nohup`."""
+@contextmanager
+def on_interrupt(act: Callable[[], object]) -> Iterator[None]:
+    """Call `act` on the running loop for each SIGINT; the handler from before is restored afterwards."""
+    loop = asyncio.get_running_loop()
+    before = signal.getsignal(signal.SIGINT)
+    loop.add_signal_handler(signal.SIGINT, act)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, before)
+
+
+def _ending_signals() -> tuple[signal.Signals, ...]:
     is_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     return (signal.SIGTERM,) if is_ignored else (signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP cancel the running task; SIGHUP stays ignored where it was, as below `nohup`.
+
+    Raises:
+        Interrupted: one of them did.
+    """
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    by: list[signal.Signals] = []
+
+    def end(number: signal.Signals) -> None:
+        by.append(number)
+        task.cancel()
+
+    handled = _ending_signals()
+    for number in handled:
+        loop.add_signal_handler(number, end, number)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not by:
+            raise
+        raise Interrupted(by[-1]) from None
+    finally:
+        for number in handled:
+            loop.remove_signal_handler(number)
 
 
 _GENTLE = "stopping once what is running now is done; Ctrl-C again stops at once"
@@ -55,7 +96,7 @@ class Interruption:
 
     def __enter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, *ending_signals()):
+        for number in (signal.SIGINT, *_ending_signals()):
             self._previous[number] = signal.getsignal(number)
             act = self._on_interrupt if number is signal.SIGINT else partial(self._on_end, number)
             self._loop.add_signal_handler(number, act)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from paddock.authorization.consent import ConsentAnswer, ModuleReview, PlanReview
-from paddock.cli.chat.grant_consent import GrantConsent
+from paddock.cli.chat.chat_session import GrantConsent
 from paddock.plan.edit import PlanEdit, with_permissions
 from paddock.plan.load import load_plan
 from paddock.plan.permissions import Permissions
