@@ -141,19 +141,20 @@ class ModuleCatalogue:
         return f"./{folder.relative_to(base)}" if folder.is_relative_to(base) else str(folder)
 
 
+def not_usable(problem: str, *hints: str, detail: str = "") -> KindError:
+    """Return the error for a module or service that a plan cannot have."""
+    return KindError("ModuleNotUsableError", problem, detail=[detail] if detail else [], hints=hints)
+
+
 def _check_kind(written: str, found: str, kind: Kind) -> None:
     if found != kind:
-        raise KindError("ModuleNotUsableError", f"`{without_credentials(written)}` is of kind {found}, not {kind}")
+        raise not_usable(f"`{without_credentials(written)}` is of kind {found}, not {kind}")
 
 
 def _not_shipped(kind: Kind, name: str, known: Sequence[str]) -> KindError:
-    close = near(name, known)
-    return KindError(
-        "ModuleNotUsableError",
-        f"no module `{name}` is shipped",
-        detail=[f"of kind {kind} there are: {', '.join(known) or 'none'}"],
-        hints=[
-            *(f"did you mean `{one}`?" for one in close),
-            *([] if name.isdecimal() else [_SOURCES]),
-        ],
+    hints = [f"did you mean `{one}`?" for one in near(name, known)]
+    if not name.isdecimal():
+        hints.append(_SOURCES)
+    return not_usable(
+        f"no module `{name}` is shipped", *hints, detail=f"of kind {kind} there are: {', '.join(known) or 'none'}"
     )

@@ -18,7 +18,7 @@ import anyio
 from paddock.authorization.suggestions.advice import advice_of
 from paddock.authorization.suggestions.service_address import parse_address
 from paddock.authorization.suggestions.vendors import LOCAL_VENDORS, vendor_of
-from paddock.cli.init.catalogue import PURPOSES, SCRIPTED, ModuleCatalogue
+from paddock.cli.init.catalogue import PURPOSES, SCRIPTED, ModuleCatalogue, not_usable
 from paddock.cli.init.local_servers import LocalServer, find_servers, is_model_name
 from paddock.cli.init.questions import ask, numbered, offer
 from paddock.cli.terminal.render import Screen
@@ -144,10 +144,9 @@ class ProviderChoice:
         if isinstance(chosen, ModelService):
             return self._completed(chosen).planned()
         if self._options:
-            raise KindError(
-                "ModuleNotUsableError",
+            raise not_usable(
                 f"`{chosen.module}` is no service with a model, a key and an address",
-                hints=[f"services: {', '.join(one.name.lower() for one in self._services)}, {_LOCAL}, {_OWN}"],
+                f"services: {', '.join(one.name.lower() for one in self._services)}, {_LOCAL}, {_OWN}",
             )
         return chosen
 
@@ -168,11 +167,11 @@ class ProviderChoice:
         found = self._with_models(local)
         if not found:
             looked = ", ".join(one.destination.text for one in local)
-            raise KindError(
-                "ModuleNotUsableError",
+            raise not_usable(
                 "no model server answers on this machine",
-                detail=[f"asked for their models: {looked}"],
-                hints=["start one and load a model", f"or name its address: --base-url http://{LOOPBACK}:PORT/v1"],
+                "start one and load a model",
+                f"or name its address: --base-url http://{LOOPBACK}:PORT/v1",
+                detail=f"asked for their models: {looked}",
             )
         return found[0]
 
@@ -237,13 +236,11 @@ class ProviderChoice:
     def _own(self) -> ModelService:
         """Return a service by its address."""
         if not self._speaks_openai:
-            raise KindError("ModuleNotUsableError", f"`{_OPENAI}`, which speaks to such servers, is not shipped")
+            raise not_usable(f"`{_OPENAI}`, which speaks to such servers, is not shipped")
         own = ModelService("a server of yours", _OPENAI, Destination(LOOPBACK, DEFAULT_PORT))
         if self._options.base_url is None:
             if self._person is None:
-                raise KindError(
-                    "ModuleNotUsableError", "the server's address is missing", hints=["name it: --base-url URL"]
-                )
+                raise not_usable("the server's address is missing", "name it: --base-url URL")
             own = ask(self._person, "its address", _EXAMPLE_URL, lambda typed: _at(own, typed))
         return own
 
@@ -292,11 +289,7 @@ class ProviderChoice:
                 self._person.labelled(list(_numbered_rows(service.models)))
             return replace(service, model=ask(self._person, "model", suggested, lambda typed: _model(typed, service)))
         if not suggested:
-            raise KindError(
-                "ModuleNotUsableError",
-                f"which model of {service.name} answers is missing",
-                hints=["name it: --model NAME"],
-            )
+            raise not_usable(f"which model of {service.name} answers is missing", "name it: --model NAME")
         return replace(service, model=suggested)
 
 
@@ -326,10 +319,9 @@ def _at(service: ModelService, written: str) -> ModelService:
     """Return a service at an address; it keeps its usual key only at its usual host and port."""
     found = parse_address("base_url", written, port=DEFAULT_PORT)
     if found.destination is None or "://" not in written or not is_model_name(written):
-        raise KindError(
-            "ModuleNotUsableError",
+        raise not_usable(
             "that is no address of a server" + (f": {found.problem}" if found.problem else ""),
-            hints=[f"write it as in {_EXAMPLE_URL}"],
+            f"write it as in {_EXAMPLE_URL}",
         )
     key = service.key if found.destination == service.destination else ""
     return replace(service, destination=found.destination, base_url=written, key=key, model="", models=())
@@ -338,9 +330,7 @@ def _at(service: ModelService, written: str) -> ModelService:
 def _model(typed: str, service: ModelService) -> str:
     name = numbered(typed, service.models[:_MAX_LISTED_MODELS])
     if not is_model_name(name):
-        raise KindError(
-            "ModuleNotUsableError", "that is no name of a model", hints=["type its name as the service has it"]
-        )
+        raise not_usable("that is no name of a model", "type its name as the service has it")
     return name
 
 
