@@ -16,7 +16,6 @@ from paddock_sdk.testing import MockCoordinator
 
 WriteModule = Callable[..., Path]
 
-REFERENCE_MODULES = Path(__file__).parents[3] / "modules"
 
 TOOL = """
     from amplifier_core import ToolResult

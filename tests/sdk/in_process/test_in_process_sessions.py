@@ -12,7 +12,8 @@ from amplifier_core.session import AmplifierSession as PlainAmplifierSession
 
 from paddock_sdk.in_process.module_loader import ModuleLoader
 from paddock_sdk.kernel import session as kernel
-from sdk.in_process.conftest import REFERENCE_MODULES, TOOL, Resolver, WriteModule
+from paddock_sources.builtin import BuiltinSource
+from sdk.in_process.conftest import TOOL, Resolver, WriteModule
 
 _REFERENCE = ("loop-basic", "context-simple", "provider-mock", "tool-filesystem", "hooks-logging")
 _LOOP = """
@@ -50,7 +51,7 @@ def resolver(write_module: WriteModule) -> Resolver:
         context_small=write_module("context-small", _CONTEXT),
         tool_greet=write_module("tool-greet", TOOL),
     )
-    resolver.folders.update({name: REFERENCE_MODULES / name for name in _REFERENCE})
+    resolver.folders.update({name: BuiltinSource().resolve(name).root for name in _REFERENCE})
     return resolver
 
 
