@@ -110,7 +110,8 @@ def _processor_share(level: IsolationLevel, cgroups: Collection[str]) -> Enforce
     if "cpu" in cgroups:
         return Enforcement("cpu_quota", "cgroup cpu")
     if level == "bwrap":
-        return Enforcement("cpu_quota", "", "in bubblewrap's namespaces no control group can be made", _stronger("ns"))
+        fix = f"{_stronger('ns')}, where control groups can be made"
+        return Enforcement("cpu_quota", "", "in bubblewrap's namespaces no control group can be made", fix)
     return Enforcement(
         "cpu_quota",
         "",

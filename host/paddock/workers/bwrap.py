@@ -17,12 +17,14 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path, PurePath
 
 import anyio
+import anyio.to_thread
 
 from paddock.errors import LaunchError
 from paddock.workers.exec_launcher import ExecLauncher
@@ -69,10 +71,11 @@ class BubblewrapLauncher(ExecLauncher):
                     lent.callback(os.close, place)
                 command = bubblewrap_command(spec, mounts, places, held, lent)
                 child = spec.runtime.spawn(settings, (*fds, *command.fds), stderr, through=command.words)
-            bubblewrap = self._watch(child)
             if not command.staged:
+                self._watch(child)
                 return
             try:
+                self._watch(child)
                 if await self._attach(spec, command, stderr):
                     os.write(command.go, b".")
             except BrokenPipeError:
@@ -80,10 +83,10 @@ class BubblewrapLauncher(ExecLauncher):
             except BaseException:
                 # Before the pipe is closed: at its end bubblewrap would go on without these mounts. With its child,
                 # which would wait for ever for a parent that is killed early.
-                if not bubblewrap.has_ended:
+                if child.poll() is None:
                     os.killpg(child.pid, signal.SIGKILL)
-                with anyio.CancelScope(shield=True):
-                    await bubblewrap.ends_within(_END_SECONDS)
+                with anyio.CancelScope(shield=True), suppress(subprocess.TimeoutExpired):
+                    await anyio.to_thread.run_sync(child.wait, _END_SECONDS)
                 raise
 
     async def _attach(self, spec: LaunchSpec, command: BubblewrapCommand, stderr: int) -> bool:

@@ -37,6 +37,10 @@ class Index:
     hosts: tuple[str, ...]
     ca_file: Path | None = None
 
+    def as_order(self) -> dict[str, str]:
+        """Return the part of a program's input that lets it ask the index; it may have a password in it."""
+        return {"url": self.url, "ca_file": str(self.ca_file or "")}
+
     @staticmethod
     def of(environ: Mapping[str, str], settings: IndexSettings | None = None) -> Index:
         """Return the index that the settings name, else the one that `environ` sets for pip and uv, else PyPI.

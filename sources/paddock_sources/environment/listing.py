@@ -38,7 +38,7 @@ def files_of(names: Iterable[str], task: Task) -> Mapping[str, tuple[IndexFile, 
     Raises:
         InstallerError: the index does not answer, or its answer is not understood.
     """
-    result = run_program(FILE_HASHES, {"names": list(names)}, task, timeout=RESOLVE_SECONDS)
+    result = run_program(FILE_HASHES, {**task.index.as_order(), "names": list(names)}, task, timeout=RESOLVE_SECONDS)
     if result.code != 0:
         raise task.failure(result)
     try:
@@ -56,10 +56,9 @@ def run_program(
     total: int = 0,
     counts: Callable[[str], bool] = lambda line: False,
 ) -> CommandResult:
-    """Run one of our programs, without the interpreter's own packages, with the index in its input."""
+    """Run one of our programs, without the interpreter's own packages, with `order` as its input."""
     argv = (str(task.python.path), "-I", "-S", "-B", str(program))
-    index = {"url": task.index.url, "ca_file": str(task.index.ca_file or "")}
-    return task.run(argv, timeout=timeout, stdin=json.dumps({**index, **order}).encode(), total=total, counts=counts)
+    return task.run(argv, timeout=timeout, stdin=json.dumps(order).encode(), total=total, counts=counts)
 
 
 def _checked(listing: Any) -> Mapping[str, tuple[IndexFile, ...]]:

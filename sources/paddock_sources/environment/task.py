@@ -31,6 +31,7 @@ _COMPILE_SECONDS = 300.0
 _COMPILE_SITE = Path(__file__).resolve().with_name("compile_site.py")
 _REPORT_LINES = 12
 _LINE_LENGTH = 400
+_PROGRESS = ("fetched ", "unpacked ")
 _REFUSED = re.compile(r"\b(?:401|403|407)\b|unauthori[sz]ed|forbidden", re.IGNORECASE)
 _UNREACHABLE = re.compile(
     r"failed to fetch|error sending request|client error|dns error|connection refused|timed out|certificate|"
@@ -95,7 +96,8 @@ class Task:
         from paddock_sources.cache import CacheError
 
         report = self.report(result)
-        stderr = result.stderr.decode("utf-8", "replace")
+        lines = result.stderr.decode("utf-8", "replace").splitlines()
+        stderr = "\n".join(line for line in lines if not line.startswith(_PROGRESS))  # which has names of wheels
         if full := _FULL.search(stderr):
             return CacheError.disk_full(self.cache_folder, full[0].lower())
         if _HASHES.search(stderr):

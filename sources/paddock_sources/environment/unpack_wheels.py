@@ -32,7 +32,12 @@ def main() -> None:
         with open(wheel["path"], "rb") as file:
             if hashlib.file_digest(file, "sha256").hexdigest() not in wheel["hashes"]:
                 raise SystemExit(f"hash mismatch: {name} is not what was locked")
-            _unpack(file, order["site"], wheel["places"])
+            try:
+                _unpack(file, order["site"], wheel["places"])
+            except FileExistsError as error:
+                raise SystemExit(f"{name} has a file where another wheel has a folder: {error.filename}") from error
+            except (IsADirectoryError, NotADirectoryError) as error:
+                raise SystemExit(f"{name} has a folder where another wheel has a file: {error.filename}") from error
         sys.stderr.write(f"unpacked {name}\n")
         sys.stderr.flush()
 

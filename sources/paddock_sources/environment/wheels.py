@@ -85,7 +85,7 @@ def _fetched(locked: Sequence[LockedDistribution], task: Task) -> list[dict[str,
     ]
     result = run_program(
         FETCH_WHEELS,
-        {"wheels": wanted, "max_members": MAX_FILES, "max_bytes": MAX_BYTES},
+        {**task.index.as_order(), "wheels": wanted, "max_members": MAX_FILES, "max_bytes": MAX_BYTES},
         task,
         timeout=INSTALL_SECONDS,
         total=len(wanted),

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Final
 
 from paddock_sources.errors import SourceError
-from paddock_sources.manifest.read import HeldModules, id_of_name
+from paddock_sources.manifest.read import HeldModules, id_of_name, names_module
 
 _MAX_DEPTH: Final = 4  # of folders in a repository; `modules/x` is the usual place
 _MAX_ENTRIES: Final = 10_000  # looked at
-_MAX_PROJECTS: Final = 200  # read
+_MAX_PROJECTS: Final = 200  # looked into
+_MAX_READ: Final = 5  # as projects, of those that name the module anywhere
 
 
 def moved_within(top: Path, subdirectory: str) -> str | None:
@@ -29,9 +30,9 @@ def moved_within(top: Path, subdirectory: str) -> str | None:
 
 def hints_beside(folder: Path) -> tuple[str, ...]:
     """Return the hint for a user's folder that is missing, or no project, if one beside it declares its module."""
-    if (folder / "pyproject.toml").exists():
+    if os.path.exists(folder / "pyproject.toml"):
         return ()
-    around = next((place for place in folder.absolute().parents if place.is_dir()), folder)
+    around = next((place for place in folder.absolute().parents if os.path.isdir(place)), folder)
     module_id = id_of_name(folder.name)
     found = _holder(around, module_id, 1)
     return () if found is None else (f"module `{module_id}` is in another folder: `{found}`",)
@@ -49,7 +50,7 @@ def telling_where_it_is(folder: Path) -> Iterator[None]:
 
 def _holder(top: Path, module_id: str, depth: int) -> Path | None:
     """Return the project that declares a module by an entry point, the nearest below `top`; links are not followed."""
-    entries = projects = 0
+    entries = projects = read = 0
     waiting = deque([(top, 0)])
     while waiting:
         folder, level = waiting.popleft()
@@ -60,11 +61,13 @@ def _holder(top: Path, module_id: str, depth: int) -> Path | None:
         for name in names:
             entries += 1
             place = folder / name
-            if (place / "pyproject.toml").is_file():
+            if os.path.isfile(place / "pyproject.toml"):  # unlike a path's method, False where it may not be known
                 projects += 1
-                if _declares(place, module_id):
+                declares = _declares(place, module_id)
+                read += declares is not None
+                if declares:
                     return place
-            if entries >= _MAX_ENTRIES or projects >= _MAX_PROJECTS:
+            if entries >= _MAX_ENTRIES or projects >= _MAX_PROJECTS or read >= _MAX_READ:
                 return None
             if level + 1 < depth and not name.startswith("."):
                 waiting.append((place, level + 1))
@@ -79,8 +82,9 @@ def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
             yield entry
 
 
-def _declares(folder: Path, module_id: str) -> bool:
+def _declares(folder: Path, module_id: str) -> bool | None:
+    """Return whether a project declares a module; None where that is known without parsing it."""
     try:
-        return module_id in HeldModules.read(folder).entry_points
+        return module_id in HeldModules.read(folder).entry_points if names_module(folder, module_id) else None
     except SourceError:
         return False

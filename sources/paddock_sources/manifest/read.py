@@ -139,6 +139,15 @@ class HeldModules:
         )
 
 
+def names_module(root: Path, module_id: str) -> bool:
+    """Whether the project file in a folder has the id of a module anywhere: to parse each of many takes seconds.
+
+    Raises:
+        ManifestError: the file is too large, or outside the folder.
+    """
+    return module_id.encode() in (SourceTree(root).read("pyproject.toml", limit_bytes=_MAX_PYPROJECT_BYTES) or b"")
+
+
 def _read_project(tree: SourceTree) -> Mapping[str, Any]:
     content = tree.read("pyproject.toml", limit_bytes=_MAX_PYPROJECT_BYTES)
     if content is None:

@@ -64,9 +64,13 @@ class Tree:
         results.unlink(missing_ok=True)
         command = [self.python, self.folder / "tests" / "benchmarks" / "run.py", part]
         environ = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-        done = subprocess.run(
-            command, cwd=self.folder, env=environ, capture_output=True, encoding="utf-8", timeout=_RUN_SECONDS
-        )
+        try:
+            done = subprocess.run(
+                command, cwd=self.folder, env=environ, capture_output=True, encoding="utf-8", timeout=_RUN_SECONDS
+            )
+        except subprocess.TimeoutExpired as error:
+            print(f"{part} in {self.folder}: {error}", file=sys.stderr, flush=True)
+            return {}
         rows: list[dict[str, Any]] = json.loads(results.read_text())["rows"] if results.exists() else []
         if done.returncode != 0:
             print(f"{part} failed in {self.folder}:\n{done.stderr}", file=sys.stderr, flush=True)
@@ -88,7 +92,10 @@ def checked_out(revision: str, root: Path) -> Path:
 
 
 def _done(command: Sequence[str], folder: Path) -> str:
-    done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", timeout=_BUILD_SECONDS)
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", timeout=_BUILD_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise NotBuilt(str(error)) from error
     if done.returncode != 0:
         raise NotBuilt(f"`{' '.join(command)}` failed: {done.stderr.strip() or done.returncode}")
     return done.stdout.strip()

@@ -92,3 +92,20 @@ def test_a_strangers_folders_are_looked_at_within_bounds(tmp_path: Path) -> None
         (tmp_path / f"0{number}").mkdir()
         (tmp_path / f"0{number}" / "pyproject.toml").write_text("")
     assert moved_within(tmp_path, "modules/tool-c") is None
+
+
+def test_only_a_few_projects_that_name_a_module_are_parsed(tmp_path: Path) -> None:
+    folder_of(tmp_path / "with-it", THREE)
+    for number in range(5):
+        assert moved_within(tmp_path, "modules/tool-c") == "with-it"
+        (tmp_path / f"0{number}").mkdir()
+        (tmp_path / f"0{number}" / "pyproject.toml").write_text("# tool-c\n")
+    assert moved_within(tmp_path, "modules/tool-c") is None
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason=f"user {os.geteuid()}, root, can look into every folder")
+def test_a_closed_folder_beside_a_missing_one_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0)
+    folder_of(tmp_path / "with-it", THREE)
+    (hint,) = hints_beside(tmp_path / "tool-c")
+    assert hint.endswith(f"`{tmp_path / 'with-it'}`")

@@ -25,7 +25,10 @@ _Result = TypeVar("_Result")
 
 @contextmanager
 def on_interrupt(act: Callable[[], object]) -> Iterator[None]:
-    """Call `act` on the running loop for each SIGINT; the handler from before is restored afterwards."""
+    """Call `act` on the running loop for each SIGINT; do not nest it.
+
+    The handler from before is restored afterwards, unless it was one of the loop's.
+    """
     loop = asyncio.get_running_loop()
     before = signal.getsignal(signal.SIGINT)
     loop.add_signal_handler(signal.SIGINT, act)
@@ -56,8 +59,8 @@ def ended_by_signals() -> Iterator[None]:
         by.append(number)
         task.cancel()
 
-    handled = _ending_signals()
-    for number in handled:
+    before = {number: signal.getsignal(number) for number in _ending_signals()}
+    for number in before:
         loop.add_signal_handler(number, end, number)
     try:
         yield
@@ -66,8 +69,9 @@ def ended_by_signals() -> Iterator[None]:
             raise
         raise Interrupted(by[-1]) from None
     finally:
-        for number in handled:
+        for number, handler in before.items():
             loop.remove_signal_handler(number)
+            signal.signal(number, handler)
 
 
 _GENTLE = "stopping once what is running now is done; Ctrl-C again stops at once"
