@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paddock_sources.builtin import BuiltinSource
 from paddock_sources.cache import Bucket, SourceCache
-from paddock_sources.commands.command_runner import CommandRunner
-from paddock_sources.commands.limited_runners import RefusingRunner
+from paddock_sources.commands.command_runner import CommandRunner, RefusingRunner
 from paddock_sources.constraints import NO_RULES, DependencyRules
 from paddock_sources.dependencies import Dependencies
 from paddock_sources.errors import OFFLINE, NoFetching, NotFetchedError, OwnRightsError

@@ -27,8 +27,7 @@ from paddock_sources import FileSource, Resolution, Resolver, SourceError, Sourc
 from paddock_sources.cache import SourceCache
 from paddock_sources.constraints import DependencyRules
 from paddock_sources.errors import OwnRightsError, pin_mismatch
-from paddock_sources.kinds.row import Row
-from paddock_sources.kinds.source_uri import Form, LockFields
+from paddock_sources.kinds.source_uri import Form, LockFields, Row
 from paddock_sources.lock.lock_file import LOCK_FILE, LockFile
 from paddock_sources.lock.lock_text import LockTextError, lock_text, parse_lock
 from paddock_sources.lock.locked_module import LockedModule

@@ -629,10 +629,10 @@ async def test_a_level_that_lets_the_first_worker_out_is_not_taken(monkeypatch: 
 
 async def test_who_is_cancelled_waits_for_no_other_host(tmp_path: Path) -> None:
     def wait() -> None:
-        with SourceCache(tmp_path / "cache", check=check_cancelled).locked("a name", 600):
+        with SourceCache(tmp_path / "cache", check=check_cancelled).repositories.locked("https://host", 600):
             raise AssertionError("two are in")
 
-    with SourceCache(tmp_path / "cache").locked("a name", 1):
+    with SourceCache(tmp_path / "cache").repositories.locked("https://host", 1):
         since = time.monotonic()
         with anyio.move_on_after(0.7) as scope:
             await anyio.to_thread.run_sync(wait)

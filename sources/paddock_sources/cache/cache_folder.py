@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from paddock_sources.cache.errors import CacheError, adding_to
-from paddock_sources.progress import Phase, Progress, ProgressStep, SilentProgress
+from paddock_sources.progress import Progress, ProgressStep, SilentProgress
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -122,12 +122,11 @@ class CacheFolder:
         deadline: float,
         *,
         subject: str = "",
-        phase: Phase = "fetching",
         progress: Progress | None = None,
     ) -> Iterator[None]:
         """Lock `name` against all other hosts and threads, waiting at most `deadline` seconds.
 
-        A wait that lasts is reported as a `phase` of `subject`.
+        A wait that lasts is reported as a step of `subject`.
 
         Raises:
             CacheError: another process kept the lock.
@@ -138,21 +137,19 @@ class CacheFolder:
         self.make()
         lock = FileLock(self._lock_path(name), mode=0o600)
         with adding_to(self.path):
-            self._acquire(lock, name, deadline, subject or name, phase, progress or SilentProgress())
+            self._acquire(lock, name, deadline, subject or name, progress or SilentProgress())
         try:
             yield
         finally:
             lock.release()
 
-    def _acquire(
-        self, lock: FileLock, name: str, deadline: float, subject: str, phase: Phase, progress: Progress
-    ) -> None:
+    def _acquire(self, lock: FileLock, name: str, deadline: float, subject: str, progress: Progress) -> None:
         if self._has_come(lock, min(_PATIENCE, deadline)):
             return
         if deadline <= _PATIENCE:
             raise CacheError.busy(self.path, name, deadline)
         waiting = f"{subject} (waiting for another process that is at it)"
-        progress.step(ProgressStep(waiting, phase))
+        progress.step(ProgressStep(waiting, "fetching"))
         try:
             if not self._has_come(lock, deadline - _PATIENCE):
                 raise CacheError.busy(self.path, name, deadline)

@@ -17,7 +17,6 @@ from paddock_sources.cache.errors import adding_to
 from paddock_sources.cache.in_use_locks import InUseLocks
 from paddock_sources.cache.repositories import Repositories
 from paddock_sources.cache.staging import StagingArea
-from paddock_sources.progress import Phase, Progress
 
 if TYPE_CHECKING:
     from paddock_sources.cache.upkeep import CacheItem, CacheMaintenance, Damage, PruneResult
@@ -71,25 +70,6 @@ class SourceCache:
     def trees(self) -> EntryStore:
         """The trees of files, by their digests."""
         return self._stores[Bucket.TREES]
-
-    def locked(
-        self,
-        name: str,
-        deadline: float,
-        *,
-        subject: str = "",
-        phase: Phase = "fetching",
-        progress: Progress | None = None,
-    ) -> AbstractContextManager[None]:
-        """Lock `name` against all other hosts and threads, waiting at most `deadline` seconds.
-
-        A wait that lasts is reported as a `phase` of `subject`.
-
-        Raises:
-            CacheError: another process kept the lock.
-            CacheError: nothing can be locked here.
-        """
-        return self._store_context.folder.locked(name, deadline, subject=subject, phase=phase, progress=progress)
 
     def scratch(self) -> AbstractContextManager[Path]:
         """Return a new, empty folder on the file system of the cache, removed when it is left, or when its user dies.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -121,3 +121,25 @@ class CommandRunner(Protocol):
                 run: do not use the folders it could write to then.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class RefusingRunner:
+    """Refuses to run anything, with a reason; that only matters where something has to be run."""
+
+    why: Callable[[str], SourceError]
+
+    def open(self, access: CommandAccess) -> AbstractContextManager[CommandSession]:
+        """Raise the reason for this command."""
+        raise self.why(access.name)
+
+
+@dataclass(frozen=True, slots=True)
+class UserHostsRunner:
+    """Runs commands whose hosts the user named."""
+
+    runner: CommandRunner
+
+    def open(self, access: CommandAccess) -> AbstractContextManager[CommandSession]:
+        """Open a session of the other runner, on the user's word."""
+        return self.runner.open(replace(access, is_users_word=True))

@@ -11,22 +11,24 @@ from __future__ import annotations
 import json
 import re
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
+from paddock_sources.commands.command_runner import CommandResult
 from paddock_sources.environment.errors import InstallerError
-from paddock_sources.environment.listing import FILE_HASHES, IndexFile, files_of, run_program
 from paddock_sources.environment.locked import LockedDistribution
 from paddock_sources.environment.site import MAX_BYTES, MAX_FILES
-from paddock_sources.environment.task import INSTALL_SECONDS, Task
+from paddock_sources.environment.task import INSTALL_SECONDS, RESOLVE_SECONDS, Task
 from paddock_sources.errors import SourceError
 
 if TYPE_CHECKING:
     from packaging.tags import Tag
 
 FETCH_WHEELS: Final = Path(__file__).resolve().with_name("fetch_wheels.py")
+FILE_HASHES: Final = FETCH_WHEELS.with_name("file_hashes.py")
 UNPACK_WHEELS: Final = FETCH_WHEELS.with_name("unpack_wheels.py")
 PROGRAMS: Final = (FILE_HASHES, FETCH_WHEELS, UNPACK_WHEELS)  # what runs in the session of a task that unpacks
 
@@ -36,6 +38,7 @@ _UNPACKED: Final = ("purelib", "platlib", "data")
 _LEFT_OUT: Final = ("scripts", "headers")
 _DATA: Final = re.compile(r"[^/]+\.data/(?P<scheme>[^/]*)/(?P<path>.*)", re.DOTALL)
 _MAX_SHOWN: Final = 200
+_HASH: Final = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,3 +224,66 @@ def _place(path: str) -> str:
     if match["scheme"] not in (*_UNPACKED, *_LEFT_OUT):
         raise UnsafeTreeError(path, "it is not known where it would be installed")
     return match["path"] if match["scheme"] in _UNPACKED else ""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFile:
+    """A file of an index; `digest` is hexadecimal, empty where the index gives none."""
+
+    name: str
+    digest: str
+    url: str
+
+
+def files_of(names: Iterable[str], task: Task) -> Mapping[str, tuple[IndexFile, ...]]:
+    """Return all files that the index has of some projects, each with its hash and address.
+
+    A sandboxed program parses the answers of the index; the form of its output is checked here.
+
+    Raises:
+        InstallerError: the index does not answer, or its answer is not understood.
+    """
+    result = run_program(FILE_HASHES, {**task.index.as_order(), "names": list(names)}, task, timeout=RESOLVE_SECONDS)
+    if result.code != 0:
+        raise task.failure(result)
+    try:
+        return _checked(json.loads(result.stdout))
+    except (ValueError, RecursionError) as error:
+        raise InstallerError(task.attempted, "the index's list of files is not understood") from error
+
+
+def run_program(
+    program: Path,
+    order: Mapping[str, object],
+    task: Task,
+    *,
+    timeout: float,
+    total: int = 0,
+    counts: Callable[[str], bool] = lambda line: False,
+) -> CommandResult:
+    """Run one of our programs, without the interpreter's own packages, with `order` as its input."""
+    argv = (str(task.python.path), "-I", "-S", "-B", str(program))
+    return task.run(argv, timeout=timeout, stdin=json.dumps(order).encode(), total=total, counts=counts)
+
+
+def _checked(listing: Any) -> Mapping[str, tuple[IndexFile, ...]]:
+    if not isinstance(listing, dict):
+        raise ValueError("not an object")
+    for files in listing.values():
+        if not isinstance(files, list):
+            raise ValueError("not a list")
+        for one in files:
+            if not (isinstance(one, list) and len(one) == 3 and all(isinstance(part, str) for part in one)):
+                raise ValueError("not three texts")
+    return {name: tuple(IndexFile(*one) for one in files if _is_usable(*one)) for name, files in listing.items()}
+
+
+def _is_usable(name: str, digest: str, url: str) -> bool:
+    return bool(name) and (not digest or _HASH.fullmatch(digest) is not None) and _is_address(url)
+
+
+def _is_address(url: str) -> bool:
+    try:
+        return urlsplit(url).scheme in ("http", "https")
+    except ValueError:
+        return False

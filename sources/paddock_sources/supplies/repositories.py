@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from paddock_sources.cache import SourceCache
-from paddock_sources.commands.command_runner import CommandRunner
-from paddock_sources.commands.limited_runners import RefusingRunner, UserHostsRunner
+from paddock_sources.commands.command_runner import CommandRunner, RefusingRunner, UserHostsRunner
 from paddock_sources.errors import NoFetching, OwnRightsError, SourceUriError
 from paddock_sources.progress import Progress
 from paddock_sources.uri import GitUri, SourceUri

@@ -19,7 +19,7 @@ from paddock_sources.constraints import NO_RULES, Constraint, DependencyRules
 from paddock_sources.dependencies import Dependencies
 from paddock_sources.errors import OwnRightsError, SourceError, pin_mismatch, without_credentials
 from paddock_sources.file import FileSource
-from paddock_sources.kinds.row import Row
+from paddock_sources.kinds.source_uri import Row
 from paddock_sources.lock.locked_module import LockedModule
 from paddock_sources.manifest.permission_request import PermissionRequest, permissions_digest
 from paddock_sources.progress import Progress

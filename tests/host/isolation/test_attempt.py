@@ -334,7 +334,7 @@ def test_no_similar_names_are_looked_for_while_attempts_are_judged(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr("paddock.policy.programs.near", lambda name, known: asked.append(name) or [])
+    monkeypatch.setattr("paddock.policy.programs.meant", lambda name, known, otherwise: asked.append(name) or "")
     monkeypatch.setattr("paddock.policy.path_walk.near", lambda name, known: asked.append(name) or [])
     judge = scene.judge()
     for kind, target in (

@@ -16,6 +16,7 @@ import pytest
 
 from failures import failing
 from paddock_sources.cache import CacheError, SourceCache
+from paddock_sources.cache.cache_folder import CacheFolder
 from paddock_sources.progress import ProgressStep
 from sources.cache.other_hosts import digest_of, write_tree
 
@@ -169,7 +170,7 @@ def test_what_is_locked_is_had_by_one_at_a_time(folder: Path) -> None:
 
     def work() -> None:
         nonlocal inside, most
-        with SourceCache(folder).locked("a name", 20):
+        with CacheFolder(folder).locked("a name", 20):
             with lock:
                 inside += 1
                 most = max(most, inside)
@@ -185,33 +186,32 @@ def test_what_is_locked_is_had_by_one_at_a_time(folder: Path) -> None:
 
 
 def test_another_name_is_not_locked(folder: Path) -> None:
-    with SourceCache(folder).locked("one", 1), SourceCache(folder).locked("two", 0):
+    with CacheFolder(folder).locked("one", 1), CacheFolder(folder).locked("two", 0):
         pass
 
 
 @pytest.mark.parametrize("deadline", [0, 0.7])
 def test_a_wait_ends_at_its_deadline(folder: Path, deadline: float) -> None:
-    with SourceCache(folder).locked("a name", 1):
+    with CacheFolder(folder).locked("a name", 1):
         before = time.monotonic()
-        with failing("CacheBusyError") as caught, SourceCache(folder).locked("a name", deadline):
+        with failing("CacheBusyError") as caught, CacheFolder(folder).locked("a name", deadline):
             pass
     assert deadline <= time.monotonic() - before < deadline + 60
     assert f"has kept `a name` for {deadline:g} s" in caught.value.summary
-    with SourceCache(folder).locked("a name", 0):
+    with CacheFolder(folder).locked("a name", 0):
         pass
 
 
-@pytest.mark.parametrize("what", ["a name", "a repository", "the names"])
+@pytest.mark.parametrize("what", ["a repository", "the names"])
 def test_a_cancelled_wait_ends_at_once(folder: Path, what: str) -> None:
     def cancelled() -> None:
         raise InterruptedWait
 
     waits: dict[str, Callable[[SourceCache], AbstractContextManager[object]]] = {
-        "a name": lambda cache: cache.locked("a name", 600),
         "a repository": lambda cache: cache.repositories.locked("https://host", 600),
         "the names": lambda cache: nullcontext(cache.trees.add_tree(write_tree(1))),
     }
-    held = {**waits, "the names": lambda cache: cache.locked("names", 600)}
+    held = {**waits, "the names": lambda cache: CacheFolder(cache.folder).locked("names", 600)}
     with held[what](SourceCache(folder)):
         before = time.monotonic()
         with pytest.raises(InterruptedWait), waits[what](SourceCache(folder, check=cancelled)):
@@ -239,11 +239,11 @@ def test_a_wait_that_lasts_is_told_of(folder: Path) -> None:
             told.append(f"finished {subject}")
 
     def wait() -> None:
-        with SourceCache(folder).locked("n", 20, subject="https://host/repo", progress=Listener()):
+        with CacheFolder(folder).locked("n", 20, subject="https://host/repo", progress=Listener()):
             pass
 
     waiter = threading.Thread(target=wait)
-    with SourceCache(folder).locked("n", 1):
+    with CacheFolder(folder).locked("n", 1):
         waiter.start()
         assert is_told.wait(20)
     waiter.join(20)
@@ -259,11 +259,11 @@ def test_a_short_wait_is_not_reported(folder: Path) -> None:
         def finished(self, subject: str) -> None:
             raise AssertionError(subject)
 
-    with SourceCache(folder).locked("n", 20, progress=Listener()):
+    with CacheFolder(folder).locked("n", 20, progress=Listener()):
         pass
 
 
 @pytest.mark.parametrize("name", ["a/b", "../../up", "x" * 300, "ü", ""])
 def test_whatever_is_locked_its_file_is_where_such_files_are(folder: Path, name: str) -> None:
-    with SourceCache(folder).locked(name, 1):
+    with CacheFolder(folder).locked(name, 1):
         assert len(os.listdir(folder / "locks")) == 1
