@@ -31,17 +31,15 @@ from paddock.rpc.host_calls import HostCalls, StandInCaller
 from paddock.rpc.peer import CallPolicy, Encoded, Handle, Peer
 from paddock.session.load_error import load_error
 from paddock.session.mount_rules import NameTakenError, check_place
-from paddock.session.proxies.contributor import Contributor
-from paddock.session.proxies.function import RegisteredFunction
-from paddock.session.proxies.handler import Handler
+from paddock.session.proxies.function import Contributor, RegisteredFunction
+from paddock.session.proxies.hook import HookProxy
 from paddock.session.proxies.orchestrator import OrchestratorProxy
 from paddock.session.quota import ModuleRateLimits, OutputBudget, RegistrationQuota
 from paddock.session.registrations import Registration, Registrations
 from paddock.session.requester import Requester, note_prompt
 from paddock.session.shutdown import ShutdownDeadlines
 from paddock.session.state.coordinator import HostedCoordinator
-from paddock.session.state.descriptions import describe_anew
-from paddock.session.state.mirrors import Mirrors
+from paddock.session.state.mirrors import Mirrors, describe_anew
 from paddock.session.state.ownership import SharedItem
 from paddock.workers.exit_report import PROTOCOL, ExitReason, ExitReport, LimitHit
 from paddock.workers.process import ModuleProcess
@@ -525,7 +523,7 @@ class HostedModule:
         if act is None:
             ask = partial(note_prompt, Requester(self.kind, self.name))
             marshaller, on_failure = self._router.marshaller, self.entry.on_failure
-            proxy = Handler(marshaller, function, self.name, on_failure, ask, self.deadlines)
+            proxy = HookProxy(marshaller, function, self.name, on_failure, ask, self.deadlines)
             unregister = hooks.register(event, proxy, priority, name)
             act = self._registrations.add(("handler", event, name), function.handle, unregister)
         return act

@@ -1,4 +1,4 @@
-"""The model that a pattern such as `small-*` stands for, looked up among the models of a mounted provider.
+"""Preferred models, and the model that a pattern such as `small-*` stands for among those of a mounted provider.
 
 Modules that pass work to other sessions write patterns, so that they need not follow every version. Looking one up
 never fails: a pattern that no model fits, or whose provider cannot be asked, stays as it is, and a warning is logged.
@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import fnmatch
 import logging
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
 
-__all__ = ["ModelResolutionResult", "is_glob_pattern", "resolve_model_pattern"]
+__all__ = ["ModelResolutionResult", "is_glob_pattern", "resolve_model_pattern", "ProviderPreference"]
 
 _log = logging.getLogger(__name__)
 _PREFIX = "provider-"
@@ -58,3 +59,31 @@ async def _models_of(provider_name: str, coordinator: Any) -> list[str]:
     except Exception as error:  # a provider of any kind, which may be another process or not be callable from here
         _log.warning("The models of %r cannot be listed: %s", provider_name, error)
         return []
+
+
+@dataclass
+class ProviderPreference:
+    """A preferred provider and model for a piece of work; `config` is further configuration for the provider.
+
+    Modules that pass work to other sessions pass a list of these, best first.
+    """
+
+    provider: str
+    model: str
+    config: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain data."""
+        return {"provider": self.provider, "model": self.model, "config": dict(self.config)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Rebuild the object from the result of `to_dict`.
+
+        Raises:
+            ValueError: the data names no provider or no model.
+        """
+        missing = [name for name in ("provider", "model") if not data.get(name)]
+        if missing:
+            raise ValueError(f"a provider preference needs `provider` and `model`; missing: {', '.join(missing)}")
+        return cls(data["provider"], data["model"], dict(data.get("config") or {}))

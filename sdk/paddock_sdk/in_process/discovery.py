@@ -8,15 +8,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock_sdk.in_process.module_names import (
+from paddock_sdk.in_process.module_package import (
     DISTRIBUTION_PREFIX,
     PACKAGE_PREFIX,
+    ModulePackage,
     display_name,
     distribution_name,
     kind_by_id,
     package_name,
 )
-from paddock_sdk.in_process.module_package import ModulePackage
 from paddock_sdk.kernel.loading import TYPE_TO_MOUNT_POINT, ModuleValidationError
 from paddock_sdk.kernel.startup.entry_point import ENTRY_POINT_GROUPS
 

@@ -6,23 +6,27 @@ The first line of the module runs here. Any failure of its code becomes one of t
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from paddock_sdk.contract.module_sources import ModuleLoadError
 from paddock_sdk.contract.module_sources import ModuleNotFoundError as SourceNotFoundError
-from paddock_sdk.in_process.contract_requirement import check_contract_requirement
 from paddock_sdk.in_process.discovery import requirements_of
-from paddock_sdk.in_process.module_names import distribution_name, kind_by_id, package_name
-from paddock_sdk.in_process.module_package import ModulePackage
-from paddock_sdk.kernel.exception_text import safe_exception_str
+from paddock_sdk.in_process.module_package import ModulePackage, distribution_name, kind_by_id, package_name
 from paddock_sdk.kernel.loading import TYPE_TO_MOUNT_POINT, ModuleValidationError
+from paddock_sdk.kernel.settle import safe_exception_str
 from paddock_sdk.kernel.startup.entry_point import EntryPointError, mount_in
 
 __all__ = ["declared_kind", "import_installed", "import_package", "mount_at", "mount_of"]
+
+
+#: What the module contracts behave as here.
+CONTRACT_VERSION: Final = "2.0.2"
+_ON_CONTRACT: Final = re.compile(r"\s*amplifier[-_.]+core\b(?![-_.]*\w)", re.IGNORECASE)
 
 
 def import_package(package: ModulePackage) -> ModuleType:
@@ -125,4 +129,52 @@ def _import_failure(module_id: str, name: str, error: BaseException) -> str:
     return (
         f"Module '{module_id}' was found, but its package `{name}` fails when it is imported: "
         f"{type(error).__name__}: {safe_exception_str(error)}"
+    )
+
+
+def check_contract_requirement(module_id: str, requirements: Iterable[str]) -> None:
+    """Accept a module whose requirements we can meet.
+
+    Modules declare it among their dependencies, as a requirement on `amplifier-core`. The newest contract serves
+    modules for older ones: a module is refused only if all versions it would accept are newer. A requirement on the
+    code of a repository names no version and counts as met.
+
+    Raises:
+        ModuleValidationError: it asks for a newer version of the contracts.
+    """
+    unmet = unmet_contract_requirement(requirements)
+    if unmet is not None:
+        raise ModuleValidationError(
+            f"Module '{module_id}' asks for a version of the module contracts that is not known here: it requires "
+            f"`{unmet}`, and there is amplifier-core {CONTRACT_VERSION}. Use a release of the module for "
+            f"{CONTRACT_VERSION} or older, or a newer Paddock",
+            reason_code="invalid_module_metadata",
+        )
+
+
+def unmet_contract_requirement(requirements: Iterable[str]) -> str | None:
+    """Return the first requirement that accepts only newer versions of the contracts, or None."""
+    on_contract = [text for text in requirements if _ON_CONTRACT.match(text)]
+    return next((text for text in on_contract if not _is_met(text)), None)
+
+
+def _is_met(text: str) -> bool:
+    # Here, because a program that loads no module with such a requirement need not have it.
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.version import Version
+
+    try:
+        requirement = Requirement(text)
+    except InvalidRequirement:
+        return True  # an installer would have reported it
+    if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+        return True
+    newest = Version(CONTRACT_VERSION)
+    # Every gap between two versions that are named holds one of these.
+    named = [Version(clause.version.removesuffix(".*")) for clause in requirement.specifier if clause.operator != "==="]
+    beyond = [Version(".".join(map(str, (*version.release, 0, 1)))) for version in named]
+    return any(
+        requirement.specifier.contains(version, prereleases=True)
+        for version in (newest, Version("0"), *named, *beyond)
+        if version <= newest
     )

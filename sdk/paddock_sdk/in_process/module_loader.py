@@ -19,9 +19,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from paddock_sdk.contract.module_sources import ModuleNotFoundError as SourceNotFoundError
-from paddock_sdk.in_process.contract_requirement import check_contract_requirement
 from paddock_sdk.in_process.discovery import entry_points, installed_modules, modules_in, packages_of
 from paddock_sdk.in_process.module_code import (
+    check_contract_requirement,
     declared_kind,
     import_installed,
     import_package,
@@ -29,11 +29,10 @@ from paddock_sdk.in_process.module_code import (
     mount_of,
 )
 from paddock_sdk.in_process.module_package import ModulePackage
-from paddock_sdk.kernel.exception_text import safe_exception_str
+from paddock_sdk.kernel.execution import takes_keyword
 from paddock_sdk.kernel.loading import ModuleValidationError, Mount
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
-from paddock_sdk.kernel.settle import settled
-from paddock_sdk.kernel.signatures import takes_keyword
+from paddock_sdk.kernel.settle import safe_exception_str, settled
 from paddock_sdk.kernel.startup.entry_point import session_ready_of
 from paddock_sdk.kernel.startup.ready_queue import ReadyQueue
 

@@ -6,22 +6,29 @@ here.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from paddock_sdk.in_process.module_names import (
-    DISTRIBUTION_PREFIX,
-    PACKAGE_PREFIX,
-    kind_by_id,
-    package_name,
-)
 from paddock_sdk.kernel.loading import ModuleValidationError
 from paddock_sdk.kernel.startup.entry_point import ENTRY_POINT_GROUPS
 
 __all__ = ["ModulePackage", "resolve_module"]
+
+DISTRIBUTION_PREFIX: Final = "amplifier-module-"
+PACKAGE_PREFIX: Final = "amplifier_module_"
+# In this order: "loop-with-tools" is an orchestrator.
+_KIND_BY_PART: Final = (
+    ("orchestrat", "orchestrator"),
+    ("loop", "orchestrator"),
+    ("provider", "provider"),
+    ("tool", "tool"),
+    ("hook", "hook"),
+    ("context", "context"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +141,26 @@ def _text(table: dict[str, Any], key: str) -> str | None:
 def _list(table: dict[str, Any], key: str) -> list[Any]:
     value = table.get(key)
     return value if isinstance(value, list) else []
+
+
+def kind_by_id(module_id: str) -> str:
+    """Return the kind that an id suggests; a tool where it suggests none.
+
+    A declaration in the code takes precedence: callers that have imported the code look there first.
+    """
+    return next((kind for part, kind in _KIND_BY_PART if part in module_id), "tool")
+
+
+def package_name(module_id: str) -> str:
+    """Return the name that the module's code is imported by."""
+    return PACKAGE_PREFIX + re.sub(r"[^A-Za-z0-9_]", "_", module_id)
+
+
+def distribution_name(module_id: str) -> str:
+    """Return the name that the module is installed by, which is also that of its folder."""
+    return DISTRIBUTION_PREFIX + module_id
+
+
+def display_name(module_id: str) -> str:
+    """Return the id as a heading."""
+    return module_id.replace("-", " ").title()

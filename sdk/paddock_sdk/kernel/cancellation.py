@@ -12,8 +12,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from paddock_sdk.kernel.cancel_watch import CancelWatch
-from paddock_sdk.kernel.settle import settled
+from paddock_sdk.kernel.settle import CancelWatch, settled
 
 __all__ = ["CancellationState", "CancellationToken"]
 

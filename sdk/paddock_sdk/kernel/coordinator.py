@@ -10,16 +10,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol
 
 from paddock_sdk.kernel.cancellation import CancellationToken
-from paddock_sdk.kernel.contributions import collect_contributions
 from paddock_sdk.kernel.hook_result import process_hook_result
 from paddock_sdk.kernel.hooks import HookRegistry
 from paddock_sdk.kernel.mounts import MULTI_POINTS, SINGLE_POINTS, MountObserver, MountPoints
-from paddock_sdk.kernel.settle import settled
+from paddock_sdk.kernel.settle import CancelWatch, settled
 
 if TYPE_CHECKING:
     from paddock_sdk.contract.approval import ApprovalSystem
@@ -368,3 +367,28 @@ def _mount_name(mount_point: str, module: Any, name: str | None) -> str:
     if not isinstance(name, str):
         raise TypeError(f"a name at '{mount_point}' is text, not {type(name).__name__}")
     return name
+
+
+async def collect_contributions(channels: Mapping[str, Sequence[Mapping[str, Any]]], channel: str) -> list[Any]:
+    """Return the contributions to a channel that are not None; an unknown channel has none.
+
+    They are asked in the order they registered. A contributor that fails is logged and left out. One that raises
+    `CancelledError` ends the asking, and the contributions so far are returned. A cancellation of the asking task
+    itself propagates.
+    """
+    watch = CancelWatch()
+    contributions: list[Any] = []
+    for contributor in list(channels.get(channel, ())):
+        try:
+            contribution = await settled(contributor["callback"]())
+        except asyncio.CancelledError:
+            if watch.cancelled:
+                raise
+            _log.warning("Contributor %r cancelled the collection of %r", contributor["name"], channel)
+            break
+        except Exception as error:  # module code; one contributor must not cost the others
+            _log.warning("Contributor %r to %r failed and was left out", contributor["name"], channel, exc_info=error)
+            continue
+        if contribution is not None:
+            contributions.append(contribution)
+    return contributions

@@ -5,11 +5,11 @@ They do the same as the session classes, given a coordinator instead of a sessio
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from paddock_sdk.kernel.redaction import redact_secrets
-from paddock_sdk.kernel.signatures import takes_keyword
 
 if TYPE_CHECKING:
     from paddock_sdk.kernel.coordinator import ModuleCoordinator
@@ -62,3 +62,19 @@ async def emit_raw_field_if_configured(
     session = config.get("session")
     if isinstance(session, Mapping) and session.get("raw"):
         await coordinator.hooks.emit(_CONFIG_EVENT, {"session_id": session_id, "raw": redact_secrets(dict(config))})
+
+
+def takes_keyword(function: Callable[..., Any], name: str) -> bool:
+    """Return whether a function accepts `name=`; one with unreadable parameters is assumed to.
+
+    Editions of the contract pass different ones.
+    """
+    try:
+        taken = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return True
+    keyword = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    named = taken.get(name)
+    if named is not None and named.kind in keyword:
+        return True
+    return any(one.kind is inspect.Parameter.VAR_KEYWORD for one in taken.values())

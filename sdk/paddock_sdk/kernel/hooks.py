@@ -15,16 +15,18 @@ from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from paddock_sdk.contract import events
-from paddock_sdk.kernel.answer import InvalidAnswerError, hook_result_class, read_answer
-from paddock_sdk.kernel.cancel_watch import CancelWatch
 from paddock_sdk.kernel.correlation import CORRELATED_EVENTS, REQUEST_ID_FIELD, resolve_request_id
-from paddock_sdk.kernel.exception_text import safe_exception_str
 from paddock_sdk.kernel.injections import carries_injection, merged_injections
 from paddock_sdk.kernel.payload import Payload
+from paddock_sdk.kernel.settle import CancelWatch, safe_exception_str
+
+if TYPE_CHECKING:
+    from paddock_sdk.contract.models import HookResult
 
 if TYPE_CHECKING:
     from paddock_sdk.contract.models import HookResult
@@ -34,6 +36,7 @@ __all__ = ["HandlerRegistration", "HookObserver", "HookRegistry", "Payload", "Pa
 _log = logging.getLogger(__name__)
 
 _MAX_DESERTED: Final = 1000  # events that are listed without a handler; a module can make up as many as it likes
+_ACTIONS: Final = frozenset({"continue", "deny", "modify", "inject_context", "ask_user"})
 
 
 class PayloadHandler(Protocol):
@@ -363,3 +366,42 @@ def _refusal(registration: HandlerRegistration, event: str, error: InvalidAnswer
         error,
     )
     return hook_result_class()(action="deny", reason="Hook handler returned invalid response")
+
+
+class InvalidAnswerError(Exception):
+    """Raised when a handler returned something that is not a hook result."""
+
+
+# Kept, because an import statement inside a function costs about as much as the rest of a short emit's bookkeeping.
+@cache
+def hook_result_class() -> type[HookResult]:
+    """Return the contract's class, importing it on the first call."""
+    from paddock_sdk.contract.models import HookResult
+
+    return HookResult
+
+
+def read_answer(returned: object) -> HookResult:
+    """Return a handler's answer as a hook result; an invalid one never counts as a "yes".
+
+    A handler answers with nothing, a `HookResult`, another model or a mapping of the same fields. The contract's own
+    class is taken as it is. Everything else is converted to JSON types and validated strictly, so that a result never
+    shares data with its handler.
+
+    Raises:
+        InvalidAnswerError: it is invalid.
+    """
+    model = hook_result_class()
+    if isinstance(returned, model):
+        # Models do not validate assignments, so the two fields the registry acts on are looked at.
+        if returned.action not in _ACTIONS:
+            raise InvalidAnswerError(f"action {returned.action!r} is unknown")
+        if returned.data is not None and not isinstance(returned.data, dict):
+            raise InvalidAnswerError(f"data is a {type(returned.data).__name__}, not a mapping")
+        return returned
+    if not isinstance(returned, dict) and not hasattr(type(returned), "model_dump"):
+        raise InvalidAnswerError(f"it is a {type(returned).__name__}, not a hook result")
+    try:
+        return model.model_validate(Payload.of(returned).shared, strict=True)
+    except Exception as error:
+        raise InvalidAnswerError(str(error)) from error

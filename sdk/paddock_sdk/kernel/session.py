@@ -16,11 +16,10 @@ from types import SimpleNamespace, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from paddock_sdk.contract import events
-from paddock_sdk.kernel.cancel_watch import CancelWatch
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
-from paddock_sdk.kernel.exception_text import safe_exception_str
 from paddock_sdk.kernel.execution import emit_raw_field_if_configured, run_orchestrator
 from paddock_sdk.kernel.loading import load_entry
+from paddock_sdk.kernel.settle import CancelWatch, safe_exception_str
 from paddock_sdk.kernel.startup.initialization import initialize_session, session_extras
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
@@ -17,10 +18,9 @@ from types import ModuleType
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
-from paddock_sdk.kernel.cancel_watch import CancelWatch
-from paddock_sdk.kernel.startup.entry_point import EntryPointError, home_of
+from paddock_sdk.kernel.settle import CancelWatch
+from paddock_sdk.kernel.startup.entry_point import ENTRY_POINT_GROUPS, EntryPointError, home_of, mount_in
 from paddock_sdk.testing.mocks import MockCoordinator
-from paddock_sdk.validation.entry_point import find_mount
 from paddock_sdk.validation.members import check_on_session_ready, count_parameters, described, is_async
 from paddock_sdk.validation.package_import import import_package, name_of, own_imports
 from paddock_sdk.validation.result import ValidationResult
@@ -155,3 +155,40 @@ def _check_signature(result: ValidationResult, mount: Callable[..., Any]) -> Non
 def _turn(name: str) -> asyncio.Lock:
     """Return the lock of a package's name: two packages of one name cannot be imported side by side."""
     return _turns.setdefault(asyncio.get_running_loop(), {}).setdefault(name, asyncio.Lock())
+
+
+def find_mount(module: ModuleType, package: Path, entry_point: str | None) -> Callable[..., Any]:
+    """Return the function that mounts the module.
+
+    The declarations are read from the project's own `pyproject.toml`, in the package or around it, also around a `src`,
+    never from the installed distributions.
+
+    `entry_point` is the name of an entry point, or of a function of the package.
+
+    Raises:
+        EntryPointError: it does not exist, or cannot be called.
+    """
+    if entry_point is None:
+        return mount_in(module, module.__name__)
+    declared = _declared(package, entry_point)
+    if declared is None and not hasattr(module, entry_point):
+        raise EntryPointError(
+            f"`{module.__name__}` has no `{entry_point}`, and its project declares no entry point of that name"
+        )
+    return mount_in(module, declared or f"{module.__name__}:{entry_point}")
+
+
+def _declared(package: Path, entry_point: str) -> str | None:
+    """Return the target that the project declares for an entry point, as `package.module:function`."""
+    around = (package.parent, package.parent.parent) if package.parent.name == "src" else (package.parent,)
+    for folder in (package, *around):
+        try:
+            project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))
+        except (OSError, ValueError):  # none there, or none that can be read: the function's name is left
+            continue
+        groups = project.get("project", {}).get("entry-points", {})
+        for group in ENTRY_POINT_GROUPS:
+            value = groups.get(group, {}).get(entry_point)
+            if isinstance(value, str):
+                return value
+    return None

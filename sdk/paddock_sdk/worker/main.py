@@ -7,14 +7,21 @@ connection does, even if the module still has tasks running.
 from __future__ import annotations
 
 import asyncio
+import importlib
+import inspect
 import logging
 import os
+import selectors
 import socket
 import sys
-from typing import Any
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
 
 from paddock_sdk.contract.vocabulary import ContractVocabulary
+from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.emitter import answer_emitter_with
+from paddock_sdk.kernel.startup.entry_point import session_ready_of
 from paddock_sdk.protocol import PROTOCOL_VERSION, Connection, Frame, Role
 from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.methods import HostMethod, WorkerMethod
@@ -24,11 +31,13 @@ from paddock_sdk.worker.breakpoints import explain_breakpoints
 from paddock_sdk.worker.calls.dispatch_contexts import DispatchContexts
 from paddock_sdk.worker.calls.dispatcher import Dispatcher
 from paddock_sdk.worker.driver import Driver
-from paddock_sdk.worker.module_code import Mounted, SessionReady, mount_module
-from paddock_sdk.worker.polling import new_event_loop
 from paddock_sdk.worker.session.coordinator import RemoteCoordinator
 from paddock_sdk.worker.session.mirror import SessionMirror
 from paddock_sdk.worker.session.reporter import Reporter
+
+SessionReady = Callable[[ModuleCoordinator], Awaitable[None]]
+_Ready = list[tuple[selectors.SelectorKey, int]]
+_NOTHING: Final[_Ready] = []
 
 
 def serve(rpc: socket.socket, name: str) -> None:
@@ -135,3 +144,74 @@ class ModuleRuntime:
             case WorkerMethod.SESSION_READY, _ if self._ready is not None:
                 return await self._ready(self.coordinator)
         raise ValueError(f"the worker runtime has no method {method} that takes this")
+
+
+@dataclass(frozen=True, slots=True)
+class Mounted:
+    """The module is mounted; `on_session_ready` is its function to call later, if any."""
+
+    on_session_ready: SessionReady | None
+
+
+@dataclass(frozen=True, slots=True)
+class NotMounted:
+    """The module could not be mounted: the stage that failed, and how."""
+
+    stage: str  # "import", "lookup" or "mount"
+    error: BaseException
+
+
+async def mount_module(
+    coordinator: ModuleCoordinator, import_root: str, package: str, attribute: str, config: dict[str, Any]
+) -> Mounted | NotMounted:
+    """Import `package` from `import_root` and mount it; failures of the module are returned, not raised.
+
+    The first untrusted line runs here, and nowhere before. Import it, look up `mount`, call it: each step may fail in
+    the module's own way; the outcome names the failed step and its error.
+    """
+    # First on the path: an installed module's own packages must be found before others of that name.
+    sys.path.insert(0, import_root)
+    try:
+        module = importlib.import_module(package)
+    except BaseException as exc:  # a module may also raise SystemExit while it is imported
+        return NotMounted("import", exc)
+    mount = getattr(module, attribute, None)
+    if not callable(mount):
+        return NotMounted("lookup", AttributeError(f"package `{package}` has no function `{attribute}`"))
+    try:
+        cleanup = mount(coordinator, config)
+        if inspect.isawaitable(cleanup):
+            cleanup = await cleanup
+        if cleanup:
+            coordinator.register_cleanup(cleanup)
+    except BaseException as exc:  # as above
+        return NotMounted("mount", exc)
+    return Mounted(session_ready_of(mount))
+
+
+class PatientSelector(selectors.DefaultSelector):
+    """Skips a poll that would not wait if the call before it polled; a skipped poll returns nothing.
+
+    A frame starts or wakes a task, which runs in the loop's next turn. Before each turn asyncio polls the kernel again,
+    which costs about as much as one step of a short handler. After each poll this loop skips the next one if that would
+    not wait, so a busy worker polls in every second turn. Waiting polls are never skipped.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._has_asked = False
+
+    def select(self, timeout: float | None = None) -> _Ready:
+        """Return the ready descriptors; of two calls in a row that do not wait, at least one polls."""
+        if self._has_asked and timeout is not None and timeout <= 0:
+            self._has_asked = False
+            return _NOTHING
+        self._has_asked = True
+        return super().select(timeout)
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """Return a new loop for a worker, set as the current loop of this thread."""
+    loop = asyncio.SelectorEventLoop(PatientSelector())
+    asyncio.set_event_loop(loop)
+    return loop

@@ -9,8 +9,8 @@ import pytest
 
 from paddock.rpc import handed_out
 from paddock.session.module import HostedModule
-from paddock.session.state import descriptions
-from paddock.session.state.descriptions import describe_anew
+from paddock.session.state import mirrors
+from paddock.session.state.mirrors import describe_anew
 from paddock_sdk.protocol import Flag, Frame, HandleEntry, HandleSide, Kind
 from paddock_sdk.protocol.description import Description, Member, encode_description
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection, WorkerMethod
@@ -82,7 +82,7 @@ async def test_any_change_that_could_matter_counts_also_the_modules_own(change: 
 
 
 async def test_a_worker_that_does_not_answer_delays_no_other(hosted: Hosted, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(descriptions, "_SECONDS", 0.05)
+    monkeypatch.setattr(mirrors, "_DESCRIPTION_SECONDS", 0.05)
     module, agents = await hosted.start("tool", "tool-agents", _computing())
 
     async def change_and_ask() -> None:

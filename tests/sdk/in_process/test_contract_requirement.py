@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock_sdk.in_process.contract_requirement import CONTRACT_VERSION, unmet_contract_requirement
+from paddock_sdk.in_process.module_code import CONTRACT_VERSION, unmet_contract_requirement
 from paddock_sdk.in_process.module_loader import ModuleLoader
 from paddock_sdk.kernel.loading import ModuleValidationError
 from paddock_sdk.testing import MockCoordinator

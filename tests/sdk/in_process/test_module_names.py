@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddock_sdk.in_process.module_names import PACKAGE_PREFIX, kind_by_id, package_name
+from paddock_sdk.in_process.module_package import PACKAGE_PREFIX, kind_by_id, package_name
 from paddock_sources import module_id as under_the_host
 from support.rows import each_row
 

@@ -8,8 +8,8 @@ import pytest
 
 from paddock_sdk.contract.module_sources import ModuleNotFoundError as SourceNotFoundError
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
-from paddock_sdk.kernel.exception_text import safe_exception_str
 from paddock_sdk.kernel.loading import TYPE_TO_MOUNT_POINT, ModuleValidationError, load_entry, module_failure_reason
+from paddock_sdk.kernel.settle import safe_exception_str
 from support.rows import each_row
 
 

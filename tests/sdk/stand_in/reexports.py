@@ -58,7 +58,7 @@ def table() -> dict[str, Reexport]:
     files["amplifier_foundation/tracing.py"] = Reexport("Ids of sub-sessions.", {"contract.tracing": _ALL})
     files["amplifier_foundation/spawn_utils.py"] = Reexport(
         "The models that sub-sessions are to use.",
-        {"contract.model_pattern": _ALL, "contract.provider_preference": _ALL},
+        {"contract.model_pattern": _ALL},
     )
     return files
 
@@ -66,7 +66,7 @@ def table() -> dict[str, Reexport]:
 _CORE: Final = {
     "_async_compat": Reexport("A coroutine for any awaitable.", {"kernel.settle": "settled as _wrap"}),
     "_collect_helper": Reexport(
-        "How contributions to a channel are gathered.", {"kernel.contributions": "collect_contributions"}
+        "How contributions to a channel are gathered.", {"kernel.coordinator": "collect_contributions"}
     ),
     "_session_exec": Reexport(
         "How a turn is run, for code that calls it without a session.",
@@ -76,7 +76,7 @@ _CORE: Final = {
         "How a session's modules are brought up, for code that calls it without a session.",
         {
             "in_process.session": "initialize_session",
-            "kernel.exception_text": "safe_exception_str as _safe_exception_str",
+            "kernel.settle": "safe_exception_str as _safe_exception_str",
         },
     ),
     "approval": Reexport("How the kernel asks a person for permission.", {"contract.approval": _ALL}),

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from paddock_sdk.worker.polling import PatientSelector, new_event_loop
+from paddock_sdk.worker.main import PatientSelector, new_event_loop
 
 
 @pytest.fixture

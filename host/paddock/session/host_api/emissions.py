@@ -19,8 +19,7 @@ from paddock.session.host_api.handler import Decode, handles, malformed, within
 from paddock.session.module import HostedModule
 from paddock.session.requester import PendingPrompts, collecting_prompts
 from paddock.session.state.coordinator import HostedCoordinator
-from paddock.session.state.descriptions import describe_anew
-from paddock.session.state.mirrors import Mirrors
+from paddock.session.state.mirrors import Mirrors, describe_anew
 from paddock_sdk.contract import events
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.kernel.emitter import answer_emitter_with

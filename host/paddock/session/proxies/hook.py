@@ -8,19 +8,22 @@ keeps it shut.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Final, Literal
 
 from paddock.errors import CallRefusedError, ModuleError
 from paddock.rpc import fan_in
-from paddock.rpc.calls import IncomingCall
+from paddock.rpc.calls import IncomingCall, current
 from paddock.rpc.host_calls import DirectCall, HostCall
 from paddock.rpc.marshal import Marshaller
 from paddock.session.proxies.event_message import event_message
 from paddock.session.proxies.function import RegisteredFunction
+from paddock.session.shutdown import ShutdownDeadlines
 from paddock_sdk.contract import events
 from paddock_sdk.contract.boundary_errors import DeadlockError, ModuleGoneError, OverLimitError
 from paddock_sdk.contract.models import HookResult
+from paddock_sdk.kernel.hooks import InvalidAnswerError, read_answer
 from paddock_sdk.kernel.payload import Payload
 from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
 
@@ -42,6 +45,7 @@ class HookProxy:
         name: str,
         on_failure: OnFailure | None,
         on_question: Callable[[object], None],
+        deadlines: ShutdownDeadlines,
     ) -> None:
         """`on_question` is called with each question that the handler answers with, before a person is asked it."""
         self._marshaller = marshaller
@@ -49,22 +53,44 @@ class HookProxy:
         self._function = function
         self._name = name
         self._on_failure = on_failure
+        self._deadlines = deadlines
 
     def begin(
         self, origin: IncomingCall, event: str, payload: Payload, on_ended: Callable[[DirectCall], None]
     ) -> DirectCall | None:
         """Send the event to the handler, for a worker's request; None where that takes more than writing it.
 
+        That is so at the session's end, when the module's time is counted.
+
         Raises:
             Exception: it cannot be sent.
         """
+        if self._deadlines.is_under_way:
+            return None
         return self._function.begin(origin, event_message(self._marshaller, event, payload), on_ended)
 
-    async def deliver(self, event: str, payload: Payload, begun: HostCall | None = None) -> object:
-        """Ask the handler; after the module's death or delay, a stand-in answers.
+    def deliver(self, event: str, payload: Payload, begun: HostCall | None = None) -> Coroutine[Any, Any, object]:
+        """Ask the handler, at the session's end as long as its module has time for that.
 
-        If the question was `begun` before, its answer is waited for.
+        After the module's death or delay, a stand-in answers. If the question was `begun` before, its answer is waited
+        for.
         """
+        ask = self._deliver_in_time if self._deadlines.is_under_way else self._ask
+        return ask(event, payload, begun)
+
+    async def _deliver_in_time(self, event: str, payload: Payload, begun: HostCall | None) -> object:
+        """Ask within the module's own time; a deny, which ends an event's chain, would keep the end from others."""
+        ask = partial(self._ask, event, payload, begun)
+        if event != events.SESSION_END or current.get() is not None:
+            unheard = self._answer_for(event, "its time is over")
+            return await self._deadlines.run_within(self._name, "what others emit", ask, unheard)
+        returned = await self._deadlines.run_within(self._name, "session:end", ask, None)
+        if returned is not None and _ends_the_chain(returned):
+            _log.warning("hook `%s` would have kept session:end from others, which counts as continue", self._name)
+            return None
+        return returned
+
+    async def _ask(self, event: str, payload: Payload, begun: HostCall | None) -> object:
         if not self._function.is_callable:
             raise TypeError(f"a handler of module `{self._name}` cannot be called")
         try:
@@ -102,9 +128,9 @@ class HookProxy:
     def _in_its_place(self, event: str, error: Exception) -> object:
         name, reason, policy = self._name, getattr(error, "summary", str(error)), self._policy(event)
         _log.warning("hook `%s` could not be asked about %s, which counts as %s: %s", name, event, policy, reason)
-        return self.answer_for(event, reason)
+        return self._answer_for(event, reason)
 
-    def answer_for(self, event: str, reason: str) -> object:
+    def _answer_for(self, event: str, reason: str) -> object:
         """Return what counts as the answer of a handler that could not be asked; `reason` is why."""
         if self._policy(event) == "continue":
             return None
@@ -118,3 +144,10 @@ def _injects(answer: Any) -> bool:
     """Whether an answer adds something to the context."""
     action = answer.get("action") if isinstance(answer, dict) else getattr(answer, "action", None)
     return action == "inject_context"
+
+
+def _ends_the_chain(returned: object) -> bool:
+    try:
+        return read_answer(returned).action == "deny"
+    except InvalidAnswerError:  # which counts as deny
+        return True

@@ -18,6 +18,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+import anyio
+
+from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded, Handle, Peer
 from paddock.rpc.rights import allow_any, allow_none
@@ -27,7 +30,7 @@ from paddock_sdk.protocol import LocalProtocolError
 from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.description import Description
 from paddock_sdk.protocol.frames import Buffer, FrameParts
-from paddock_sdk.protocol.methods import MirrorSection
+from paddock_sdk.protocol.methods import MirrorSection, WorkerMethod
 from paddock_sdk.protocol.shared_state import Change, is_gone
 
 _log = logging.getLogger(__name__)
@@ -55,6 +58,7 @@ _MAX_LATE_CHANGES: Final = 64  # of one key, for one worker; if there are more, 
 Key = tuple[Hashable, ...]
 
 MayCall = Callable[[Peer], bool]
+_DESCRIPTION_SECONDS: Final = 1.0  # the longest delay of a turn by one module
 
 
 def any_worker(peer: Peer) -> bool:
@@ -333,3 +337,22 @@ def _tell_of(peer: Peer, known: int, handle: Handle, section: MirrorSection, bod
         peer.channel.keep(("description", known), partial(_late_description, peer, known, handle), is_new=False)
     else:
         peer.channel.mirror_along((known, section, names), section, body, target=known)
+
+
+async def describe_anew(host_calls: HostCalls, mirrors: Mirrors) -> None:
+    """Return when the descriptions of mounted objects are as current as can be reached in a moment.
+
+    A tool may compute its description from the session's configuration or state each time it is read. Other processes
+    read the latest description that they got. So the host asks modules for new ones before a turn and before a request
+    to a provider is put together. It asks every module that computes something and was sent a change since. If a module
+    does not answer at once, its earlier description is used.
+    """
+    asked = [peer for peer in mirrors.take_stale() if peer.takes_calls]
+    if not asked:
+        return
+    nothing = host_calls.marshaller.encode([])
+    with anyio.move_on_after(_DESCRIPTION_SECONDS):
+        await asyncio.gather(
+            *(host_calls.ask(peer, WorkerMethod.DESCRIBE_ANEW, nothing) for peer in asked),
+            return_exceptions=True,
+        )

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
-from paddock_sdk.kernel.exception_text import safe_exception_str
+from paddock_sdk.kernel.settle import safe_exception_str
 
 __all__ = ["ENTRY_POINT_GROUPS", "EntryPointError", "home_of", "mount_in", "session_ready_of"]
 

@@ -14,10 +14,9 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from paddock_sdk.contract import events
-from paddock_sdk.kernel.exception_text import safe_exception_str
 from paddock_sdk.kernel.loading import SessionReadyQueue, load_entry, module_failure_reason
 from paddock_sdk.kernel.redaction import redact_secrets
-from paddock_sdk.kernel.settle import settled
+from paddock_sdk.kernel.settle import safe_exception_str, settled
 
 if TYPE_CHECKING:
     from paddock_sdk.kernel.coordinator import ModuleCoordinator

@@ -2,6 +2,6 @@
 
 # Written from the table in tests/sdk/stand_in/reexports.py.
 
-from paddock_sdk.kernel.contributions import collect_contributions
+from paddock_sdk.kernel.coordinator import collect_contributions
 
 __all__ = ["collect_contributions"]

@@ -3,6 +3,6 @@
 # Written from the table in tests/sdk/stand_in/reexports.py.
 
 from paddock_sdk.in_process.session import initialize_session
-from paddock_sdk.kernel.exception_text import safe_exception_str as _safe_exception_str
+from paddock_sdk.kernel.settle import safe_exception_str as _safe_exception_str
 
 __all__ = ["initialize_session", "_safe_exception_str"]

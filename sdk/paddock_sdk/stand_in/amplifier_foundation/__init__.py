@@ -11,8 +11,12 @@ from importlib import import_module
 # Spelled out, as in `amplifier_core`: importing `typing` would be most of what this file costs.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from paddock_sdk.contract.model_pattern import ModelResolutionResult, is_glob_pattern, resolve_model_pattern
-    from paddock_sdk.contract.provider_preference import ProviderPreference
+    from paddock_sdk.contract.model_pattern import (
+        ModelResolutionResult,
+        ProviderPreference,
+        is_glob_pattern,
+        resolve_model_pattern,
+    )
     from paddock_sdk.contract.tracing import generate_sub_session_id
     from paddock_sdk.contract.working_dir import get_working_dir, set_working_dir
 
@@ -28,7 +32,7 @@ __all__ = [
 
 _ORIGIN = {
     "ModelResolutionResult": "paddock_sdk.contract.model_pattern",
-    "ProviderPreference": "paddock_sdk.contract.provider_preference",
+    "ProviderPreference": "paddock_sdk.contract.model_pattern",
     "generate_sub_session_id": "paddock_sdk.contract.tracing",
     "get_working_dir": "paddock_sdk.contract.working_dir",
     "is_glob_pattern": "paddock_sdk.contract.model_pattern",

@@ -2,7 +2,11 @@
 
 # Written from the table in tests/sdk/stand_in/reexports.py.
 
-from paddock_sdk.contract.model_pattern import ModelResolutionResult, is_glob_pattern, resolve_model_pattern
-from paddock_sdk.contract.provider_preference import ProviderPreference
+from paddock_sdk.contract.model_pattern import (
+    ModelResolutionResult,
+    ProviderPreference,
+    is_glob_pattern,
+    resolve_model_pattern,
+)
 
 __all__ = ["ModelResolutionResult", "is_glob_pattern", "resolve_model_pattern", "ProviderPreference"]

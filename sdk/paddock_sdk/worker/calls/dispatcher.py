@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from paddock_sdk.contract.boundary_errors import CannotCrossError
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
-from paddock_sdk.kernel.exception_text import safe_exception_str
 from paddock_sdk.kernel.execution import coordinator_for
+from paddock_sdk.kernel.settle import safe_exception_str
 from paddock_sdk.protocol import Frame, RemoteProtocolError
 from paddock_sdk.protocol.describing import is_function
 from paddock_sdk.protocol.description import Flavour, encode_description

@@ -24,8 +24,7 @@ from paddock_sdk.protocol.shared_state import Change, SharedState, touch
 from paddock_sdk.worker.crossing import explained
 from paddock_sdk.worker.driver import Driver
 from paddock_sdk.worker.object_table import ObjectTable
-from paddock_sdk.worker.session.cancellation import RemoteCancellationToken
-from paddock_sdk.worker.session.coordinator import RemoteCoordinator
+from paddock_sdk.worker.session.coordinator import RemoteCancellationToken, RemoteCoordinator
 from paddock_sdk.worker.session.hooks import RemoteHookRegistry
 from paddock_sdk.worker.session.reporter import Reporter
 
