@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from coding_agent.mending_model import MendingModel
-from paddock.demo.scene import DemoWorkspace
+from paddock.demo.demonstration import DemoWorkspace
 from paddock.demo.story import BEHAVED, ends_of
 from paddock.errors import IsolationUnavailableError
 from paddock.isolation.levels import guarantees_missing

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from paddock.selftest.testbed.responsiveness import Responsiveness
+from paddock.selftest.attack_session import Responsiveness
 
 _SECONDS = 0.3
 _TURN = 0.1  # seconds, and many times what a loop with nothing to do is late by
@@ -40,7 +40,7 @@ async def test_a_loop_that_computes_is_noticed() -> None:
 _GIVES_WAY = """
 import asyncio, json, os, sys, time
 sys.path[:0] = json.loads(sys.argv[1])
-from paddock.selftest.testbed.responsiveness import Responsiveness
+from paddock.selftest.attack_session import Responsiveness
 
 async def main(other):
     with Responsiveness() as responsiveness:

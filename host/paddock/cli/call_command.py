@@ -26,12 +26,11 @@ from paddock.cli.options import SourceFlags
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.confinement_notes import Confined, LevelNote, tell_confinements
 from paddock.cli.terminal.denial_notes import tell_blindness, tell_denials, tell_programs
-from paddock.cli.terminal.display import ScreenDisplay
 from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.interruption import interruptible
 from paddock.cli.terminal.json_output import Mask, plain, print_json, printable_json
 from paddock.cli.terminal.log_lines import LogLines
-from paddock.cli.terminal.render import Screen
+from paddock.cli.terminal.render import Screen, ScreenDisplay
 from paddock.cli.terminal.standard_streams import print_answer, read_stdin
 from paddock.errors import ModuleMissingError, PaddockError, PlanError, PolicyRefusedError
 from paddock.session.modules import failed_result

@@ -14,9 +14,8 @@ from paddock.cli.options import SessionOptions
 from paddock.cli.plan_options import read_presets
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.confinement_notes import Confined, LevelNote, tell_confinements
-from paddock.cli.terminal.display import ScreenDisplay
 from paddock.cli.terminal.fetch_progress import FetchProgress
-from paddock.cli.terminal.render import Screen
+from paddock.cli.terminal.render import Screen, ScreenDisplay
 from paddock.session.hosted_session import ModuleStatus
 from paddock.session.session import Session
 from paddock.workers.output import OutputLine

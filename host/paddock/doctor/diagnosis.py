@@ -6,11 +6,10 @@ They include the consequences for a session: the level it gets, and whether it r
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from paddock.doctor.settings import SettingFinding
 from paddock.errors import LevelFailure
 from paddock.isolation.levels import guarantees_missing
 from paddock.isolation.machine import Machine
@@ -20,6 +19,12 @@ from paddock_sandbox.cgroup import CgroupPlace, CgroupProblem
 from paddock_sandbox.profile import IsolationLevel
 
 _NEWEST: int = 1 << 10  # an ABI with every protection that Paddock knows of
+_FEW: Final = 100  # user namespaces; every module takes one, and root's a further one for each owner of granted files
+_ONLY_AT_NONE: Final = {
+    ("kernel.yama.ptrace_scope", "0"): "programs can read the memory of other programs of the same user",
+    ("kernel.io_uring_disabled", "0"): "every program can use io_uring",
+    ("dev.tty.legacy_tiocsti", "1"): "a program can type into the terminal that it is on",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,3 +207,42 @@ NAMES: Final = (
 def names_of(capabilities: Iterable[int]) -> list[str]:
     """Return the names in the order of the numbers; for a number newer than this list, the number."""
     return [NAMES[number] if number < len(NAMES) else str(number) for number in sorted(capabilities)]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingFinding:
+    """A setting, its value, and the consequence."""
+
+    name: str
+    value: str
+    meaning: str
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it as data for JSON."""
+        return {"name": self.name, "value": self.value, "meaning": self.meaning}
+
+
+def settings_that_matter(machine: Machine) -> tuple[SettingFinding, ...]:
+    """Return the settings that matter on this machine."""
+    return tuple(
+        SettingFinding(name, machine.settings[name], meaning)
+        for name, meaning in _meanings(machine)
+        if name in machine.settings
+    )
+
+
+def _meanings(machine: Machine) -> Iterator[tuple[str, str]]:
+    settings = machine.settings
+    if machine.restricts_namespaces:
+        yield (
+            "kernel.apparmor_restrict_unprivileged_userns",
+            "AppArmor lets ordinary users do nothing in namespaces of their own, but for programs that it knows",
+        )
+    if settings.get("kernel.unprivileged_userns_clone") == "0" and not machine.may_mount:
+        yield "kernel.unprivileged_userns_clone", "ordinary users may make no namespaces"
+    most = settings.get("user.max_user_namespaces", "")
+    if most.isdigit() and int(most) < _FEW:
+        yield "user.max_user_namespaces", "no more user namespaces than this can exist, and each module takes one"
+    for (name, value), meaning in _ONLY_AT_NONE.items():
+        if settings.get(name) == value:
+            yield name, f"{meaning}; refused to modules at every level but none"

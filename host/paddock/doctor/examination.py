@@ -12,8 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, get_args
 
-from paddock.doctor.diagnosis import CgroupFinding, Diagnosis, LevelFinding, LimitFinding, strongest
-from paddock.doctor.settings import settings_that_matter
+from paddock.doctor.diagnosis import (
+    CgroupFinding,
+    Diagnosis,
+    LevelFinding,
+    LimitFinding,
+    settings_that_matter,
+    strongest,
+)
 from paddock.isolation.enforcement import Enforcement, enforcement
 from paddock.isolation.machine import Machine
 from paddock.isolation.remedies import cgroup_remedy, proc_remedy

@@ -21,7 +21,6 @@ from paddock.isolation.compile import Confinement, confine, tree_limits_of
 from paddock.isolation.denials.attempt import AttemptJudge, Explainer
 from paddock.isolation.denials.explained_module import ExplainedModule
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES, require_enforced
-from paddock.isolation.environment import environment_of
 from paddock.isolation.fixed_paths import FixedPaths
 from paddock.isolation.levels import choose_level
 from paddock.isolation.machine import Machine
@@ -30,7 +29,7 @@ from paddock.isolation.persistent_home import PersistentHome
 from paddock.isolation.sandbox_host import SandboxHost, failure_of
 from paddock.isolation.watchlist import Watchlist
 from paddock.plan.model import ModuleEntry
-from paddock.plan.permissions import grants_of
+from paddock.plan.permissions import Permissions, grants_of
 from paddock.plan.problems import path_text
 from paddock.plan.secret_references import names_referred_to
 from paddock.policy.authority import Authority
@@ -38,8 +37,9 @@ from paddock.policy.grants import Grants
 from paddock.policy.guarded_paths import GuardedPaths
 from paddock.policy.limits import ResourceLimits
 from paddock.policy.owner import Owner
+from paddock.policy.programs import SEARCH_PATH
 from paddock.policy.rule import FLOOR
-from paddock.policy.secrets.values import SecretValues
+from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.workers.limits.tree_limits import TreeLimits
 from paddock.workers.probe import Available, Unavailable
 from paddock_sandbox.mounts import NO_LINKS
@@ -50,6 +50,9 @@ OnConfined = Callable[[Sequence[tuple[ModuleEntry, Confinement]]], None]
 """Called with the sandbox of each module, when all is planned and no module is started."""
 
 _TRIED_IN_TURN: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap", "landlock")
+# A repository may only be read unless it is granted by itself: git is to look at it without writing to it.
+_GIT_THAT_READS: Final = {"GIT_OPTIONAL_LOCKS": "0"}
+_PASSED_ON: Final = ("LANG", "LC_ALL", "TZ")  # language and time zone reveal nothing that answers do not
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,3 +357,34 @@ def _raise_all(refused: Sequence[PlanError | PolicyRefusedError]) -> None:
         raise PolicyRefusedError(refusals, problems=problems)
     if problems:
         raise PlanError(problems)
+
+
+def environment_of(
+    permissions: Permissions,
+    host: Mapping[str, str],
+    scratch: str,
+    secrets: SecretValues = NO_SECRETS,
+    *,
+    home: str | None = None,
+    folders: Iterable[str] = (),
+) -> dict[str, str]:
+    """Return the whole environment of a worker whose private folder is `scratch`, and its home too unless it has one.
+
+    Programs are looked for in `folders` first. A grant `NAME` passes on the host's variable, if it has it; `NAME=VALUE`
+    sets one, also in place of ours, with the granted ones of `secrets` for the references in it.
+    """
+    granted = grants_of(permissions)
+    environ = {name: host[name] for name in _PASSED_ON if name in host}
+    environ |= {
+        "PATH": ":".join((*folders, *SEARCH_PATH)),
+        "HOME": home or scratch,
+        "TMPDIR": scratch,
+        **_GIT_THAT_READS,
+    }
+    for grant in granted.env:
+        name, is_set, value = grant.partition("=")
+        if is_set:
+            environ[name] = secrets.expanded(value, granted)
+        elif name in host:
+            environ[name] = host[name]
+    return environ

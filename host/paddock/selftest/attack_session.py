@@ -7,8 +7,10 @@ everything.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
@@ -21,7 +23,6 @@ from paddock.errors import PaddockError, PlanError
 from paddock.selftest.attack import Attack, Sign
 from paddock.selftest.outcome import AttackOutcome, Evidence, Verdict, judge
 from paddock.selftest.testbed.observers import SessionObservers, SimulatedUser
-from paddock.selftest.testbed.responsiveness import Responsiveness
 from paddock.selftest.testbed.testbed import CONFIDENCE, KEY, AttackTestbed
 from paddock.session.session import ModuleStatus, Session
 from paddock_sandbox.profile import IsolationLevel
@@ -33,6 +34,8 @@ _SAID_SECONDS: Final = 30.0  # at most, until the host reports a replaced file a
 _LOOK_SECONDS: Final = 0.02
 _FIRST: Final = 1  # place of the first attacker in the plan's list of tools
 _TOOLS: Final = re.compile(r"tools\[(?P<index>\d+)\]")
+_PERIOD: Final = 0.005  # seconds between two readings of the clock
+_WAITED: Final = "/proc/thread-self/schedstat"  # nanoseconds it ran, and waited for a processor; number of turns
 
 
 @dataclass(slots=True)
@@ -250,3 +253,45 @@ def _status(modules: Iterable[ModuleStatus], index: int) -> ModuleStatus:
 
 def _name_of(index: int) -> str:
     return f"attack_{index}"
+
+
+class Responsiveness:
+    """Measures while it is entered; `lag` is the longest delay of a timer so far, in seconds.
+
+    Time in which the thread was ready but had no processor is left out, where the kernel counts it: that is the delay
+    of a busy machine.
+    """
+
+    def __init__(self) -> None:
+        self.lag = 0.0
+
+    def __enter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
+        try:
+            self._counter: int | None = os.open(_WAITED, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:  # a kernel that does not count it
+            self._counter = None
+        self._wait()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        self._note()
+        if self._counter is not None:
+            os.close(self._counter)
+
+    def _wait(self) -> None:
+        self._due = self._now() + _PERIOD
+        self._timer = self._loop.call_later(_PERIOD, self._ring)
+
+    def _ring(self) -> None:
+        self._note()
+        self._wait()
+
+    def _note(self) -> None:
+        self.lag = max(self.lag, self._now() - self._due)
+
+    def _now(self) -> float:
+        """Return the time, without that in which this thread waited for a processor."""
+        waited = 0 if self._counter is None else int(os.pread(self._counter, 128, 0).split()[1])
+        return time.monotonic() - waited / 1e9

@@ -50,7 +50,7 @@ filterwarnings =
 _PATHS = os.pathsep.join(str(_ROOT / name) for name in ("host", "sdk", "sources"))
 _PLUGIN = ("-p", "paddock.authoring.sandboxed_plugin", "-p", "no:asyncio", "-p", "no:cacheprovider")
 _IMPORTED = (
-    *("paddock.authoring.module_sandbox", "paddock.authoring.repository_guard", "paddock.workers.fork_server"),
+    *("paddock.authoring.module_sandbox", "paddock.workers.fork_server"),
     *("paddock_sdk.validation.behavioral", "anyio.pytest_plugin", "anyio._backends._asyncio"),
 )
 _NOT_NEEDED = tuple(f"-pno:{name}" for name in ("hypothesispytest", "timeout", "xdist", "xdist.looponfail"))

@@ -6,8 +6,7 @@ from itertools import product
 
 import pytest
 
-from paddock.cli.terminal.display import ScreenDisplay
-from paddock.cli.terminal.render import Screen
+from paddock.cli.terminal.render import Screen, ScreenDisplay
 from support.examples import IN_FULL
 from support.person import Person
 from support.rows import each_row

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from paddock.doctor.diagnosis import NAMES, names_of
+from paddock.doctor.diagnosis import NAMES, names_of, settings_that_matter
 from paddock.doctor.examination import default_texts
-from paddock.doctor.settings import settings_that_matter
 from paddock.isolation.machine import CAP_SYS_ADMIN, Machine
 from paddock.plan.limits import Limits
 from support.rows import each_row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddock.isolation.environment import environment_of
+from paddock.isolation.planner import environment_of
 from paddock.plan.permissions import Permissions, grants_of, preset_grants
 from paddock.policy.secrets.values import SecretValues
 from support.rows import each_row

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from paddock.authorization.suggestions.advice import advice_of
-from paddock.authorization.suggestions.new_entry import context_of_new_entries, fitted
+from paddock.authorization.suggestions.proposal import context_of_new_entries, fitted
 from paddock.errors import KindError, ModuleMissingError
 from paddock.plan.model import Kind
 from paddock.plan.writing import PlannedModule

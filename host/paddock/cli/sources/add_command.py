@@ -27,7 +27,7 @@ from typing import Any, cast
 import click
 
 from paddock.authorization.suggestions.advice import permissions_asked, without_home
-from paddock.authorization.suggestions.new_entry import context_of_new_entries, fitted
+from paddock.authorization.suggestions.proposal import context_of_new_entries, fitted
 from paddock.authorization.suggestions.vendors import is_scripted
 from paddock.cli import options
 from paddock.cli.answer import CommandAnswer

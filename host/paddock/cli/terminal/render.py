@@ -46,6 +46,8 @@ _PLAIN: Final = "\x1b[0m"
 
 _GOES_ON: Final = "  "  # before each further row of one line
 _MODULE_GOES_ON: Final = "  | "  # the same, for a line of a module
+_MAX_MESSAGE_LINES: Final = 200  # of one message; a module may send another
+_MAX_MESSAGE_CHARACTERS: Final = 1 << 20
 
 
 class Screen:
@@ -500,3 +502,21 @@ class DrawingBacklog:
         for is_ours, whose in ((False, "of modules"), (True, "of Paddock")):
             if self._dropped[is_ours]:
                 tell(f"{self._dropped[is_ours]} lines {whose} came while a question stood, and are not shown")
+
+
+class ScreenDisplay:
+    """A display system that writes to the screen, each time after `before`."""
+
+    def __init__(self, screen: Screen, before: Callable[[], None] = lambda: None) -> None:
+        self._screen = screen
+        self._before = before
+
+    def show_message(self, message: str, level: Literal["info", "warning", "error"], source: str = "hook") -> None:
+        """Show one message, line by line, with its secrets masked, up to the length that a person reads."""
+        self._before()
+        # Masked as a whole: a secret may have lines of its own.
+        lines = self._screen.mask(message[:_MAX_MESSAGE_CHARACTERS]).splitlines() or [""]
+        for line in lines[:_MAX_MESSAGE_LINES]:
+            self._screen.message(level, source, line)
+        if len(message) > _MAX_MESSAGE_CHARACTERS or len(lines) > _MAX_MESSAGE_LINES:
+            self._screen.message(level, source, "… the rest of this message is not shown")

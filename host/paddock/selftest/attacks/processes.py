@@ -6,7 +6,8 @@ import os
 from functools import partial
 from typing import Final
 
-from paddock.selftest.attack import Attack, Sign
+from paddock.selftest.attack import Attack, Outside, Sign
+from paddock.selftest.attacks.grants import workspace
 from paddock.selftest.attacks.keys import shifted
 from paddock.selftest.expected_failures import forbidden_by, may_lack
 from paddock.selftest.testbed.testbed import AttackTestbed
@@ -106,5 +107,29 @@ PROCESSES: Final = (
         # In namespaces of its own the module is the only process of its user.
         only_at=("landlock",),
         refusals=frozenset(("EPERM", "EACCES", "ENOSYS")),
+    ),
+)
+
+# On the end of a module: leaving something behind, or not ending at all.
+_ending = partial(Attack, family="endings", grants=workspace, sign=Sign.LIFE, outside=Outside.LIVES_ON)
+ENDINGS: Final = (
+    _ending(
+        "endings.leave_a_daemon",
+        "leaves a process behind that outlives it",
+        arguments=lambda testbed: {"lock": str(testbed.lock("leave_a_daemon"))},
+    ),
+    _ending(
+        "endings.leave_a_daemon_and_end_its_keeper",
+        "leaves a process behind and kills the one that would end it",
+        arguments=lambda testbed: {
+            "lock": str(testbed.lock("leave_a_daemon_and_end_its_keeper")),
+            "with_keeper": True,
+        },
+        outside_arguments=lambda testbed: {"with_keeper": False},
+    ),
+    _ending(
+        "endings.refuse_to_end",
+        "ignores signals and hangs wherever an end can be held up",
+        arguments=lambda testbed: {"lock": str(testbed.lock("refuse_to_end"))},
     ),
 )
