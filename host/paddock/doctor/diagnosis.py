@@ -223,7 +223,7 @@ class SettingFinding:
 
 
 def settings_that_matter(machine: Machine) -> tuple[SettingFinding, ...]:
-    """Return the settings that matter on this machine."""
+    """Return the settings that make a level unavailable here, or leave open what only isolation closes."""
     return tuple(
         SettingFinding(name, machine.settings[name], meaning)
         for name, meaning in _meanings(machine)

@@ -28,9 +28,6 @@ from paddock_sdk.kernel.settle import CancelWatch, safe_exception_str
 if TYPE_CHECKING:
     from paddock_sdk.contract.models import HookResult
 
-if TYPE_CHECKING:
-    from paddock_sdk.contract.models import HookResult
-
 __all__ = ["HandlerRegistration", "HookObserver", "HookRegistry", "Payload", "PayloadHandler"]
 
 _log = logging.getLogger(__name__)
