@@ -194,9 +194,9 @@ def _find_package(tree: SourceTree, module_id: str, entry_points: Mapping[str, s
         if tree.is_package(package):
             return package
     expected = [f"`{place}/__init__.py`" for place in _expected_packages(module_id, entry_points)]
+    missing = f"its entry point names `{entry_points.get(module_id)}`, and that package is missing"
     if module_id in entry_points and len(entry_points) > 1:
-        problem = f"its entry point names `{entry_points[module_id]}`, and that package is missing"
-        raise layout_error(module_id, tree.root, problem, looked_at=expected, hints=[_MEND])
+        raise layout_error(module_id, tree.root, missing, looked_at=expected, hints=[_MEND])
     candidates = [
         os.path.join(folder, name)
         for folder in ("", "src")
@@ -209,6 +209,8 @@ def _find_package(tree: SourceTree, module_id: str, entry_points: Mapping[str, s
     if entry_points and module_id not in entry_points:
         problem = f"the modules in it are {', '.join(entry_points)}"
         raise layout_error(module_id, tree.root, problem, looked_at=looked_at, hints=[_OTHER_ID])
+    if module_id in entry_points and not candidates:
+        raise layout_error(module_id, tree.root, missing, looked_at=looked_at, hints=[_MEND])
     if candidates:
         problem = f"several packages could be it ({', '.join(candidates)})"
     else:

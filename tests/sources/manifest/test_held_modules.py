@@ -105,3 +105,10 @@ def test_two_shipped_folders_do_not_hold_one_id(tmp_path: Path) -> None:
     make_module(tmp_path / "tool-c", "tool-c")
     with pytest.raises(ManifestError, match=r"`.*some` and `.*tool-c` both hold `tool-c`"):
         BuiltinSource(tmp_path).list()
+
+
+def test_the_one_entry_point_whose_package_is_missing_is_named(tmp_path: Path) -> None:
+    root = make_module(tmp_path / "tool-a", "tool-a", package="shoot")
+    (root / "shoot").rename(root / "shout")
+    with failing("ModuleLayoutError", "its entry point names `shoot"):
+        FileSource(root).resolve("tool-a")
