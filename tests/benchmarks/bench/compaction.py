@@ -20,8 +20,9 @@ _ROUNDS: Final = 10
 async def measure_compaction(effort: Effort) -> list[Row]:
     """Measure a request of the context with its default settings: reading, reducing, copying, three events."""
     program = Path(__file__).with_name("compaction_child.py")
-    folder = BUILTIN / "contexts"
-    async with Child.running([sys.executable, program, str(folder), str(_MESSAGES)], {"PYTHONPATH": OWN_PATH}) as child:
+    package = BUILTIN / "contexts" / "amplifier_module_context_simple"
+    command = [sys.executable, program, str(package), str(_MESSAGES)]
+    async with Child.running(command, {"PYTHONPATH": OWN_PATH}) as child:
         samples = await interleave({"ours": lambda: child.tell(requests=_REQUESTS)}, effort.of(_ROUNDS))
     ours = samples.p50("ours") / 1000
     what = f"compaction of a conversation of {_MESSAGES} messages"

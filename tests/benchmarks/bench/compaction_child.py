@@ -1,4 +1,4 @@
-"""A context in a plain process, holding a conversation. Arguments: its module's folder, the number of messages.
+"""A context in a plain process, holding a conversation. Arguments: its package's folder, the number of messages.
 
 Reads one order a line, `{"requests": 5}`, and answers with the microseconds that each request took.
 """
@@ -30,12 +30,12 @@ def _conversation(size: int) -> list[dict[str, Any]]:
     return messages[:size]
 
 
-async def _serve(folder: Path, size: int) -> None:
+async def _serve(package: Path, size: int) -> None:
     from amplifier_core.testing import MockCoordinator
 
-    sys.path.insert(0, str(folder))
+    sys.path.insert(0, str(package.parent))
     coordinator = MockCoordinator()
-    await import_module("amplifier_module_" + folder.name.replace("-", "_")).mount(coordinator)
+    await import_module(package.name).mount(coordinator)
     context = coordinator.get("context")
     await context.set_messages(_conversation(size))
     for line in sys.stdin:
