@@ -148,7 +148,7 @@ _BAD = {
     "error mid-stream": Bad(
         _faults(kind="error_event", after=2), llm_errors.StreamError, ("in the midst",), 3, may_retry=True
     ),
-    "broken tool JSON": Bad([_BROKEN] * 3, llm_errors.InvalidToolCallError, ("`look`", "JSON"), 3, may_retry=True),
+    "broken tool JSON": Bad([_BROKEN], llm_errors.InvalidToolCallError, ("`look`", "JSON")),
     "tool call cut short": Bad([_CUT_CALL], llm_errors.InvalidToolCallError, ("`max_output_tokens`",)),
     "context too long": Bad(
         ["never"], llm_errors.ContextLengthError, ("longer than", "Shorten"), script={"context_tokens": 5}
@@ -253,6 +253,8 @@ async def test_an_answer_of_no_use_is_counted_among_the_costs(scene: Open) -> No
     spent = {"usage": {"input": 1_000_000, "output": 0}}
     prices = {"small": {"input_per_million": 1, "output_per_million": 1}}
     played = scene([{**_BROKEN, **spent}, {"text": "fine", **spent}], {"prices": prices})
+    with pytest.raises(llm_errors.InvalidToolCallError):
+        await played.provider.complete(ask())
     response = await played.provider.complete(ask())
     assert response.usage is not None and response.usage.cost_usd == 1
     assert played.provider.cost() == {"cost_usd": "2"}

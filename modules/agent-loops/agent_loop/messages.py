@@ -1,13 +1,15 @@
 """Translate between the contexts' dicts, the request models and the model's replies.
 
 Nothing a reply holds is lost on its way into the conversation: blocks keep their type, thinking keeps its signature,
-provider state in `metadata` is carried along. Reading is lenient, because providers subclass the response.
+provider state in `metadata` is carried along. Reading is lenient, because providers subclass the response. Texts are
+well formed on their way into the conversation and out of it, because no server takes half a character.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +19,8 @@ from .hook_gate import Injection
 from .spans import Span
 
 logger = logging.getLogger(__name__)
+
+_CALLS = ("tool_call", "tool_use")  # types of blocks that call a tool
 
 
 def request_for(
@@ -28,10 +32,11 @@ def request_for(
     """
     entries = [_entry(message) for message in messages]
     for injection in injections:
+        text = well_formed(injection.content)
         if injection.to_last_tool_result and entries and entries[-1].get("role") == "tool":
-            entries[-1] = _extended(entries[-1], injection.content)
+            entries[-1] = _extended(entries[-1], text)
         else:
-            entries.append({"role": injection.role, "content": injection.content})
+            entries.append({"role": injection.role, "content": text})
     specs = [
         ToolSpec(
             name=name,
@@ -45,12 +50,30 @@ def request_for(
     )
 
 
+def well_formed(value: Any) -> Any:
+    """Return plain data with texts that every encoder takes; the value itself if it has no other.
+
+    The halves of a character that stand side by side, as a stream delivers them, are joined; each other half becomes
+    U+FFFD, the replacement character of Unicode.
+    """
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    elif isinstance(value, Mapping):
+        return {well_formed(key): well_formed(one) for key, one in value.items()}
+    elif isinstance(value, list):
+        return [well_formed(one) for one in value]
+    return value
+
+
 def assistant_message(response: Any, calls: Sequence[ToolCall]) -> dict[str, Any]:
     """Return the reply as the message the context stores."""
     content = response.content
     message: dict[str, Any] = {
         "role": "assistant",
-        "content": content if isinstance(content, str) else [_block(block) for block in content or []] or "",
+        "content": well_formed(content) if isinstance(content, str) else _blocks_beside(content or [], calls) or "",
     }
     if calls:
         # Providers look the tool's name up under either key.
@@ -65,19 +88,18 @@ def assistant_message(response: Any, calls: Sequence[ToolCall]) -> dict[str, Any
 
 def tool_message(call: ToolCall, content: str) -> dict[str, Any]:
     """Return the answer to a tool call as the message the context stores."""
-    return {"role": "tool", "name": call.name, "tool_call_id": call.id, "content": content}
+    return {"role": "tool", "name": call.name, "tool_call_id": call.id, "content": well_formed(content)}
 
 
 def text_of(response: Any) -> str:
     """Return the model's text, without its thinking."""
-    whole = getattr(response, "text", None)
-    if isinstance(whole, str) and whole:
-        return whole
-    content = response.content
-    if isinstance(content, str):
-        return content
-    texts = [getattr(block, "text", None) for block in content or [] if getattr(block, "type", "text") == "text"]
-    return "\n\n".join(text for text in texts if isinstance(text, str) and text)
+    whole, content = getattr(response, "text", None), response.content
+    if not (isinstance(whole, str) and whole):
+        blocks = [] if isinstance(content, str) else content or []
+        texts = [getattr(block, "text", None) for block in blocks if getattr(block, "type", "text") == "text"]
+        joined = "\n\n".join(text for text in texts if isinstance(text, str) and text)
+        whole = content if isinstance(content, str) else joined
+    return str(well_formed(whole))
 
 
 def blocks_of(response: Any) -> list[dict[str, Any]]:
@@ -87,17 +109,26 @@ def blocks_of(response: Any) -> list[dict[str, Any]]:
         return [block.to_dict() for block in streamed]
     content = response.content
     if isinstance(content, str):
-        return [{"type": "text", "text": content}] if content else []
+        return [{"type": "text", "text": well_formed(content)}] if content else []
     return [_block(block) for block in content or []]
 
 
 def tool_calls_of(provider: Any, response: Any) -> list[ToolCall]:
-    """Return the tool calls the provider finds in its response."""
+    """Return the tool calls the provider finds in its response, each with an id of its own."""
     parse = getattr(provider, "parse_tool_calls", None)
     found = parse(response) if callable(parse) else None
     if not isinstance(found, list | tuple):
         found = getattr(response, "tool_calls", None)
-    return list(found) if isinstance(found, list | tuple) else []
+    calls: dict[str, ToolCall] = {}
+    for call in found if isinstance(found, list | tuple) else ():
+        id = call.id if call.id and call.id not in calls else new_call_id()
+        calls[id] = call.model_copy(update={"id": id, "arguments": well_formed(call.arguments)})
+    return list(calls.values())
+
+
+def new_call_id() -> str:
+    """Return an id for a tool call that has none of its own."""
+    return f"call_{uuid.uuid4().hex[:24]}"
 
 
 def usage_of(response: Any) -> Any:
@@ -124,7 +155,7 @@ def _schema_of(tool: Any) -> dict[str, Any]:
 
 
 def _entry(message: Any) -> dict[str, Any]:
-    entry = dict(plain(message))
+    entry: dict[str, Any] = well_formed(plain(message))
     if entry.get("content") is None:  # a message of tool calls only, as some contexts store it
         entry["content"] = ""
     elif not isinstance(entry["content"], str | list):
@@ -139,6 +170,22 @@ def _extended(entry: dict[str, Any], text: str) -> dict[str, Any]:
     return {**entry, "content": [*content, {"type": "text", "text": text}]}
 
 
+def _blocks_beside(content: Iterable[Any], calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
+    """Return the blocks of a reply, and of those that call a tool only the first of each call's id."""
+    blocks = [_block(block) for block in content]
+    left = {call.id for call in calls}
+    kept = []
+    for block in blocks:
+        if block.get("type") in _CALLS:
+            if block.get("id") not in left:
+                continue
+            left.discard(block["id"])
+        kept.append(block)
+    return kept
+
+
 def _block(block: Any) -> dict[str, Any]:
     """Return a block as plain data without the optional fields it does not use; a result's output may well be None."""
-    return {key: value for key, value in dict(plain(block)).items() if value is not None or key == "output"}
+    return {
+        key: well_formed(value) for key, value in dict(plain(block)).items() if value is not None or key == "output"
+    }

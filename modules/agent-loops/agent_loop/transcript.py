@@ -15,7 +15,7 @@ from typing import Any
 
 from amplifier_core.message_models import ToolCall
 
-from .messages import assistant_message, tool_message
+from .messages import assistant_message, tool_message, well_formed
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class Transcript:
 
     async def add_prompt(self, prompt: str) -> None:
         """Add the prompt of a person, or of a goal in their place."""
-        await self._complete(self._context.add_message({"role": "user", "content": prompt}))
+        await self._complete(self._context.add_message({"role": "user", "content": well_formed(prompt)}))
 
     async def add_reply(self, response: Any, calls: Sequence[ToolCall]) -> None:
         """Add the model's reply; its calls are open until they are answered."""
@@ -39,7 +39,7 @@ class Transcript:
 
     async def add_partial(self, text: str) -> None:
         """Add the shown part of a reply that was broken off; it calls no tools."""
-        content = [{"type": "text", "text": text}]
+        content = [{"type": "text", "text": well_formed(text)}]
         await self._complete(self._context.add_message({"role": "assistant", "content": content}))
 
     async def answer(self, outcomes: Sequence[str]) -> None:

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from amplifier_core import events
-from amplifier_core.llm_errors import LLMError, ProviderUnavailableError
-from amplifier_core.message_models import ChatRequest, ToolCall
+from amplifier_core.llm_errors import InvalidToolCallError, LLMError, ProviderUnavailableError
+from amplifier_core.message_models import ChatRequest, ChatResponse, ToolCall
 
 from .hook_gate import HookGate, Injection
 from .interruption import Cancellation, finish, wait_all
-from .messages import blocks_of, plain, request_for, text_of, tool_calls_of, usage_of
+from .messages import blocks_of, new_call_id, plain, request_for, text_of, tool_calls_of, usage_of
 from .providers import Choice, preferred
 from .settings import LoopSettings
 from .spans import Span, take_turn_id
@@ -35,6 +35,7 @@ ANNOUNCED = (MESSAGE_END, ERROR)  # events beyond the contract's, for hooks that
 
 _TRIES = 3  # of one request; a reply lost three times would be lost again
 _REASON = 500  # characters of an error that answer a call which it left open
+_RAW = 2000  # characters of the arguments of a call that cannot be made, of which the model needs no more
 _PREVIEW = 200  # characters of the answer that `prompt:complete` shows
 
 _LIMIT_NOTE = (
@@ -192,14 +193,19 @@ class Turn:
             if verdict.action == "deny":
                 return Ending("denied", refusal(verdict.reason, "the request to the model"))
 
-            response = await self._ask_model(tools, last)
+            try:
+                response = await self._ask_model(tools, last)
+            except InvalidToolCallError as error:
+                if last:
+                    return self._spent(self.latest_text)
+                await self._answer_invalid(error)
+                continue
             if response is None:
                 return await self._cancelled()
             calls = [] if last else tool_calls_of(self.parts.provider, response)
             await self._take(response, calls)
             if last:
-                spent = f"Stopped: the limit of {self.iteration - 1} requests to the model is reached."
-                return Ending("incomplete", text_of(response) or spent)
+                return self._spent(text_of(response))
             if calls:
                 await self._run_tools(calls, tools)
             elif self.cancellation.requested or not await self.follow_up():
@@ -304,6 +310,25 @@ class Turn:
         batch = self.batch(calls, tools)
         self._outcomes = batch.outcomes
         await self.transcript.answer(await batch.run())
+
+    async def _answer_invalid(self, error: InvalidToolCallError) -> None:
+        """Tell the model that a call of its cannot be made; no other call of that reply is known, and none is made."""
+        await self.break_off()
+        self._outcomes = ()
+        raw = error.raw_arguments or ""
+        shown = raw if len(raw) <= _RAW else f"{raw[:_RAW]}… ({len(raw)} characters in all)"
+        call = ToolCall(id=new_call_id(), name=error.tool_name or "unknown", arguments={"raw": shown} if raw else {})
+        message = f"Error: {error} No tool was run for this reply."
+        await self.transcript.add_reply(ChatResponse(content=[]), [call])
+        await self.transcript.answer([message])
+        about = {"tool_name": call.name, "tool_call_id": call.id, "tool_input": call.arguments}
+        failure = {"type": type(error).__name__, "msg": message}
+        await self.gate.ask(events.TOOL_ERROR, self.request_span, {**about, "error": failure})
+
+    def _spent(self, text: str) -> Ending:
+        return Ending(
+            "incomplete", text or f"Stopped: the limit of {self.iteration - 1} requests to the model is reached."
+        )
 
     async def _cancelled(self) -> Ending:
         """Carry out the person's wish to stop, and announce it."""

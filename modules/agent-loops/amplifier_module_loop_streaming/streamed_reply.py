@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_loop.hook_gate import HookGate
-from agent_loop.messages import blocks_of, usage_of
+from agent_loop.messages import blocks_of, usage_of, well_formed
 from agent_loop.spans import Span
 from amplifier_core import events
 from amplifier_core.message_models import ChatResponse, TextBlock, ThinkingBlock
@@ -27,6 +27,7 @@ class StreamedReply:
         self._span = span
         self._blocks: list[tuple[str, list[str]]] = []  # type and pieces
         self._is_open = False  # whether the last block's end is still to be announced
+        self._half = ""  # the first half of a character whose second one comes with the next piece
         self._response: Any | None = None
         self.is_whole = False  # whether the stream has come to its end
 
@@ -49,6 +50,9 @@ class StreamedReply:
         else:
             self._response = piece
             return
+        text = self._half + text
+        self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        text = well_formed(text.removesuffix(self._half))
         if not text:
             return
         if not self._is_open or self._blocks[-1][0] != kind:

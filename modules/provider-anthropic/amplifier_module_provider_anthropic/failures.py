@@ -52,6 +52,13 @@ def failure_of(error: Exception, asked: Asked, now: Callable[[], float] = time.t
         )
     if isinstance(error, anthropic.APIConnectionError | httpx2.TransportError):
         return _unreachable(error, asked)
+    if isinstance(error, UnicodeEncodeError | TypeError):
+        return _made(
+            errors.InvalidRequestError,
+            f"The request to {asked.host} cannot be written ({type(error).__name__}: {_text(error)}), so nothing was "
+            f"sent. Begin a new conversation; if it stays so, look at what the tools' schemas hold.",
+            asked,
+        )
     if isinstance(error, ValueError | anthropic.APIResponseValidationError):
         return _made(
             errors.StreamError,

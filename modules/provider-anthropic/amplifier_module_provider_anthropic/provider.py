@@ -262,7 +262,7 @@ class AnthropicProvider:
                     yield piece
         if not reply.is_whole:
             raise failures.ended_early(asked)
-        reply.content()  # raises for a call that cannot be carried out, so that the request is repeated
+        reply.content()  # raises for a call that cannot be carried out
 
     async def _tell_repairs(self, conversation: MessageList, observers: Observers) -> None:
         new = [one for one in conversation.repairs if one.tool_call_id not in self._announced]

@@ -213,10 +213,10 @@ class Reply:
         return any(block.kind == "tool_call" and not self._is_cut_call(block) for block in self._blocks)
 
     def content(self, *, with_thinking: bool = True) -> list[Any]:
-        """Return the blocks of the answer; a call that `max_tokens` cut off is left out.
+        """Return the blocks of the answer; a call that `max_tokens` cut off behind whole calls is left out.
 
         Raises:
-            InvalidToolCallError: the arguments of a call are no JSON object.
+            InvalidToolCallError: the arguments of a call are no JSON object; the model has to be told.
         """
         made: list[Any] = []
         for block in self._blocks:
@@ -226,8 +226,11 @@ class Reply:
                 made.append(ThinkingBlock(thinking=block.text, signature=block.signature or None))
             elif block.kind == "redacted_thinking" and with_thinking:
                 made.append(RedactedThinkingBlock(data=block.data))
-            elif block.kind == "tool_call" and not self._is_cut_call(block):
-                made.append(ToolCallBlock(id=block.id, name=block.name, input=_arguments(block.name, block.text)))
+            elif block.kind == "tool_call" and not (self.has_calls and self._is_cut_call(block)):
+                arguments = None if self._is_cut_call(block) else _arguments(block.text)
+                if arguments is None:
+                    raise _invalid(block.name, block.text, was_cut=self.was_cut)
+                made.append(ToolCallBlock(id=block.id, name=block.name, input=arguments))
         return made
 
     @property
@@ -236,25 +239,25 @@ class Reply:
         return self.stop_reason in ("max_tokens", "model_context_window_exceeded")
 
     def _is_cut_call(self, block: _Open) -> bool:
-        return self.was_cut and block is self._blocks[-1] and not (block.text and _is_object(block.text))
+        is_last = self.was_cut and block is self._blocks[-1]
+        return is_last and not (block.text and _arguments(block.text) is not None)
 
 
-def _is_object(text: str) -> bool:
+def _arguments(text: str) -> dict[str, Any] | None:
     try:
-        return isinstance(json.loads(text or "{}"), dict)
-    except ValueError:
-        return False
+        arguments = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return None
+    return arguments if isinstance(arguments, dict) else None
 
 
-def _arguments(name: str, text: str) -> dict[str, Any]:
-    if not _is_object(text):
-        shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
-        raise InvalidToolCallError(
-            f"The model called `{name}` with arguments that are no JSON object: {shown!r}. Nothing was run. Ask again, "
-            f"in other words or of another model.",
-            retryable=True,
-            tool_name=name,
-            raw_arguments=text,
-        )
-    arguments: dict[str, Any] = json.loads(text or "{}")
-    return arguments
+def _invalid(name: str, text: str, *, was_cut: bool) -> InvalidToolCallError:
+    shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+    cut = "The answer was cut off there: pass less at once, or raise `max_output_tokens`. " if was_cut else ""
+    return InvalidToolCallError(
+        f"The model called `{name}` with arguments that are no JSON object: {shown!r}. {cut}Make the call again, with "
+        "one JSON object.",
+        retryable=False,
+        tool_name=name,
+        raw_arguments=text,
+    )

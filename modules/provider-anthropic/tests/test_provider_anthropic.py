@@ -222,13 +222,12 @@ async def test_a_cut_answer_goes_on_only_so_often() -> None:
     assert (response.content[0].text, response.finish_reason, len(stage.sent)) == ("0 1 2 ", "length", 3)
 
 
-async def test_a_call_that_was_cut_off_is_made_again() -> None:
-    stage = Stage(
-        answer(text("Let me see."), call("look", '{"at": "/a/ver'), stop="max_tokens"),
-        answer(call("look", '{"at": "/a"}', id="toolu_2"), stop="tool_use"),
-    )
-    response = await stage.complete(tools=[LOOK])
-    assert [(one.id, one.arguments) for one in response.tool_calls or ()] == [("toolu_2", {"at": "/a"})]
+@pytest.mark.parametrize("text_of_call", ["", "{", '{"at": "/a/ver'])
+async def test_a_call_that_was_cut_off_says_so_and_what_to_set(text_of_call: str) -> None:
+    stage = Stage(answer(text("Let me see."), call("look", text_of_call), stop="max_tokens"))
+    with pytest.raises(llm_errors.InvalidToolCallError, match=r"cut off there: .*`max_output_tokens`") as caught:
+        await stage.complete(tools=[LOOK])
+    assert (caught.value.tool_name, caught.value.raw_arguments) == ("look", text_of_call)
 
 
 async def test_whole_calls_of_a_cut_answer_are_made() -> None:
@@ -305,11 +304,11 @@ async def test_an_answer_that_breaks_off_is_announced_from_its_beginning() -> No
     assert shown == ["half", "StreamError", "whole"]
 
 
-async def test_a_call_without_sense_is_asked_for_again() -> None:
+async def test_a_call_without_sense_is_not_asked_for_again() -> None:
     stage = Stage(answer(call("look", '{"at": '), stop="tool_use"), answer(call("look", "{}"), stop="tool_use"))
-    *pieces, response = await stage.stream(tools=[LOOK])
-    assert (pieces, len(response.tool_calls)) == ([], 1)
-    assert stage.emitted("provider:retry")[0]["error"]["type"] == "InvalidToolCallError"
+    with pytest.raises(llm_errors.InvalidToolCallError):
+        await stage.stream(tools=[LOOK])
+    assert not stage.emitted("provider:retry") and len(stage.sent) == 1  # the model is the one to hear of it
 
 
 async def test_thinking_that_is_taken_no_more_is_left_out_then_and_later() -> None:

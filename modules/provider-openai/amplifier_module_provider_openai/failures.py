@@ -57,6 +57,13 @@ def failure_of(error: Exception, place: ErrorPlace, model: str, *, has_begun: bo
         ) or llm_errors.StreamError(
             f"{place.host} gave up in the midst of its answer: {_reply_of(error)} Try again.", **about
         )
+    if isinstance(error, UnicodeEncodeError | TypeError):
+        return llm_errors.InvalidRequestError(
+            f"The request to {place.host} cannot be written ({type(error).__name__}: "
+            f"{str(error)[:_SHOWN_CHARACTERS]}), so nothing was sent. Begin a new conversation; if it stays so, look "
+            "at what the tools' schemas hold.",
+            **about,
+        )
     # Other errors of a client that cannot read an answer: invalid JSON, invalid UTF-8, an unknown encoding.
     return llm_errors.StreamError(
         f"{place.host} sent an answer that cannot be read ({type(error).__name__}: {str(error)[:_SHOWN_CHARACTERS]}). "

@@ -20,6 +20,7 @@ TEXT: Final = "text"
 THINKING: Final = "thinking"
 _FIELDS: Final = {"reasoning_content": THINKING, "reasoning": THINKING, "content": TEXT, "refusal": TEXT}
 CUT_SHORT: Final = "length"
+_SHOWN_CHARACTERS: Final = 200  # of arguments that are no JSON
 
 
 @dataclass(slots=True)
@@ -109,7 +110,7 @@ class Reply:
         """Return it as the contract's response.
 
         Raises:
-            InvalidToolCallError: the arguments of a tool call are no JSON object. Another request may help.
+            InvalidToolCallError: the arguments of a tool call are no JSON object; the model has to be told.
         """
         content: list[Any] = []
         for kind, pieces in self._blocks.items():
@@ -136,7 +137,8 @@ class Reply:
         """Return the call that a part belongs to: by its index and id; without either, a name begins a new one."""
         for call in reversed(self._calls):
             if id and call.id:
-                if call.id == id:
+                # Some servers number each part 0, and some give two calls one id.
+                if call.id == id and (index is None or call.index in (None, index)):
                     return call
             elif index is not None:
                 if call.index == index:
@@ -150,13 +152,14 @@ class Reply:
         text = "".join(call.arguments)
         arguments = _arguments(text)
         if arguments is None or not call.name:
-            about = "was cut short; raise `max_output_tokens`" if self.is_cut_short else "is not what a tool takes"
+            wrong = f"with arguments that are no JSON object: {_shown(text)}" if call.name else "without its name"
+            cut = "The answer was cut off there: pass less at once, or raise `max_output_tokens`. "
             raise InvalidToolCallError(
-                f"The model called `{call.name or 'a tool without a name'}` with arguments that are no JSON object: "
-                f"the call {about}. Ask again, in other words or of another model.",
+                f"The model called `{call.name or 'a tool'}` {wrong}. {cut if self.is_cut_short else ''}Make the call "
+                "again, with one JSON object.",
                 provider=provider,
                 model=model,
-                retryable=not self.is_cut_short,
+                retryable=False,
                 tool_name=call.name,
                 raw_arguments=text,
             )
@@ -176,6 +179,10 @@ def _arguments(text: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return arguments if isinstance(arguments, dict) else {} if arguments is None else None
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…")
 
 
 def _usage(given: Any) -> Usage | None:

@@ -1,0 +1,209 @@
+"""What models and servers do wrong, over both vendors' providers and two loops: the turn goes on, the model is told.
+
+Each row is an answer of a server. The servers judge requests as strictly as their vendors do, so a conversation that
+a slip had broken would be refused in the next request.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from amplifier_core.llm_errors import InvalidRequestError
+from amplifier_core.message_models import ChatRequest, Message
+from amplifier_core.models import ToolResult
+from amplifier_core.testing import EventRecorder, MockContextManager
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modules import shipped
+from modules.scene import Scene, Sleep, scenes
+from vendors.anthropic_dialect import AnthropicDialect
+from vendors.openai_dialect import OpenAIDialect
+
+sys.path.insert(0, str(shipped.FOLDER / "agent-loops"))
+sys.path.insert(0, str(shipped.FOLDER / "provider-anthropic"))
+sys.path.insert(0, str(shipped.FOLDER / "provider-openai"))
+
+from agent_loop.messages import well_formed
+from amplifier_module_loop_basic import BasicOrchestrator
+from amplifier_module_loop_basic import LoopSettings as BasicSettings
+from amplifier_module_loop_streaming import Settings as StreamingSettings
+from amplifier_module_loop_streaming import StreamingOrchestrator
+from amplifier_module_provider_anthropic import AnthropicProvider
+from amplifier_module_provider_anthropic import Settings as AnthropicSettings
+from amplifier_module_provider_openai import Endpoint, OpenAIProvider
+from amplifier_module_provider_openai import Settings as OpenAISettings
+
+_EMOJI = "\U0001f600"
+_HIGH, _LOW = "\ud83d", "\ude00"  # its halves, as two deltas deliver them
+
+
+def _openai(config: dict[str, Any], environ: dict[str, str], events: EventRecorder, sleep: Sleep) -> OpenAIProvider:
+    settings = OpenAISettings.of(config, environ)
+    return OpenAIProvider(settings, Endpoint(settings), events, sleep=sleep, chance=lambda: 1.0)
+
+
+def _anthropic(
+    config: dict[str, Any], environ: dict[str, str], events: EventRecorder, sleep: Sleep
+) -> AnthropicProvider:
+    settings = AnthropicSettings.of({"api_key": "sk-1", **config}, environ)
+    return AnthropicProvider(settings, events, sleep=sleep, chance=lambda: 1.0)
+
+
+_VENDORS: Mapping[str, Any] = {"openai": (OpenAIDialect, _openai), "anthropic": (AnthropicDialect, _anthropic)}
+_LOOPS: Mapping[str, Callable[[], Any]] = {
+    "loop-basic": lambda: BasicOrchestrator(BasicSettings(max_iterations=4)),
+    "loop-streaming": lambda: StreamingOrchestrator(StreamingSettings(max_iterations=4)),
+}
+
+
+class _Look:
+    name = "look"
+    description = "looks"
+    input_schema = {"type": "object", "properties": {"at": {}}}
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    async def execute(self, input: dict[str, Any]) -> ToolResult:
+        self.seen.append(input)
+        return ToolResult(success=True, output=f"saw {input.get('at')}")
+
+
+@dataclass
+class Play:
+    """A turn that was played: the answer, the conversation, and what the parts saw."""
+
+    scene: Scene[Any]
+    look: _Look
+    context: MockContextManager
+    events: EventRecorder
+    answers: list[str] = field(default_factory=list)
+
+    @property
+    def told(self) -> str:
+        """The last request, as text."""
+        return json.dumps(self.scene.sent[-1], ensure_ascii=False)
+
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture(params=[f"{vendor}, {loop}" for vendor in _VENDORS for loop in _LOOPS])
+async def play(request: pytest.FixtureRequest) -> AsyncIterator[Open]:
+    vendor, loop = request.param.split(", ")
+    dialect, made = _VENDORS[vendor]
+    async with AsyncExitStack() as closing:
+        begin = await closing.enter_async_context(scenes(dialect, made))
+
+        async def played(turns: list[Any], *prompts: str, **config: Any) -> Play:
+            words = {"cut": "max_tokens" if vendor == "anthropic" else "length"}
+            written = [
+                {**turn, "finish": words.get(turn["finish"], turn["finish"])}
+                if isinstance(turn, dict) and "finish" in turn
+                else turn
+                for turn in turns
+            ]
+            scene = begin(written, config)
+            play = Play(scene, _Look(), MockContextManager(), EventRecorder())
+            for prompt in prompts or ("hello",):
+                answer = await _LOOPS[loop]().execute(
+                    prompt, play.context, {vendor: scene.provider}, {"look": play.look}, play.events
+                )
+                play.answers.append(answer)
+            assert not scene.server.refusals
+            return play
+
+        yield played
+
+
+def _call(arguments: Any, *, name: str = "look", id: str = "") -> dict[str, Any]:
+    return {"name": name, "arguments": arguments, "id": id}
+
+
+@dataclass(frozen=True)
+class Slip:
+    """A server's answer, and what the next request has to say of it."""
+
+    turn: dict[str, Any]
+    told: tuple[str, ...]
+
+
+_SLIPS = {
+    "no JSON": Slip({"tool_calls": [_call('{"at": ')]}, ("no JSON object", "`look`")),
+    "a list": Slip({"tool_calls": [_call("[1]")]}, ("no JSON object", "[1]")),
+    "a number": Slip({"tool_calls": [_call("7")]}, ("no JSON object",)),
+    "cut off": Slip({"tool_calls": [_call('{"at": "he')], "finish": "cut"}, ("cut off", "max_output_tokens")),
+    "cut off after words": Slip(
+        {"text": "I look.", "tool_calls": [_call('{"at": "he')], "finish": "cut"}, ("cut off", "max_output_tokens")
+    ),
+    "cut off before anything": Slip({"tool_calls": [_call("{")], "finish": "cut"}, ("cut off",)),
+    "no known tool": Slip({"tool_calls": [_call("{}", name="lok")]}, ("no tool named `lok`", "look")),
+    "one of two broken": Slip({"tool_calls": [_call("{}"), _call('{"at"')]}, ("no JSON object",)),
+}
+
+
+@pytest.mark.parametrize("case", _SLIPS)
+async def test_the_model_is_told_of_its_slip(play: Open, case: str) -> None:
+    slip = _SLIPS[case]
+    played = await play([slip.turn, "done"])
+    assert played.answers == ["done"] and not played.look.seen
+    assert len(played.scene.sent) == 2 and not played.scene.slept  # told at once, instead of asked again
+    assert [word for word in slip.told if word not in played.told] == []
+    (failed,) = [data for name, data in played.events.events if name == "tool:error"]
+    assert failed["tool_name"] == slip.turn["tool_calls"][0]["name"]
+
+
+async def test_a_turn_of_nothing_but_slips_ends_at_its_bound(play: Open) -> None:
+    slip = {"tool_calls": [_call('{"at": ')]}
+    played = await play([slip] * 4 + ["enough"])
+    assert played.answers == ["enough"] and len(played.scene.sent) == 5
+
+
+async def test_two_calls_of_one_id_are_both_answered(play: Open) -> None:
+    calls = [_call('{"at": 1}', id="same"), _call('{"at": 2}', id="same")]
+    played = await play([{"tool_calls": calls}, "done"])
+    assert played.answers == ["done"] and played.look.seen == [{"at": 1}, {"at": 2}]
+    assert "saw 1" in played.told and "saw 2" in played.told
+
+
+async def test_halves_of_a_character_are_joined_over_deltas(play: Open) -> None:
+    played = await play([{"text": ["so ", _HIGH, f"{_LOW}!"]}, "again"], "hello", "go on")
+    assert played.answers == [f"so {_EMOJI}!", "again"]
+    assert _EMOJI in played.told and len(played.scene.sent) == 2
+    shown = [data["delta"] for name, data in played.events.events if name == "content_block:delta"]
+    assert "".join(shown) in ("", f"so {_EMOJI}!again")  # loop-basic leaves the pieces to the provider
+
+
+@pytest.mark.parametrize("half", [_HIGH, _LOW])
+async def test_half_a_character_ends_no_conversation(play: Open, half: str) -> None:
+    calls = {"tool_calls": [_call(json.dumps({"at": f"x{half}y"}))]}
+    played = await play([{"text": [f"a{half}", " b"]}, calls, "done", "end"], f"p{half}q", "two", "three")
+    assert played.answers == ["a\ufffd b", "done", "end"]
+    assert played.look.seen == [{"at": "x\ufffdy"}] and not played.scene.slept
+    assert [word for word in ("p\ufffdq", "a\ufffd b", "saw x\ufffdy") if word not in played.told] == []
+    json.dumps(await played.context.get_messages(), ensure_ascii=False).encode()
+
+
+async def test_what_cannot_be_sent_is_not_blamed_on_the_server() -> None:
+    for dialect, made in _VENDORS.values():
+        async with scenes(dialect, made) as begin:
+            scene = begin(["never"])
+            with pytest.raises(InvalidRequestError, match=r"cannot be written .*nothing was sent") as caught:
+                await scene.provider.complete(ChatRequest(messages=[Message(role="user", content=f"x{_HIGH}")]))
+            assert not scene.sent and not scene.slept and "base_url" not in str(caught.value)
+
+
+@given(st.lists(st.one_of(st.characters(categories=None), st.sampled_from([_HIGH, _LOW])), max_size=12).map("".join))
+def test_every_text_becomes_well_formed_and_no_other_changes(text: str) -> None:
+    made = well_formed({"a": [text]})["a"][0]
+    made.encode()
+    assert made == well_formed(made)
+    if all(not "\ud800" <= letter <= "\udfff" for letter in text):
+        assert made == text
