@@ -64,6 +64,7 @@ class Parts:
     context: Any
     provider_name: str
     provider: Any
+    providers: Mapping[str, Any]
     tools: Mapping[str, Any]
     gate: HookGate
     coordinator: Any | None
@@ -85,7 +86,8 @@ class Parts:
             RuntimeError: no provider is mounted.
         """
         name, provider = preferred(loop, providers)
-        return cls(loop, settings, context, name, provider, tools, HookGate(hooks, coordinator, context), coordinator)
+        gate = HookGate(hooks, coordinator, context)
+        return cls(loop, settings, context, name, provider, providers, tools, gate, coordinator)
 
 
 class Turn:

@@ -26,12 +26,11 @@ from .streamed_reply import StreamedReply
 class StreamingTurn(Turn):
     """The loop for one prompt."""
 
-    def __init__(self, parts: Parts, settings: Settings, steering: SteeringQueue, providers: Mapping[str, Any]) -> None:
+    def __init__(self, parts: Parts, settings: Settings, steering: SteeringQueue) -> None:
         super().__init__(parts)
         self._steering = steering
         self._max_goal_turns = settings.max_goal_turns
         self._judge_role = settings.judge_role
-        self._providers = providers
         self._offered: Mapping[str, Any] = {}
         self._streamed: StreamedReply | None = None
 
@@ -120,7 +119,7 @@ class StreamingTurn(Turn):
     async def _judge(self, goal: Goal) -> tuple[bool, str] | None:
         """Return whether a model takes the goal for reached and why, or None if the person stopped it."""
         question = judging_messages(goal, await self.parts.context.get_messages())
-        judge = await of_role(self._judge_role, self._providers, self.parts.coordinator)
+        judge = await of_role(self._judge_role, self.parts.providers, self.parts.coordinator)
         response = await self.ask_aside(question, "goal", self.request_span, judge)
         return None if response is None else judgement(text_of(response))
 

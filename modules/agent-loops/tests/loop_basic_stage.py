@@ -1,98 +1,20 @@
-"""A session's parts around the loop, for its tests: a scripted provider, recorded events, tools that wait."""
+"""The basic loop on its stage, and tools that wait, for its tests."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
-import anyio
-from amplifier_core.message_models import (
-    ChatRequest,
-    ChatResponse,
-    TextBlock,
-    ThinkingBlock,
-    ToolCall,
-    ToolCallBlock,
-)
-from amplifier_core.models import HookResult, ToolResult
-from amplifier_core.testing import MockContextManager, MockCoordinator, MockTool
+import loop_stage
+from amplifier_core.models import ToolResult
+from amplifier_core.testing import MockTool
 from amplifier_module_loop_basic import BasicOrchestrator, LoopSettings
-
-Answer = str | ChatResponse | Exception | Callable[[ChatRequest], Awaitable[Any]]
-
-
-def calls(*wanted: ToolCall | str, text: str = "", thinking: str = "") -> ChatResponse:
-    """A reply that calls tools; a bare name stands for a call without arguments."""
-    made = [
-        want if isinstance(want, ToolCall) else ToolCall(id=f"id-{index}", name=want, arguments={})
-        for index, want in enumerate(wanted)
-    ]
-    blocks: list[Any] = [ThinkingBlock(thinking=thinking, signature="sig")] if thinking else []
-    blocks += [TextBlock(text=text)] if text else []
-    blocks += [ToolCallBlock(id=call.id, name=call.name, input=call.arguments) for call in made]
-    return ChatResponse(content=blocks, tool_calls=made)
+from loop_stage import Answer, Provider
 
 
-class Provider:
-    """Answers from a list and keeps the requests it got."""
-
-    name = "test"
-
-    def __init__(self, *answers: Answer, priority: Any = None) -> None:
-        self.answers = list(answers)
-        self.requests: list[ChatRequest] = []
-        if priority is not None:
-            self.priority = priority
-
-    async def complete(self, request: ChatRequest, **kwargs: Any) -> Any:
-        self.requests.append(request)
-        answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        if callable(answer):
-            return await answer(request)
-        return ChatResponse(content=[TextBlock(text=answer)]) if isinstance(answer, str) else answer
-
-    def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
-        return list(response.tool_calls or [])
-
-
-class Stage:
-    """A session's parts around the orchestrator, on the real kernel classes."""
-
+class Stage(loop_stage.Stage):
     def __init__(self, *answers: Answer, tools: list[Any] | None = None, **settings: Any) -> None:
-        self.provider = Provider(*answers)
-        self.coordinator = MockCoordinator()
-        self.context = MockContextManager()
-        self.coordinator.mount_points["context"] = self.context
-        self.tools = {tool.name: tool for tool in tools or []}
-        self.orchestrator = BasicOrchestrator(LoopSettings(**settings))
-        self.events: list[tuple[str, dict[str, Any]]] = []
-
-    def record(self, *names: str) -> None:
-        async def note(event: str, data: dict[str, Any]) -> None:
-            self.events.append((event, data))
-
-        for name in names:
-            self.coordinator.hooks.register(name, note, priority=1000)
-
-    def hook(self, event: str, result: HookResult | Callable[[dict[str, Any]], HookResult]) -> None:
-        async def answer(_: str, data: dict[str, Any]) -> HookResult:
-            return result(data) if callable(result) else result
-
-        self.coordinator.hooks.register(event, answer)
-
-    async def play(self, prompt: str = "go") -> str:
-        with anyio.fail_after(60):
-            return await self.orchestrator.execute(
-                prompt=prompt,
-                context=self.context,
-                providers={"test": self.provider},
-                tools=self.tools,
-                hooks=self.coordinator.hooks,
-                coordinator=self.coordinator,
-            )
+        super().__init__(BasicOrchestrator(LoopSettings(**settings)), Provider(*answers), tools)
 
     @property
     def roles(self) -> list[str]:
@@ -101,9 +23,6 @@ class Stage:
     @property
     def tool_messages(self) -> list[dict[str, Any]]:
         return [message for message in self.context.messages if message["role"] == "tool"]
-
-    def emitted(self, event: str) -> list[dict[str, Any]]:
-        return [data for name, data in self.events if name == event]
 
     def assert_whole(self) -> None:
         """Every tool call has exactly one answer, right after the reply, in the order of the calls."""

@@ -16,7 +16,8 @@ from amplifier_core.message_models import (
 from amplifier_core.models import HookResult, ToolResult
 from amplifier_core.testing import EventRecorder, MockContextManager, MockCoordinator, MockTool
 from amplifier_module_loop_basic import BasicOrchestrator, mount
-from loop_basic_stage import Provider, Stage, calls, waiting_tool
+from loop_basic_stage import Stage, waiting_tool
+from loop_stage import Provider, calls
 
 pytestmark = pytest.mark.anyio
 

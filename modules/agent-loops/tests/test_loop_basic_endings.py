@@ -15,7 +15,8 @@ from amplifier_core.message_models import (
 )
 from amplifier_core.models import ToolResult
 from amplifier_core.testing import MockTool
-from loop_basic_stage import Stage, calls, waiting_tool
+from loop_basic_stage import Stage, waiting_tool
+from loop_stage import calls
 
 pytestmark = pytest.mark.anyio
 

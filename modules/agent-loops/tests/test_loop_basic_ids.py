@@ -10,7 +10,8 @@ import pytest
 from amplifier_core.llm_errors import RateLimitError
 from amplifier_core.models import HookResult, ToolResult
 from amplifier_core.testing import MockTool
-from loop_basic_stage import Stage, calls, waiting_tool
+from loop_basic_stage import Stage, waiting_tool
+from loop_stage import calls
 
 pytestmark = pytest.mark.anyio
 

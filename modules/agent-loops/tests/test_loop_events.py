@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from amplifier_core.message_models import ChatResponse, TextBlock
 from amplifier_core.models import HookResult
 from amplifier_core.testing import MockCoordinator, MockTool
 from amplifier_module_loop_events import EventsOrchestrator, mount
-from loop_events_stage import Stage, calls
+from loop_events_stage import Stage
+from loop_stage import calls
 
 pytestmark = pytest.mark.anyio
 
@@ -110,9 +112,9 @@ async def test_a_turn_without_tools_is_not_planned() -> None:
 
 
 async def test_a_turn_that_is_cancelled_while_it_is_planned_asks_no_more() -> None:
-    def cancelled_meanwhile() -> str:
+    async def cancelled_meanwhile(_: Any) -> ChatResponse:
         stage.coordinator.cancellation.request_graceful()
-        return "1. look"
+        return ChatResponse(content=[TextBlock(text="1. look")])
 
     stage = Stage(cancelled_meanwhile, tools=[MockTool("look")])
     stage.record("plan:end", "message.end")

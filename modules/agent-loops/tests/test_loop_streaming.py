@@ -12,7 +12,8 @@ from amplifier_core.message_models import ChatResponse, TextBlock, ThinkingBlock
 from amplifier_core.models import ToolResult
 from amplifier_core.testing import MockCoordinator, MockTool
 from amplifier_module_loop_streaming import StreamingOrchestrator, mount
-from loop_streaming_stage import Stage, calls
+from loop_stage import calls
+from loop_streaming_stage import Stage
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,8 @@ import pytest
 from amplifier_core.models import HookResult
 from amplifier_core.testing import MockTool
 from amplifier_module_loop_streaming import SteeringQueueFull
-from loop_streaming_stage import Provider, Stage, calls
+from loop_stage import calls
+from loop_streaming_stage import Provider, Stage
 
 pytestmark = pytest.mark.anyio
 

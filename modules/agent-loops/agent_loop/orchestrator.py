@@ -1,25 +1,25 @@
-"""The session's orchestrator: it runs one turn for each prompt.
+"""What the session talks to: it runs one turn for each prompt.
 
 It keeps nothing from one prompt for the next, so one instance may serve prompts side by side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from agent_loop.settings import LoopSettings
-from agent_loop.spans import RunningTurns
-from agent_loop.turn import Parts, Turn
-
-NAME = "loop-basic"
+from .settings import LoopSettings
+from .spans import RunningTurns
+from .turn import Parts, Turn
 
 
-class BasicOrchestrator:
-    """The agent loop with tool calling."""
+class Orchestrator:
+    """The loop that events name `loop`; each of its turns is made by `make_turn`."""
 
-    def __init__(self, settings: LoopSettings | None = None) -> None:
-        self._settings = settings or LoopSettings()
+    def __init__(self, loop: str, settings: LoopSettings, make_turn: Callable[[Parts], Turn]) -> None:
+        self._loop = loop
+        self._settings = settings
+        self._make_turn = make_turn
         self._turns = RunningTurns()
 
     async def execute(
@@ -38,6 +38,6 @@ class BasicOrchestrator:
             RuntimeError: no provider is mounted.
             LLMError: the provider failed.
         """
-        turn = Turn(Parts.of(NAME, self._settings, context, providers, tools, hooks, coordinator))
+        turn = self._make_turn(Parts.of(self._loop, self._settings, context, providers, tools, hooks, coordinator))
         with self._turns.named(hooks, coordinator, turn.span.turn_id):
             return await turn.run(prompt)
