@@ -33,7 +33,6 @@ from amplifier_core.message_models import (
 from amplifier_core.models import ConfigField, ModelInfo, ProviderInfo
 
 from . import failures
-from .backoff import Backoff
 from .conversation import MessageList
 from .failures import Asked
 from .observers import Observers
@@ -69,7 +68,6 @@ class AnthropicProvider:
         self._sleep = sleep
         self._chance = chance
         self._catalogue = Catalogue(settings.prices)
-        self._backoff = Backoff(settings.max_retries, settings.max_retry_delay)
         self._made: anthropic.AsyncAnthropic | None = None
         self._unusable: frozenset[str] = frozenset()  # signatures of thinking that the vendor refused
         self._announced: set[str] = set()  # repaired calls that hooks know of
@@ -240,7 +238,7 @@ class AnthropicProvider:
                         self._unusable |= refused
                         continue
                 attempt += 1
-                delay = self._backoff.delay(attempt, failure, self._chance())
+                delay = self._delay(attempt, failure)
                 if delay is None or (was_shown and not may_repeat):
                     # The SDK's traceback adds nothing to a failure that has a class of its own.
                     raise failures.given_up(failure, attempt) from (error if type(failure) is LLMError else None)
@@ -248,6 +246,14 @@ class AnthropicProvider:
             await self._sleep(delay)
             reply = Reply(reply.first_index)
             was_shown = False
+
+    def _delay(self, retry: int, error: LLMError) -> float | None:
+        """Return the seconds to wait before a retry, the server's if they are more; None if there is none."""
+        wanted, most = getattr(error, "retry_after", None) or 0.0, self._settings.max_retry_delay
+        if not error.retryable or retry > self._settings.max_retries or wanted > most:
+            return None
+        # Between half and all of it, so that clients that failed together do not come again together.
+        return max(wanted, min(2.0 ** (retry - 1), most) * (0.5 + self._chance() / 2))
 
     async def _pieces(self, sent: Parameters, reply: Reply, asked: Asked) -> AsyncGenerator[ReplyPiece, None]:
         """Make one request, and yield the pieces of its answer; the connection is closed when the generator is."""

@@ -22,7 +22,6 @@ from amplifier_core.message_models import ChatRequest, ChatResponse, ToolCall
 from amplifier_core.models import ConfigField, ModelInfo, ProviderInfo
 
 from .asking import Asking, asking
-from .backoff import Backoff
 from .endpoint import Endpoint
 from .failures import given_up
 from .prices import Catalogue
@@ -54,7 +53,6 @@ class OpenAIProvider:
         self._sleep = sleep
         self._chance = chance
         self._catalogue = Catalogue(settings.prices, is_openai=settings.is_openai)
-        self._backoff = Backoff(settings.max_retries, settings.max_retry_delay)
         self._cost: Decimal | None = None
         self._repaired: set[str] = set()
         self.name = settings.name
@@ -184,7 +182,7 @@ class OpenAIProvider:
                         yield piece
                 return
             except LLMError as error:
-                delay = self._backoff.delay(retry, error, self._chance()) if may_repeat or not is_shown else None
+                delay = self._delay(retry, error) if may_repeat or not is_shown else None
                 if delay is None:
                     raise given_up(error, retry) from error.__cause__
                 fields = {
@@ -196,6 +194,14 @@ class OpenAIProvider:
                 }
                 await self._emit(events.PROVIDER_RETRY, {**span, **fields})
             await self._sleep(delay)
+
+    def _delay(self, retry: int, error: LLMError) -> float | None:
+        """Return the seconds to wait before a retry, the server's if they are more; None if there is none."""
+        wanted, most = getattr(error, "retry_after", None) or 0.0, self._settings.max_retry_delay
+        if not error.retryable or retry > self._settings.max_retries or wanted > most:
+            return None
+        # Between half and all of it, so that clients that failed together do not come again together.
+        return max(wanted, min(2.0 ** (retry - 1), most) * (0.5 + self._chance() / 2))
 
     async def _answer(self, asked: Asking) -> AsyncGenerator[dict[str, Any] | ChatResponse, None]:
         """Yield one try of an answer, continued where it is cut short."""

@@ -17,7 +17,6 @@ from amplifier_core.message_models import ChatRequest, ImageBlock, Message, Text
 from amplifier_core.testing import create_test_coordinator
 from amplifier_module_provider_openai import Catalogue, OpenAIProvider, Settings, mount
 from amplifier_module_provider_openai.asking import asking
-from amplifier_module_provider_openai.backoff import Backoff
 from amplifier_module_provider_openai.conversation import written
 from amplifier_module_provider_openai.reply import Reply
 
@@ -256,20 +255,26 @@ async def test_an_answer_without_a_reason_for_its_end_has_broken_off() -> None:
 
 
 @pytest.mark.parametrize(
-    ("retry", "error", "chance", "delay"),
+    ("error", "chance", "waits"),
     [
-        (1, llm_errors.StreamError("x"), 0.0, 0.5),
-        (1, llm_errors.StreamError("x"), 1.0, 1.0),
-        (3, llm_errors.StreamError("x"), 1.0, 4.0),
-        (5, llm_errors.StreamError("x"), 1.0, 10.0),
-        (6, llm_errors.StreamError("x"), 1.0, None),
-        (1, llm_errors.RateLimitError("x", retry_after=9.0), 0.0, 9.0),
-        (1, llm_errors.RateLimitError("x", retry_after=11.0), 0.0, None),
-        (1, llm_errors.InvalidRequestError("x"), 0.0, None),
+        (llm_errors.StreamError("x"), 0.0, [0.5, 1.0, 2.0, 4.0, 5.0]),
+        (llm_errors.StreamError("x"), 1.0, [1.0, 2.0, 4.0, 8.0, 10.0]),
+        (llm_errors.RateLimitError("x", retry_after=9.0), 1.0, [9.0, 9.0, 9.0, 9.0, 10.0]),
+        (llm_errors.RateLimitError("x", retry_after=11.0), 0.0, []),
+        (llm_errors.InvalidRequestError("x"), 0.0, []),
     ],
 )
-def test_waits_are_bounded(retry: int, error: llm_errors.LLMError, chance: float, delay: float | None) -> None:
-    assert Backoff(max_retries=5, max_delay=10.0).delay(retry, error, chance) == delay
+async def test_waits_are_bounded(error: llm_errors.LLMError, chance: float, waits: list[float]) -> None:
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    settings = Settings.of({**_LOCAL, "max_retries": 5, "max_retry_delay": 10.0}, {})
+    endpoint: Any = FakeEndpoint(*[[error]] * 6)
+    with pytest.raises(type(error)):
+        await OpenAIProvider(settings, endpoint, sleep=sleep, chance=lambda: chance).complete(_ask())
+    assert waited == waits
 
 
 def test_the_table_of_prices_names_its_date_and_its_source() -> None:
