@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from paddock.rpc.admission import values_in
-from paddock.rpc.call_queue import MAX_HANDED
 from paddock.rpc.open_calls import FOREVER, OpenCall
 from paddock.rpc.peer import AnyHandle, Encoded, Handle, Peer
 from paddock.rpc.rights import BorrowedRef, Right
@@ -22,8 +21,6 @@ from paddock_sdk.protocol import Frame, RemoteProtocolError
 from paddock_sdk.protocol.frames import Buffer
 
 _NO_RIGHTS: Final[Mapping[AnyHandle, Right]] = MappingProxyType({})
-_MAX_UNREAD: Final = 16 * 1024 * 1024  # bytes that a worker may have yet to read when it is handed another call
-_MAX_BLOCKED: Final = 8  # calls in which one worker is blocked, each in the one before; real code nests one or two
 
 
 class CallEvents(Protocol):
@@ -268,6 +265,7 @@ class RoutedCall(OpenCall):
     def mark_waiting(self, is_waiting: bool) -> None:
         """Note whether it waits until its owner has fewer calls to serve."""
         self.is_waiting = is_waiting
+        self.owner.count_waiting(1 if is_waiting else -1)
 
     def begin_stream(self, now: float) -> None:
         """Note that a stream answers it, of which no reader wants an item yet."""
@@ -390,22 +388,6 @@ class Forward(RoutedCall):
 
     def on_unmade(self, error: Exception) -> None:
         self.events.fail(self.caller, error)
-
-
-def has_to_wait(call: RoutedCall) -> bool:
-    """Whether a call must wait for its turn; a call that its owner itself waits for need not."""
-    origin = call.origin
-    if origin is not None and origin.blocks and len(origin.peer.blocked) <= _MAX_BLOCKED:
-        return False  # its caller serves nothing meanwhile, also nothing that the owner may wait for
-    return call.owner.waiting.has(call.level) or not has_room(call.owner, call.level)
-
-
-def has_room(owner: Peer, level: int) -> bool:
-    """Whether a worker serves few enough calls of a level, and has read nearly all of its messages."""
-    channel = owner.channel
-    if channel.unsent_bytes > _MAX_UNREAD:
-        return False
-    return channel.connection.outgoing < MAX_HANDED or channel.calls.number(level) < MAX_HANDED
 
 
 def own_request(call: IncomingCall | None, peer: Peer) -> int:

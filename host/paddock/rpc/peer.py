@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from paddock.rpc.admission import AdmissionControl, PeerLimits, values_in
-from paddock.rpc.call_queue import CallQueue, Queued
 from paddock.rpc.channel import Channel, WriteBatch
 from paddock.rpc.handed_out import Count, HandedOut
 from paddock.rpc.rights import BorrowedRef, CallAuthority, ObjectGrant, ObjectGrants, Pending, Right, allow_any
@@ -218,7 +217,7 @@ class Peer:
         self.incoming: dict[int, Pending] = {}
         self.open_bytes = 0  # in the bodies of those
         self.blocked: list[Pending] = []
-        self.waiting: CallQueue[Queued] = CallQueue()  # for it to have fewer calls to serve
+        self.waiting = 0  # calls, until it has fewer to serve
         self._exports: weakref.WeakValueDictionary[int, Handle] = weakref.WeakValueDictionary()
         self._let_go_of: dict[int, bytes] = {}  # descriptions of released objects that may be in transit again
         self._handed_out = HandedOut()  # and not released, or whose release is not confirmed
@@ -269,6 +268,10 @@ class Peer:
         if blocks:
             self.blocked.remove(call)
         return True
+
+    def count_waiting(self, calls: int) -> None:
+        """Count calls that begin to wait for this worker to have fewer to serve; fewer than 0 wait no longer."""
+        self.waiting += calls
 
     def mark_restoring(self, is_restoring: bool) -> None:
         """Note whether this worker, which lives, is not yet restored for its callers."""

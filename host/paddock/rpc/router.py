@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Final, cast
 
-from paddock.rpc.call_queue import MAX_HANDED, SMALL_CALL, CallQueue
+from paddock.rpc.call_queue import MAX_HANDED, SMALL_CALL, CallQueue, has_room
 from paddock.rpc.calls import (
     FailurePolicy,
     Forward,
@@ -23,8 +23,6 @@ from paddock.rpc.calls import (
     IncomingCall,
     RoutedCall,
     current,
-    has_room,
-    has_to_wait,
     own_request,
     refuse_deadlock,
 )
@@ -76,6 +74,7 @@ class Router:
         self.failure_policy = failure_policy
         self.batch = WriteBatch()
         self._host_objects = HostObjects(marshaller)
+        self._queue = CallQueue()
         self.tasks = tasks
         self.loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
@@ -204,7 +203,7 @@ class Router:
             self._on_cancel(peer, id)
         self.host_methods.forget(peer)
         self.failure_policy.on_lost(peer)
-        for routed in _waiting_for(peer).drain():
+        for routed in self._queue.drain(peer):
             routed.on_over()
             if isinstance(routed, Forward):
                 self._send(routed)  # of its next life
@@ -341,30 +340,29 @@ class Router:
         routed.address_owner()
         owner = routed.owner
         parent = own_request(routed.origin, owner)
-        is_much = owner.waiting.size or owner.channel.connection.outgoing >= MAX_HANDED
-        if (is_much or len(routed.message.body) > SMALL_CALL) and not parent and has_to_wait(routed):
-            owner.waiting.add(routed)
+        is_much = owner.waiting or owner.channel.connection.outgoing >= MAX_HANDED
+        if (is_much or len(routed.message.body) > SMALL_CALL) and not parent and self._queue.is_for(routed):
+            self._queue.add(routed)
             owner.channel.await_room(True)
         else:
             self._hand_over(routed, parent)
 
     def on_room(self, peer: Peer) -> None:
         """Hand over the calls that wait for a worker, as far as it has room."""
-        waiting = _waiting_for(peer)
-        for level in waiting.levels:
-            while waiting.has(level) and peer.is_open and has_room(peer, level):
-                routed = waiting.take(level)
+        for level in self._queue.levels(peer):
+            while self._queue.has(peer, level) and peer.is_open and has_room(peer, level):
+                routed = self._queue.take(peer, level)
                 try:
                     self._hand_over(routed, 0)
                 except (LocalProtocolError, DeadlockError, AttributeError) as exc:
                     routed.let_go()
                     routed.on_unmade(exc)
-        peer.channel.await_room(waiting.size > 0)
+        peer.channel.await_room(peer.waiting > 0)
 
     def cancel_call(self, routed: RoutedCall) -> None:
         """Wait no more for a call, and do not end it."""
         if routed.is_waiting:
-            routed.owner.waiting.discard(routed)
+            self._queue.discard(routed)
             routed.on_over()
         else:
             routed.owner.channel.cancel(routed)
@@ -548,8 +546,3 @@ async def _later(seconds: float, answer: Encoded) -> Encoded:
 def _request(peer: Peer, id: int) -> IncomingCall | None:
     """Return the request of that number that the worker waits for."""
     return cast("IncomingCall | None", peer.incoming.get(id))
-
-
-def _waiting_for(peer: Peer) -> CallQueue[RoutedCall]:
-    """Return the calls by a router that wait for a worker."""
-    return cast("CallQueue[RoutedCall]", peer.waiting)

@@ -102,7 +102,7 @@ async def _run(acts: list[Act], seconds: list[float]) -> None:
                 await asyncio.sleep(0.01)
             assert network.failure_policy.violations == []
             assert network.failure_policy.overdue == []
-            assert all(peer.is_open and not peer.waiting.size for peer, _ in workers)
+            assert all(peer.is_open and not peer.waiting for peer, _ in workers)
             for task in serving:
                 task.cancel()
             await network.close()

@@ -127,7 +127,7 @@ async def test_a_call_that_waits_for_its_turn_washes_no_right(network: Network, 
         wash.giving.call_object(wash.target)
     handed = [await wash.taking.request_from_host() for _ in range(MAX_HANDED)]
     wash.giving.call_object(wash.target, 0, wash.giving.foreign(wash.shown))
-    await until(lambda: wash.taker.waiting.size)
+    await until(lambda: wash.taker.waiting)
     await wash.let_go()
     wash.taking.respond(handed[0].id)
     request = await wash.taking.request_from_host()

@@ -42,7 +42,7 @@ async def test_a_worker_gets_a_bounded_number_of_calls_and_the_next_as_one_ends(
     _, asking, target = await _caller(network, "asker", handle)
     ids = [asking.call_object(target, 0, number) for number in range(MAX_HANDED + 3)]
     handed = await _handed(callee, MAX_HANDED)
-    await until(lambda: peer.waiting.size == 3)
+    await until(lambda: peer.waiting == 3)
     assert not callee.heard(Kind.REQUEST)
     for number in range(3):
         callee.respond(handed[number].id)
@@ -53,7 +53,7 @@ async def test_a_worker_gets_a_bounded_number_of_calls_and_the_next_as_one_ends(
         callee.respond(request.id)
     for id in ids:
         await asking.answer(id)
-    assert not peer.waiting.size and not peer.channel.wants_room
+    assert not peer.waiting and not peer.channel.wants_room
 
 
 async def test_callers_have_their_turns_however_many_calls_each_has(network: Network) -> None:
@@ -63,10 +63,10 @@ async def test_callers_have_their_turns_however_many_calls_each_has(network: Net
     for number in range(MAX_HANDED + 20):
         loud.call_object(to_loud, 0, ["loud", number])
     handed = await _handed(callee, MAX_HANDED)
-    await until(lambda: peer.waiting.size == 20)
+    await until(lambda: peer.waiting == 20)
     for number in range(3):
         quiet.call_object(to_quiet, 0, ["quiet", number])
-    await until(lambda: peer.waiting.size == 23)
+    await until(lambda: peer.waiting == 23)
     order = []
     for request in handed[:10]:
         callee.respond(request.id)
@@ -81,7 +81,7 @@ async def test_the_deadline_of_a_call_begins_when_it_is_handed_over(network: Net
     for number in range(MAX_HANDED + 1):
         asking.call_object(target, 0, number)
     handed = await _handed(callee, MAX_HANDED)
-    await until(lambda: peer.waiting.size)
+    await until(lambda: peer.waiting)
     before = asyncio.get_running_loop().time()
     callee.respond(handed[0].id)
     last = await callee.request_from_host()
@@ -97,7 +97,7 @@ async def test_a_full_queue_fails_the_call_of_its_own_caller(network: Network, m
     with pytest.raises(OverLimitError, match="2 calls of module `loud` wait for that module already"):
         await loud.answer(ids[-1])
     id = quiet.call_object(to_quiet)
-    await until(lambda: peer.waiting.size == 3)
+    await until(lambda: peer.waiting == 3)
     for _ in [*ids[:-1], id]:
         callee.respond((await callee.request_from_host()).id)
     await quiet.answer(id)
@@ -117,7 +117,7 @@ async def test_calls_nested_in_what_the_callee_serves_are_handed_over_at_once(ne
     for request in await _handed(between, MAX_HANDED):
         between.call_object(back, parent=request.id)
     inner = await _handed(callee, MAX_HANDED)
-    assert peer.waiting.size == 4
+    assert peer.waiting == 4
     for request in inner:
         callee.respond(request.id)
     for frame in [await between.take(Kind.RESPONSE) for _ in inner]:
@@ -167,9 +167,9 @@ async def test_a_waiting_call_that_is_given_up_is_never_made(network: Network) -
     _, asking, target = await _caller(network, "asker", handle)
     ids = [asking.call_object(target, 0, number) for number in range(MAX_HANDED + 2)]
     handed = await _handed(callee, MAX_HANDED)
-    await until(lambda: peer.waiting.size == 2)
+    await until(lambda: peer.waiting == 2)
     asking.write(asking.connection.send_cancel(ids[-2]))
-    await until(lambda: peer.waiting.size == 1)
+    await until(lambda: peer.waiting == 1)
     callee.respond(handed[0].id)
     assert _argument(callee, await callee.request_from_host()) == MAX_HANDED + 1
     assert not callee.heard(Kind.CANCEL)
@@ -180,9 +180,9 @@ async def test_a_waiting_call_of_the_hosts_own_that_is_given_up_is_never_made(ne
     nothing = network.marshaller.encode([[], {}])
     calls = [asyncio.ensure_future(network.host_calls.call(handle, 0, nothing)) for _ in range(MAX_HANDED + 1)]
     handed = await _handed(callee, MAX_HANDED)
-    await until(lambda: peer.waiting.size == 1)
+    await until(lambda: peer.waiting == 1)
     calls[-1].cancel()
-    await until(lambda: peer.waiting.size == 0)
+    await until(lambda: peer.waiting == 0)
     for request in handed:
         callee.respond(request.id)
     await asyncio.gather(*calls[:-1])
@@ -200,7 +200,7 @@ async def test_what_waits_for_a_worker_that_dies_is_asked_of_its_next_life_once(
     await _handed(callee, MAX_HANDED)
     calling = asyncio.ensure_future(network.host_calls.call(handle, 0, nothing))
     now = asyncio.ensure_future(network.host_calls.call_now(handle, 0, nothing))
-    await until(lambda: peer.waiting.size == 4)
+    await until(lambda: peer.waiting == 4)
     _, next_callee = await network.connect("callee")
     next_handle = await network.handle_of(next_callee, next_callee.own(5, {"work": ASYNC}))
 
@@ -234,7 +234,7 @@ async def test_a_cancelled_call_counts_until_it_ends_within_the_time_of_a_call(n
     for _ in ids:
         await callee.take(Kind.CANCEL)
     asking.call_object(target, 0, "later")
-    await until(lambda: peer.waiting.size == 1)
+    await until(lambda: peer.waiting == 1)
     await network.failure_policy.was_overdue.wait()
     assert {name for name, _ in network.failure_policy.overdue} == {"callee"}
     callee.fail(handed[0].id, asyncio.CancelledError())
