@@ -388,9 +388,10 @@ class Peer:
         """
         self._handed_out.weigh(object_id, weight)
 
-    def weight(self, object_id: int) -> int:
-        """Return the memory of the description of one of this worker's objects, 0 if there is none."""
-        return self._handed_out.weight(object_id)
+    def weight_of(self, *objects: object) -> int:
+        """Return the memory that the descriptions of this worker's own among these objects take."""
+        own = {handle for handle in objects if isinstance(handle, Handle) and handle.owner is self}
+        return sum(self._handed_out.weight(handle.object_id) for handle in own)
 
     def may_call_mounted(self, handle: AnyHandle) -> bool:
         """Whether `handle` is mounted, and this worker may call it there without being handed it."""

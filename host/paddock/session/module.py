@@ -86,7 +86,7 @@ class _Life:
 
 
 class HostedModule:
-    """A module of one session."""
+    """A module of one session; people know it by its `name`, which is its id, or its instance where it has one."""
 
     def __init__(
         self,
@@ -105,6 +105,8 @@ class HostedModule:
         own_capability: Encoded | None = None,
     ) -> None:
         self.entry = entry
+        self.name = entry.instance_id or entry.module
+        self.kind = entry.kind
         self.resolution = resolution
         self.supervisor = supervisor
         self.authority = Authority(entry)
@@ -119,6 +121,14 @@ class HostedModule:
             self._denials.record, router.tasks.spawn, self.rate_limits.attempts, self._denials.leave_out, explainer
         )
         self.limits = limits
+        self._peer_limits = PeerLimits(
+            limits.runtime_max,
+            limits.calls_max,
+            self.rate_limits.work,
+            self.rate_limits.answers,
+            limits.open_bytes_max,
+            _UNREAD_SECONDS,
+        )
         self.wants_session_ready = False
         self.conflict: PlanProblem | None = None  # with another entry of the plan, over a name
         self._in_session = in_session
@@ -136,15 +146,6 @@ class HostedModule:
         self._earlier_calls = 0  # of lives before this one
         self._lock = asyncio.Lock()
         supervisor.on_exit(self._on_exit)
-
-    @property
-    def name(self) -> str:
-        """The module's name for people: its id, and its instance where there are several."""
-        return self.entry.instance_id or self.entry.module
-
-    @property
-    def kind(self) -> str:
-        return self.entry.kind
 
     @property
     def peer(self) -> Peer:
@@ -232,14 +233,7 @@ class HostedModule:
                 partial(StandInCaller, self._host_calls),
                 self.authority,
                 Connection(Role.HOST, receive_limit=self.limits.frame_max),
-                PeerLimits(
-                    self.limits.runtime_max,
-                    self.limits.calls_max,
-                    self.rate_limits.work,
-                    self.rate_limits.answers,
-                    self.limits.open_bytes_max,
-                    _UNREAD_SECONDS,
-                ),
+                self._peer_limits,
             )
             self._earlier_calls = self.calls
             self._life = _Life(process, peer, asyncio.get_running_loop().create_future())

@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 
 from paddock.errors import CallRefusedError, Denial
 from paddock.rpc.peer import Handle, HostObject
-from paddock.session.host_api.functions import ModuleFunctions, weight_of_objects
+from paddock.session.host_api.functions import ModuleFunctions
 from paddock.session.host_api.handler import Decode, handles
 from paddock.session.module import HostedModule
 from paddock.session.state.cancellation import HostedCancellationToken
@@ -61,7 +61,7 @@ class CancellationService:
     def on_cancel(self, module: HostedModule, args: _OnCancel) -> None:
         """Register a function to be called when callbacks are triggered."""
         function = self._functions.of(module, args.callback)
-        module.quota.spend(("on cancel", self._functions.number()), weight_of_objects(module, args.callback))
+        module.quota.spend(("on cancel", self._functions.number()), module.peer.weight_of(args.callback))
         self._token.on_cancel(partial(self._functions.run_if_alive, module.peer, function))
 
     @handles(HostMethod.TRIGGER_CANCEL_CALLBACKS)

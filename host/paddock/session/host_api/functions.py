@@ -85,9 +85,3 @@ class ModuleFunctions:
                 await function.call_now(self._nothing)
             if scope.cancelled_caught:
                 _log.warning("module `%s` did not finish one function within %g s", peer.name, _LATE_SECONDS)
-
-
-def weight_of_objects(module: HostedModule, *objects: object) -> int:
-    """Return the memory that the descriptions of a module's own objects take in the workers that get them."""
-    own = {handle for handle in objects if isinstance(handle, Handle) and handle.owner is module.peer}
-    return sum(module.peer.weight(handle.object_id) for handle in own)

@@ -10,7 +10,7 @@ from paddock.rpc.calls import current
 from paddock.rpc.peer import Handle, HostObject, Peer
 from paddock.session.host_api.approvals import MAX_OPTIONS, open_approval
 from paddock.session.host_api.emissions import LONGEST_WAIT, MAX_NAME
-from paddock.session.host_api.functions import ModuleFunctions, weight_of_objects
+from paddock.session.host_api.functions import ModuleFunctions
 from paddock.session.host_api.handler import Decode, handles
 from paddock.session.host_api.messages import MessageService
 from paddock.session.module import HostedModule
@@ -103,7 +103,7 @@ class HookService:
         module.authority.check_handler(event)
         function = self._functions.of(module, handler)
         number = self._functions.number()
-        module.quota.spend(("handler", number), weight_of_objects(module, handler))
+        module.quota.spend(("handler", number), module.peer.weight_of(handler))
         registered = module.register_handler(self._coordinator.hooks, event, priority, name, function)
         self._handlers[number] = (module.peer, registered)
         return number

@@ -8,7 +8,6 @@ from typing import Annotated, NamedTuple
 from paddock.errors import Denial
 from paddock.rpc.marshal import Marshaller
 from paddock.session.host_api.emissions import MAX_NAME
-from paddock.session.host_api.functions import weight_of_objects
 from paddock.session.host_api.handler import Decode, at_most, handles
 from paddock.session.module import HostedModule
 from paddock.session.state.coordinator import HostedCoordinator
@@ -51,7 +50,7 @@ class MountService:
         """Mount an object of the module's."""
         if max(len(args.point), len(args.name or "")) > MAX_NAME:
             raise ValueError(f"an object is mounted under a name of at most {MAX_NAME} characters")
-        module.quota.spend(("mount", args.point, args.name), weight_of_objects(module, args.obj))
+        module.quota.spend(("mount", args.point, args.name), module.peer.weight_of(args.obj))
         module.mount(self._coordinator, args.point, args.name, args.obj)
 
     @handles(HostMethod.UNMOUNT, _Unmount, "unmount request")

@@ -13,7 +13,7 @@ from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.peer import Encoded, Handle, HostObject, Peer
 from paddock.session.host_api.approvals import SessionApprovalProvider, offer_provider
 from paddock.session.host_api.emissions import MAX_NAME
-from paddock.session.host_api.functions import ModuleFunctions, weight_of_objects
+from paddock.session.host_api.functions import ModuleFunctions
 from paddock.session.host_api.handler import Decode, handles
 from paddock.session.module import HostedModule
 from paddock.session.state.coordinator import HostedCoordinator
@@ -70,7 +70,7 @@ class OfferService:
             raise CallRefusedError(
                 Denial("replace the capability", name, module.name, reason="it is the session's own")
             )
-        module.quota.spend(("capability", name), weight_of(value.body) + weight_of_objects(module, *value.handles))
+        module.quota.spend(("capability", name), weight_of(value.body) + module.peer.weight_of(*value.handles))
         offered = self._marshaller.decode(value)  # an error at once if it is none: later it would hit all others
         module.offer(self._coordinator, name, value)
         # The host calls the function that it hands the provider to: another module's would run with the host's right.
@@ -92,7 +92,7 @@ class OfferService:
         if self._keeps_attribute(module, name):
             return
         try:
-            module.quota.spend(("attribute", name), weight_of(value.body) + weight_of_objects(module, *value.handles))
+            module.quota.spend(("attribute", name), weight_of(value.body) + module.peer.weight_of(*value.handles))
         except OverLimitError as exc:
             module.deny(Denial("leave", str(SharedItem("attribute", name)), module.name, reason=str(exc)))
             self._coordinator.keep_attribute(module.peer, name)
@@ -123,7 +123,7 @@ class OfferService:
             raise ValueError(f"a contributor has a channel and a name of at most {MAX_NAME} characters")
         if isinstance(callback, (Handle, HostObject)):
             function = self._functions.of(module, callback)
-            module.quota.spend(("contributor", self._functions.number()), weight_of_objects(module, callback))
+            module.quota.spend(("contributor", self._functions.number()), module.peer.weight_of(callback))
             module.contribute(self._coordinator, channel, name, function)
         else:
             # A value that is no function contributes nothing: asking it fails, which is noted and passed over.
@@ -139,7 +139,7 @@ class OfferService:
     def register_cleanup(self, module: HostedModule, args: _RegisterCleanup) -> None:
         """Register a function to run when the session ends."""
         function = self._functions.of(module, args.function)
-        module.quota.spend(("cleanup", self._functions.number()), weight_of_objects(module, args.function))
+        module.quota.spend(("cleanup", self._functions.number()), module.peer.weight_of(args.function))
         run = partial(self._functions.run_if_alive, module.peer, function)
         self._coordinator.register_cleanup(
             lambda: module.deadlines.run_within(module.name, "cleanup functions", run, None)

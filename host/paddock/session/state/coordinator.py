@@ -332,13 +332,13 @@ class HostedCoordinator(ModuleCoordinator):
     def _tell_state(self, changes: list[Change], origin: Peer | None) -> None:
         message = self._marshaller.encode(changes)
         keys = {path[0]: None for path, _ in changes}
-        self._mirrors.change_state(changes, message, self._state.new_among(keys), origin)
+        self._mirrors.change_state(changes, message, keys.keys() - self._state.weights.keys(), origin)
         for key in keys:
             self._on_state_written(origin, key, *self._state.weigh(key, message))
 
     def state_weight(self, key: Hashable) -> int:
         """Return the memory of all that is under a key of `session_state`, as last sent to workers."""
-        return self._state.weight(key)
+        return self._state.weights.get(key, 0)
 
     def bind_session(self, session: Any) -> None:
         """Put the real session in its place, for the workers as well."""

@@ -95,7 +95,7 @@ class Mirrors:
         self._peers[peer] = None
         for key, entry in self._entries.items():
             self._tell_one(peer, key, entry, is_new=True, is_first=True)
-        for name in self.state.keys():
+        for name in self.state.weights:
             self._tell_whole(peer, name, is_new=True)
         if own_capability is not None:  # last: in place of a shared one
             entry = _Entry(MirrorSection.CAPABILITY, own_capability, any_worker)

@@ -6,7 +6,7 @@ Workers get it as changes, or key by key as a whole. A value too large for a mes
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Hashable
+from collections.abc import Hashable
 
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded
@@ -18,32 +18,23 @@ _log = logging.getLogger(__name__)
 
 
 class HostedState:
-    """The contents of one session's `session_state`."""
+    """The contents of one session's `session_state`.
+
+    `weights` has the memory of all that is under a key, as last sent to workers; other keys have nothing.
+    """
 
     def __init__(self, marshaller: Marshaller) -> None:
         self.shared = SharedState(marshaller.codec)
         self._marshaller = marshaller
-        self._weights: dict[Hashable, int] = {}
-
-    def keys(self) -> list[Hashable]:
-        """Return the keys under which there is something."""
-        return list(self._weights)
-
-    def weight(self, key: Hashable) -> int:
-        """Return the memory of all that is under a key, as last sent to workers; 0 if there is nothing."""
-        return self._weights.get(key, 0)
-
-    def new_among(self, keys: Collection[Hashable]) -> set[Hashable]:
-        """Return those of some keys that were not sent to any worker yet."""
-        return {key for key in keys if key not in self._weights}
+        self.weights: dict[Hashable, int] = {}
 
     def weigh(self, key: Hashable, change: Encoded) -> tuple[int, int]:
         """Weigh the value under a key after a change; return the weights before it and after."""
-        before = self._weights.pop(key, 0)
+        before = self.weights.pop(key, 0)
         after = 0
         if key in self.shared.live:
             # What has become too large for a message still takes room, and this much more of it at most.
-            after = self._weights[key] = self._whole_weight(key) or before + weight_of(change.body)
+            after = self.weights[key] = self._whole_weight(key) or before + weight_of(change.body)
         return before, after
 
     def _whole_weight(self, key: Hashable) -> int:
