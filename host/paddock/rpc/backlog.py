@@ -65,14 +65,4 @@ class SendBacklog:
             self.frame_bytes -= sum(map(len, item))
             return item
         frame = item.make()
-        return () if frame is None else pieces_of(frame)
-
-    def clear(self) -> None:
-        """Drop all of it: the worker is gone."""
-        self._items.clear()
-        self.frame_bytes = 0
-
-
-def pieces_of(frame: bytes | FrameParts) -> Sequence[Buffer]:
-    """Return a frame as the pieces to write, one after the other."""
-    return (frame,) if isinstance(frame, bytes) else frame
+        return (frame,) if isinstance(frame, bytes) else frame or ()

@@ -17,7 +17,7 @@ import asyncio
 import socket
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from paddock.rpc.backlog import Make, SendBacklog
 from paddock.rpc.open_calls import FOREVER, OpenCall, OpenCalls
@@ -101,8 +101,8 @@ class Channel(asyncio.BufferedProtocol):
         self.is_held = False  # whether the worker's frames wait, because it sent too many
         self.calls = OpenCalls(connection)
         self.wants_room = False  # whether the receiver waits for calls to end
-        self._is_full = False  # whether new frames have to wait until the worker has read more
-        self._backlog = SendBacklog()
+        self.backlog: SendBacklog | None = None  # what waits, while the worker reads more slowly than others write
+        self._is_full = False  # whether the transport takes nothing until the worker has read more
         self._unread_seconds = unread_seconds
         self._reading: ReadingWatch | None = None
         self._due: dict[Hashable, bytes] = {}  # frames that go along with the next one
@@ -140,12 +140,8 @@ class Channel(asyncio.BufferedProtocol):
     def unsent_bytes(self) -> int:
         """How much the worker has yet to read, without entries of which only the last value counts."""
         buffered = self._transport.get_write_buffer_size() if self._transport is not None else 0
-        return buffered + self._backlog.frame_bytes + sum(map(len, self._joined))
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether the worker reads more slowly than others write to it."""
-        return self._is_full
+        waiting = 0 if self.backlog is None else self.backlog.frame_bytes
+        return buffered + waiting + sum(map(len, self._joined))
 
     # -- sending ---------------------------------------------------------------------------
 
@@ -236,15 +232,8 @@ class Channel(asyncio.BufferedProtocol):
         if self.is_open:
             if self._due:  # it may describe an object that the frame of this key refers to
                 self.write(b"".join(self._take_due()))
-            self._backlog.keep(key, make, is_new=is_new)
-
-    def kept(self, key: tuple[Hashable, ...]) -> Any:
-        """Return what makes the frame that is kept under a key, None if none is."""
-        return self._backlog.kept(key)
-
-    def drop_new(self, key: tuple[Hashable, ...]) -> bool:
-        """Forget the entry of a key that the worker does not know yet; return whether there was one."""
-        return self._backlog.drop_new(key)
+            assert self.backlog is not None  # it is behind
+            self.backlog.keep(key, make, is_new=is_new)
 
     def release(self, id: int, times: int) -> None:
         """Send the release of the worker's object `id`; with 0 times, confirm a release by the worker."""
@@ -267,16 +256,16 @@ class Channel(asyncio.BufferedProtocol):
         pieces: Sequence[Buffer] = (frame,) if isinstance(frame, bytes) else frame
         if self._due:
             pieces = (b"".join((*self._take_due(), pieces[0])), *pieces[1:])
-        if self._batch.is_on and len(pieces) == 1 and len(pieces[0]) <= _JOINED_BYTES and not self._is_full:
+        if self._batch.is_on and len(pieces) == 1 and len(pieces[0]) <= _JOINED_BYTES and self.backlog is None:
             if not self._joined:
                 self._batch.add(self)
             self._joined.append(pieces[0])
             return
         if self._joined:
             self.send_joined()
-        if self._is_full:
-            self._backlog.add(pieces)
-            if self._backlog.frame_bytes > _MAX_UNSENT:
+        if self.backlog is not None:
+            self.backlog.add(pieces)
+            if self.backlog.frame_bytes > _MAX_UNSENT:
                 self._on_unread()
             return
         for piece in pieces:
@@ -297,13 +286,17 @@ class Channel(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._is_full = True
+        if self.backlog is None:
+            self.backlog = SendBacklog()
 
     def resume_writing(self) -> None:
         self._is_full = False
-        while self._backlog and not self._is_full and self._transport is not None:
-            for piece in self._backlog.take():
+        while self.backlog and not self._is_full and self._transport is not None:
+            for piece in self.backlog.take():
                 self._reading.note(len(piece))  # type: ignore[union-attr]
                 self._transport.write(piece)
+        if not self._is_full:
+            self.backlog = None
         if self.wants_room:
             self._receiver.on_room()
 
@@ -444,7 +437,7 @@ class Channel(asyncio.BufferedProtocol):
                 timer.cancel()
         if self._reading is not None:
             self._reading.stop()
-        self._backlog.clear()
+        self.backlog = None
         with suppress(RemoteProtocolError):  # inside a frame: a process that was killed stops anywhere
             self.connection.receive_eof()
         self._latest_lost = self.calls.latest()

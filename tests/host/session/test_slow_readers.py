@@ -25,7 +25,7 @@ _MUCH = "x" * 500_000
 async def _fill(hosted: Hosted, writer: ScriptedWorker, reader: Any) -> int:
     """Have a worker write state until another is behind; return the last number written."""
     number = 0
-    while not reader.peer.channel.is_behind:
+    while reader.peer.channel.backlog is None:
         number += 1
         writer.notify(HostMethod.PATCH_STATE, [[["filling"], [{"number": number, "much": _MUCH}]]])
         await writer.round_trip()
@@ -57,10 +57,10 @@ async def test_a_reader_that_is_behind_gets_the_last_value_of_each_key(hosted: H
     await writer.round_trip()
     assert reader.peer.channel.unsent_bytes == unsent
     keys = ("filling", *(f"passing{number}" for number in range(300)))
-    kept = [key for key in keys if reader.peer.channel.kept(("state", key))]
+    kept = [key for key in keys if reader.peer.channel.backlog.kept(("state", key))]
     assert kept == ["filling"], "what has passed is forgotten"
     slow.read_on()
-    await until(lambda: not reader.peer.channel.is_behind)
+    await until(lambda: reader.peer.channel.backlog is None)
     await slow.round_trip()
     assert len(slow.heard(Kind.MIRROR)) < filled + 10, "no more than there are keys"
     state = _state(slow)
@@ -83,7 +83,7 @@ async def test_many_changes_of_one_key_become_the_whole_of_it(hosted: Hosted) ->
     writer.notify(HostMethod.PATCH_STATE, [[["gone"], []]])
     await writer.round_trip()
     slow.read_on()
-    await until(lambda: not reader.peer.channel.is_behind)
+    await until(lambda: reader.peer.channel.backlog is None)
     await slow.round_trip()
     told = changes(slow, MirrorSection.STATE)
     assert [change for change in told if change[0][0][0] == "deep"][-1] == [
@@ -109,7 +109,7 @@ async def test_capabilities_mounts_and_events_are_told_as_they_are_in_the_end(ho
             await making.ask(0, HostMethod.UNMOUNT, ["tools", f"tool{number}"])
     hosted.coordinator.hooks.register("heard", lambda event, data: None)
     slow.read_on()
-    await until(lambda: not reader.peer.channel.is_behind)
+    await until(lambda: reader.peer.channel.backlog is None)
     await slow.round_trip()
     assert len(slow.heard(Kind.MIRROR)) < filled + 10
     assert [event for event, is_heard in changes(slow, MirrorSection.HEARD) if is_heard] == ["heard"]
@@ -209,7 +209,7 @@ async def test_a_reader_that_is_behind_gets_its_own_change_after_those_before_it
     writer.notify(HostMethod.PATCH_STATE, [[["passing"], []]])
     await writer.round_trip()
     slow.read_on()
-    await until(lambda: not reader.peer.channel.is_behind)
+    await until(lambda: reader.peer.channel.backlog is None)
     await slow.round_trip()
     told = [change for frame in changes(slow, MirrorSection.STATE) for change in frame]
     assert [change for change in told if change[0] == ["notes"]][-1] == [["notes"], ["own"]]
@@ -239,9 +239,9 @@ async def test_a_refused_writer_that_reads_late_gets_the_true_value(
     state["guarded"] = 3
     hosted.coordinator.tell_state_changes()
     await writer.round_trip()
-    assert module.peer.channel.is_behind
+    assert module.peer.channel.backlog is not None
     slow.read_on()
-    await until(lambda: not module.peer.channel.is_behind)
+    await until(lambda: module.peer.channel.backlog is None)
     await slow.round_trip()
     told = [change for frame in changes(slow, MirrorSection.STATE) for change in frame if change[0] == [key]]
     assert told[-1] == [[key], [] if is_there is None else [is_there]]

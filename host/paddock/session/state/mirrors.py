@@ -20,6 +20,7 @@ from typing import Final
 
 import anyio
 
+from paddock.rpc.backlog import SendBacklog
 from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded, Handle, Peer
@@ -142,7 +143,8 @@ class Mirrors:
         """Forget the state under `key`, if there is any, and inform every worker but its origin."""
         if self._entries.pop(key, None) is not None:
             for peer in self._those_to_tell(section, origin):
-                if not peer.channel.drop_new(key):
+                backlog = peer.channel.backlog
+                if backlog is None or not backlog.drop_new(key):
                     self._tell_one(peer, key, _Entry(section, change, any_worker))
             if section in _NOT_URGENT:
                 self._send_when_quiet()
@@ -151,26 +153,27 @@ class Mirrors:
         self, changes: list[Change], message: Encoded, new: Collection[Hashable], origin: Peer | None
     ) -> None:
         """Send every worker but its origin the changes of `session_state` in `message`; some keys may be `new`."""
-        if origin is not None and origin.channel.is_behind:
-            self._note_own(origin, changes)
+        if origin is not None and origin.channel.backlog is not None:
+            self._note_own(origin.channel.backlog, changes)
         for peer in self._those_to_tell(MirrorSection.STATE, origin):
-            if not peer.channel.is_behind:
+            backlog = peer.channel.backlog
+            if backlog is None:
                 self._tell_one(peer, (), _Entry(MirrorSection.STATE, message, any_worker))
                 continue
             for change in changes:
                 name = change[0][0]
-                latest = peer.channel.kept(("state", name))
+                latest = backlog.kept(("state", name))
                 if not isinstance(latest, _LateState):
                     latest = _LateState(self.state, peer, name)
-                if is_gone(change) and not latest.is_known and peer.channel.drop_new(("state", name)):
+                if is_gone(change) and not latest.is_known and backlog.drop_new(("state", name)):
                     continue
                 latest.add(change)
                 peer.channel.keep(("state", name), latest, is_new=name in new)
 
-    def _note_own(self, origin: Peer, changes: list[Change]) -> None:
-        """Put a worker's own changes behind unsent ones of others at the same key."""
+    def _note_own(self, backlog: SendBacklog, changes: list[Change]) -> None:
+        """Put a worker's own changes behind unsent ones of others at the same key, in its backlog."""
         for change in changes:
-            latest = origin.channel.kept(("state", change[0][0]))
+            latest = backlog.kept(("state", change[0][0]))
             if isinstance(latest, _LateState):
                 latest.add_own(change)
 
@@ -188,7 +191,7 @@ class Mirrors:
         change = self.state.now(name)
         if change is None:
             return
-        if peer.channel.is_behind:
+        if peer.channel.backlog is not None:
             latest = _LateState(self.state, peer, name, is_whole=True)
             peer.channel.keep(("state", name), latest, is_new=is_new)
         else:
@@ -226,7 +229,7 @@ class Mirrors:
             peer.channel.send_due()
 
     def _tell_one(self, peer: Peer, key: Key, entry: _Entry, *, is_new: bool = False, is_first: bool = False) -> None:
-        if peer.channel.is_behind:
+        if peer.channel.backlog is not None:
             peer.channel.keep(key, partial(_late, peer, entry), is_new=is_new)
             return
         try:
@@ -333,7 +336,7 @@ def _late_description(peer: Peer, known: int, handle: Handle) -> bytes | FramePa
 
 
 def _tell_of(peer: Peer, known: int, handle: Handle, section: MirrorSection, body: Buffer, *names: str) -> None:
-    if peer.channel.is_behind:
+    if peer.channel.backlog is not None:
         peer.channel.keep(("description", known), partial(_late_description, peer, known, handle), is_new=False)
     else:
         peer.channel.mirror_along((known, section, names), section, body, target=known)
