@@ -8,6 +8,7 @@ good.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,23 +31,22 @@ class RestartPolicy:
             raise ValueError(f"{self.max_deaths} deaths within {self.window} s cannot be counted; both are positive")
 
 
+USUAL_POLICY: Final = RestartPolicy()
+
+
 @dataclass(frozen=True, slots=True)
 class RestartState:
-    """The deaths of one module that still count, and whether they were too many."""
+    """The deaths of one module that still count, whether they were too many, and when the next start may be."""
 
     deaths: tuple[float, ...] = ()
     quarantined: bool = False
+    not_before: float = 0.0
 
     def after_death(self, policy: RestartPolicy, now: float) -> RestartState:
         """Return the state after a death at `now`; quarantine, once reached, stays."""
         deaths = (*(death for death in self.deaths if now - death < policy.window), now)
-        return RestartState(deaths, self.quarantined or len(deaths) >= policy.max_deaths)
-
-    def delay(self, policy: RestartPolicy, now: float) -> float:
-        """Return the seconds still to wait at `now` before the next start; a module that never died waits for none."""
-        counted = [death for death in self.deaths if now - death < policy.window]
-        if not counted:
-            return 0.0
         # A large exponent overflows long before the product could matter.
-        grown = policy.initial_delay * policy.factor ** min(len(counted) - 1, 64)
-        return max(0.0, counted[-1] + min(policy.max_delay, grown) - now)
+        grown = policy.initial_delay * policy.factor ** min(len(deaths) - 1, 64)
+        return RestartState(
+            deaths, self.quarantined or len(deaths) >= policy.max_deaths, now + min(policy.max_delay, grown)
+        )

@@ -24,7 +24,7 @@ from paddock.workers.launcher import Launcher, LaunchSpec
 from paddock.workers.limits.tree_limits import LimitedTree, LimitEnforcer
 from paddock.workers.limits.watchdog import Clock, SystemClock
 from paddock.workers.process import ModuleProcess
-from paddock.workers.restart import RestartPolicy, RestartState
+from paddock.workers.restart import USUAL_POLICY, RestartPolicy, RestartState
 
 _logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class Supervisor:
         self,
         launcher: Launcher,
         spec: LaunchSpec,
-        policy: RestartPolicy | None = None,
+        policy: RestartPolicy = USUAL_POLICY,
         *,
         limit_enforcer: LimitEnforcer | None = None,
         clock: Clock | None = None,
@@ -58,7 +58,7 @@ class Supervisor:
         self.reports: list[ExitReport] = []
         self.call_in_flight: str | None = None
         self._launcher = launcher
-        self._policy = policy or RestartPolicy()
+        self._policy = policy
         self._limit_enforcer = limit_enforcer
         self._limited_tree: LimitedTree | None = None
         self._clock = clock or SystemClock()
@@ -208,7 +208,7 @@ class Supervisor:
                     window_seconds=self._policy.window,
                     report=self.reports[-1],
                 )
-            delay = self._state.delay(self._policy, self._clock.now())
+            delay = self._state.not_before - self._clock.now()
             if delay <= 0:
                 break
             await self._clock.sleep(delay)
