@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from paddock_sandbox.profile import IsolationLevel
 
@@ -15,12 +14,3 @@ class LockdownReport:
     level: IsolationLevel
     steps: tuple[str, ...]
     protections: tuple[str, ...] = ()
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the report as plain data."""
-        return {"level": self.level, "steps": list(self.steps), "protections": list(self.protections)}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> LockdownReport:
-        """Rebuild a report from plain data."""
-        return cls(data["level"], tuple(data["steps"]), tuple(data["protections"]))

@@ -196,10 +196,11 @@ class InitSocket:
             self.failed = _too_few("pidfds")
             return
         init, worker = self._pids
+        level, steps, protections = body["lockdown"]
         self.ready = ReadyReport(
             init,
             worker,
-            LockdownReport.from_dict(body["lockdown"]),
+            LockdownReport(level, tuple(steps), tuple(protections)),
             body["verdicts"],
             tuple(body["missing"]),
             body["working_dir"],

@@ -102,8 +102,8 @@ def enter_sandbox_and_run(
         serve = _load(entry)
         gc.enable()
         step = "ready"
-        ready = {
-            "lockdown": locked.as_dict(),
+        ready: dict[str, object] = {
+            "lockdown": (locked.level, locked.steps, locked.protections),
             "verdicts": verdicts,
             "missing": missing,
             "working_dir": working_dir,
