@@ -28,7 +28,7 @@ from paddock.isolation.sandbox_host import SandboxHost
 from paddock.plan.model import ModuleEntry
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.workers.launcher import MODULE_ENTRY, LaunchSpec
-from paddock.workers.mount_guard import GuardedLauncher, MountGuard, Replacement
+from paddock.workers.mount_guard import MountGuard, Replacement, guarded_launcher
 from paddock.workers.output import OutputLine
 from paddock.workers.room import own_umask
 from paddock.workers.scratch import remove_private_folder
@@ -165,7 +165,7 @@ class SessionResources:
         )
         launcher = self.workers.launcher_at(sandboxed.level, "exec" if own_versions else entry.spawn)
         if sandboxed.level in LEVELS_WITH_NAMESPACES:
-            launcher = GuardedLauncher(launcher, self._mount_guard)
+            launcher = guarded_launcher(launcher, self._mount_guard, spec.profile)
         gate = networks.gate_of(entry)
         if gate is not None:
             launcher = NetworkedLauncher(launcher, gate)

@@ -24,7 +24,7 @@ from paddock.workers.launcher import Launcher, LaunchSpec
 from paddock.workers.process import ModuleProcess
 from paddock.workers.reaper import Reaper
 from paddock.workers.runtime import WorkerRuntime
-from paddock_sandbox.profile import Mount
+from paddock_sandbox.profile import Mount, SandboxProfile
 from paddock_sandbox.remounting import is_elsewhere, is_gone, kept_inside
 from paddock_sdk.worker.init_socket import pack, unpack
 
@@ -202,11 +202,12 @@ class MountGuard:
 
 
 class GuardedLauncher:
-    """A launcher for modules that may write to folders with something guarded in them."""
+    """A launcher for a module that may write to folders with something guarded `inside`."""
 
-    def __init__(self, launcher: Launcher, guard: MountGuard) -> None:
+    def __init__(self, launcher: Launcher, guard: MountGuard, inside: Sequence[Mount]) -> None:
         self._launcher = launcher
         self._guard = guard
+        self._inside = inside
 
     async def launch(self, spec: LaunchSpec) -> ModuleProcess:
         """Return a process that can change nothing guarded; see `Launcher.launch`.
@@ -214,35 +215,41 @@ class GuardedLauncher:
         A path that the user removed since the session began does not fail a later start. If the path comes back, it is
         guarded again. Nor does a file that an editor replaces at the moment at which it is mounted: it is mounted anew.
         """
-        inside = (*kept_inside(spec.profile.mounts), *spec.profile.links)
-        if inside:
-            self._guard.prepare()
+        self._guard.prepare()
         for further in reversed(range(_ATTEMPTS)):
             try:
-                given = await _without_gone(spec, inside)
+                given = await _without_gone(spec, self._inside)
                 process = await self._launcher.launch(given)
                 break
             except LaunchError as error:
-                if not further or not _was_replaced(error, inside):
+                if not further or not _was_replaced(error, self._inside):
                     raise
         # Bubblewrap mounts nothing over a link, even where the kernel allows it.
         unheld = given.profile.links if given.profile.level == "bwrap" else ()
-        if inside:
-            try:
-                await self._guard.follow(spec.name, process, inside, unheld)
-            except BaseException:
-                await process.abandon()
-                raise
+        try:
+            await self._guard.follow(spec.name, process, self._inside, unheld)
+        except BaseException:
+            await process.abandon()
+            raise
         return process
 
     async def aclose(self) -> None:
         """Close nothing: the owner of the launcher and the guard closes them."""
 
 
+def guarded_launcher(launcher: Launcher, guard: MountGuard, profile: SandboxProfile) -> Launcher:
+    """Return what launches workers of a profile: `launcher` itself, where none of them could replace anything guarded.
+
+    The workers have namespaces of their own.
+    """
+    inside = (*kept_inside(profile.mounts), *profile.links)
+    return GuardedLauncher(launcher, guard, inside) if inside else launcher
+
+
 async def _without_gone(spec: LaunchSpec, inside: Sequence[Mount]) -> LaunchSpec:
     """Return the launch without the mounts whose sources are no longer there."""
     links = spec.profile.links
-    gone = await anyio.to_thread.run_sync(_gone, inside, links) if inside else frozenset()
+    gone = await anyio.to_thread.run_sync(_gone, inside, links)
     if not gone:
         return spec
     mounts = tuple(mount for mount in spec.profile.mounts if mount not in gone)

@@ -19,7 +19,7 @@ from host.workers.levels import NS, Levels
 from host.workers.waiting import PATIENCE
 from paddock.errors import LaunchError
 from paddock.workers.launcher import Launcher, LaunchSpec
-from paddock.workers.mount_guard import GuardedLauncher
+from paddock.workers.mount_guard import guarded_launcher
 from paddock.workers.process import ModuleProcess
 from paddock_sandbox.profile import Mount, SandboxProfile
 
@@ -111,7 +111,8 @@ def _fails(spec: LaunchSpec, target: str, number: int = errno.ENOENT) -> LaunchE
 
 async def _launches(guarded: LaunchSpec, *errors: LaunchError) -> tuple[int, list[Sequence[Mount]]]:
     launcher, guard = _Failing(iter(errors)), _Following()
-    assert await GuardedLauncher(launcher, guard).launch(guarded) == "a process"  # type: ignore[arg-type]
+    around = guarded_launcher(launcher, guard, guarded.profile)  # type: ignore[arg-type]
+    assert await around.launch(guarded) == "a process"
     return len(launcher.launched), guard.followed
 
 
@@ -131,7 +132,7 @@ async def test_a_worker_starts_though_its_guarded_file_is_just_saved(
     launcher = _UntilOneFails(real, str(file))
     try:
         spec = levels.spec("ns", tmp_path, mounts=mounts)
-        process = await GuardedLauncher(launcher, guard).launch(spec)  # type: ignore[arg-type]
+        process = await guarded_launcher(launcher, guard, spec.profile).launch(spec)  # type: ignore[arg-type]
         await process.abandon()
     finally:
         await real.aclose()
@@ -143,7 +144,7 @@ async def test_a_file_that_was_removed_meanwhile_is_left_out(guarded: LaunchSpec
     file = guarded.profile.mounts[1]
     launcher = _Failing(iter([_fails(guarded, file.target)]))
     os.unlink(file.source)
-    await GuardedLauncher(launcher, _Following()).launch(guarded)  # type: ignore[arg-type]
+    await guarded_launcher(launcher, _Following(), guarded.profile).launch(guarded)  # type: ignore[arg-type]
     assert [one.profile.mounts for one in launcher.launched] == [guarded.profile.mounts[:1]] * 2
 
 
@@ -154,7 +155,7 @@ async def test_a_file_that_was_removed_meanwhile_is_left_out(guarded: LaunchSpec
 async def test_any_other_failure_is_reported_at_once(guarded: LaunchSpec, target: str, number: int) -> None:
     launcher = _Failing(iter([_fails(guarded, target or guarded.profile.mounts[1].target, number)]))
     with pytest.raises(LaunchError):
-        await GuardedLauncher(launcher, _Following()).launch(guarded)  # type: ignore[arg-type]
+        await guarded_launcher(launcher, _Following(), guarded.profile).launch(guarded)  # type: ignore[arg-type]
     assert len(launcher.launched) == 1
 
 
@@ -162,5 +163,5 @@ async def test_a_file_that_is_replaced_without_end_fails_the_start(guarded: Laun
     error = _fails(guarded, guarded.profile.mounts[1].target)
     launcher = _Failing(iter([error] * 100))
     with pytest.raises(LaunchError):
-        await GuardedLauncher(launcher, _Following()).launch(guarded)  # type: ignore[arg-type]
+        await guarded_launcher(launcher, _Following(), guarded.profile).launch(guarded)  # type: ignore[arg-type]
     assert 1 < len(launcher.launched) < 10
