@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from typing import Any, Self, TypeVar
 
@@ -24,24 +24,33 @@ _Result = TypeVar("_Result")
 
 
 @contextmanager
-def on_interrupt(act: Callable[[], object]) -> Iterator[None]:
+def _handled(acts: Mapping[signal.Signals, Callable[[], object]]) -> Iterator[None]:
+    """Act on these signals on the running loop; the handlers from before are restored afterwards."""
+    loop = asyncio.get_running_loop()
+    before = {number: signal.getsignal(number) for number in acts}
+    for number, act in acts.items():
+        loop.add_signal_handler(number, act)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)
+
+
+def on_interrupt(act: Callable[[], object]) -> AbstractContextManager[None]:
     """Call `act` on the running loop for each SIGINT; do not nest it.
 
     The handler from before is restored afterwards, unless it was one of the loop's.
     """
-    loop = asyncio.get_running_loop()
-    before = signal.getsignal(signal.SIGINT)
-    loop.add_signal_handler(signal.SIGINT, act)
-    try:
-        yield
-    finally:
-        loop.remove_signal_handler(signal.SIGINT)
-        signal.signal(signal.SIGINT, before)
+    return _handled({signal.SIGINT: act})
 
 
-def _ending_signals() -> tuple[signal.Signals, ...]:
+def _at_end(act: Callable[[signal.Signals], object]) -> dict[signal.Signals, Callable[[], object]]:
+    """Return `act` for the signals that end a command; SIGHUP stays ignored where it was, as below `nohup`."""
     is_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-    return (signal.SIGTERM,) if is_ignored else (signal.SIGTERM, signal.SIGHUP)
+    numbers = (signal.SIGTERM,) if is_ignored else (signal.SIGTERM, signal.SIGHUP)
+    return {number: partial(act, number) for number in numbers}
 
 
 @contextmanager
@@ -51,7 +60,7 @@ def ended_by_signals() -> Iterator[None]:
     Raises:
         Interrupted: one of them did.
     """
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    task = asyncio.current_task()
     assert task is not None
     by: list[signal.Signals] = []
 
@@ -59,19 +68,13 @@ def ended_by_signals() -> Iterator[None]:
         by.append(number)
         task.cancel()
 
-    before = {number: signal.getsignal(number) for number in _ending_signals()}
-    for number in before:
-        loop.add_signal_handler(number, end, number)
-    try:
-        yield
-    except asyncio.CancelledError:
-        if not by:
-            raise
-        raise Interrupted(by[-1]) from None
-    finally:
-        for number, handler in before.items():
-            loop.remove_signal_handler(number)
-            signal.signal(number, handler)
+    with _handled(_at_end(end)):
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not by:
+                raise
+            raise Interrupted(by[-1]) from None
 
 
 _GENTLE = "stopping once what is running now is done; Ctrl-C again stops at once"
@@ -96,14 +99,14 @@ class Interruption:
         self._say = say
         self._stop_gently = stop_gently
         self._stop_now = stop_now
-        self._previous: dict[signal.Signals, Any] = {}
+        self._handling = ExitStack()
 
     def __enter__(self) -> Self:
-        self._loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, *_ending_signals()):
-            self._previous[number] = signal.getsignal(number)
-            act = self._on_interrupt if number is signal.SIGINT else partial(self._on_end, number)
-            self._loop.add_signal_handler(number, act)
+        self._acts: dict[signal.Signals, Callable[[], object]] = {
+            signal.SIGINT: self._on_interrupt,
+            **_at_end(self._on_end),
+        }
+        self._handling.enter_context(_handled(self._acts))
         return self
 
     @property
@@ -112,7 +115,7 @@ class Interruption:
         return Interrupted(self._by)
 
     def __exit__(self, *_: object) -> None:
-        self._give_back()
+        self._handling.close()
 
     def _on_interrupt(self) -> None:
         is_first, self.happened = not self.happened, True
@@ -127,19 +130,12 @@ class Interruption:
 
     def _end_now(self, said: str) -> None:
         self.happened = True
-        handled = tuple(self._previous)
-        self._give_back()
+        self._handling.close()
         # The next one is for an impatient person, or for a shutdown that hangs.
-        for number in handled:
+        for number in self._acts:
             signal.signal(number, signal.SIG_DFL)
         self._say(said)
         self._stop_now()
-
-    def _give_back(self) -> None:
-        for number, handler in self._previous.items():
-            self._loop.remove_signal_handler(number)
-            signal.signal(number, handler)
-        self._previous.clear()
 
 
 async def interruptible(
