@@ -65,7 +65,7 @@ class LockedSources:
         found = {}
         for uri in uris:
             with suppress(SourceError):  # an unreadable source cannot be provided either
-                if not self._provisioner.heeds_lock(uri):
+                if not self._provisioner.supply(uri).heeds_lock(uri):
                     continue
                 locked = self._lock.of(uri, self._folder)
                 key = uri.key(self._folder) if locked is None else locked.source
@@ -76,7 +76,7 @@ class LockedSources:
         """Return why sources have to be fetched with the user's own rights, for those whose addresses say so."""
         found: dict[str, OwnRightsError] = {}
         for path, uri in uris.items():
-            reason = self._provisioner.own_rights(uri, self._lock.of(uri, self._folder))
+            reason = self._provisioner.supply(uri).own_rights(uri, self._lock.of(uri, self._folder))
             if reason is not None:
                 found[path] = reason
         return found
@@ -93,7 +93,7 @@ class LockedSources:
         """
         key = uri.key(self._folder)
         bound = self._rules.get(key, NO_RULES).joined(rules)
-        self._provisioner.rules(uri, bound)
+        self._provisioner.supply(uri).rules(uri, bound)
         self._rules[key] = bound
 
     def module_ids(self, uri: SourceUri) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ class LockedSources:
         Raises:
             SourceError: it cannot be had.
         """
-        return self._provisioner.module_ids(uri, self._locked(uri))
+        return self._provisioner.supply(uri).module_ids(uri, self._locked(uri))
 
     def provide(self, uri: SourceUri, module_id: str) -> Resolution:
         """Return a module, ready to be run, fetching what is not in the cache.
@@ -122,14 +122,14 @@ class LockedSources:
 
     def _locked(self, uri: SourceUri) -> LockedModule | None:
         """Return the locked module of a source; None for a folder or a shipped module that needs no lock."""
-        key = uri.key(self._folder)
-        if not self._provisioner.heeds_lock(uri):
+        key, supply = uri.key(self._folder), self._provisioner.supply(uri)
+        if not supply.heeds_lock(uri):
             return None
         locked = self._lock.of(uri, self._folder)
         key = key if locked is None else locked.source
         with self._noting:
             locked = self._noted.get(key) or locked
-        if locked is not None or not self._provisioner.needs_lock(uri):
+        if locked is not None or not supply.needs_lock(uri):
             return locked
         if self._use is not LockUse.UPDATE:
             raise not_locked(key, self._use.value)
@@ -137,7 +137,7 @@ class LockedSources:
 
     def _as_it_is_now(self, uri: SourceUri, locked: LockedModule) -> LockedModule:
         """Return the locked module of a source whose code may have changed since, as a folder's may."""
-        stale = self._provisioner.stale(uri, locked)
+        stale = self._provisioner.supply(uri).stale(uri, locked)
         if stale is None:
             return locked
         if self._use is LockUse.LOCKED:

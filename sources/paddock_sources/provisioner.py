@@ -15,7 +15,7 @@ from paddock_sources.cache import Bucket, SourceCache
 from paddock_sources.commands.command_runner import CommandRunner, RefusingRunner
 from paddock_sources.constraints import NO_RULES, DependencyRules
 from paddock_sources.dependencies import Dependencies
-from paddock_sources.errors import OFFLINE, NoFetching, NotFetchedError, OwnRightsError
+from paddock_sources.errors import OFFLINE, NoFetching, NotFetchedError
 from paddock_sources.lock.locked_module import LockedModule
 from paddock_sources.manifest.permission_request import PermissionRequest
 from paddock_sources.progress import Progress
@@ -128,46 +128,11 @@ class Provisioner:
         """Whether nothing is fetched."""
         return self._workshop.offline
 
-    def _supply(self, uri: SourceUri) -> Supply[Any]:
+    def supply(self, uri: SourceUri) -> Supply[Any]:
+        """Return how a source is pinned, locked and provided."""
         return self._supplies[uri.kind]
 
-    # -- pinning ---------------------------------------------------------------------------
-
-    def pin(self, uri: SourceUri, *, allow_impostor: bool = False) -> PinnedSource:
-        """Return what a source is now.
-
-        Raises:
-            SourceError: that cannot be found out.
-        """
-        return self._supply(uri).pin(uri, allow_impostor=allow_impostor)
-
-    def look(self, uri: SourceUri) -> PinnedSource:
-        """Return what a source is now, without fetching; values that need a fetch are left out.
-
-        Raises:
-            SourceError: that cannot be found out.
-        """
-        return self._supply(uri).look(uri)
-
-    def needs_lock(self, uri: SourceUri) -> bool:
-        """Return whether a source could change by tomorrow without a change on this machine."""
-        return self._supply(uri).needs_lock(uri)
-
-    def heeds_lock(self, uri: SourceUri) -> bool:
-        """Return whether an entry of a lock file says anything about a source."""
-        return self._supply(uri).heeds_lock(uri)
-
-    def stale(self, uri: SourceUri, locked: LockedModule) -> StaleLock | None:
-        """Return why a lock is not of the code that is here now, such as that of a folder that changed since.
-
-        Raises:
-            SourceError: the code cannot be read.
-        """
-        return self._supply(uri).stale(uri, locked)
-
-    def is_as_locked(self, uri: SourceUri, pinned: PinnedSource, locked: LockedModule) -> bool:
-        """Return whether a source, as it is pinned now, is the locked one, and here."""
-        return self._supply(uri).is_as_locked(uri, pinned, locked)
+    # -- locking ---------------------------------------------------------------------------
 
     def lock(
         self,
@@ -188,18 +153,8 @@ class Provisioner:
         Raises:
             SourceError: it is unavailable, or cannot be reproduced later.
         """
-        choice = Choice(self.rules(uri, rules), previous, extras, more)
-        return self._supply(uri).lock(uri, pinned, choice, allow_impostor=allow_impostor)
-
-    # -- rules about dependencies ----------------------------------------------------------
-
-    def rules(self, uri: SourceUri, rules: DependencyRules) -> DependencyRules:
-        """Return the rules for the dependencies of a source together with those of the user's settings.
-
-        Raises:
-            SourceError: they contradict each other, or ask for a lock that this source cannot have.
-        """
-        return self._supply(uri).rules(uri, rules)
+        choice = Choice(self.supply(uri).rules(uri, rules), previous, extras, more)
+        return self.supply(uri).lock(uri, pinned, choice, allow_impostor=allow_impostor)
 
     def contradiction(self, uri: SourceUri, locked: LockedModule, rules: DependencyRules) -> str | None:
         """Return how locked dependencies contradict the rules for them, in words, if they do.
@@ -209,11 +164,11 @@ class Provisioner:
         Raises:
             SourceError: that cannot be found out, or the rules cannot be followed.
         """
-        rules = self.rules(uri, rules)
+        rules = self.supply(uri).rules(uri, rules)
         broken = rules.broken_by((one.name, one.version) for one in locked.dependencies)
         if broken:
             return "; ".join(one.shown for one in broken)
-        return self._supply(uri).differs(uri, locked) if rules.by_uv_lock else None
+        return self.supply(uri).differs(uri, locked) if rules.by_uv_lock else None
 
     def relock(self, uri: SourceUri, locked: LockedModule, rules: DependencyRules) -> LockedModule:
         """Return the same code with its dependencies chosen again within the rules.
@@ -221,7 +176,7 @@ class Provisioner:
         Raises:
             SourceError: no versions fit, or their files are unavailable.
         """
-        return self._supply(uri).relock(uri, locked, self.rules(uri, rules))
+        return self.supply(uri).relock(uri, locked, self.supply(uri).rules(uri, rules))
 
     # -- providing -------------------------------------------------------------------------
 
@@ -235,7 +190,7 @@ class Provisioner:
         Raises:
             SourceError: it is unavailable, or does not match the lock.
         """
-        return self._supply(uri).provide(uri, module_id, locked, rules)
+        return self.supply(uri).provide(uri, module_id, locked, rules)
 
     def missing(self, locked: LockedModule) -> tuple[str, ...]:
         """Return the locked parts that the cache lacks, in words for people."""
@@ -245,14 +200,6 @@ class Provisioner:
         """Return the locked parts that are damaged in the cache, in words; reads all of them."""
         is_damaged = locked.tree and self._cache.problem_of(Bucket.TREES, locked.tree)
         return (*(("its code",) if is_damaged else ()), *self._dependencies.damage(locked))
-
-    def module_ids(self, uri: SourceUri, locked: LockedModule | None) -> tuple[str, ...]:
-        """Return the ids of the modules in a source.
-
-        Raises:
-            SourceError: it has no module, or is unavailable.
-        """
-        return self._supply(uri).module_ids(uri, locked)
 
     def request(self, locked: LockedModule) -> PermissionRequest | None:
         """Return the permissions that the locked manifest asks for; None for none, or where the cache has no manifest.
@@ -267,10 +214,6 @@ class Provisioner:
         """Return the name of the installed distribution that has a module of this id, if any has."""
         found = self._installed().find(module_id)
         return found.name if found is not None else None
-
-    def own_rights(self, uri: SourceUri, locked: LockedModule | None) -> OwnRightsError | None:
-        """Return why a source takes the user's own rights, as far as its address says it, if it has to be fetched."""
-        return self._supply(uri).own_rights(uri, locked)
 
     def lend(self, uris: Iterable[SourceUri]) -> None:
         """Have these sources be fetched with the user's own rights: the user said so."""

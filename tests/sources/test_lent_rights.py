@@ -62,6 +62,6 @@ def test_an_agreed_address_without_encryption_gets_no_credentials(
         uri = parse_source(address)
         provisioner.lend([uri])
         with pytest.raises(SourceError) as refused:
-            provisioner.look(uri)
+            provisioner.supply(uri).look(uri)
     assert helpers.asked == asked
     assert (refused.value.code == "KeysNotLentError") == (not asked)

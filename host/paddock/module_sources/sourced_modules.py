@@ -284,7 +284,7 @@ def _locked(lock: LockFile, folder: Path, environ: Mapping[str, str]) -> Iterato
         for locked in lock.modules:
             uri = locked.uri(folder).held()
             try:
-                ids = provisioner.module_ids(uri, locked)
+                ids = provisioner.supply(uri).module_ids(uri, locked)
             except SourceError:  # its code is not in the cache, and nothing is fetched to learn a name
                 ids = ()
             yield SourcedModule(", ".join(ids) or name_of(uri), uri, locked.source, locked, ids=ids)

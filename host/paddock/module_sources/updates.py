@@ -74,8 +74,9 @@ class SourceUpdates:
             return SourceUpdate(module, module.locked, "failed", reason=error.summary, error=error)
 
     def _look(self, module: SourcedModule, old: LockedModule) -> SourceUpdate:
-        pinned = self._provider.pin(module.uri)
-        if self._provider.is_as_locked(module.uri, pinned, old):
+        supply = self._provider.supply(module.uri)
+        pinned = supply.pin(module.uri)
+        if supply.is_as_locked(module.uri, pinned, old):
             return self._chosen_again(module, old, pinned)
         is_other = pinned.commit != old.commit
         is_tag = is_other and "tag" in (pinned.kind, old.requested_kind)

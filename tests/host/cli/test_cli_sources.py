@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import click
 import pytest
@@ -69,6 +69,9 @@ class OfflineTwin:
 
     def __init__(self, twin: TwinProvider) -> None:
         self._twin = twin
+
+    def supply(self, uri: SourceUri) -> Self:
+        return self
 
     def module_ids(self, uri: SourceUri, locked: LockedModule | None) -> tuple[str, ...]:
         if locked is not None and locked.tree and locked.tree not in self._twin.cached:

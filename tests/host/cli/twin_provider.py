@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import cast
+from typing import Self, cast
 from urllib.parse import urlsplit
 
 from paddock.module_sources.sourced_modules import name_of
@@ -69,6 +69,9 @@ class TwinProvider:
         self.refs.setdefault(_plain(url), {})[ref] = (kind, version)
 
     # -- what commands use -----------------------------------------------------------------
+
+    def supply(self, uri: SourceUri) -> Self:
+        return self
 
     def look(self, uri: SourceUri) -> PinnedSource:
         match uri:

@@ -88,7 +88,7 @@ def main(commands: CommandRunner) -> None:
         for address in addresses:
             uri = parse_source(address)
             locked = made.lock(uri)
-            module_id = made.module_ids(uri, locked)[0]
+            module_id = made.supply(uri).module_ids(uri, locked)[0]
             resolution = made.provide(uri, module_id, locked)
             for place in (resolution.package_dir / "__init__.py", *resolution.libraries):
                 assert place.exists(), place

@@ -56,7 +56,7 @@ def outcome(provisioner: Provisioner, uri: GitUri, left_out: str) -> tuple[str, 
     try:
         locked = provisioner.lock(uri)
         provisioner.request(locked)
-        provisioner.module_ids(uri, locked)
+        provisioner.supply(uri).module_ids(uri, locked)
         resolution = provisioner.provide(uri, "tool-greet", locked)
     except SourceError as error:
         return error.code, "\n".join([str(error), *error.hints])

@@ -101,10 +101,10 @@ def test_what_was_locked_is_what_is_provided(
     assert ours.provide(uri, ID, locked) == before
     assert not server.requests
     if now is None:
-        assert ours.pin(uri).commit != locked.commit
+        assert ours.supply(uri).pin(uri).commit != locked.commit
     else:
         with failing(now):
-            ours.pin(uri)
+            ours.supply(uri).pin(uri)
     with SourceCache(tmp_path / "other") as other:
         elsewhere = provisioner_of(other)
         if afresh is None:

@@ -41,7 +41,8 @@ def provisioner(folder: Path, **options: Any) -> Provisioner:
 
 
 def _takes_rights(provisioner: Provisioner, text: str) -> bool:
-    return provisioner.own_rights(parse_source(text), None) is not None
+    uri = parse_source(text)
+    return provisioner.supply(uri).own_rights(uri, None) is not None
 
 
 def test_ssh_and_private_addresses_take_the_users_rights(tmp_path: Path) -> None:

@@ -167,14 +167,15 @@ def _pinned(
     allow_impostor: bool,
 ) -> tuple[PinnedSource, LockedModule | None]:
     """Return the pinned source, and the part to lock: the existing pin, except for a folder."""
-    rules = context.provider.rules(uri, rules)
+    supply = context.provider.supply(uri)
+    rules = supply.rules(uri, rules)
     if known is not None and not isinstance(uri, FolderUri):
         if context.provider.contradiction(uri, known, rules) is not None:
             return _as_locked(known), context.provider.relock(uri, known, rules)
         return _as_locked(known), known
-    pinned = context.provider.pin(uri, allow_impostor=allow_impostor)
+    pinned = supply.pin(uri, allow_impostor=allow_impostor)
     # A folder is locked on request even without dependencies, so that `list` and `verify` know it.
-    if not (context.provider.needs_lock(uri) or isinstance(uri, FolderUri)):
+    if not (supply.needs_lock(uri) or isinstance(uri, FolderUri)):
         return pinned, None
     locked = context.provider.lock(uri, pinned=pinned, allow_impostor=allow_impostor, rules=rules)
     return pinned, replace(locked, source=key)
@@ -193,7 +194,7 @@ def _module_id(context: CommandContext, uri: SourceUri, locked: LockedModule | N
         KindError: several modules fit, or none.
     """
     try:
-        found = context.provider.module_ids(uri, locked)
+        found = context.provider.supply(uri).module_ids(uri, locked)
     except InstalledDistributionError as error:
         if locked is None:
             raise

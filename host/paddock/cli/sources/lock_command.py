@@ -93,12 +93,13 @@ async def lock(context: CommandContext, sources: SourcedModules, *, checks: bool
 
 def _why_to_lock(provider: Provisioner, module: SourcedModule) -> str | None:
     """Return why a source has to be locked, or locked again; None where its lock is as it should be."""
-    provider.rules(module.uri, module.rules)  # raises where they cannot be followed
+    supply = provider.supply(module.uri)
+    supply.rules(module.uri, module.rules)  # raises where they cannot be followed
     if module.locked is None:
-        return "not locked" if provider.needs_lock(module.uri) else None
-    if not provider.heeds_lock(module.uri):
+        return "not locked" if supply.needs_lock(module.uri) else None
+    if not supply.heeds_lock(module.uri):
         return None
-    stale = provider.stale(module.uri, module.locked)
+    stale = supply.stale(module.uri, module.locked)
     if stale is not None:
         return stale.reason
     problem = provider.contradiction(module.uri, module.locked, module.rules)

@@ -61,12 +61,13 @@ async def sync(context: CommandContext, sources: SourcedModules) -> CommandAnswe
 
 def _have(provider: Provisioner, module: SourcedModule) -> bool:
     """Make a module ready; False if it would have to be locked first."""
-    if module.locked is None and provider.needs_lock(module.uri):
+    supply = provider.supply(module.uri)
+    if module.locked is None and supply.needs_lock(module.uri):
         return False
     problem = provider.contradiction(module.uri, module.locked, module.rules) if module.locked is not None else None
     if problem is not None:
         raise contradicts_rules(module.key, problem)
-    ids = (module.name,) if module.entry is not None else provider.module_ids(module.uri, module.locked)
+    ids = (module.name,) if module.entry is not None else supply.module_ids(module.uri, module.locked)
     for module_id in ids:
         provider.provide(module.uri, module_id, module.locked, module.rules)
     return True

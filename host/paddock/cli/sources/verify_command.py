@@ -78,7 +78,7 @@ def _moved_tag(provider: Provisioner, module: SourcedModule, locked: LockedModul
     """Return where the module's locked tag is now, if that is elsewhere."""
     if module.uri.pin_word(locked.requested_kind) != "tag":
         return ""
-    pinned = provider.look(module.uri)
+    pinned = provider.supply(module.uri).look(module.uri)
     if pinned.kind == "tag" and pinned.commit == locked.commit:
         return ""
     ref = locked.requested_ref
