@@ -190,18 +190,30 @@ def python(
 
 
 class Terminal:
-    """A command on a terminal of its own; stdout and stderr are both the terminal."""
+    """A command on a terminal of its own; stdout and stderr are both the terminal.
 
-    def __init__(self, *args: str, environ: Mapping[str, str] | None = None, seconds: float = _SECONDS) -> None:
+    With a `program`, it is that code in place of the command, with the same arguments.
+    """
+
+    def __init__(
+        self,
+        *args: str,
+        environ: Mapping[str, str] | None = None,
+        seconds: float = _SECONDS,
+        program: str | None = None,
+    ) -> None:
         self.shown = ""
         self._master, slave = pty.openpty()
         self._deadline = time.monotonic() + seconds
         env = {**os.environ, "TERM": "xterm", "NO_COLOR": "1", "COLUMNS": _COLUMNS, **(environ or {})}
         self._process: subprocess.Popen[bytes] | WarmCommand
+        given = [*accepting(args)]
         if _warm is not None:
-            self._process = _warm.begin(accepting(args), [slave] * 3, None, env, on_terminal=True)
+            given = given if program is None else ["-c", program, *given]
+            self._process = _warm.begin(given, [slave] * 3, None, env, on_terminal=True)
         else:
-            command = [sys.executable, "-c", _ON_TERMINAL, *_PADDOCK, *accepting(args)]
+            started = _PADDOCK if program is None else [sys.executable, "-c", program]
+            command = [sys.executable, "-c", _ON_TERMINAL, *started, *given]
             self._process = subprocess.Popen(
                 command, stdin=slave, stdout=slave, stderr=slave, env=env, start_new_session=True
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,9 +17,10 @@ from typing import TYPE_CHECKING, Final, Self
 
 import anyio.to_thread
 
+from paddock.audit import state_folder
 from paddock.errors import ConsentRefusedError, PlanError, PlanProblem
 from paddock.plan.model import ModuleEntry, MountPlan
-from paddock.plan.permissions import Permissions, grants_of
+from paddock.plan.permissions import Permissions, added_grants, grants_of, preset_grants
 from paddock.plan.problems import NotAcceptedError
 from paddock.plan.secret_references import how_to_set, secrets_in_use
 from paddock.plan.source_map import Location, Positions
@@ -36,6 +38,7 @@ from paddock.policy.secrets.values import SecretValues
 from paddock.policy.trust import PlanAcceptance, Trust, own_rights_findings, with_places
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources import Resolution
+from paddock_sources.manifest import permission_request
 from paddock_sources.near import meant
 
 if TYPE_CHECKING:
@@ -46,6 +49,7 @@ WeakerLevel = Callable[[], Awaitable[IsolationLevel | None]]
 
 _log = logging.getLogger(__name__)
 
+_TOLD: Final = "presets"  # in the state folder: the version of the presets that the user was told of
 _BY_FLAGS: Final = Trust(True, Rule(Location("the command line"), "--allow-… and --config"))
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _NO_PINS: Final[Pins] = MappingProxyType({})
@@ -259,9 +263,11 @@ class Authorizer:
         acceptance = await anyio.to_thread.run_sync(
             partial(PlanAcceptance.of, plan, self._grants_file, trust_plan=trust_plan)
         )
-        asked = _asked(plan, resolutions, given, named, acceptance)
+        ask = partial(_asked, plan, resolutions, given, named)
+        asked, today = ask(acceptance), ask(acceptance.of_today())
+        more = _granted_since(asked, today)
         again = await anyio.to_thread.run_sync(self._to_ask_about_again, acceptance.accepted, asked)
-        if consent is not None and (acceptance.accepted is None or again):
+        if consent is not None and (acceptance.accepted is None or again or more):
             from paddock.authorization.review import review_plan  # only for what is asked about
 
             context = self._context(acceptance.trust, plan.positions, _folder_of(plan))
@@ -269,6 +275,10 @@ class Authorizer:
                 replace(one, given=given.get(one.entry.path, ())) if one.entry.path in again else one for one in asked
             ]
             review = await anyio.to_thread.run_sync(review_plan, plan, reviewed, resolutions, context, self._environ)
+            modules = (
+                replace(one, proposed_lines=one.proposed_lines + more.get(one.place, ())) for one in review.modules
+            )
+            review = replace(review, modules=tuple(modules))
             if review.has_proposals or (review.needs_trust and not acceptance.trust.accepted):
                 review = replace(
                     review,
@@ -276,10 +286,15 @@ class Authorizer:
                     is_accepted=acceptance.trust.accepted,
                     moved=acceptance.moved_since(pins),
                     kept=_kept(acceptance.accepted, reviewed, again),
-                    is_again=bool(again),
+                    is_again=bool(again or more),
                 )
-                acceptance = await self._ask(consent, review, plan, pins) or acceptance
-                asked = _asked(plan, resolutions, given, named, acceptance)
+                answered = await self._ask(consent, review, plan, pins)
+                if answered is not None:
+                    acceptance, asked, more = answered, ask(answered), {}
+        for place, lacks in more.items():
+            _log.warning("%s keeps its preset as you accepted it, without %s", place, *lacks)
+        if trust_plan or given or acceptance != acceptance.of_today():
+            await anyio.to_thread.run_sync(self._tell_of_presets, today)
         codes = [resolutions[one.entry.path] for one in asked]
         authorization = await self._authorize(asked, codes, acceptance.trust, plan.positions, _folder_of(plan))
         return replace(authorization, accepts_weaker=acceptance.trust.accepted, digest=plan.digest, plan=written)
@@ -336,6 +351,24 @@ class Authorizer:
             _log.warning("accepted for this time only: %s", accepted.problem)
         return accepted
 
+    def _tell_of_presets(self, asked: Sequence[ModuleRequest]) -> None:
+        """Say once to the user how presets changed, if one that is asked for did; blocks."""
+        told = 1
+        with suppress(OSError, ValueError):
+            told = int((state_folder(self._environ) / _TOLD).read_text(encoding="ascii"))
+        then, now = preset_grants(told), preset_grants()
+        named = {one.entry.permissions.preset for one in asked}
+        named |= {given.permissions.preset for one in asked for given in one.given}
+        if all(name is None or then[name] == now[name] for name in named):
+            return
+        for name in now:
+            for change, before, after in (("by now grants", then, now), ("no longer grants", now, then)):
+                grants = [f"{family} `{grant}`" for family, grant in added_grants(before[name], after[name])]
+                if grants:
+                    _log.warning("preset `%s` %s %s", name, change, ", ".join(grants))
+        with suppress(OSError):
+            (state_folder(self._environ) / _TOLD).write_text(str(permission_request.PRESETS_VERSION), encoding="ascii")
+
     def _context(self, trust: Trust, positions: Positions | None, folder: Path | None) -> EvaluationContext:
         return EvaluationContext(self._policy, trust, self._working_dir, self._owner, self._secrets, positions, folder)
 
@@ -378,8 +411,18 @@ def _asked(
     for entry in plan.entries():
         code = resolutions[entry.path]
         granted = given.get(entry.path) or acceptance.given(entry, code.source)
-        asked.append(ModuleRequest(entry, code.source, granted, named, code.commit))
+        asked.append(ModuleRequest(acceptance.held(entry), code.source, granted, named, code.commit))
     return asked
+
+
+def _granted_since(held: Sequence[ModuleRequest], today: Sequence[ModuleRequest]) -> dict[str, tuple[str]]:
+    """Return what presets grant since they were accepted, a line of text by the place of each module."""
+    more: dict[str, tuple[str]] = {}
+    for before, after in zip(held, today, strict=True):
+        had = {(one.family, one.value) for one in before.grants()}
+        if since := [one.text for one in after.grants() if (one.family, one.value) not in had]:
+            more[before.entry.path] = (f"{', '.join(since)}, which its preset grants by now",)
+    return more
 
 
 def _kept(

@@ -239,15 +239,27 @@ def preset_hint(written: str) -> str:
 
 
 @cache
-def preset_grants() -> Mapping[Preset, Permissions]:
-    """Return the grants of each preset; made on first use, since the model builds its validator then."""
-    tables = permission_request.PRESETS
-    return MappingProxyType({name: Permissions.model_validate(tables[name]) for name in PRESETS})
+def preset_grants(version: int | None = None) -> Mapping[Preset, Permissions]:
+    """Return the grants of each preset; made on first use, since the model builds its validator then.
+
+    They are those in this version of the presets, by default in the newest.
+    """
+    tables = {name: permission_request.preset_table(name, version) for name in PRESETS}
+    return MappingProxyType({name: Permissions.model_validate(table) for name, table in tables.items()})
 
 
-def grants_of(permissions: Permissions) -> Permissions:
-    """Return the grants by family, with a preset replaced by its grants."""
-    return permissions if permissions.preset is None else preset_grants()[permissions.preset]
+def grants_of(permissions: Permissions, version: int | None = None) -> Permissions:
+    """Return the grants by family, with a preset replaced by its grants in this version, by default in the newest."""
+    return permissions if permissions.preset is None else preset_grants(version)[permissions.preset]
+
+
+def as_accepted(permissions: Permissions, version: int) -> Permissions:
+    """Return permissions that were accepted with presets of this version: without what their preset grants since."""
+    then, now = grants_of(permissions, version), grants_of(permissions)
+    if not any(added_grants(then, now)):
+        return permissions
+    kept = {family: tuple(one for one in getattr(now, family) if one in getattr(then, family)) for family in FAMILIES}
+    return Permissions().model_copy(update=kept)
 
 
 def united(several: Sequence[Permissions]) -> Permissions:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from paddock.plan.model import ModuleEntry, MountPlan
-from paddock.plan.permissions import Permissions, grants_of, is_program_path
+from paddock.plan.permissions import Permissions, as_accepted, grants_of, is_program_path
 from paddock.plan.problems import NotAcceptedError, path_text
 from paddock.plan.source_map import Location
 from paddock.policy.files.accepted_plans import AcceptedGrant, AcceptedPlan
@@ -32,6 +32,7 @@ from paddock.policy.source_name import SourceName, without_credentials
 from paddock_sandbox.profile import ANY_PROGRAM
 from paddock_sources.errors import SourceUriError
 from paddock_sources.git.remote import Remote
+from paddock_sources.manifest import permission_request
 
 _FLAG: Final = Rule(Location("the command line"), "--trust-plan")
 _SESSION: Final = Location("this session")
@@ -79,7 +80,7 @@ class PlanAcceptance:
 
     @classmethod
     def of(cls, plan: MountPlan, file: GrantsFile, *, trust_plan: bool = False) -> Self:
-        """Return the acceptance of a plan; `trust_plan` accepts its own text, this once.
+        """Return the acceptance of a plan; `trust_plan` accepts its own text, and presets as they are now, this once.
 
         Raises:
             PolicyFileError: the record of accepted plans cannot be trusted or understood.
@@ -88,7 +89,8 @@ class PlanAcceptance:
         accepted = next((one for one in known if one.digest == plan.digest), None)
         if accepted is not None:
             text = f"accepted on {accepted.day} as it is (sha256 {accepted.short_digest})"
-            return cls(Trust(True, file.rule_of(accepted.line, text)), accepted, str(file.path))
+            acceptance = cls(Trust(True, file.rule_of(accepted.line, text)), accepted, str(file.path))
+            return acceptance.of_today() if trust_plan else acceptance
         versions = [one for one in known if one.plan and one.plan == plan_name(plan)]
         latest = max(versions, key=lambda one: one.accepted_at, default=None)
         if trust_plan:
@@ -130,14 +132,27 @@ class PlanAcceptance:
             return ()
         return tuple(one for one in moved_pins(self.earlier.pins, now) if one.old is not None)
 
+    def of_today(self) -> Self:
+        """Return the acceptance as it would be with presets as they are now."""
+        accepted = self.accepted
+        version = permission_request.PRESETS_VERSION
+        return self if accepted is None else replace(self, accepted=replace(accepted, presets=version))
+
+    def held(self, entry: ModuleEntry) -> ModuleEntry:
+        """Return an entry of the plan with its preset as it was accepted."""
+        accepted = entry.permissions if self.accepted is None else as_accepted(entry.permissions, self.accepted.presets)
+        return entry if accepted is entry.permissions else entry.model_copy(update={"permissions": accepted})
+
     def given(self, entry: ModuleEntry, source: str) -> tuple[OperatorGrant, ...]:
         """Return what was granted to an entry's module, if its code comes from `source` as it did then."""
-        grant = self.accepted.grant_for(entry.path, source) if self.accepted is not None else None
-        if grant is None or (grant.permissions == Permissions() and not grant.keeps):
+        accepted = self.accepted
+        grant = accepted.grant_for(entry.path, source) if accepted is not None else None
+        if accepted is None or grant is None or (grant.permissions == Permissions() and not grant.keeps):
             return ()
         location = Location(self.file, grant.line) if self.file else _SESSION
         rule = Rule(location, f"given to {entry.path} when the plan was accepted")
-        return (OperatorGrant(grant.permissions, rule, stays_inside=True, keeps=grant.keeps),)
+        permissions = as_accepted(grant.permissions, accepted.presets)
+        return (OperatorGrant(permissions, rule, stays_inside=True, keeps=grant.keeps),)
 
 
 def plan_name(plan: MountPlan) -> str:
@@ -169,7 +184,7 @@ def with_places(plan: MountPlan, working_dir: Path, owner: Owner) -> MountPlan:
 
 
 def _to_be_accepted(entry: ModuleEntry, working_dir: Path, owner: Owner) -> Iterator[bytes]:
-    granted = grants_of(entry.permissions)
+    granted = grants_of(entry.permissions, 1)  # a later meaning of a preset makes no other plan of it
     programs = tuple(filter(is_program_path, granted.run))
     folders: dict[Path, None] = {}
     for family, written in (("read", granted.read), ("write", granted.write), ("run", programs)):

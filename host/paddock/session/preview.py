@@ -138,9 +138,8 @@ class Preview:
         except SourceError as error:
             raise ModuleMissingError.of(entry.module, error) from error
         trust = self._acceptance.trust if self._acceptance.trust.accepted else _AS_IF_ACCEPTED
-        request = ModuleRequest(
-            entry, resolution.source, self._acceptance.given(entry, resolution.source), None, resolution.commit
-        )
+        given = self._acceptance.given(entry, resolution.source)
+        request = ModuleRequest(self._acceptance.held(entry), resolution.source, given, None, resolution.commit)
         context = EvaluationContext(
             self._policy, trust, self._working_dir, self._owner, _EverySecret(), self.plan.positions
         )

@@ -23,18 +23,27 @@ _MAX_FAMILIES: Final = 32
 _MAX_GRANTS: Final = 200  # of one family; no person reads more before accepting
 _MAX_CHARACTERS: Final = 500  # of a grant
 
-# The meaning of presets in a plan. Kept here to understand requests, not to grant them.
-PRESETS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = MappingProxyType(
+# The meanings of presets in a plan, each under the version of this table that began it, the first under 1. None of them
+# changes, as accepted plans keep theirs: another one goes under the next version. Their paths lie in the working
+# directory. Kept here to understand requests, not to grant them.
+PRESETS: Final[Mapping[str, Mapping[int, Mapping[str, tuple[str, ...]]]]] = MappingProxyType(
     {
-        "isolated": {},
-        "workspace-read": {"read": (".",)},
-        "workspace": {"read": (".",), "write": (".",)},
-        "shell": {"read": (".",), "write": (".",), "run": ("*",)},
+        "isolated": {1: {}},
+        "workspace-read": {1: {"read": (".",)}},
+        "workspace": {1: {"read": (".",), "write": (".",)}},
+        "shell": {1: {"read": (".",), "write": (".",), "run": ("*",)}},
     }
 )
+PRESETS_VERSION: Final = max(since for meanings in PRESETS.values() for since in meanings)
 _WHOLE_FAMILIES: Final = ("run", "call", "emit", "hooks")  # families in which `*` stands for everything
 _EVERYTHING: Final = "*"
 _MAX_BYTES: Final = 256 * 1024
+
+
+def preset_table(preset: str, version: int | None = None) -> Mapping[str, tuple[str, ...]]:
+    """Return a preset's grants by family, in that version of the presets; by default in the newest."""
+    meanings = PRESETS[preset]
+    return meanings[max(since for since in meanings if version is None or since <= version)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +96,8 @@ class PermissionRequest:
         """Return the request with a preset replaced by its grants."""
         if "preset" not in self.grants:
             return {family: frozenset(grants) for family, grants in self.grants.items()}
-        known = PRESETS.get(self.grants["preset"][0])
-        tables = known if known is not None else self.grants
+        preset = self.grants["preset"][0]
+        tables = preset_table(preset) if preset in PRESETS else self.grants
         return {family: frozenset(grants) for family, grants in tables.items()}
 
 

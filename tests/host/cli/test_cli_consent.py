@@ -14,6 +14,7 @@ from paddock.cli.terminal.consent import TerminalConsent
 from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.line_input import Keyboard
 from paddock.cli.terminal.render import Screen
+from paddock.plan.permissions import Permissions
 from support.person import Person
 
 _BASH = ModuleReview(
@@ -28,6 +29,7 @@ _OPENAI = ModuleReview(
     "provider-openai",
     "provider",
     "git+https://example.com/provider",
+    proposed=Permissions.model_validate({"net": ["api.openai.com:443"]}),
     proposed_lines=("net api.openai.com:443", "secret OPENAI_API_KEY, injected for api.openai.com"),
     lacks=("network", "OPENAI_API_KEY"),
 )
@@ -182,6 +184,7 @@ async def test_off_a_terminal_lines_are_plain_without_a_question(person: Person)
         (replace(_REVIEW, is_accepted=True), [_NOT_GIVEN]),
         (replace(_REVIEW, modules=(_LOOP, _BASH)), [_REFUSED]),
         (replace(_REVIEW, modules=(_LOOP, _OPENAI)), [_NOT_GIVEN]),
+        (replace(_REVIEW, modules=(_LOOP, replace(_OPENAI, proposed=None))), []),  # its preset grants these by now
     ],
 )
 async def test_off_a_terminal_only_what_is_so_is_said_to_be_refused(

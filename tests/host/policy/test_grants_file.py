@@ -23,6 +23,7 @@ from paddock.plan.permissions import Permissions
 from paddock.policy.files.accepted_plans import AcceptedGrant
 from paddock.policy.files.grants import GrantsFile, GrantsNotKeptError
 from paddock.policy.pins import MovedPin, Pin
+from paddock_sources.manifest import permission_request
 
 from .entries import owner
 
@@ -78,6 +79,17 @@ def test_an_acceptance_is_found_by_digest_with_its_lines(file: GrantsFile) -> No
     for one in found.grants:
         assert one.line is not None and f'at = "{one.place}"' in lines[one.line - 1]
     assert file.find(digest(2)) is None
+
+
+def test_an_acceptance_has_the_version_of_the_presets(file: GrantsFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.accept(digest(1), "/a", GRANTS)
+    assert "presets =" not in file.path.read_text(), "a Paddock without versions reads it"
+    newer = {**permission_request.PRESETS, "shell": {1: {}, 2: {"read": (".",)}}}
+    monkeypatch.setattr(permission_request, "PRESETS", newer)
+    monkeypatch.setattr(permission_request, "PRESETS_VERSION", 2)
+    file.accept(digest(2), "/b", GRANTS)
+    file.accept_pins(digest(1), [])
+    assert [(one.plan, one.presets) for one in file.all()] == [("/a", 1), ("/b", 2)]
 
 
 def test_a_grant_is_for_a_place_and_the_source_its_code_came_from(file: GrantsFile) -> None:
@@ -196,6 +208,7 @@ def test_a_link_to_the_file_stays_one(file: GrantsFile, tmp_path: Path) -> None:
         ("{start}\ngrants = [{at = 'a', source = 'b', permissions = {nett = []}}]", 5, "did you mean `net`?"),
         ("{start}\ngrants = [{at = 'a', permissions = 'shell'}]", 5, "`source` is missing"),
         ("[[plan]]\ndigest = 'x'\naccepted_at = 2026-13-01T00:00:00Z", 3, "not TOML"),
+        ("{start}\npresets = 0", 5, "presets"),
         ("other = 1", 1, "unknown key `other`"),
         ("a = " + "[" * 5000, None, ""),
     ],

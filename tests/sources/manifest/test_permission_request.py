@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from paddock.plan.permissions import preset_grants
 from paddock_sources.errors import ManifestError
-from paddock_sources.manifest.permission_request import PRESETS, PermissionRequest, difference, permissions_digest
+from paddock_sources.manifest import permission_request
+from paddock_sources.manifest.permission_request import (
+    PRESETS,
+    PermissionRequest,
+    difference,
+    permissions_digest,
+    preset_table,
+)
 from support.rows import each_row
 
 
@@ -81,9 +88,27 @@ def test_a_manifest_elsewhere_is_not_read(tmp_path: Path) -> None:
 
 
 def test_presets_stand_for_what_plans_grant_by_them() -> None:
-    assert {name: dict(table) for name, table in PRESETS.items()} == {
+    assert {name: dict(preset_table(name)) for name in PRESETS} == {
         name: {family: values for family, values in granted if values} for name, granted in preset_grants().items()
     }
+
+
+def test_a_version_of_the_presets_keeps_its_meanings(monkeypatch: pytest.MonkeyPatch) -> None:
+    meanings = {"a": {1: {"read": (".",)}, 3: {}}, "b": {1: {}, 2: {"run": ("*",)}}}
+    monkeypatch.setattr(permission_request, "PRESETS", meanings)
+    read, run = {"read": (".",)}, {"run": ("*",)}
+    assert [preset_table("a", version) for version in (1, 2, 3, 9, None)] == [read, read, {}, {}, {}]
+    assert [preset_table("b", version) for version in (1, 2, 3, None)] == [{}, run, run, run]
+
+
+def test_every_preset_has_a_meaning_from_the_first_version_on() -> None:
+    assert all(min(meanings) == 1 for meanings in PRESETS.values())
+
+
+def test_the_paths_of_presets_are_the_working_directory() -> None:
+    """Where others lead would belong into the digest of an accepted plan."""
+    tables = [table for meanings in PRESETS.values() for table in meanings.values()]
+    assert {path for table in tables for family in ("read", "write") for path in table.get(family, ())} == {"."}
 
 
 _FAMILIES = st.sampled_from(["read", "write", "net", "run", "emit"])

@@ -104,7 +104,7 @@ def _labelled(label: str, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
 def _unasked(review: PlanReview) -> Iterator[str]:
     if review.needs_trust and not review.is_accepted:
         yield "there is no terminal to ask at, so grants that need an accepted plan are refused"
-    if review.has_proposals:
+    if any(module.proposed is not None for module in review.modules):
         yield (
             "there is no terminal to ask at, so the proposed grants are not given; `run --print-grants` prints them as "
             "lines for the plan, and `--grant MODULE=PRESET` gives a module a preset"

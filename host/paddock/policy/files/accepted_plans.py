@@ -12,6 +12,7 @@ from typing import Final, Self
 
 from paddock.plan.permissions import Permissions
 from paddock.policy.pins import MovedPin, Pin
+from paddock_sources.manifest import permission_request
 
 _DIGITS: Final = 12  # of a digest, where people compare two
 _MAX_PINS: Final = 1000  # of one plan; the operator is asked about further ones as about added ones
@@ -36,7 +37,7 @@ class AcceptedGrant:
 class AcceptedPlan:
     """A plan as it was when it was accepted; `plan` is its file, empty for a plan without one.
 
-    `pins` are those of its sources, None where the pins at its acceptance are unknown.
+    `pins` are those of its sources, None where the pins at its acceptance are unknown. `presets` is their version then.
     """
 
     digest: str
@@ -45,13 +46,15 @@ class AcceptedPlan:
     grants: tuple[AcceptedGrant, ...] = ()
     line: int | None = None
     pins: tuple[Pin, ...] | None = None
+    presets: int = 1
 
     @classmethod
     def now(
         cls, digest: str, plan: str, grants: tuple[AcceptedGrant, ...], pins: tuple[Pin, ...] | None = None
     ) -> Self:
         """Return a plan accepted at this moment."""
-        return cls(digest, plan, datetime.now(UTC).replace(microsecond=0), grants, pins=pins)
+        at = datetime.now(UTC).replace(microsecond=0)
+        return cls(digest, plan, at, grants, pins=pins, presets=permission_request.PRESETS_VERSION)
 
     def with_pins(self, moved: Iterable[MovedPin]) -> Self:
         """Return the plan as accepted with the new pins of `moved`, in place of its own for these sources."""

@@ -19,6 +19,8 @@ the module's home stays from session to session.
 
 `pins` is what the lock file beside the plan pinned its sources to. Where it is missing, the pins are unknown.
 
+`presets` is the version that the presets had; where it is missing, the first.
+
 Its models are loaded where there is such a file.
 """
 
@@ -75,6 +77,7 @@ class _Plan(StrictModel):
     accepted_at: AwareDatetime
     grants: Annotated[tuple[_Grant, ...], BeforeValidator(_listed)] = ()
     pins: Annotated[tuple[_Pin, ...] | None, BeforeValidator(_listed)] = None
+    presets: Annotated[int, Field(ge=1)] = 1
 
 
 class _Document(StrictModel):
@@ -123,12 +126,13 @@ def _accepted(plan: _Plan, place: str, positions: Positions) -> AcceptedPlan:
     pins = None
     if plan.pins is not None:
         pins = tuple(Pin(one.source, one.commit, one.digest, one.dependencies) for one in plan.pins)
-    return AcceptedPlan(plan.digest, plan.plan, plan.accepted_at, grants, positions.line_of(place), pins)
+    line = positions.line_of(place)
+    return AcceptedPlan(plan.digest, plan.plan, plan.accepted_at, grants, line, pins, plan.presets)
 
 
 def _said(plan: AcceptedPlan) -> object:
     grants = [(one.place, one.source, one.permissions, one.without, one.keeps) for one in plan.grants]
-    return plan.digest, plan.plan, plan.accepted_at, grants, plan.pins
+    return plan.digest, plan.plan, plan.accepted_at, grants, plan.pins, plan.presets
 
 
 # -- write the file -------------------------------------------------------------------------
@@ -196,6 +200,8 @@ def _table(plan: AcceptedPlan) -> Any:
     table["digest"] = plan.digest
     table["plan"] = plan.plan
     table["accepted_at"] = plan.accepted_at
+    if plan.presets > 1:  # a Paddock without versions refuses the key
+        table["presets"] = plan.presets
     grants = tomlkit.array().multiline(multiline=True)
     for one in plan.grants:
         row = tomlkit.inline_table()
