@@ -30,6 +30,28 @@ async def test_a_mounted_object_is_at_its_place_and_called_there(hosted: Hosted)
     assert hosted.coordinator.get("tools", "echo") is None
 
 
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ({"type": "object"}, ""),
+        ("none", "is text, and has to be an object"),
+        ({"minimum": float("inf")}, "is no JSON"),
+        ({"const": b"x"}, "is no JSON"),
+    ],
+    ids=["an object", "text", "no number of JSON", "bytes"],
+)
+async def test_a_tool_is_mounted_with_an_object_as_its_schema_alone(schema: object, said: str, hosted: Hosted) -> None:
+    module, worker = await hosted.start("tool", "tool-x")
+    mounting = [("one", {"type": "object"}, 5), ("two", schema, 6)]
+    for name, about, number in mounting:
+        mounted = worker.own(number, {"execute": ASYNC}, name=name, input_schema=about)
+        await worker.ask(0, HostMethod.MOUNT, ["tools", None, mounted])
+    assert [*hosted.coordinator.get("tools")] == (["one"] if said else ["one", "two"])
+    assert [denial.target for denial in module.denials] == (["tools:two"] if said else [])
+    assert all(said in denial.reason for denial in module.denials)
+    assert await worker.ask(0, HostMethod.UNMOUNT, ["tools", "two"]) is (not said)
+
+
 @pytest.mark.parametrize("points", [("context", "tools"), ("tools", "context")])
 async def test_an_object_at_two_points_follows_the_policy_of_each(points: tuple[str, str], hosted: Hosted) -> None:
     _, worker = await hosted.start("context", "context-x")

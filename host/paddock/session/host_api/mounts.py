@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Annotated, NamedTuple
 
 from paddock.errors import Denial
+from paddock.plan.problems import type_text
 from paddock.rpc.marshal import Marshaller
+from paddock.rpc.peer import Handle
 from paddock.session.host_api.emissions import MAX_NAME
 from paddock.session.host_api.handler import Decode, at_most, handles
 from paddock.session.module import HostedModule
@@ -47,9 +50,14 @@ class MountService:
 
     @handles(HostMethod.MOUNT, _Mount, "mount request", decode=Decode.HANDLES)
     def mount(self, module: HostedModule, args: _Mount) -> None:
-        """Mount an object of the module's."""
+        """Mount an object of the module's, but a tool whose schema would have a provider refuse every tool."""
         if max(len(args.point), len(args.name or "")) > MAX_NAME:
             raise ValueError(f"an object is mounted under a name of at most {MAX_NAME} characters")
+        if args.point == "tools" and isinstance(args.obj, Handle):
+            known = args.obj.description(self._marshaller.codec).attributes
+            if problem := _schema_problem(known.get("input_schema", {})):
+                module.deny(Denial("mount", f"tools:{args.name or known.get('name')}", module.name, reason=problem))
+                return
         module.quota.spend(("mount", args.point, args.name), module.peer.weight_of(args.obj))
         module.mount(self._coordinator, args.point, args.name, args.obj)
 
@@ -77,3 +85,14 @@ class MountService:
             module.deny(Denial("describe", "objects", module.name, reason=str(exc)))
             return
         self._mirrors.redescribed(handle, self._marshaller.redescribe(handle, args.description))
+
+
+def _schema_problem(schema: object) -> str:
+    """Return why no provider takes a tool's `input_schema`, if so; a description's caps bound its size and depth."""
+    if not isinstance(schema, dict):
+        return f"its `input_schema` is {type_text(schema)}, and has to be an object: a JSON schema"
+    try:
+        json.dumps(schema, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        return f"its `input_schema` is no JSON: {error}"
+    return ""
