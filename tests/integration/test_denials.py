@@ -6,6 +6,9 @@ import json
 import os
 import shutil
 import socket
+import threading
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,8 @@ import anyio
 import pytest
 
 from integration.conftest import OpenSession, WriteModule
+from paddock import Session
+from paddock.isolation.denials import attempt
 from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
 from paddock_sandbox.profile import IsolationLevel
 
@@ -315,6 +320,70 @@ def _denials_of(session: Any, module: str) -> list[dict[str, Any]]:
     status = next(one for one in session.modules if one.module == module)
     told: list[dict[str, Any]] = status.as_dict()["denials"]
     return told
+
+
+# -- of one call -------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def _conversation(source: str, home: Path, *inputs: dict[str, Any]) -> AsyncIterator[tuple[Session, list[str]]]:
+    """Open a session that calls the tool with one of these inputs a turn; the list gets the ids of the calls."""
+    said = [turn for one in inputs for turn in ({"tool_calls": [{"name": "reach", "arguments": one}]}, "done")]
+    plan = {
+        "session": {"orchestrator": "loop-basic", "context": "context-simple"},
+        "providers": [{"module": "provider-mock", "config": {"responses": said}}],
+        "tools": [{"module": "tool-reach", "source": source}],
+    }
+    ids: list[str] = []
+    with anyio.fail_after(_SECONDS):
+        async with Session(
+            plan, working_dir=home / "work", trust_plan=True, environ={**os.environ, "HOME": str(home)}
+        ) as session:
+            session.coordinator.hooks.register("tool:pre", lambda event, data: ids.append(data["tool_call_id"]))
+            yield session, ids
+
+
+async def test_denials_of_a_call_are_given_once_all_are_known(
+    write_module: WriteModule, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = threading.Event()
+
+    def judge(*args: Any) -> Any:
+        assert looks.wait(_SECONDS)
+        return look(*args)
+
+    look = attempt._judge
+    monkeypatch.setattr(attempt, "_judge", judge)
+    key = str(home / ".ssh/id_x")
+    async with _conversation(write_module("tool-reach", _REACH), home, {"read": key}) as (session, ids):
+        await session.execute("now")
+        assert not _denials_of(session, "tool-reach"), "what was tried is not judged yet"
+        async with anyio.create_task_group() as asking:
+            given: list[tuple[Mapping[str, object], ...]] = []
+
+            async def ask() -> None:
+                given.append(await session.denials_of(ids[0]))
+
+            asking.start_soon(ask)
+            await anyio.wait_all_tasks_blocked()
+            assert not given
+            looks.set()
+        ((denial,),) = given
+        assert (denial["operation"], denial["target"], denial["caller"]) == ("read", key, "tool-reach")
+        assert denial["grant"] == f'permissions: {{read: ["{key}"]}}'
+
+
+async def test_denials_of_a_call_are_not_those_of_earlier_ones(write_module: WriteModule, home: Path) -> None:
+    key, other = str(home / ".ssh/id_x"), str(home / "other")
+    (home / "other").write_text("other")
+    source = write_module("tool-reach", _REACH)
+    async with _conversation(source, home, {"read": key}, {"read": other}) as (session, ids):
+        for _ in range(2):
+            await session.execute("now")
+        first, second = [await session.denials_of(one) for one in ids]
+        assert [one["target"] for one in first] == [key, other]
+        assert [one["target"] for one in second] == [other]
+        assert await session.denials_of("no call") == ()
 
 
 # -- what is lent ------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from paddock.plan.load import load_plan
 from paddock.plan.model import MountPlan
 from paddock.policy.files.policy import Policy
 from paddock.policy.secrets.values import NO_SECRETS, SecretStream, SecretValues
+from paddock.rpc.peer import Handle
 from paddock.session.hosted_session import HostedSession, ModuleStatus
 from paddock.session.journal import closing_messages
 from paddock.session.recorder import SessionRecorder
@@ -256,6 +257,21 @@ class Session:
             await self._close_dangling_calls()
             raise
         return answer
+
+    async def denials_of(self, call: str) -> tuple[Mapping[str, object], ...]:
+        """Return what a tool's module was refused since a tool call began, once all that the call tried is judged.
+
+        `call` is the id of a call that failed, as events have it (`tool_call_id`); one that is not known has none.
+        """
+        kernel = self._opened
+        tool, began = kernel.hosted.cancellation.tool_calls.get(call, ("", 0.0))
+        mounted = self.coordinator.get("tools", tool)
+        handle = None if mounted is None else kernel.runtime.marshaller.handle_of(mounted)
+        if not isinstance(handle, Handle):  # else it is the application's own
+            return ()
+        module = kernel.runtime.modules.of(handle.owner)
+        await module.attempts.settled()
+        return tuple(denial.as_dict() for denial in module.denials_since(began))
 
     def lift_quarantine(self, module: str) -> None:
         """Let a module that ended too often be started again, when it is next called.

@@ -475,13 +475,13 @@ class AttemptReview:
         return tuple(self._programs)
 
     async def settled(self) -> None:
-        """Return when no attempt waits to be looked at."""
-        await self._settled.wait()
+        """Wait a while until no attempt waits to be looked at."""
+        with anyio.move_on_after(_FINISH_SECONDS):
+            await self._settled.wait()
 
     async def finish(self) -> None:
         """Wait a while until no attempt waits to be looked at; then count the rest as left out."""
-        with anyio.move_on_after(_FINISH_SECONDS):
-            await self.settled()
+        await self.settled()
         self.drop_waiting()
 
     def drop_waiting(self) -> None:

@@ -82,6 +82,7 @@ class CancellationService:
         except OverLimitError as exc:
             raise CallRefusedError(Denial("run", "tools", module.name, reason=str(exc))) from exc
         self._token.register_tool_start(call_id, name)
+        self._token.note_call(call_id, name, self._now())
 
     @handles(HostMethod.TOOL_COMPLETED, _ToolCompleted, "notice of a tool's end", decode=Decode.DATA, is_notice=True)
     def tool_completed(self, module: HostedModule, args: _ToolCompleted) -> None:

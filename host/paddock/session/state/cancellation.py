@@ -8,8 +8,11 @@ session passes on to a sub-session counts as the application's there.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from paddock_sdk.kernel.cancellation import CancellationState, CancellationToken
+
+_MAX_CALLS: Final = 1000  # the latest; a turn has tens
 
 
 class HostedCancellationToken(CancellationToken):
@@ -19,6 +22,13 @@ class HostedCancellationToken(CancellationToken):
         super().__init__()
         self.observer = observer
         self._lasting = CancellationState.NONE
+        self.tool_calls: dict[str, tuple[str, float]] = {}  # the tool and the beginning of each, in the loop's time
+
+    def note_call(self, call_id: str, tool: str, now: float) -> None:
+        """Remember a tool call, also after its end."""
+        self.tool_calls[call_id] = tool, now
+        if len(self.tool_calls) > _MAX_CALLS:
+            del self.tool_calls[next(iter(self.tool_calls))]
 
     def request_graceful(self) -> bool:
         """Ask to stop after the tools that run, until this is reset."""
