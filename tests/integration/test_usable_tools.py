@@ -1,4 +1,4 @@
-"""What a session makes of a tool's own schema: a tool that no provider takes is left out."""
+"""What a session makes of a tool's own schema: a tool that no provider takes is left out, and 1.0 is a whole number."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from integration.command_line import accepting, paddock
 from integration.conftest import OpenSession, WriteModule
-from integration.tricky_tool import plan_of
+from integration.tricky_tool import json_output, plan_of
 
 _TOOLS = """
     from amplifier_core import ToolResult
@@ -74,3 +74,21 @@ def test_a_person_is_told_which_tool_was_left_out(tmp_path: Any, write_module: W
     assert "may not mount `tools:bad`: its `input_schema` is text, and has to be an object" in done.stderr
     called = paddock(*accepting(["call", source, "bad", "{}", "--json"]))
     assert called.returncode != 0 and "ToolMissingError" in called.stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "got"),
+    [('{"n": 1.0}', "{'n': 1}"), ('{"n": 1.5, "x": 1.0}', "{'n': 1.5, 'x': 1.0}"), ('{"n": -0.0}', "{'n': 0}")],
+)
+@pytest.mark.usefixtures("commands_end")
+def test_a_whole_number_is_one_however_it_is_written(write_module: WriteModule, given: str, got: str) -> None:
+    source = write_module("tool-two", _TOOLS.format(schema="{}"))
+    assert json_output(paddock("call", source, "good", given, "--json"))["output"] == got
+
+
+@pytest.mark.usefixtures("commands_end")
+def test_a_tool_of_ours_takes_a_whole_number_with_a_point(tmp_path: Any) -> None:
+    (tmp_path / "a").write_text("first\nsecond\n")
+    call = ("call", "builtin:tool-filesystem", "read_file", '{"file_path": "a", "offset": 2.0}', "--allow-read=.")
+    done = paddock(*call, cwd=tmp_path)
+    assert done.returncode == 0 and "second" in done.stdout and "first" not in done.stdout, (done.stdout, done.stderr)

@@ -37,6 +37,8 @@ _MESSAGE_CHARACTERS: Final = 8000  # of an error text, which a model may read
 
 _REPORT_SECONDS: Final = 0.2  # from the end of a call to its report, so that many calls share one report
 
+_INTEGERS: Final = ("integer", ["integer", "null"], ["null", "integer"])  # as a schema says so
+
 _NO_CONTEXT: Final = contextlib.nullcontext()  # beside the arguments of a call
 
 _log = logging.getLogger(__name__)
@@ -147,6 +149,8 @@ class Dispatcher:
         mark, began = self._attempts.mark(), time.monotonic()
         try:
             try:
+                if args:
+                    _take_whole_numbers(args[0], exported.description.attributes.get("input_schema"))
                 with self._contexts.arrived(extra) if extra else _NO_CONTEXT:
                     result = await _outcome(function(*args, **kwargs))
             except asyncio.CancelledError:
@@ -262,6 +266,15 @@ class Dispatcher:
     def _describe(self, exported: Exported) -> None:
         description = encode_description(exported.description, self._driver.codec)
         self._driver.notify(HostMethod.DESCRIBE, [exported.id, description], along=True)
+
+
+def _take_whole_numbers(arguments: Any, schema: Any) -> None:
+    """Make `1.0` of a tool's arguments 1 where its schema asks for an integer: in JSON they are one number."""
+    with contextlib.suppress(AttributeError, LookupError, TypeError):  # neither need have the usual form
+        for name, about in schema["properties"].items():
+            value = arguments.get(name)
+            if type(value) is float and value.is_integer() and about.get("type") in _INTEGERS:
+                arguments[name] = int(value)
 
 
 async def _outcome(returned: Any) -> Any:
