@@ -1,4 +1,4 @@
-"""What the grant `public` gives a module in its own process, and what it does not.
+"""What grants of public hosts give a module in its own process, above all `public`, and what they do not.
 
 The servers are real and on this machine; names lead to public addresses, and a connection to one of those is led here,
 at the two places where the host asks the system. All between the module and these is as it is in use.
@@ -105,9 +105,9 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     thread.join()
 
 
-async def reach(module: Path, client: str, url: str, level: IsolationLevel) -> ToolCallOutcome:
+async def reach(module: Path, client: str, url: str, level: IsolationLevel, net: str = "public") -> ToolCallOutcome:
     call = ToolCallSession(
-        str(module), "reach", {"client": client, "url": url}, permissions={"net": ["public"]}, isolation=level
+        str(module), "reach", {"client": client, "url": url}, permissions={"net": [net]}, isolation=level
     )
     with anyio.fail_after(_SECONDS):
         return await call.run()
@@ -165,3 +165,34 @@ async def test_nothing_but_public_hosts_is_reached_however_it_is_asked_for(
     names_resolve = level != "landlock"  # elsewhere a client without a proxy comes no further than the lookup
     if names_resolve or client == "requests" or "example.org" not in url:
         assert (outcome.result.error or {}).get("denials"), "the refusal is told"
+
+
+async def test_a_program_that_shuns_internal_addresses_reaches_a_host_spelled_in_full(
+    client_module: Path, world: World
+) -> None:
+    url = "http://pages.example.org/news"
+    reached = await reach(client_module, "guarded", url, "ns", "pages.example.org:80")
+    assert reached.result.success, reached.result.error
+    assert "a page" in str(reached.result.output)
+    assert world.connected == [f"{_SITE}:80"]
+    assert not reached.denials
+    for net in ("*.example.org:80", "public"):
+        shunned = await reach(client_module, "guarded", url, "ns", net)
+        assert "pages.example.org resolves to 198.18." in str(shunned.result.error)
+    inside = await reach(client_module, "guarded", "http://inside.example.org/", "ns", "inside.example.org:80")
+    assert "inside.example.org resolves to 198.18." in str(inside.result.error)
+    assert world.connected == [f"{_SITE}:80"]
+
+
+async def test_a_refused_port_of_a_host_is_told_by_its_name_alone(client_module: Path, world: World) -> None:
+    refused = await reach(client_module, "raw", "http://pages.example.org:8080/", "ns", "pages.example.org:80")
+    assert not refused.result.success
+    assert [denial.target for denial in refused.denials] == ["pages.example.org:8080"]
+    assert world.connected == []
+
+
+async def test_a_real_address_leads_nowhere_until_its_name_was_looked_up(client_module: Path, world: World) -> None:
+    refused = await reach(client_module, "raw", f"http://{_SITE}/news", "ns", "pages.example.org:80")
+    assert not refused.result.success
+    assert {denial.target for denial in refused.denials} == {f"{_SITE}:80"}
+    assert (world.connected, world.asked) == ([], [])

@@ -1,7 +1,8 @@
 """One connection to one allowed destination, from its beginning to its end; its protocol decides how it is carried.
 
 The destination may send first, and its bytes are passed on, unless only `public` allows it. The client's bytes are not
-passed on before its protocol is known. TLS has to name the destination; it is then carried unchanged, or ended here to
+passed on before its protocol is known. If several names have the address that the client connected to, these bytes say
+which of them is the destination. TLS has to name the destination; it is then carried unchanged, or ended here to
 put a key in. If a hello hides another in it, the outer name counts. HTTP is passed on request by request. Any other
 protocol is carried unchanged, at ports where neither TLS nor HTTP is expected.
 """
@@ -10,28 +11,30 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 from paddock.egress.connection_record import Route
 from paddock.egress.context import EgressContext
 from paddock.egress.errors import AnswerError, BadRequestError, DialError, EgressRefusedError, IdleError
 from paddock.egress.first_bytes import ClientHelloError, ClientProtocol, client_protocol_of, read_client_hello
 from paddock.egress.http.relay import ForwardTarget, HttpRelay, plain_answer, unreached_answer
-from paddock.egress.http.request_head import HTTP_PORT, HTTPS_PORT, RequestHead, split_target
+from paddock.egress.http.request_head import HTTP_PORT, HTTPS_PORT, RequestHead, split_target, take_head
 from paddock.egress.relay import Relay
 from paddock.egress.stream import SocketStream, Stream, TlsStream, idle_timeout, receive_more, why
 from paddock.egress.upstream import UpstreamConnection
 from paddock.errors import Denial
-from paddock.plan.host_name import Destination
+from paddock.plan.host_name import Destination, Host
+
+T = TypeVar("T")
 
 _UNRECOGNIZED_NAME: Final = b"\x15\x03\x03\x00\x02\x02\x70"  # a fatal alert, which clients show to people (RFC 6066)
 _ESTABLISHED: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
 class ProxiedConnection:
-    """A connection of `client`, which it ends, to `destination`.
+    """A connection of `client`, which it ends, to `destination`, or to the one of several `names` of that address.
 
     With `is_tunnel`, the client asked for it by CONNECT, and waits for the answer.
     """
@@ -43,11 +46,13 @@ class ProxiedConnection:
         destination: Destination,
         way: Route,
         *,
+        names: Sequence[str] = (),
         is_tunnel: bool = False,
     ) -> None:
         self._egress_context = egress_context
         self._client = client
         self._destination = destination
+        self._names = names
         self._is_tunnel = is_tunnel
         self._keys = egress_context.keys_for(destination)
         self._record = egress_context.record(way)
@@ -58,6 +63,8 @@ class ProxiedConnection:
     async def run(self, received: bytes = b"") -> None:
         """Carry it to its end, and record it; `received` are bytes of the client that were read already."""
         try:
+            if self._names:
+                received = await self._choose_name()
             rule = self._egress_context.rule_for(self._destination)
             self._is_public = rule.is_public
             self._record.goes_to(self._destination, rule)
@@ -109,6 +116,30 @@ class ProxiedConnection:
         self._record.end("refused", refused.reason)
         return self._egress_context.deny(refused)
 
+    async def _choose_name(self) -> bytes:
+        """Make the destination the one of the names that the client's first bytes contain; return what was received."""
+        async with self._not_idle():
+            opening, data = await self._opening(b"")
+        named: Host | None = None
+        port, max_bytes = self._destination.port, self._egress_context.bounds.head_bytes
+        try:
+            if opening is ClientProtocol.TLS:
+                hello, data = await self._whole(read_client_hello, data, "its TLS")
+                named = hello.server_name
+            elif opening is ClientProtocol.HTTP:
+                head, data = await self._whole(lambda data: take_head(bytearray(data), max_bytes), data, "its request")
+                asked = head.host(port)
+                named = None if asked is None else asked.host
+        except (BadRequestError, ClientHelloError) as error:
+            raise self._refused(f"its first bytes cannot be read: {error}") from None
+        if named is None:
+            raise self._refused(f"{' and '.join(self._names)} have this address, and the connection names neither")
+        destination = Destination(named, port)
+        if named not in self._names:
+            raise self._names_another(destination)
+        self._destination, self._keys = destination, self._egress_context.keys_for(destination)
+        return data
+
     # -- the client's protocol ------------------------------------------------------------------------
 
     async def _carry(self, received: bytes) -> None:
@@ -151,15 +182,21 @@ class ProxiedConnection:
 
     async def _opening(self, received: bytes) -> tuple[ClientProtocol | None, bytes]:
         """Return the client's protocol, and the bytes that it sent; None if it sends nothing."""
-        data = received or await self._client.receive()
-        async with self._in_time("what it speaks"):
-            while (opening := client_protocol_of(data)) is None and data:
-                more = await receive_more(self._client)
-                if not more:
-                    raise self._refused("the client ended before it was clear what it speaks")
-                data += more
+        opening, data = None, received or await self._client.receive()
+        if data:
+            opening, data = await self._whole(client_protocol_of, data, "what it speaks")
         self._opening_seen = opening
         return opening, data
+
+    async def _whole(self, read: Callable[[bytes], T | None], data: bytes, what: str) -> tuple[T, bytes]:
+        """Return the meaning of the client's first bytes, once `read` finds one, and all received bytes."""
+        async with self._in_time(what):
+            while (meaning := read(data)) is None:
+                more = await receive_more(self._client)
+                if not more:
+                    raise self._refused(f"the client ended before it had said {what}")
+                data += more
+        return meaning, data
 
     def _refuse_the_unexpected(self, opening: ClientProtocol | None) -> None:
         if opening is ClientProtocol.HTTP and self._record.down:
@@ -176,12 +213,7 @@ class ProxiedConnection:
         if not isinstance(host, str):
             return data  # an address was granted, under any name
         try:
-            async with self._in_time("its TLS"):
-                while (hello := read_client_hello(data)) is None:
-                    more = await receive_more(self._client)
-                    if not more:
-                        raise self._refused("the client ended in the middle of a hello")
-                    data += more
+            hello, data = await self._whole(read_client_hello, data, "its TLS")
         except ClientHelloError as error:
             raise self._refused(f"its TLS cannot be read: {error}") from None
         if hello.server_name is None:

@@ -55,7 +55,7 @@ class EgressContext:
         self._recorder = recorder
         self._on_denial = on_denial
         self._public = PublicRates(bounds)
-        self._dialer = Dialer(rules, resolve, bounds.connect_seconds, neighbours)
+        self.dialer = Dialer(rules, resolve, bounds.connect_seconds, neighbours)
         self._given_tls = upstream_tls
         self._line = line
 
@@ -120,7 +120,7 @@ class EgressContext:
         if rates is not None:
             await rates.connections.spend()
         deadline = asyncio.get_running_loop().time() + self.bounds.connect_seconds
-        sock, address = await self._dialer.dial(destination)
+        sock, address = await self.dialer.dial(destination)
         record.reaches(str(address))
         below = SocketStream(sock, record, rates)
         stream: Stream = below

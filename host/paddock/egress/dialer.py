@@ -18,12 +18,13 @@ from typing import Final, Protocol
 import anyio
 import anyio.to_thread
 
-from paddock.egress.addresses import carried_in, why_not_public
+from paddock.egress.addresses import carried_in, is_public, why_not_public
 from paddock.egress.errors import DialError, EgressRefusedError
 from paddock.egress.neighbours import LocalNetworks, SystemLocalNetworks
 from paddock.egress.rules import NetRules
 from paddock.egress.stream import why
 from paddock.plan.host_name import Destination
+from paddock.plan.net_rule import DEFAULT_PORT
 
 Address = IPv4Address | IPv6Address
 
@@ -156,6 +157,23 @@ class Dialer:
         except TimeoutError:
             reason = f"no connection to {destination.text} within {self._seconds:g} s"
             raise DialError(reason, timed_out=True) from None
+
+    async def public_address_of(self, name: str, seconds: float) -> IPv4Address | None:
+        """Return an address of a name, to be shown as the name's and not to be connected to.
+
+        None unless all addresses of the name are public and refused by nobody, and known in time; never one that a rule
+        names itself.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                found = [_canonical(address) for address in await self._resolve(name)]
+            for one in found:
+                self._refuse_by_policy(one, Destination(name, DEFAULT_PORT))
+        except (OSError, UnicodeError, EgressRefusedError):
+            return None
+        if len(found) > _MAX_LOOKED_AT or not all(map(is_public, found)):
+            return None
+        return next((one for one in found if isinstance(one, IPv4Address) and not self._rules.names(one)), None)
 
     async def _checked(self, destination: Destination) -> Sequence[Address]:
         if not isinstance(destination.host, str):

@@ -1,10 +1,11 @@
-"""Answer the name lookups of one module: granted names have an address made by the host, others do not exist.
+"""Answer the name lookups of one module: granted names have an address that the host gives, others do not exist.
 
-For each query datagram it sends one reply, and keeps and asks nothing else. Nothing is forwarded, so lookups carry
-nothing away. Answers have IPv4 addresses only: any other question about a granted name has an empty answer, upon which
-clients go on to ask for those (RFC 1035, RFC 6891 for EDNS, RFC 6761 for `localhost`).
+For each query datagram it sends one reply. Nothing is forwarded, so lookups carry nothing away. Answers have IPv4
+addresses only: any other question about a granted name has an empty answer, upon which clients go on to ask for those
+(RFC 1035, RFC 6891 for EDNS, RFC 6761 for `localhost`).
 
-A `LookupSocket` answers the lookups of one life of a module, no faster than a budget.
+A `LookupSocket` answers the lookups of one life of a module, no faster than a budget. The answer about a name whose
+address is being decided waits for that.
 """
 
 from __future__ import annotations
@@ -191,13 +192,22 @@ def _edns(record: bytes) -> tuple[int, bytes]:
 
 
 class LookupSocket:
-    """Answers on `sock`, which it owns; `on_unknown` is called with each name that does not exist."""
+    """Answers on `sock`, which it owns; `on_unknown` is called with each name that does not exist.
+
+    `deciding` returns what decides on the address of a name that exists, for a bounded time; None once it is decided.
+    """
 
     def __init__(
-        self, sock: socket.socket, bounds: EgressLimits, lookup: Lookup, on_unknown: Callable[[str], None]
+        self,
+        sock: socket.socket,
+        bounds: EgressLimits,
+        lookup: Lookup,
+        deciding: Callable[[str], asyncio.Future[None] | None],
+        on_unknown: Callable[[str], None],
     ) -> None:
         self._sock = sock
         self._lookup = lookup
+        self._deciding = deciding
         self._on_unknown = on_unknown
         self._budget = TokenBucket(bounds.lookups_per_second, bounds.lookups_at_once)
         self._loop = asyncio.get_running_loop()
@@ -234,8 +244,12 @@ class LookupSocket:
         answered = answer(datagram, self._lookup)
         if answered is None:
             return
-        if answered.name is not None and not answered.known:
-            self._on_unknown(answered.name)
+        if answered.name is not None:
+            if not answered.known:
+                self._on_unknown(answered.name)
+            elif (decision := self._deciding(answered.name)) is not None:
+                decision.add_done_callback(lambda _: self._answer(datagram, sender))
+                return
         try:
             self._sock.sendto(answered.reply, sender)
         except OSError:

@@ -7,6 +7,7 @@ sends nothing to a destination that no rule names.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import socket
 import ssl
@@ -30,7 +31,7 @@ from paddock.egress.rules import NetRules
 from paddock.egress.stream import SocketStream, reset
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination
-from paddock.plan.net_rule import DEFAULT_PORT
+from paddock.plan.net_rule import DEFAULT_PORT, PUBLIC_PORTS
 from paddock_sandbox.network import GATEWAY
 
 PROXY_PORT: Final = 3128
@@ -101,6 +102,7 @@ class EgressGate:
         self._bounds = bounds
         self._destination_of = destination_of
         self._names = NameTable()
+        self._decisions: dict[str, asyncio.Task[None]] = {}  # on the address of each name that a rule spells
         self._token = secrets.token_urlsafe(_TOKEN_BYTES)
         self._own_port: int | None = None
         self._own: Listener | None = None
@@ -130,7 +132,7 @@ class EgressGate:
         if self._listener is not None:
             raise RuntimeError("the life before was not detached")
         self._listener = Listener(listeners, self._bounds, self._serve_worker, self._reject_worker)
-        self._lookups = LookupSocket(dns, self._bounds, self._look_up, self._unknown_name)
+        self._lookups = LookupSocket(dns, self._bounds, self._look_up, self._decision_on, self._unknown_name)
 
     def listen(self) -> int:
         """Open a proxy on 127.0.0.1, for clients with the module's token; return its port, the same each time.
@@ -164,12 +166,18 @@ class EgressGate:
         try:
             await self.detach()
         finally:
+            for decision in self._decisions.values():
+                decision.cancel()
             try:
                 if own is not None:
                     await own.close()
             finally:
                 if self._system is not None:
                     await self._system.aclose()
+
+    def is_names(self, address: IPv4Address) -> bool:
+        """Return whether a connection to this address is one to a name; from any thread."""
+        return address in NAMES or bool(self._names.names_of(address))
 
     # -- arriving clients ------------------------------------------------------------------------
 
@@ -180,7 +188,8 @@ class EgressGate:
             if _is_proxy(where):
                 await ProxyClient(self._egress_context, client, None).run()
             else:
-                await ProxiedConnection(self._egress_context, client, self._destination(*where), "direct").run()
+                destination, names = self._destination(*where)
+                await ProxiedConnection(self._egress_context, client, destination, "direct", names=names).run()
         except EgressRefusedError as refused:
             self._refuse(refused)
         except OSError:
@@ -195,24 +204,24 @@ class EgressGate:
         finally:
             client.reset()
 
-    def _destination(self, host: str, port: int) -> Destination:
-        """Return the destination for an address that a worker connected to.
+    def _destination(self, host: str, port: int) -> tuple[Destination, tuple[str, ...]]:
+        """Return the destination for an address that a worker connected to; with the names of that, if it has several.
 
         Raises:
             RefusedError: it stands for no name.
         """
         address = ip_address(host)
-        if not isinstance(address, IPv4Address) or address not in NAMES:
-            return Destination(address, port)
-        name = self._names.name_of(address)
-        if name is None:
+        names = self._names.names_of(address) if isinstance(address, IPv4Address) else ()
+        if len(names) == 1:
+            return Destination(names[0], port), ()
+        if not names and address in NAMES:
             raise EgressRefusedError(f"{host}:{port}", "no name that was looked up has this address")
-        return Destination(name, port)
+        return Destination(address, port), names
 
     def _reject_worker(self, accepted: socket.socket) -> None:
         try:
             where = self._destination_of(accepted)
-            self._refuse_too_many(_PROXY if _is_proxy(where) else self._destination(*where).text)
+            self._refuse_too_many(_PROXY if _is_proxy(where) else self._destination(*where)[0].text)
         except EgressRefusedError as refused:
             self._refuse(refused)
         except OSError:
@@ -238,6 +247,22 @@ class EgressGate:
         if not self._rules.knows(name):
             return None
         return self._names.address_of(name, keep=self._rules.names(name))
+
+    def _decision_on(self, name: str) -> asyncio.Future[None] | None:
+        decision = self._decisions.get(name)
+        if decision is None and self._rules.spell(name):
+            decision = self._decisions[name] = asyncio.create_task(self._decide_on(name))
+        return None if decision is None or decision.done() else decision
+
+    async def _decide_on(self, name: str) -> None:
+        """Look for a real address of a name, in time for the answer to the first who asks."""
+        address = await self._egress_context.dialer.public_address_of(name, self._bounds.real_address_seconds)
+        if address is None:
+            return
+        others = self._names.names_of(address)
+        # At these ports TLS or HTTP says which of several names a connection is for. Elsewhere anything may be spoken.
+        if not others or all(self._rules.ports_of(each) <= set(PUBLIC_PORTS) for each in (name, *others)):
+            self._names.give_real(name, address)
 
     def _unknown_name(self, name: str) -> None:
         lacks = [] if self._rules.knows(name) else [f"{name}:{DEFAULT_PORT}"]

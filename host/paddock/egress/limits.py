@@ -23,6 +23,7 @@ class EgressLimits:
     requests_at_once: float = 2000.0
     lookups_per_second: float = 200.0
     lookups_at_once: float = 400.0
+    real_address_seconds: float = 2.0  # to look it up before a name's first answer, for which clients wait five seconds
     # For all connections of the module that only the grant `public` allows, together.
     public_connections_per_second: float = 20.0
     public_connections_at_once: float = 100.0

@@ -1,9 +1,10 @@
-"""The addresses that a module gets for the names it asks for, one each, and the name of each address.
+"""The addresses that a module gets for the names it asks for, one each, and the names of each address.
 
-They are from 198.18.0.0/15 and lead only to the host, which takes the name back and resolves it itself. A kept name has
-its address for as long as the table lives, through every life of the module: clients remember addresses. A name that is
-not kept may lose its address to another when there are too many, the longest unused first. A client that still uses
-that address is refused, since its connection also names the host.
+They lead only to the host, which takes the name back and resolves it itself. A made address, from 198.18.0.0/15, has
+one name. A real one may have several. A kept name has its address for as long as the table lives, through every life
+of the module: clients remember addresses. A name that is not kept may lose its address to another when there are too
+many, the longest unused first. A client that still uses that address is refused, since its connection also names the
+host.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class NameTable:
         )
         self._kept: dict[str, IPv4Address] = {}
         self._passing: dict[str, IPv4Address] = {}  # the one that was not used for the longest time first
-        self._names: dict[IPv4Address, str] = {}
+        self._names: dict[IPv4Address, tuple[str, ...]] = {}
 
     def address_of(self, name: str, *, keep: bool = True) -> IPv4Address | None:
         """Return the address of a name as `parse_host` spells it; with `keep`, the same each time.
@@ -42,15 +43,20 @@ class NameTable:
         if len(self._kept) >= MAX_NAMES:
             return None
         address = self._kept[name] = next(self._free)
-        self._names[address] = name
+        self._names[address] = (name,)
         return address
 
-    def name_of(self, address: IPv4Address) -> str | None:
-        """Return the name of an address, if it has one."""
-        name = self._names.get(address)
-        if name in self._passing:
-            self._passing[name] = self._passing.pop(name)
-        return name
+    def give_real(self, name: str, address: IPv4Address) -> None:
+        """Let a kept name have this address from now on; to be called before anybody was told its address."""
+        self._kept[name] = address
+        self._names[address] = (*self._names.get(address, ()), name)
+
+    def names_of(self, address: IPv4Address) -> tuple[str, ...]:
+        """Return the names of an address; of real ones in any thread."""
+        names = self._names.get(address, ())
+        if names and names[0] in self._passing:
+            self._passing[names[0]] = self._passing.pop(names[0])
+        return names
 
     def _passing_address(self, name: str) -> IPv4Address:
         address = self._passing.pop(name, None)
@@ -59,6 +65,6 @@ class NameTable:
                 address = next(self._free)
             else:
                 address = self._passing.pop(next(iter(self._passing)))
-            self._names[address] = name
+            self._names[address] = (name,)
         self._passing[name] = address
         return address

@@ -46,6 +46,14 @@ class NetRules:
         """Return whether some rule names this host in particular."""
         return any(rule.names(host) for rule in self._rules if not rule.is_public)
 
+    def spell(self, name: str) -> bool:
+        """Return whether some rule is this name in full."""
+        return any(rule.hosts == name for rule in self._rules)
+
+    def ports_of(self, host: Host) -> set[int]:
+        """Return the ports at which a host is granted."""
+        return {port for rule in self._rules if rule.names(host) for port in rule.ports}
+
     def refusal_of(self, address: IPv4Address | IPv6Address) -> RefusedNetwork | None:
         """Return the network around an address that the operator refuses, if there is one."""
         return next((one for one in self._refused if address in one.network), None)

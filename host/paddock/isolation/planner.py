@@ -181,10 +181,12 @@ class SandboxPlanner:
         found = self._sandboxes[entry.path].confinement.grants
         return self._sandbox_for(planned, self._network_of(planned, networks), folder, found)
 
-    def explainer_of(self, entry: ModuleEntry, sandboxed: SandboxedModule) -> Explainer:
-        """Return the explainer of one worker of an entry: its private folder and its proxy may be its own."""
+    def explainer_of(self, entry: ModuleEntry, sandboxed: SandboxedModule, networks: Networks) -> Explainer:
+        """Return the explainer of one worker of an entry: its private folder and its gate may be its own."""
         subject = replace(self._subjects[entry.path], profile=sandboxed.confinement.profile)
-        return AttemptJudge(subject, self._place.environ)
+        gate = networks.gate_of(entry)
+        is_names = gate.is_names if gate is not None else lambda address: False
+        return AttemptJudge(subject, is_names, self._place.environ)
 
     def changes(self) -> tuple[str, ...]:
         """Return, for people, the changes in granted folders to files that other programs run by themselves."""

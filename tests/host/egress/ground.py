@@ -8,6 +8,7 @@ at the gate as a worker does it, by a datagram.
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import ssl
 import struct
@@ -20,6 +21,7 @@ from typing import Any
 import anyio
 import pytest
 
+from paddock.egress import dialer
 from paddock.egress.gate import PROXY_PORT, EgressGate
 from paddock.egress.limits import EgressLimits
 from paddock.egress.rules import NetRules, RefusedNetwork
@@ -29,6 +31,7 @@ from paddock_sandbox.network import GATEWAY
 
 PATIENCE = 60.0
 LOOPBACK = "127.0.0.1"
+SITE = "93.184.216.34"  # a public address
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -81,6 +84,22 @@ class Names:
         if answers is None:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         return [ip_address(address) for address in (answers.pop(0) if len(answers) > 1 else answers[0])]
+
+
+class World:
+    """Where public addresses lead: servers of the test by address and port, and what was connected to."""
+
+    def __init__(self) -> None:
+        self.servers: dict[tuple[str, int], int] = {}
+        self.connected: list[tuple[str, int]] = []
+        self._connect = dialer._connect
+
+    async def connect(self, address: Any, port: int) -> socket.socket:
+        self.connected.append((str(address), port))
+        here = self.servers.get((str(address), port))
+        if here is None:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+        return await self._connect(dialer.ip_address(LOOPBACK), here)
 
 
 class Ground:
@@ -267,5 +286,8 @@ def look_up(name: str, server: tuple[str, int]) -> str | None:
 def brief(**changes: Any) -> EgressLimits:
     """Return bounds whose times are short."""
     return replace(
-        EgressLimits(head_seconds=0.3, idle_seconds=0.6, waiting_seconds=0.3, connect_seconds=1.0), **changes
+        EgressLimits(
+            head_seconds=0.3, idle_seconds=0.6, waiting_seconds=0.3, connect_seconds=1.0, real_address_seconds=0.3
+        ),
+        **changes,
     )

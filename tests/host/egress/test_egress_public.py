@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from ipaddress import ip_network
@@ -17,17 +16,15 @@ from typing import Any
 import pytest
 
 from host.egress.certificates import TestAuthority
-from host.egress.ground import LOOPBACK, Line, Names, brief, gate_for, serving
+from host.egress.ground import SITE, Line, Names, World, brief, gate_for, serving
 from host.egress.origin import answer, origin
 from host.egress.test_egress_hello import ENCRYPTED_CLIENT_HELLO, extension, hello, server_names
 from host.egress.test_egress_http import get
 from host.egress.test_egress_tls import hello_of, spoken
-from paddock.egress import dialer
 from paddock.egress.dialer import Address
 from paddock.egress.rules import RefusedNetwork
 from support.rows import each_row
 
-SITE = "93.184.216.34"
 OTHER = "2606:2800:220:1:248:1893:25c8:1946"
 NOT_PUBLIC = [
     "127.0.0.1",
@@ -70,29 +67,6 @@ class Nowhere:
 
     def why_near(self, address: Address) -> str | None:
         return self.near.get(str(address))
-
-
-class World:
-    """Where public addresses lead: servers of the test by address and port, and what was connected to."""
-
-    def __init__(self) -> None:
-        self.servers: dict[tuple[str, int], int] = {}
-        self.connected: list[tuple[str, int]] = []
-        self._connect = dialer._connect
-
-    async def connect(self, address: Any, port: int) -> socket.socket:
-        self.connected.append((str(address), port))
-        here = self.servers.get((str(address), port))
-        if here is None:
-            raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
-        return await self._connect(dialer.ip_address(LOOPBACK), here)
-
-
-@pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    made = World()
-    monkeypatch.setattr(dialer, "_connect", made.connect)
-    return made
 
 
 def gate(names: Names | None = None, *more: str, **given: Any) -> Any:

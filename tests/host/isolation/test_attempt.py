@@ -29,6 +29,7 @@ from support.rows import each_row
 
 from ..policy.entries import entry, module_at, owner
 
+_OF_NAMES = ("198.18.0.7", "93.184.216.34")  # the addresses of granted names inside
 _GRANTED = {"read": ["./src"], "write": ["./out"]}
 _SH = os.path.realpath("/bin/sh")
 
@@ -68,7 +69,7 @@ class Scene:
             rights=Authority(one),
             fixed=FixedPaths.of(self.code, [], [], []),
         )
-        return AttemptJudge(subject)
+        return AttemptJudge(subject, lambda address: str(address) in _OF_NAMES)
 
 
 @pytest.fixture
@@ -422,6 +423,7 @@ def test_a_program_outside_the_grants_is_told_and_not_looked_at(scene: Scene) ->
         (["*.api.example"], "x.api.example", None),
         (["api.example"], "api.example:80", ("api.example:80", "egress", 'permissions: {net: ["api.example:80"]}')),
         (["api.example"], "198.18.0.7:443", None),
+        (["api.example"], "93.184.216.34:80", None),
         (["api.example"], "198.20.0.7:443", ("198.20.0.7:443", "egress", 'permissions: {net: ["198.20.0.7:443"]}')),
     ],
 )
@@ -480,6 +482,6 @@ def test_a_line_for_a_preset_says_all_of_it(scene: Scene) -> None:
         rights=Authority(one),
         fixed=FixedPaths.of(scene.code, [], [], []),
     )
-    told = AttemptJudge(subject).tell(AccessAttempt("read", "/elsewhere"))
+    told = AttemptJudge(subject, lambda address: False).tell(AccessAttempt("read", "/elsewhere"))
     assert told is not None
     assert told.grant == 'permissions: {read: [".", "/elsewhere"]}'

@@ -280,7 +280,7 @@ async def test_the_files_that_a_worker_left_are_found_in_its_own_folder(scene: S
         for number, worker in enumerate(workers):
             (Path(worker.confinement.profile.scratch) / f"{number}.txt").touch()
         for number, worker in enumerate(workers):
-            explainer = sandbox_planner.explainer_of(entry, worker)
+            explainer = sandbox_planner.explainer_of(entry, worker, scene.networks)
             (left,) = explainer.left()
             denial = explainer.judge(left)
             assert denial is not None and denial.target == str(scene.place.working_dir / f"{number}.txt")

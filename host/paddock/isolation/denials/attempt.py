@@ -17,7 +17,7 @@ import stat
 from collections.abc import Callable, Container, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from ipaddress import IPv4Address, IPv4Network, IPv6Address
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, cast, get_args
 
@@ -70,7 +70,6 @@ _LIMITS: Final[Mapping[str, tuple[DenialLayer, str]]] = {
     "open_files_max": ("files", "it could open no more files and sockets at a time"),
     "tasks_max": ("programs", "it could start no more processes and threads"),
 }
-_OUR_NAMES: Final = IPv4Network("198.18.0.0/15")  # the addresses of granted names inside a worker
 _PASSING_NAME: Final = re.compile(r"\..*\.tmp|.*~|tmp[\w-]{6,}")  # of a file that is to replace the one beside it
 _MAX_PROGRAMS: Final = 5
 _PROGRAM_NAME: Final = re.compile(r"[\w.+-]{1,64}", re.ASCII)  # no room for a sentence of the module's
@@ -118,8 +117,11 @@ class Explainer(Protocol):
 class AttemptJudge:
     """The `Explainer` of a sandboxed module."""
 
-    def __init__(self, subject: ExplainedModule, environ: Container[str] = frozenset()) -> None:
+    def __init__(
+        self, subject: ExplainedModule, is_names: Callable[[IPv4Address], bool], environ: Container[str] = frozenset()
+    ) -> None:
         self._subject = subject
+        self._is_names = is_names  # whether an address inside stands for a granted name
         self._environ = environ  # the names of the operator's variables
         self._profile = subject.profile
         self._mounts = tuple((Path(mount.target), mount.writable) for mount in subject.profile.mounts)
@@ -348,7 +350,7 @@ class AttemptJudge:
     def _leads_to_us(self, destination: Destination) -> bool:
         """Whether the host answers at this address: under a granted name, or as the proxy."""
         host = destination.host
-        if isinstance(host, IPv4Address) and host in _OUR_NAMES:
+        if isinstance(host, IPv4Address) and self._is_names(host):
             return True
         network = self._profile.network
         if network is None or self._profile.level in LEVELS_WITH_NAMESPACES:
