@@ -421,6 +421,12 @@ def test_a_program_outside_the_grants_is_told_and_not_looked_at(scene: Scene) ->
         (["api.example"], "", None),
         (["api.example"], "api.example:443", None),
         (["*.api.example"], "x.api.example", None),
+        (["api.example:80"], "api.example", None),  # looked up without a port
+        (
+            ["api.example:80"],
+            "x.api.example",
+            ("x.api.example:443", "egress", 'permissions: {net: ["x.api.example:443"]}'),
+        ),
         (["api.example"], "api.example:80", ("api.example:80", "egress", 'permissions: {net: ["api.example:80"]}')),
         (["api.example"], "198.18.0.7:443", None),
         (["api.example"], "93.184.216.34:80", None),

@@ -29,7 +29,7 @@ from paddock.errors import Denial, DenialLayer
 from paddock.isolation.denials.attempted_path import AttemptedPath
 from paddock.isolation.denials.explained_module import ExplainedModule
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
-from paddock.plan.host_name import Destination, parse_authority
+from paddock.plan.host_name import Destination, parse_authority, split_port
 from paddock.plan.limits import limit_written, raised_limit_line
 from paddock.plan.net_rule import DEFAULT_PORT, TO_FILL_IN, NetRule
 from paddock.plan.permissions import is_program_path, redacted_permissions_line, with_grant
@@ -344,6 +344,8 @@ class AttemptJudge:
             return None
         if self._leads_to_us(destination) or any(rule.matches(destination) for rule in self._rules):
             return None
+        if split_port(target)[1] is None and any(rule.names(destination.host) for rule in self._rules):
+            return None  # it was only looked up, which says no port
         layer: DenialLayer = "egress" if self._rules else "network"
         return self._denial(kind, destination.text, layer, self._line(kind, destination.text), _NOT_GRANTED)
 
