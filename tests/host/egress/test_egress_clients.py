@@ -22,7 +22,7 @@ import pytest
 from aiohttp import web
 
 from host.egress.certificates import TestAuthority
-from host.egress.ground import LOOPBACK, Ledger, Names, redirect_ports
+from host.egress.ground import LOOPBACK, SITE, Ledger, Names, redirect
 from host.egress.inside import CLIENTS
 from paddock.egress.gate import EgressGate
 from paddock.egress.injection import KeyInjection
@@ -174,20 +174,21 @@ def way(request: pytest.FixtureRequest) -> Way:
 async def gate_to(
     tls_port: int, port: int, authority: TestAuthority, *injections: KeyInjection
 ) -> AsyncIterator[tuple[EgressGate, Ledger]]:
-    """Have a gate to two names at the ports of the web, which are those of two servers here."""
+    """Have a gate to two names at one public address, at the ports of the web, where two servers here are."""
     ledger = Ledger()
-    rules = ("api.test", "api.test:80", "keyed.test", f"{LOOPBACK}:443", f"{LOOPBACK}:80")
+    rules = ("api.test", "api.test:80", "keyed.test")
     gate = EgressGate(
         "tool-x",
         NetRules([NetRule.parse(rule) for rule in rules]),
         audit=ledger,
         on_denial=ledger.deny,
         injections=injections,
-        resolve=Names.all_here("api.test", "keyed.test"),
+        resolve=Names({"api.test": [[SITE]], "keyed.test": [[SITE]]}),
         upstream_tls=authority.client(),
     )
     with pytest.MonkeyPatch.context() as patch:
-        redirect_ports(patch, p443=tls_port, p80=port)
+        servers = {(SITE, 443): (LOOPBACK, tls_port), (SITE, 80): (LOOPBACK, port)}
+        redirect(patch, lambda host, asked: servers.get((host, asked), (host, asked)))
         try:
             yield gate, ledger
         finally:

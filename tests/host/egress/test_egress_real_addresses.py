@@ -139,6 +139,8 @@ async def test_all_who_ask_meanwhile_wait_for_one_lookup_and_others_do_not() -> 
     async with gate_for("api.test", "*.wild.test", names=names) as ground:
         asking = [asyncio.create_task(ground.address_of("api.test")) for _ in range(3)]
         await names.is_asked.wait()
+        assert await outcome(await Line.to(ground.place_at(SITE, 443)), b"") == b"RESET"
+        assert [denial.target for denial in ground.ledger.denials] == [f"{SITE}:443"]
         assert is_made(await ground.address_of("a.wild.test"))
         assert await ground.address_of("evil.test") is None
         assert not any(task.done() for task in asking)
