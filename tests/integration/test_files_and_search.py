@@ -74,6 +74,11 @@ async def test_files_are_written_found_changed_and_kept_inside(run: list[str], f
             lines = await use("grep", pattern="needle", path="notes/a.txt", output_mode="content")
             assert lines["content"] == "notes/a.txt:3:needles"
             assert (await use("glob", pattern="**/*.txt"))["files"] == ["notes/a.txt", "notes/b.txt"]
+            page = "notes/[id]/page.tsx"
+            (work / page).parent.mkdir()
+            (work / page).touch()
+            assert (await use("glob", pattern="notes/[id]/*.tsx"))["files"] == [page]
+            assert [one["path"] for one in (await use("list_directory", pattern="*/[id]/*"))["entries"]] == [page]
             assert "needle beside" in (await use("read_file", file_path=f"{beside}/c.txt"))["content"]
             assert (await use("glob", pattern="*", path=beside))["files"] == [f"{beside}/c.txt"]
             listed = await use("list_directory")

@@ -55,8 +55,8 @@ class ListDirectory(FileTool):
     }
 
     def _work(self, arguments: dict[str, Any], base: Path) -> Done:
-        pattern = PathPattern(arguments["pattern"])
         folder = self._workspace.locate(arguments["path"], "read", base)
+        pattern = PathPattern(arguments["pattern"], folder)
         try:
             found = listing(
                 folder,

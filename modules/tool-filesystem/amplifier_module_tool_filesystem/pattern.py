@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from .failure import Failure
 
@@ -10,13 +12,14 @@ _MAX_PARTS = 32
 
 
 class PathPattern:
-    """A pattern over paths from one folder, with `/` between names.
+    """A pattern over paths from `folder`, with `/` between names.
 
-    `*.py` matches files in the folder itself, `**/*.py` also those below it, `src/**` all below `src`. No pattern is
-    slow: within a name the standard library goes back by one star at most, and here by none.
+    `*.py` matches files in the folder itself, `**/*.py` also those below it, `src/**` all below `src`. A part such as
+    `[id]` stands for the very name where that is there. No pattern is slow: within a name the standard library goes
+    back by one star at most, and here by none.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, folder: Path) -> None:
         """Raises `Failure` for a pattern that leads out of the folder or has too many parts."""
         parts = [part for part in text.split("/") if part != "."]
         if text.startswith("/") or ".." in parts or not all(parts) or len(parts) > _MAX_PARTS:
@@ -25,6 +28,7 @@ class PathPattern:
                 f"`pattern` must be relative to the folder, as in `*.py` or `src/**/*.py`, not {text!a}.",
             )
         self._parts = tuple(parts)
+        self._folder = folder
 
     def fits(self, path: str) -> bool:
         """Whether a path fits as a whole."""
@@ -37,7 +41,7 @@ class PathPattern:
     def _states(self, names: list[str]) -> set[int]:
         """Return how many parts may be used up after these names."""
         states = self._with_empty_stars({0})
-        for name in names:
+        for depth, name in enumerate(names):
             following: set[int] = set()
             for state in states:
                 if state == len(self._parts):
@@ -47,10 +51,14 @@ class PathPattern:
                     following.add(state)
                     if state == len(self._parts) - 1:
                         following.add(state + 1)
-                elif fnmatchcase(name, part):
+                elif name == part or (fnmatchcase(name, part) and not self._is_name(part, names[:depth])):
                     following.add(state + 1)
             states = self._with_empty_stars(following)
         return states
+
+    def _is_name(self, part: str, above: list[str]) -> bool:
+        """Whether a part is, as it is written, a name in the folder at `above`."""
+        return "[" in part and os.path.lexists(self._folder.joinpath(*above, part))
 
     def _with_empty_stars(self, states: set[int]) -> set[int]:
         """Add the rest of the pattern for a `**` that stands for no folder; at the end `**` needs at least one name."""

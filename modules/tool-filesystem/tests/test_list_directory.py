@@ -162,8 +162,25 @@ async def test_a_name_that_is_no_text_is_shown_with_its_bytes(home: Path) -> Non
     assert "caf\\xe9" in paths(await run(home))
 
 
-def test_a_pattern_of_many_stars_comes_to_an_end() -> None:
-    pattern = PathPattern("/".join(["**", "*a*a*a*a*a*a*a*a*b"] * 8))
+@pytest.mark.parametrize(
+    ("pattern", "listed"),
+    [
+        ("[id]/*.tsx", ["[id]/page.tsx"]),
+        ("[id]/[sl].*", ["[id]/l.ts", "[id]/s.ts"]),
+        ("**/[...slug]/*", ["[id]/[...slug]/page.tsx"]),
+        ("[di]/*", ["d/page.tsx", "i/page.tsx"]),
+        ("[i]/*.tsx", ["i/page.tsx"]),
+    ],
+)
+async def test_a_part_that_is_there_as_written_is_no_pattern(home: Path, pattern: str, listed: list[str]) -> None:
+    for name in ("[id]/page.tsx", "[id]/s.ts", "[id]/l.ts", "[id]/[...slug]/page.tsx", "d/page.tsx", "i/page.tsx"):
+        (home / name).parent.mkdir(exist_ok=True)
+        (home / name).touch()
+    assert paths(await run(home, pattern=pattern)) == listed
+
+
+def test_a_pattern_of_many_stars_comes_to_an_end(tmp_path: Path) -> None:
+    pattern = PathPattern("/".join(["**", "*a*a*a*a*a*a*a*a*b"] * 8), tmp_path)
     assert not pattern.fits("/".join(["a" * 200] * 60))  # trying every way would take longer than the world is old
 
 

@@ -49,8 +49,8 @@ class Glob(SearchTool):
     }
 
     def _work(self, arguments: dict[str, Any], base: Path, deadline: Deadline) -> dict[str, Any]:
-        patterns = PathPatterns(arguments["pattern"], "pattern")
         place = self._places.locate(arguments["path"], base)
+        patterns = PathPatterns(arguments["pattern"], "pattern", place.path)
         if not place.path.is_dir():
             raise Failure("not_a_folder", f"`{arguments['path']}` is not a folder.")
         wanted = Wanted(arguments["include_hidden"], arguments["include_ignored"], patterns.leads_below)

@@ -96,8 +96,8 @@ class Grep(SearchTool):
             case_insensitive=arguments["case_insensitive"],
             multiline=arguments["multiline"],
         )
-        chosen = _Chosen.of(arguments)
         place = self._places.locate(arguments["path"], base)
+        chosen = _Chosen.of(arguments, place.path)
         search = _Search(pattern, arguments["multiline"], self._settings.max_file_bytes)
         report = _REPORTS[arguments["output_mode"]](arguments)
         for names in self._candidates(place.path, pattern, chosen, arguments, deadline):
@@ -161,13 +161,13 @@ class _Chosen:
     for_ripgrep: tuple[str, ...]
 
     @classmethod
-    def of(cls, arguments: dict[str, Any]) -> _Chosen:
+    def of(cls, arguments: dict[str, Any], place: Path) -> _Chosen:
         kind, glob = arguments["type"], arguments["glob"]
         kinds = () if kind is None else FILE_TYPES[kind]
-        patterns = [PathPatterns(f"{{{','.join(kinds)}}}", "type", anywhere=True)] if kinds else []
+        patterns = [PathPatterns(f"{{{','.join(kinds)}}}", "type", place, anywhere=True)] if kinds else []
         names = kinds
         if glob is not None:
-            patterns.append(PathPatterns(glob, "glob", anywhere=True))
+            patterns.append(PathPatterns(glob, "glob", place, anywhere=True))
             if not kinds and "/" not in glob and glob.replace("*", "a").replace(".", "a").isalnum():
                 names = (glob,)
         options = [*(f"--type-add=wanted:{one}" for one in names), *(["--type=wanted"] if names else [])]

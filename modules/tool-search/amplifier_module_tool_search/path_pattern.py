@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from fnmatch import translate
 from functools import lru_cache
+from pathlib import Path
 
 from .failure import Failure
 
@@ -16,10 +18,14 @@ class GlobPattern:
     """A pattern over paths from one folder, as tuples of names.
 
     No pattern is slow: within a name the standard library goes back by one star at most, and here by none.
+
+    With `folder`, the one that paths start at, a part such as `[id]` stands for the very name where that is there.
     """
 
-    def __init__(self, parts: tuple[str, ...]) -> None:
+    def __init__(self, parts: tuple[str, ...], folder: Path | None = None) -> None:
         self._parts = tuple(None if part == "**" else _name_pattern(part) for part in parts)
+        self._folder = folder or Path()
+        self._perhaps_names = {} if folder is None else {n: part for n, part in enumerate(parts) if "[" in part}
 
     def fits(self, names: tuple[str, ...]) -> bool:
         """Whether a path fits as a whole."""
@@ -32,7 +38,7 @@ class GlobPattern:
     def _states(self, names: tuple[str, ...]) -> set[int]:
         """Return how many parts may be used up after these names."""
         states = self._with_empty_stars({0})
-        for name in names:
+        for depth, name in enumerate(names):
             following: set[int] = set()
             for state in states:
                 if state == len(self._parts):
@@ -42,10 +48,17 @@ class GlobPattern:
                     following.add(state)
                     if state == len(self._parts) - 1:
                         following.add(state + 1)
-                elif part.match(name):
+                elif name == self._perhaps_names.get(state):
+                    following.add(state + 1)
+                elif part.match(name) and not self._is_name(state, names[:depth]):
                     following.add(state + 1)
             states = self._with_empty_stars(following)
         return states
+
+    def _is_name(self, state: int, above: tuple[str, ...]) -> bool:
+        """Whether a part is, as it is written, a name in the folder at `above`."""
+        written = self._perhaps_names.get(state)
+        return written is not None and os.path.lexists(self._folder.joinpath(*above, written))
 
     def _with_empty_stars(self, states: set[int]) -> set[int]:
         """Add the rest of the pattern for a `**` that stands for no folder; at the end `**` needs at least one name."""
@@ -60,8 +73,8 @@ class GlobPattern:
 class PathPatterns:
     """The alternatives that a pattern with braces stands for."""
 
-    def __init__(self, text: str, argument: str, *, anywhere: bool = False) -> None:
-        """Read a pattern; with `anywhere`, one that is a single name is tried on names at any depth.
+    def __init__(self, text: str, argument: str, folder: Path, *, anywhere: bool = False) -> None:
+        """Read a pattern of paths from `folder`; with `anywhere`, a single name is tried on names at any depth.
 
         Raises:
             Failure: it leads out of the folder, or is too large.
@@ -74,7 +87,7 @@ class PathPatterns:
                     "invalid_input",
                     f"`{argument}` must be relative to the folder, as in `*.py` or `src/**/*.py`, not {text!a}.",
                 )
-            self._patterns.append(GlobPattern(("**", *parts) if anywhere and len(parts) == 1 else parts))
+            self._patterns.append(GlobPattern(("**", *parts) if anywhere and len(parts) == 1 else parts, folder))
 
     def fits(self, names: tuple[str, ...]) -> bool:
         """Whether a path fits one of them."""

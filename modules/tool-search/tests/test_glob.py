@@ -73,6 +73,23 @@ async def test_files_are_found_by_name(home: Path, arguments: dict[str, Any], fi
     assert result.success and result.output == {"files": files}
 
 
+@pytest.mark.parametrize(
+    ("pattern", "files"),
+    [
+        ("[id]/*.tsx", ["[id]/page.tsx"]),
+        ("[id]/[sl].*", ["[id]/l.ts", "[id]/s.ts"]),
+        ("{[id],d}/page.tsx", ["[id]/page.tsx", "d/page.tsx"]),
+        ("**/[...slug]/*", ["[id]/[...slug]/page.tsx"]),
+        ("[di]/*", ["d/page.tsx", "i/page.tsx"]),
+    ],
+)
+async def test_a_part_that_is_there_as_written_is_no_pattern(home: Path, pattern: str, files: list[str]) -> None:
+    for name in ("[id]/page.tsx", "[id]/s.ts", "[id]/l.ts", "[id]/[...slug]/page.tsx", "d/page.tsx", "i/page.tsx"):
+        (home / name).parent.mkdir(exist_ok=True)
+        (home / name).touch()
+    assert (await run(home, pattern=pattern)).output == {"files": files}
+
+
 async def test_more_files_than_the_limit_are_cut_and_said(home: Path) -> None:
     output = (await run(home, pattern="**", limit=2)).output
     assert output["files"] == ["a.py", "b.md"] and "more than 2" in output["truncated"]
