@@ -44,20 +44,21 @@ _log = logging.getLogger(__name__)
 
 
 def state_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """Return the user's state folder, made for this user alone: it keeps records across sessions.
+    """Return the user's state folder, without links, made for this user alone: it keeps records across sessions.
 
     By default it is that of this process, else of the user with `environ`.
 
     Raises:
         OSError: it cannot be made, or it is somebody else's.
     """
-    folder = platformdirs.user_state_path("paddock", appauthor=False) if environ is None else _state_path(environ)
+    folder = platformdirs.user_state_path("paddock", appauthor=False) if environ is None else state_path(environ)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     make_private(folder)
-    return folder
+    return folder.resolve()
 
 
-def _state_path(environ: Mapping[str, str]) -> Path:
+def state_path(environ: Mapping[str, str]) -> Path:
+    """Return where the state folder of the user with `environ` is, as it is named: a link may be on the way."""
     base, home = environ.get("XDG_STATE_HOME", ""), environ.get("HOME", "")
     if os.path.isabs(base):
         return Path(base) / "paddock"

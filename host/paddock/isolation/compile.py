@@ -178,8 +178,7 @@ def confine(
         network,
         home=home,
         code=(resolution.repository or fixed.codes[0].root, *resolution.libraries),
-        fixed=(*fixed.inside(path.path for path in grants.writes), *protected),
-        held=held,
+        fixed=(*fixed.inside(path.path for path in grants.writes), *protected, *held),
     )
     folder = working_dir if _sees_any_of(working_dir, grants) else scratch
     return Confinement(profile, folder, grants, guarded, protected, held, owner.home)
@@ -196,11 +195,10 @@ def compile_profile(
     home: Path | None = None,
     code: Iterable[Path] = (),
     fixed: Iterable[Path] = (),
-    held: Iterable[Path] = (),
 ) -> SandboxProfile:
     """Return the profile of a worker, for a module or for commands, with these grants.
 
-    It may read `code`, and change nothing that is `fixed` inside its writable folders; links that are `held` stay.
+    It may read `code`, and change nothing that is `fixed` inside its writable folders. Links among that stay in place.
     """
     if level == "none":
         return SandboxProfile(level=level, scratch=str(scratch))
@@ -212,10 +210,11 @@ def compile_profile(
         table.grant(path.path, writable=path in grants.writes, mappable=runs_all)
     if home is not None:
         table.grant(home, writable=True)
-    for folder in fixed:
-        table.fix(folder, mappable=runs_all)
-    for link in held:
-        table.hold(link)
+    for place in fixed:
+        if place.is_symlink():
+            table.hold(place)
+        else:
+            table.fix(place, mappable=runs_all)
     for folder in code:
         table.fix(folder, mappable=True)
     for source, target in network.files if network is not None else ():

@@ -2,7 +2,8 @@
 
 They hold the operator's settings, Paddock's reports to the operator, the code that was fetched for modules, and the
 packages that the user's interpreters load by themselves. They are made before anything starts: otherwise a module with
-write access around a missing folder could make it, and the next run would trust it.
+write access around a missing folder could make it, and the next run would trust it. For the same reason a link on the
+way to one is as much a part of it as its contents.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from paddock.audit import state_folder
+from paddock.audit import state_folder, state_path
 from paddock.errors import PolicyFileError
 from paddock.policy.files.policy import user_config_folder
 from paddock.policy.files.sources import load_source_settings
+from paddock.policy.guarded_paths import links_on_the_way
 from paddock_sources.cache import SourceCache
 from paddock_sources.uri import FolderUri
 
@@ -24,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 def make_operator_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return these folders, without links; one that cannot be made is logged and left out."""
+    """Return these folders, without links, and the links on the way; a folder that cannot be made is left out."""
     made: list[Path] = []
     for make in (
         partial(_config_folder, environ),
@@ -36,7 +38,9 @@ def make_operator_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
             made.append(make().resolve())
         except OSError as error:
             _log.info("a folder for this user's settings cannot be made: %s", error)
-    return (*made, *_folders_of_settings(environ))
+    named = (user_config_folder(environ), state_path(environ), SourceCache.place_of_user(environ))
+    links = (link for folder in (*named, Path(site.getusersitepackages())) for link in links_on_the_way(folder))
+    return (*made, *links, *_folders_of_settings(environ))
 
 
 def _folders_of_settings(environ: Mapping[str, str]) -> Iterator[Path]:

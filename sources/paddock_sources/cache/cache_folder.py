@@ -62,10 +62,16 @@ ENTRY_BUCKETS = (Bucket.TREES, Bucket.ENVIRONMENTS, Bucket.METADATA)
 
 
 class CacheFolder:
-    """The folder at `path`, which need not exist yet; an exception of `check` ends a wait for a lock and propagates."""
+    """The folder at `path`, which need not exist yet; an exception of `check` ends a wait for a lock and propagates.
+
+    Links on the way are followed once, now: sandboxes are made of what is in the folder, and follow none. One that
+    leads nowhere stays in the path, and is an error of what uses it.
+    """
 
     def __init__(self, path: Path, check: Callable[[], None] = lambda: None) -> None:
-        self.path = Path(os.path.abspath(path))
+        named = Path(os.path.abspath(path))
+        there = next(place for place in (named, *named.parents) if os.path.lexists(place))
+        self.path = Path(os.path.realpath(named)) if there.exists() else named
         self._check = check
         self._is_checked = False
         self._is_made = False

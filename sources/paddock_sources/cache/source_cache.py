@@ -49,8 +49,12 @@ class SourceCache:
     @classmethod
     def of_user(cls, environ: Mapping[str, str], *, check: Callable[[], None] = lambda: None) -> Self:
         """Return the cache that `environ` names, or else the one that the user has by default."""
-        named = environ.get(VARIABLE, "")
-        return cls(Path(named) if named else _default_folder(environ), check=check)
+        return cls(cls.place_of_user(environ), check=check)
+
+    @staticmethod
+    def place_of_user(environ: Mapping[str, str]) -> Path:
+        """Return where that cache is, absolute, as it is named: a link may be on the way."""
+        return Path(os.path.abspath(environ.get(VARIABLE, "") or _default_folder(environ)))
 
     def __enter__(self) -> Self:
         return self
