@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -283,6 +284,12 @@ def test_a_subdirectory_is_part_of_the_folder_meant() -> None:
     uri = parse_source("file:///abs#subdirectory=x")
     assert isinstance(uri, FolderUri)
     assert uri.folder == Path("/abs/x")
+
+
+def test_at_a_commit_a_folder_is_written_so_that_it_is_read_again() -> None:
+    uri, commit = parse_source("git+https://host.example/repository@main#subdirectory=50%2525%20off/a%23b"), "1" * 40
+    assert isinstance(uri, GitUri) and uri.subdirectory == "50%25 off/a#b"
+    assert parse_source(uri.at_commit(commit)) == replace(uri, text=uri.at_commit(commit), ref=commit)
 
 
 @each_row(

@@ -184,18 +184,15 @@ class GitUri(SourceUri):
         return key if has_credentials or has_password else self.text
 
     def at_any_version(self) -> SourceUri | None:
-        return replace(self, text=f"git+{self.url}{self._inside}", ref="")
+        inside = f"#subdirectory={self.subdirectory}" if self.subdirectory else ""
+        return replace(self, text=f"git+{self.url}{inside}", ref="")  # kept homes go by this text, so it stays as it is
 
     def at_commit(self, commit: str = ANY_COMMIT) -> str:
-        return f"git+{self.url}@{commit}{self._inside}"
+        return git_text(self.url, commit, self.subdirectory)
 
     def not_here(self) -> SourceError:
         hints = ["clone the repository and name the folder: `source: /path/to/clone`"]
         return unavailable(self.text, "a git repository", hints=hints)
-
-    @property
-    def _inside(self) -> str:
-        return f"#subdirectory={self.subdirectory}" if self.subdirectory else ""
 
 
 def repository(address: str) -> GitUri:
