@@ -76,7 +76,8 @@ async def test_a_module_sees_nothing_of_the_hosts_environment(
     async with open_session(tools=[_inspect(write_module)]) as session:
         seen = json.loads(await session.execute('{"tool": "inspect"}'))["output"]
         answer = json.loads(await session.execute('{"tool": "inspect", "input": {"print": 64}}'))
-    assert set(seen["environ"]) <= {"PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TZ", "GIT_OPTIONAL_LOCKS"}
+    ours = {"PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TZ", "GIT_OPTIONAL_LOCKS", "GIT_DISCOVERY_ACROSS_FILESYSTEM"}
+    assert set(seen["environ"]) <= ours
     assert "site-packages" not in " ".join(seen["path"])
     assert seen["cwd"] == str(tmp_path / "work")
     assert answer["success"]

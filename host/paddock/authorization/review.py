@@ -25,6 +25,7 @@ from paddock.plan.source_map import Location
 from paddock.policy.evaluate import EvaluationContext, evaluate
 from paddock.policy.grant_request import ModuleRequest, OperatorGrant, union_of
 from paddock.policy.grants import Grants
+from paddock.policy.outer_repository import outer_repositories
 from paddock.policy.rule import BUILT_IN, Rule
 from paddock.policy.trust import Trust
 from paddock_sources import Resolution
@@ -79,18 +80,21 @@ def _module(
     needs = Needs()
     if has_no_say(entry) and not request.given:
         needs = _given(request, propose(entry, advice_of(resolution), known), context)
+    granted_in_all = union_of(entry, (*request.given, OperatorGrant(needs.permissions, _PROPOSED)))
+    outer = outer_repositories(granted_in_all, context.working_dir, context.owner)
+    of_git = tuple(f"reads {one.place}, the repository of {one.folder}" for one in outer if not one.problem)
     return ModuleReview(
         name=_name(entry),
         kind=entry.kind,
         source=request.source,
         granted=granted,
-        needs_trust=needs_trust,
+        needs_trust=needs_trust if needs.lines else (*needs_trust, *of_git),
         given=(
             *(line for grant, line in lines if not grant.path),
             *([KEEPS_HOME] if any(one.keeps for one in request.given) else []),
         ),
         proposed=needs.permissions if needs.lines else None,
-        proposed_lines=needs.lines,
+        proposed_lines=(*needs.lines, *of_git) if needs.lines else (),
         lacks=needs.lacks,
         missing=needs.missing,
         keeps=needs.keeps,

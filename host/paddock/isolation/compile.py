@@ -19,9 +19,11 @@ from paddock.isolation.network import WorkerNetwork
 from paddock.isolation.runtime_paths import RuntimePaths
 from paddock.isolation.watchlist import Watchlist
 from paddock.plan.model import ModuleEntry
+from paddock.plan.permissions import grants_of
 from paddock.policy.grants import Grants
 from paddock.policy.guarded_paths import GuardedPaths, runner_of, when_made
 from paddock.policy.limits import ResourceLimits
+from paddock.policy.outer_repository import OuterRepository, outer_repositories
 from paddock.policy.owner import Owner
 from paddock.policy.path_walk import GrantedPath
 from paddock.policy.programs import SYSTEM_FOLDERS, Program, configuration_of
@@ -46,7 +48,8 @@ class Confinement:
     """A profile, and its sources: `grants`, the guarded paths in them, and which of these are `protected`.
 
     `held` are links through which other programs reach a guarded path; they stay in their places. `folder` is the
-    module's start folder: the working directory if it may see any of it, else its private folder.
+    module's start folder: the working directory if it may see any of it, else its private folder. `unseen` are the
+    repositories that git would need besides.
     """
 
     profile: SandboxProfile
@@ -56,6 +59,7 @@ class Confinement:
     protected: tuple[Path, ...] = ()
     held: tuple[Path, ...] = ()
     home: Path = Path("/")
+    unseen: tuple[OuterRepository, ...] = ()
 
     def lines(self) -> tuple[str, ...]:
         """Return the grants, and the parts left out of them, as a person sees them."""
@@ -110,6 +114,7 @@ class Confinement:
                 f"note: `{program.name}` is left out, since it brings what may not be shown here: "
                 f"{program.describe()}; programs that need it do not start"
             )
+        yield from (f"note: {one.describe()}" for one in self.unseen)
         exposed = self.left_open
         if self.shortage:
             yield f"{self.shortage}:"
@@ -181,7 +186,8 @@ def confine(
         fixed=(*fixed.inside(path.path for path in grants.writes), *protected, *held),
     )
     folder = working_dir if _sees_any_of(working_dir, grants) else scratch
-    return Confinement(profile, folder, grants, guarded, protected, held, owner.home)
+    unseen = tuple(outer_repositories(grants_of(entry.permissions), working_dir, owner))
+    return Confinement(profile, folder, grants, guarded, protected, held, owner.home, unseen)
 
 
 def compile_profile(

@@ -50,8 +50,9 @@ OnConfined = Callable[[Sequence[tuple[ModuleEntry, Confinement]]], None]
 """Called with the sandbox of each module, when all is planned and no module is started."""
 
 _TRIED_IN_TURN: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap", "landlock")
-# A repository may only be read unless it is granted by itself: git is to look at it without writing to it.
-_GIT_THAT_READS: Final = {"GIT_OPTIONAL_LOCKS": "0"}
+# A repository may only be read unless it is granted by itself: git is to look at it without writing to it. Its folder
+# may be a mount beside the granted one.
+_GIT_THAT_READS: Final = {"GIT_OPTIONAL_LOCKS": "0", "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"}
 _PASSED_ON: Final = ("LANG", "LC_ALL", "TZ")  # language and time zone reveal nothing that answers do not
 
 
@@ -233,6 +234,7 @@ class SandboxPlanner:
             rights=Authority(entry),
             fixed=FixedPaths.of(module.resolution, planned.codes, self.host.paths.installation, self._place.kept),
             protected=sandboxed.confinement.protected,
+            unseen=sandboxed.confinement.unseen,
             references=names_referred_to(entry.config, grants_of(entry.permissions)),
         )
 

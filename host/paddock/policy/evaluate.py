@@ -26,6 +26,7 @@ from paddock.policy.files.policy import Policy, rules_about
 from paddock.policy.grant_request import ModuleRequest, RequestedGrant, contradictions, families_written
 from paddock.policy.limits import judge_limits, with_lowered
 from paddock.policy.located_program import paths_of
+from paddock.policy.outer_repository import with_repositories
 from paddock.policy.owner import Owner
 from paddock.policy.paths import GrantPathRule, PathRules
 from paddock.policy.rule import Floor, PolicyFindings, Rule, written_list
@@ -64,6 +65,11 @@ def evaluate(asked: Sequence[ModuleRequest], context: EvaluationContext) -> tupl
         PlanError: the plan has mistakes; the error names all of them.
     """
     judged = [_judged(one, context) for one in asked]
+    more = with_repositories(asked, context.working_dir, context.owner) if context.trust.accepted else ()
+    for number, one in enumerate(more):
+        # No rule is broken by what nobody asked for: the module goes without it.
+        if one != asked[number] and not (found := _judged(one, context))[0].refusals:
+            judged[number] = found
     raise_findings([findings for findings, _ in judged], context.positions)
     return tuple(decision for _, decision in judged)
 

@@ -249,6 +249,28 @@ def is_repository(folder: Path) -> bool:
         return False
 
 
+def is_heeded(git: Path, folder: Path) -> bool:
+    """Return whether git would use it in a folder: git refuses another user's, as one in `/tmp` may be."""
+    try:
+        return git.stat().st_uid in (0, os.geteuid(), folder.stat().st_uid)
+    except OSError:
+        return False
+
+
+def text_in(file: Path, prefix: str = "") -> str:
+    """Return what a small file of git's says after `prefix`; empty where it does not, or is no file to be read."""
+    try:
+        real = os.path.realpath(file)
+        if not stat.S_ISREG(os.stat(real).st_mode):  # before it is opened: opening a device may trigger it
+            return ""
+        fd = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open(fd, "rb") as opened:
+            text = os.fsdecode(opened.read(_MAX_LINK_BYTES)).strip()
+    except OSError:
+        return ""
+    return text.removeprefix(prefix).strip() if text.startswith(prefix) and "\0" not in text else ""
+
+
 def _hooks_elsewhere(hooks: Path) -> list[Path]:
     """Return the links of a hooks folder, whose programs lie elsewhere: the folder itself, or hooks in it."""
     if hooks.is_symlink():
@@ -298,7 +320,7 @@ class _Search:
     def run(self) -> None:
         for above in self._folder.parents:  # the folder may lie in a repository that names places in it
             git = above / GIT
-            if not self._is_heeded(git):
+            if not is_heeded(git, self._folder):
                 continue
             self.around.append(above)
             if os.path.isdir(git):  # false for a path that may not be examined
@@ -310,13 +332,6 @@ class _Search:
                 self.is_complete = False
                 return
             self._look_into(folders.popleft())
-
-    def _is_heeded(self, git: Path) -> bool:
-        """Whether git would use it in the folder: git refuses another user's, as one in `/tmp` may be."""
-        try:
-            return git.stat().st_uid in (0, os.geteuid(), self._folder.stat().st_uid)
-        except OSError:
-            return False
 
     def settings(self, home: Path, config: Path) -> GitSettings:
         """Examine the places that the configuration of the found repositories names, and that of the user."""
@@ -398,17 +413,8 @@ class _Search:
         if os.path.isdir(real):
             self._note_tree(real, file.parent)
             return
-        try:
-            if not stat.S_ISREG(os.stat(real).st_mode):  # before it is opened: opening a device may trigger it
-                return
-            fd = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-            with open(fd, "rb") as opened:
-                text = os.fsdecode(opened.read(_MAX_LINK_BYTES))
-        except OSError:
-            return
-        key, _, place = text.strip().partition(":")
-        if key == "gitdir" and "\0" not in place:
-            way = file.parent / place.strip()
+        if place := text_in(real, "gitdir:"):
+            way = file.parent / place
             self.ways.append(way)
             real = Path(os.path.realpath(way))
             if os.path.isdir(real):

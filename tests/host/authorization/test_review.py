@@ -26,6 +26,7 @@ from paddock.policy.owner import Owner
 from paddock.policy.rule import Rule
 from paddock.policy.trust import Trust
 from paddock_sources import Resolution
+from support.linked_tree import link
 
 HEAD = "session: {orchestrator: loop-basic, context: context-simple}\n"
 
@@ -233,6 +234,22 @@ def test_an_ordinary_plan_is_proposed_what_fits_each_of_its_modules(scene: Scene
         assert bool(one.proposed) == bool(one.proposed_lines)
         assert bool(one.lacks) == (one.name not in ("loop-basic", "context-simple"))
     assert "v3ry-s3cret" not in str(review)
+
+
+def test_the_repository_that_a_linked_working_tree_brings_is_asked_about(scene: Scene) -> None:
+    """Apart from what the plan states, or with what is proposed; and not where git cannot be run."""
+    main = link(scene.folder, scene.root / "main")
+    review = scene.review(
+        """
+        tools:
+          - {module: tool-a, permissions: {read: ["."], run: [git]}}
+          - {module: tool-b, permissions: {read: ["."], run: [bash]}}
+          - {module: tool-bash}
+        """
+    )
+    line = f"reads {main}, the repository of {scene.folder}"
+    assert module(review, "tool-a").needs_trust == (line,) and not module(review, "tool-b").needs_trust
+    assert line in module(review, "tool-bash").proposed_lines and not module(review, "tool-bash").needs_trust
 
 
 def test_what_is_proposed_can_be_started_once_it_is_accepted(scene: Scene) -> None:

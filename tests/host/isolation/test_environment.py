@@ -22,6 +22,7 @@ OWN = {
     "HOME": "/scratch",
     "TMPDIR": "/scratch",
     "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1",
 }
 
 
@@ -42,7 +43,7 @@ def test_only_what_is_granted_is_added(grants: list[str], more: dict[str, str]) 
 
 
 def test_a_host_without_language_or_time_zone_passes_on_neither() -> None:
-    assert set(environment_of(Permissions(), {}, "/scratch")) == {"PATH", "HOME", "TMPDIR", "GIT_OPTIONAL_LOCKS"}
+    assert set(environment_of(Permissions(), {}, "/scratch")) == OWN.keys() - {"LANG", "TZ"}
 
 
 def test_a_variable_is_set_to_a_secret_or_its_placeholder() -> None:

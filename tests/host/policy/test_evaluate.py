@@ -25,6 +25,7 @@ from paddock.policy.limits import ResourceLimits
 from paddock.policy.rule import Rule
 from paddock.policy.trust import Trust
 from paddock_sandbox.profile import IsolationLevel
+from support.linked_tree import link
 from support.rows import each_row
 
 from .entries import entry, owner
@@ -751,6 +752,38 @@ def test_an_environment_shows_its_python_as_rules_let_it(
     found, left_out = (grants.environments, grants.left_out)
     assert [one.name for one in (found if is_seen else left_out)] == [".venv/bin/python"]
     assert not (left_out if is_seen else found)
+
+
+@pytest.mark.parametrize(
+    ("text", "accepted", "others", "is_read"),
+    [
+        ("", True, {}, True),
+        ("", False, {}, False),
+        (capped("read = ['.', '../main']"), True, {}, True),
+        (capped("read = ['.']"), True, {}, False),
+        (capped("run = ['git']"), True, {}, True),
+        ("", True, {"write": ["../main"]}, False),
+        ("", True, {"write": ["../main/.git/refs"]}, False),
+        ("", True, {"write": ["out"], "read": ["../main"]}, True),
+    ],
+)
+def test_a_linked_tree_brings_its_repository_as_rules_and_writers_let_it(
+    work: Path, text: str, accepted: bool, others: dict[str, Any], is_read: bool
+) -> None:
+    """And nothing is refused for it, as nobody asked for it."""
+    git = link(work, work.parent / "main")
+    mine = entry(permissions={"read": ["."], "run": ["git"]})
+    other = entry(module="tool-y", path="tools[1]", permissions=others)
+    asked = [ModuleRequest(one, REPOSITORY) for one in (mine, other)]
+    decision = evaluate(asked, situation(work, text, accepted=accepted))[0]
+    assert decision.entry.permissions.read == ((".", str(git)) if is_read else (".",))
+
+
+def test_no_repository_in_a_kept_home_is_brought(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module might have made it there."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(work.parent / "state"))
+    link(work, work.parent / "state/paddock/homes/x/home")
+    assert decide(work, permissions={"read": ["."], "run": ["*"]}).entry.permissions.read == (".",)
 
 
 def test_a_path_that_the_operator_gave_may_lead_anywhere(work: Path) -> None:

@@ -34,6 +34,7 @@ from paddock.plan.limits import limit_written, raised_limit_line
 from paddock.plan.net_rule import DEFAULT_PORT, TO_FILL_IN, NetRule
 from paddock.plan.permissions import is_program_path, redacted_permissions_line, with_grant
 from paddock.plan.problems import NotAcceptedError
+from paddock.policy.guarded_places import GIT
 from paddock.policy.limits import ResourceLimits
 from paddock.policy.path_walk import KERNEL_FOLDERS
 from paddock.policy.programs import SEARCH_PATH, Program, look_up
@@ -191,6 +192,10 @@ class AttemptJudge:
             home = self._subject.owner.home
             place = f'HOME is a private folder of its own; with `env: ["HOME={home}"]` it looks in yours'
             return self._denial(kind, str(in_real_home), "files", self._line(kind, str(in_real_home)), place)
+        for one in self._subject.unseen:  # git looked for it, or for any in the folder and around it
+            if kind == "read" and (named == one.place or (named.name == GIT and named.is_relative_to(one.folder))):
+                line = "" if one.is_doubtful else self._line("read", self._subject.written_as(one.place))
+                return self._denial(kind, str(one.place), "files", line, one.describe())
         # The target of a module's own link is named by its real path. Otherwise a person would be asked about a
         # harmless path, and grant another one.
         found = AttemptedPath.follow(named, self._profile.mounts)

@@ -44,7 +44,10 @@ Family = Literal["read", "write", "run", "net", "env", "secrets", "call", "emit"
 FAMILIES: Final[tuple[Family, ...]] = get_args(Family)
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_GIVEN_TO_ALL: Final = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TZ", "GIT_OPTIONAL_LOCKS")
+_GIVEN_TO_ALL: Final = (
+    *("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TZ"),
+    *("GIT_OPTIONAL_LOCKS", "GIT_DISCOVERY_ACROSS_FILESYSTEM"),
+)
 _CALLED: Final = ("tools", "providers", "context", "spawn")
 _MOUNT_POINTS: Final = ("tools", *MOUNTED_BY_GRANT, RESOLVER_POINT)
 _NO_ISOLATION: Final = "isolation level `none` refuses nothing"

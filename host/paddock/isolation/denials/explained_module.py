@@ -12,6 +12,7 @@ from typing import Protocol
 from paddock.isolation.fixed_paths import FixedPaths
 from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import Permissions, grants_of
+from paddock.policy.outer_repository import OuterRepository
 from paddock.policy.owner import Owner
 from paddock_sandbox.profile import SandboxProfile
 
@@ -42,7 +43,7 @@ class ExplainedModule:
 
     `fixed` are the paths that no module may change, its own code first; `protected` are other paths that stay as they
     are in its writable folders. `references` are the names for which its configuration and variables have a `${NAME}`,
-    None where that is not known.
+    None where that is not known. `unseen` are repositories that git lacks.
     """
 
     entry: ModuleEntry
@@ -54,6 +55,7 @@ class ExplainedModule:
     protected: tuple[Path, ...] = ()
     written: Permissions | None = None
     references: tuple[str, ...] | None = None
+    unseen: tuple[OuterRepository, ...] = ()
 
     @property
     def name(self) -> str:

@@ -1,7 +1,7 @@
-"""Find the repository that a git command would change, as far as the command line shows it.
+"""Find the repository that a git command would change or read, as far as the command line shows it.
 
-Only git gets the kernel's refusal of a write to git's folder, so the worker reads the command line to report it.
-Commands that may only list something, such as `git branch`, are left out. This file looks at names, and starts nothing.
+Only git gets the kernel's refusal of what is in git's folder, so the worker reads the command line to report it. This
+file looks at names, and starts nothing.
 """
 
 from __future__ import annotations
@@ -10,19 +10,24 @@ import os
 import re
 from typing import Any, Final
 
+from paddock_sdk.worker.attempts.attempt_log import Kind
+
 _MAX_CHARACTERS: Final = 4096  # of a command line; a script may be long
 _MAX_LINK_CHARACTERS: Final = 4096
-_CHANGING: Final = re.compile(
+_COMMAND: Final = re.compile(
     r"(?:^|[\s;&|(/])git(?P<options>(?:\s+-C\s+\S+|\s+-c\s+\S+|\s+--?[\w-]+(?:=\S+)?)*)\s+"
-    r"(?:add|am|checkout|cherry-pick|commit|fetch|gc|merge|mv|pull|rebase|reset|restore|revert|rm|switch|update-index"
-    r"|update-ref)(?![\w-])"
+    r"(?:(?P<changing>add|am|checkout|cherry-pick|commit|fetch|gc|merge|mv|pull|rebase|reset|restore|revert|rm|switch"
+    r"|update-index|update-ref)|blame|describe|diff|grep|log|ls-files|rev-list|rev-parse|shortlog|show|status)(?![\w-])"
 )
 _ENTERED: Final = re.compile(r"(?:^|[\s;&|(])cd\s+(\S+?)\s*(?:&&|;|\n)")
 _ELSEWHERE: Final = re.compile(r"-C\s+(\S+)")
 
 
-def changed_repository(command: Any, folder: str) -> str | None:
-    """Return the folder of git's that a command started in `folder` is to change: a text, or a list of words."""
+def wanted_of_repository(command: Any, folder: str) -> tuple[Kind, str] | None:
+    """Return what a command started in `folder` is to do with a repository: a text, or a list of words.
+
+    That is to write to git's folder or to read it; the other one that it borrows from; a `.git` where there is none.
+    """
     if isinstance(command, (str, bytes)):
         words = [command]
     elif isinstance(command, (list, tuple)):
@@ -30,12 +35,18 @@ def changed_repository(command: Any, folder: str) -> str | None:
     else:
         return None
     line = " ".join(os.fsdecode(word) for word in words if isinstance(word, (str, bytes)))[:_MAX_CHARACTERS]
-    found = _CHANGING.search(line)
+    commands = list(_COMMAND.finditer(line))
+    found = next((one for one in commands if one["changing"]), commands[0] if commands else None)
     if found is None:
         return None
     for elsewhere in (*_ENTERED.findall(line[: found.start() + 1]), *_ELSEWHERE.findall(found["options"])):
         folder = os.path.join(folder, elsewhere.strip("'\""))
-    return _git_folder(os.path.abspath(folder))
+    git = _git_folder(os.path.abspath(folder))
+    if git is None or found["changing"]:
+        return ("read", os.path.abspath(os.path.join(folder, ".git"))) if git is None else ("write", git)
+    borrowing = os.path.join(git, "objects", "info", "alternates")
+    borrowed = _read(borrowing).partition("\n")[0] if os.path.isfile(borrowing) else ""
+    return "read", os.path.abspath(os.path.join(git, "objects", borrowed)) if borrowed else git
 
 
 def _git_folder(folder: str) -> str | None:

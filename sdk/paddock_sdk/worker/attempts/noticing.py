@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from paddock_sandbox.syscalls import call
 from paddock_sdk.worker.attempts.attempt_log import MAX_TEXT_BYTES, AttemptLog, Kind, without_sockets
-from paddock_sdk.worker.attempts.git_commands import changed_repository
+from paddock_sdk.worker.attempts.git_commands import wanted_of_repository
 from paddock_sdk.worker.attempts.kernel_limits import is_full, limits_in
 from paddock_sdk.worker.attempts.left_files import left_in
 
@@ -208,9 +208,9 @@ class AttemptRecorder:
 
         def on_command(command: object, folder: Any = None) -> None:
             with _unnoticed():
-                git = changed_repository(command, os.fspath(folder) if folder is not None else _current_folder())
-            if git is not None:
-                note("write", git)
+                wanted = wanted_of_repository(command, os.fspath(folder) if folder is not None else _current_folder())
+            if wanted is not None:
+                note(*wanted)
 
         def on_socket(sock: object, family: int, *rest: object) -> None:
             if family in _INTERNET:
