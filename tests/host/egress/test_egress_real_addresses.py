@@ -32,6 +32,7 @@ ELSEWHERE = "93.184.216.99"
 SIX = "2606:2800:220:1:248:1893:25c8:1946"
 KEY = "sk-of-the-operator"
 PLACEHOLDER = "paddock-secret-KEY-00112233"
+_CLIENTS_WAIT_SECONDS = 5.0  # for an answer about a name, as their resolv.conf says
 
 
 def at_site(*names: str) -> Names:
@@ -152,7 +153,8 @@ async def test_all_who_ask_meanwhile_wait_for_one_lookup_and_others_do_not() -> 
 async def test_a_lookup_that_takes_too_long_or_fails_leaves_the_name_as_it_is() -> None:
     slow = Slow("api.test")
     async with gate_for("api.test", "gone.test", names=slow, bounds=brief()) as ground:
-        first = await ground.address_of("api.test")
+        with anyio.fail_after(_CLIENTS_WAIT_SECONDS):
+            first = await ground.address_of("api.test")
         slow.may_answer.set()
         assert is_made(first) and await ground.address_of("api.test") == first
         assert is_made(await ground.address_of("gone.test"))
@@ -161,7 +163,7 @@ async def test_a_lookup_that_takes_too_long_or_fails_leaves_the_name_as_it_is() 
 
 async def test_a_gate_that_is_closed_during_a_lookup_ends_it() -> None:
     names = Slow("api.test")
-    async with gate_for("api.test", names=names) as ground:
+    async with gate_for("api.test", names=names, bounds=brief(real_address_seconds=2 * PATIENCE)) as ground:
         with socket.socket(type=socket.SOCK_DGRAM) as sock:
             sock.sendto(b"\0\7\1\0\0\1\0\0\0\0\0\0\3api\4test\0\0\1\0\1", (LOOPBACK, ground.dns))
             await names.is_asked.wait()
@@ -219,7 +221,7 @@ async def two_sites(
 ) -> AsyncIterator[tuple[Ground, Origin, Origin]]:
     """Have a gate to two names at one address, with a key for the first; and the servers at 443 and 80 there."""
     injections = [KeyInjection("KEY", PLACEHOLDER, KEY, NetRule.parse("api.test"))]
-    names = at_site("api.test", "evil.test")
+    names = Names({"api.test": [[SITE]], "evil.test": [[SITE]], "third.test": [[ELSEWHERE]]})
     async with origin(ssl=authority.server("api.test", "evil.test")) as tls, origin() as plain:
         world.servers.update({(SITE, 443): tls.port, (SITE, 80): plain.port})
         given = {"injections": injections, "upstream_tls": authority.client(), "bounds": brief(idle_seconds=5.0)}
@@ -283,12 +285,14 @@ async def test_at_one_port_each_connection_goes_to_the_name_that_it_says(
 UNNAMED = [
     (443, hello_of(None)),
     (443, hello_of("other.test")),
+    (443, hello_of("third.test")),
     (443, hello_of("wwwapi.test")),
     (443, hello_of("api.test")[:-1]),
     (443, b"\x16\x03\x01\x00\x05hello"),
     (443, b"{raw}\n"),
     (443, get("api.test")),
     (80, get("other.test")),
+    (80, get("third.test")),
     (80, get(SITE)),
     (80, b"GET / HTTP/1.0\r\n\r\n"),
     (80, b"GET / HTTP/1.1\r\nHost: api.test\r\nHost: evil.test\r\n\r\n"),
@@ -306,8 +310,10 @@ UNNAMED = [
 async def test_a_connection_that_names_none_of_them_goes_nowhere(
     world: World, authority: TestAuthority, port: int, said: bytes
 ) -> None:
-    rules = ("api.test", "evil.test", "evil.test:80", "api.test:80")
+    rules = ("api.test", "evil.test", "evil.test:80", "api.test:80", "third.test", "third.test:80")
     async with two_sites(world, authority, *rules) as (ground, tls, plain):
+        assert await ground.address_of("third.test") == ELSEWHERE
+        world.servers.update({(ELSEWHERE, 443): tls.port, (ELSEWHERE, 80): plain.port})
         await outcome(await Line.to(ground.place_at(SITE, port)), said)
         assert (await ground.ledger.only())["outcome"] == "refused"
     assert not tls.asked and not plain.asked
