@@ -17,10 +17,9 @@ from typing import Final
 
 from paddock_sandbox import capabilities, ipc, landlock, prctl, rlimits, seccomp
 from paddock_sandbox.landlock import Access, PathRule, PortAccess, PortRule
-from paddock_sandbox.lockdown_report import LockdownReport
 from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
 from paddock_sandbox.network import LOOKUP_PORT
-from paddock_sandbox.profile import ANY_PROGRAM, SandboxProfile
+from paddock_sandbox.profile import ANY_PROGRAM, LockdownReport, SandboxProfile
 from paddock_sandbox.rlimits import Rlimit
 from paddock_sandbox.step_error import StepError
 

@@ -60,6 +60,15 @@ class NetworkAccess:
 
 
 @dataclass(frozen=True, slots=True)
+class LockdownReport:
+    """How a process confined itself: the level, the steps taken, in order, and what Landlock protects here."""
+
+    level: IsolationLevel
+    steps: tuple[str, ...]
+    protections: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class SandboxProfile:
     """How a process confines itself.
 

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from paddock.workers.exit_report import FailedStep
 from paddock_sandbox.cgroup import Cgroup
-from paddock_sandbox.lockdown_report import LockdownReport
+from paddock_sandbox.profile import LockdownReport
 from paddock_sdk.worker.init_socket import unpack
 
 Command = Literal["terminate", "kill"]

@@ -8,7 +8,6 @@ good.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,18 +19,6 @@ class RestartPolicy:
     max_delay: float = 10.0
     max_deaths: int = 5
     window: float = 300.0
-
-    def __post_init__(self) -> None:
-        """Refuse numbers that would restart without end or never."""
-        if not 0 <= self.initial_delay <= self.max_delay:
-            raise ValueError(f"initial_delay {self.initial_delay} is not between 0 and max_delay {self.max_delay}")
-        if self.factor < 1:
-            raise ValueError(f"factor {self.factor} would shorten the delay with each death; it is at least 1")
-        if self.max_deaths < 1 or self.window <= 0:
-            raise ValueError(f"{self.max_deaths} deaths within {self.window} s cannot be counted; both are positive")
-
-
-USUAL_POLICY: Final = RestartPolicy()
 
 
 @dataclass(frozen=True, slots=True)

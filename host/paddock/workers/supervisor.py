@@ -24,7 +24,7 @@ from paddock.workers.launcher import Launcher, LaunchSpec
 from paddock.workers.limits.tree_limits import LimitedTree, LimitEnforcer
 from paddock.workers.limits.watchdog import Clock, SystemClock
 from paddock.workers.process import ModuleProcess
-from paddock.workers.restart import USUAL_POLICY, RestartPolicy, RestartState
+from paddock.workers.restart import RestartPolicy, RestartState
 
 _logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class Supervisor:
         self,
         launcher: Launcher,
         spec: LaunchSpec,
-        policy: RestartPolicy = USUAL_POLICY,
+        policy: RestartPolicy | None = None,
         *,
         limit_enforcer: LimitEnforcer | None = None,
         clock: Clock | None = None,
@@ -58,7 +58,7 @@ class Supervisor:
         self.reports: list[ExitReport] = []
         self.call_in_flight: str | None = None
         self._launcher = launcher
-        self._policy = policy
+        self._policy = policy or RestartPolicy()
         self._limit_enforcer = limit_enforcer
         self._limited_tree: LimitedTree | None = None
         self._clock = clock or SystemClock()

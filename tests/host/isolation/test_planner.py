@@ -38,8 +38,7 @@ from paddock.workers.process import ModuleProcess
 from paddock.workers.runtime import WorkerRuntime
 from paddock.workers.worker_host import WorkerHost
 from paddock_sandbox.cgroup import CgroupHome
-from paddock_sandbox.lockdown_report import LockdownReport
-from paddock_sandbox.profile import IsolationLevel
+from paddock_sandbox.profile import IsolationLevel, LockdownReport
 from paddock_sources import Resolution
 
 
