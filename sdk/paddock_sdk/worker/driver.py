@@ -48,6 +48,7 @@ from paddock_sdk.worker.receiver import FrameReceiver
 _STREAM_WINDOW: Final = 32  # items a stream may run ahead of its reader
 _ERROR_TEXT: Final = 2000  # characters about an error that could not itself be sent
 _GONE: Final = "the host has closed this module's connection"
+_PARENTS: Final = "this process was forked by the module; only its parent can call the host"
 _LEAVE_SECONDS: Final = 1.0  # for cancelled work to end after the host's goodbye; the host waits for two
 _POLL_SLICE_MS: Final = 1000  # how long one poll of a blocked call lasts; it only bounds a lost wake-up
 _LEAVE_SLICE_MS: Final = 50  # the same while the worker leaves, whose time is short
@@ -89,6 +90,7 @@ class Driver:
         self._blocked = 0
         self._leaving: asyncio.Task[None] | None = None
         self._leave_by = 0.0
+        self._gone = _GONE
         self._mailbox = Mailbox()
         self._thread = threading.get_ident()
         # The receiver of frames, which knows the session. It calls the host through the driver it is made with.
@@ -111,6 +113,13 @@ class Driver:
             self._mailbox.close()  # unfinished actions of other threads fail now, in these threads
             self._end_all()
         self.closed.set()
+
+    def part(self, answer: Callable[..., None]) -> None:
+        """Give the connection up, in a forked child, where `answer` is called in place of each answer."""
+        self._gone, self.write = _PARENTS, answer
+        self._sock.close()
+        self._mailbox = Mailbox()
+        self._mailbox.close()
 
     def leave(self) -> None:
         """Cancel all running requests, and close when they have ended; for a second they may call the host."""
@@ -295,7 +304,7 @@ class Driver:
         what: str = "",
     ) -> int:
         if not self.is_open:
-            raise ModuleGoneError(_GONE)
+            raise ModuleGoneError(self._gone)
         body, handles = self.encode(value, head=head, what=what or ("" if target else "value"))
         self.before_send()
         try:
@@ -563,7 +572,7 @@ class Driver:
 
     def _post(self, action: Callable[[], object]) -> None:
         if not self._mailbox.post(action):
-            raise ModuleGoneError(_GONE)
+            raise ModuleGoneError(self._gone)
 
     def _end_all(self) -> None:
         calls, self._calls = self._calls, {}

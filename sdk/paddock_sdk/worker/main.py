@@ -31,6 +31,7 @@ from paddock_sdk.worker.breakpoints import explain_breakpoints
 from paddock_sdk.worker.calls.dispatch_contexts import DispatchContexts
 from paddock_sdk.worker.calls.dispatcher import Dispatcher
 from paddock_sdk.worker.driver import Driver
+from paddock_sdk.worker.forked_child import keep_from_children
 from paddock_sdk.worker.session.coordinator import RemoteCoordinator
 from paddock_sdk.worker.session.mirror import SessionMirror
 from paddock_sdk.worker.session.reporter import Reporter
@@ -50,7 +51,9 @@ def serve(rpc: socket.socket, name: str) -> None:
 
 
 async def _serve(rpc: socket.socket, name: str) -> None:
-    await Worker(rpc, name, AttemptRecorder(attempt_log.shared())).run()
+    worker = Worker(rpc, name, AttemptRecorder(attempt_log.shared()))
+    keep_from_children(worker.driver, asyncio.get_running_loop())
+    await worker.run()
 
 
 def set_up_logging() -> None:

@@ -1,0 +1,43 @@
+"""Keep the connection with the process that opened it: a child that module code forks has no part in it.
+
+In such a child every call of the host raises `ModuleGoneError`. Where the module's code returns or raises into the
+runtime, the child would go on as its parent's double: it says so on stderr and ends with status 1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import os
+import sys
+from typing import NoReturn
+
+from paddock_sdk.worker.driver import Driver
+
+_log = logging.getLogger(__name__)
+
+
+def keep_from_children(driver: Driver, loop: asyncio.AbstractEventLoop) -> None:
+    """Part each child that is forked from now on from the connection of `driver`, which is served on `loop`."""
+    os.register_at_fork(after_in_child=functools.partial(_part, driver, loop))
+
+
+def _part(driver: Driver, loop: asyncio.AbstractEventLoop) -> None:
+    driver.part(_end)
+    loop.call_soon_threadsafe = _end  # type: ignore[method-assign]  # where the work of a thread is done
+    loop.call_soon(_end)  # the loop polls descriptors that it shares with the parent's, but runs this first
+
+
+def _end(*_: object, **__: object) -> NoReturn:
+    try:
+        _log.error(
+            "process %d, which this module forked, came back from the module's code and ends: only its parent, process "
+            "%d, answers the host; end a child with os._exit(), or start it with subprocess or multiprocessing",
+            os.getpid(),
+            os.getppid(),
+            exc_info=sys.exception(),
+        )
+        sys.stdout.flush()
+    finally:
+        os._exit(1)
