@@ -26,7 +26,7 @@ from paddock.policy.limits import ResourceLimits
 from paddock.policy.outer_repository import OuterRepository, outer_repositories
 from paddock.policy.owner import Owner
 from paddock.policy.path_walk import GrantedPath
-from paddock.policy.programs import SYSTEM_FOLDERS, Program, configuration_of
+from paddock.policy.programs import SYSTEM_FOLDERS, Program, configuration_of, read_at_start
 from paddock.workers.limits.tree_limits import TreeLimits
 from paddock_sandbox.profile import IsolationLevel, Mount, NetworkAccess, SandboxProfile
 from paddock_sandbox.rlimits import Rlimit
@@ -261,6 +261,8 @@ def _show_runtime(table: MountTable, runtime_paths: RuntimePaths, grants: Grants
         show_system(table, grants.programs)
         show_located(table, located)
         seen.append(Path("/usr"))
+        for path in read_at_start():
+            table.grant(path.resolve(), path)
         if not by_mounts:
             named = None if grants.programs is None else (*grants.programs, *grants.located)
             for path in configuration_of(named):

@@ -1,0 +1,53 @@
+"""Common runtimes start at every level with nothing but their grant: what they read at their start is readable."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import anyio
+import pytest
+
+from integration.command_line import require_level
+from paddock.policy.programs import SEARCH_PATH
+from paddock.session.tool_call import ToolCallSession
+
+_SECONDS = 60
+_BASH = Path(__file__).resolve().parents[2] / "modules/tool-bash"
+
+_STARTS = {
+    "node": 'node -e \'require("https"); console.log("up")\'',
+    "python3": "python3 -c 'import ssl; ssl.create_default_context(); print(\"up\")'",
+    "git": "echo up > file; git grep --no-index -h up file",
+    "curl": "echo up > file; curl -sS file://$PWD/file",
+    "perl": "perl -MPOSIX -e 'print \"up\\n\"'",
+    "ruby": "ruby -ropenssl -e 'puts \"up\"'",
+    "java": "echo 'class A { public static void main(String[] a) { System.out.println(\"up\"); } }' > A.java && "
+    "java A.java",
+}
+
+
+@pytest.mark.parametrize("level", ["ns", "bwrap", "landlock"])
+@pytest.mark.parametrize("grant", ["by its name", "with all programs"])
+@pytest.mark.parametrize("program", _STARTS)
+async def test_a_runtime_starts(program: str, grant: str, level: str, home: Path) -> None:
+    if shutil.which(program, path=os.pathsep.join(SEARCH_PATH)) is None:
+        pytest.skip(f"{program} is not installed")
+    work = home / "work"
+    call = ToolCallSession(
+        str(_BASH),
+        "bash",
+        {"command": f"cd {work}/made && {_STARTS[program]}"},
+        permissions={
+            "write": ["./made"],
+            "run": ["*"] if grant == "with all programs" else ["bash", program],
+        },
+        isolation=require_level(level),  # type: ignore[arg-type]
+        working_dir=work,
+        environ={**os.environ, "HOME": str(home)},
+    )
+    (work / "made").mkdir()
+    with anyio.fail_after(_SECONDS):
+        result = (await call.run()).result
+    assert (result.output or result.error) == {"stdout": "up\n", "stderr": "", "returncode": 0}
