@@ -194,11 +194,11 @@ def detach(place: str) -> None:
 
 
 class OwnerMaps:
-    """User namespaces that show one owner's files as the worker's; `own` is the worker's, which shows root's so."""
+    """User namespaces that show one owner's files as those of the worker, whose id is `outer` in this one."""
 
-    def __init__(self, own: int, outer: int) -> None:
+    def __init__(self, outer: int) -> None:
         self._outer = outer
-        self._namespaces: dict[tuple[int, int | None], int] = {(0, None): own}
+        self._namespaces: dict[tuple[int, int | None], int] = {}
 
     def of(self, owner: int, group: int | None = None) -> int:
         """Return the descriptor for an owner; `close` releases all.

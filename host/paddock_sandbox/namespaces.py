@@ -30,6 +30,9 @@ _CLONE_ALL: Final = (
 
 _NS_GET_USERNS: Final = 0xB701  # from <linux/nsfs.h>
 
+MODULE_ID: Final = 1000
+"""The user and group inside, where root's worker is: at 0 programs expect powers that no worker has."""
+
 # The ids from 0x70000000 on are used by no distribution, container manager or systemd, up to the last 2**17 of 31 bits.
 _FIRST_ID: Final = 0x7000_0000
 _LAST_ID: Final = 0x7FFD_FFFF
@@ -63,7 +66,7 @@ def map_own_ids(uid: int, gid: int) -> None:
     _write("/proc/self/gid_map", f"{gid} {gid} 1")
 
 
-def map_ids_of(pid: int, outer: int, inner: int = 0) -> None:
+def map_ids_of(pid: int, outer: int, inner: int = MODULE_ID) -> None:
     """Map id `inner` of a process in a new user namespace to `outer` here; takes root in the caller's namespace."""
     for kind in ("uid", "gid"):
         _write(f"/proc/{pid}/{kind}_map", f"{inner} {outer} 1")
@@ -98,11 +101,11 @@ def enter_mounts(namespace: int) -> None:
     call("setns", namespace, 0)
 
 
-def become_mapped_root() -> None:
-    """Take the id that the parent mapped id 0 to, in place of the one the process was started with."""
+def take_mapped_ids() -> None:
+    """Take the ids that the parent mapped, in place of root's; the caller keeps its capabilities in its namespaces."""
     os.setgroups([])
-    os.setresgid(0, 0, 0)
-    os.setresuid(0, 0, 0)
+    os.setresgid(MODULE_ID, MODULE_ID, MODULE_ID)
+    os.setresuid(MODULE_ID, MODULE_ID, MODULE_ID)
 
 
 def unused_id() -> int:

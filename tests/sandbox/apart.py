@@ -73,7 +73,7 @@ def apart(act, sources=()):
 def given_trees(child, outer, sources):
     namespaces.map_ids_of(child, outer)
     trees = mounts.open_trees(mount.source for mount in sources)
-    owners = OwnerMaps(os.open(f"/proc/{child}/ns/user", os.O_RDONLY), outer)
+    owners = OwnerMaps(outer)
     try:
         mounts.give_to_worker(trees, sources, owners)
     except BaseException:
@@ -88,7 +88,7 @@ def grown(line, act, ids, sources):
     try:
         _, trees, _, _ = socket.recv_fds(line, 1, 64)
         if ids is None:
-            namespaces.become_mapped_root()
+            namespaces.take_mapped_ids()
         else:
             namespaces.map_own_ids(*ids)
             trees = mounts.open_trees(mount.source for mount in sources)

@@ -441,7 +441,7 @@ def test_granted_files_keep_their_owner_and_appear_as_the_workers(owner: int, gr
         made = (folder / "made").stat()
     # Without the mount a worker of root's is a stranger to them.
     assert bare == {"returned": {"read": "EACCES", "change": "EACCES", "make": "EACCES", "owner": ORDINARY}}
-    assert granted == {"read": "ok", "change": "ok", "make": "ok", "owner": 0}
+    assert granted == {"read": "ok", "change": "ok", "make": "ok", "owner": 1000}
     assert (made.st_uid, made.st_gid) == (owner, group_id)
 
 
@@ -483,7 +483,7 @@ _MAPPED_ALREADY = """
 call("unshare", 0x20000)
 call("mount", b"none", b"/", None, 1 << 18 | 1 << 14, None)
 (tree,) = mounts.open_trees([given])
-mounts.give_to_worker([tree], [Mount(given, given)], OwnerMaps(namespaces.user_namespace(0, 300000), 300000))
+mounts.give_to_worker([tree], [Mount(given, given)], OwnerMaps(300000))
 call("move_mount", tree, b"", -100, given.encode(), 4)
 os.close(tree)
 def told(**rights):
@@ -528,7 +528,7 @@ def entering(step):
         side = "inside"
         return step(*ids)
     return enter
-namespaces.become_mapped_root = entering(namespaces.become_mapped_root)
+namespaces.take_mapped_ids = entering(namespaces.take_mapped_ids)
 namespaces.map_own_ids = entering(namespaces.map_own_ids)
 last = {"inside": build()["returned"], "here": counts.get("here", -1)}
 found = []

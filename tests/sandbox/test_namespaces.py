@@ -102,7 +102,7 @@ tell({"inside": inside, "is outside": [made.st_uid, made.st_gid] == outer * 2, "
     with ground("root") as folder:
         folder.chmod(0o777)
         told = run_apart(program, str(folder / "made"), user="root")
-    assert told["inside"] == [0] * 6
+    assert told["inside"] == [1000] * 6
     assert told["is outside"]
     assert told["outer"] not in taken_ids()
 

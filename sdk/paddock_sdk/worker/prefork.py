@@ -13,6 +13,7 @@ import select
 import signal
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final, NoReturn
 
 from paddock_sandbox import capabilities, ipc, mounts, namespaces
@@ -49,6 +50,7 @@ class PreforkedWorker:
     def __init__(self, shared: Sequence[Mount], groups: CgroupHome | None) -> None:
         self.shared = tuple(shared)
         self._outer = namespaces.unused_id() if os.getuid() == 0 else None
+        self._owners = None if self._outer is None else mounts.OwnerMaps(self._outer)
         self._to_init, init_line = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._to_worker, worker_line = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._group: Cgroup | None = None
@@ -116,6 +118,8 @@ class PreforkedWorker:
     def _close(self) -> None:
         self._to_init.close()
         self._to_worker.close()
+        if self._owners is not None:
+            self._owners.close()
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
@@ -134,26 +138,23 @@ class PreforkedWorker:
         """Send a message and descriptors; for root also the trees, which only it can make the worker's own."""
         if len(fds) + len(sources) > _MOST_FDS:
             raise OSError(errno.E2BIG, f"no more than {_MOST_FDS - _WORKER_FDS} paths can be made visible")
-        trees = [] if self._outer is None else self._trees_of(sources, self._outer)
+        trees = [] if self._owners is None else _trees_of(sources, self._owners)
         try:
             socket.send_fds(self._to_worker, [pack(message)], [*fds, *trees])
         finally:
             for tree in trees:
                 os.close(tree)
 
-    def _trees_of(self, sources: Sequence[Mount], outer: int) -> list[int]:
-        owners = mounts.OwnerMaps(os.open(f"/proc/{self._pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC), outer)
-        try:
-            trees = mounts.open_trees(mount.source for mount in sources)
-            try:
-                mounts.give_to_worker(trees, sources, owners)
-            except BaseException:
-                for tree in trees:
-                    os.close(tree)
-                raise
-        finally:
-            owners.close()
-        return trees
+
+def _trees_of(sources: Sequence[Mount], owners: mounts.OwnerMaps) -> list[int]:
+    trees = mounts.open_trees(mount.source for mount in sources)
+    try:
+        mounts.give_to_worker(trees, sources, owners)
+    except BaseException:
+        for tree in trees:
+            os.close(tree)
+        raise
+    return trees
 
 
 def _run_init(
@@ -170,11 +171,11 @@ def _run_init(
         close_all_but(0, 1, 2, line.fileno(), worker_line.fileno(), *doors)
         ids, _ = _received(line)
         if ids is None:
-            namespaces.become_mapped_root()
+            namespaces.take_mapped_ids()
         else:
             namespaces.map_own_ids(*ids)
         if not counts_memory:
-            _bound_objects(is_root=ids is None)
+            _bound_objects()
         capabilities.close_ways_back()  # once for both
         init.prepare_for_children()
         worker = os.fork()
@@ -195,15 +196,10 @@ def _run_init(
         init.report_and_exit(init_socket, error)
 
 
-def _bound_objects(*, is_root: bool) -> None:
+def _bound_objects() -> None:
     """Bound System V objects; where that is impossible, the filter of system calls refuses them."""
-    try:
-        if is_root:
-            ipc.set_bounds()
-        else:
-            ipc.enter_bounded_namespace()
-    except OSError:
-        pass
+    with suppress(OSError):
+        ipc.enter_bounded_namespace()
 
 
 def _run_worker(line: socket.socket, shared: Sequence[Mount], doors: Sequence[int], *, counts_memory: bool) -> NoReturn:
