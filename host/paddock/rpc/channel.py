@@ -22,10 +22,10 @@ from typing import Final, Protocol
 from paddock.rpc.backlog import Make, SendBacklog
 from paddock.rpc.open_calls import FOREVER, OpenCall, OpenCalls
 from paddock.rpc.reading import ReadingWatch
+from paddock.time_limit import Looks
 from paddock_sdk.protocol import Connection, Frame, HandleEntry, Kind, LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.frames import Buffer, FrameParts, discarded
 
-_TICK: Final = 0.05  # seconds between looks at the deadlines, which are tens of seconds long, and at due frames
 _STRETCH: Final = 0.005  # seconds for which one worker's frames are handled until everything else has its turn
 _SOCKET_BUFFER: Final = 4 * 1024 * 1024  # bytes; a large message then needs few wake-ups of either loop
 _FULL: Final = 256 * 1024  # bytes that the kernel has not taken yet; later frames wait where they can be replaced
@@ -111,7 +111,7 @@ class Channel(asyncio.BufferedProtocol):
         self._receiver = receiver
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
+        self._looks = Looks(self._look)  # at the deadlines, and at due frames
         self._closing: asyncio.TimerHandle | None = None
         self._unheard: Iterator[Frame] = iter(())  # frames that wait for the loop's next turn, while reading is paused
         self._is_lost = False
@@ -163,8 +163,8 @@ class Channel(asyncio.BufferedProtocol):
         id, frame = self.connection.send_request(target, method, body, handles, flags=flags, parent=parent)
         self.calls.add(id, call)
         self.write(frame)
-        if self._timer is None and call.deadline != FOREVER:
-            self._tick_later()
+        if call.deadline != FOREVER:
+            self._looks.begin()
 
     def cancel(self, call: OpenCall) -> None:
         """Give `call` up: send the worker a cancellation and do not end the call."""
@@ -217,8 +217,8 @@ class Channel(asyncio.BufferedProtocol):
                 self.send_due()
                 return
             self._is_due = self._is_due or not waits
-            if self._is_due and self._timer is None:
-                self._tick_later()
+            if self._is_due:
+                self._looks.begin()
 
     def send_due(self) -> None:
         """Send the changes that wait for the next frame."""
@@ -432,9 +432,9 @@ class Channel(asyncio.BufferedProtocol):
         self.is_open = False
         self._transport = None
         self._unheard = iter(())
-        for timer in (self._timer, self._closing):  # they would keep the whole session
-            if timer is not None:
-                timer.cancel()
+        self._looks.stop()  # it would keep the whole session, as the other timers
+        if self._closing is not None:
+            self._closing.cancel()
         if self._reading is not None:
             self._reading.stop()
         self.backlog = None
@@ -446,14 +446,9 @@ class Channel(asyncio.BufferedProtocol):
         for call in calls:
             call.on_end(None)
 
-    def _tick_later(self) -> None:
-        self._timer = self._loop.call_later(_TICK, self._on_tick)
-
-    def _on_tick(self) -> None:
-        self._timer = None
+    def _look(self, before: float, stopped: float) -> bool:
         if self._is_due:
             self.send_due()
-        for call in self.calls.overdue(self._loop.time()):
+        for call in self.calls.overdue(before, stopped):
             call.on_overdue()
-        if self._is_due or self.calls.have_deadlines:
-            self._tick_later()
+        return self._is_due or self.calls.have_deadlines

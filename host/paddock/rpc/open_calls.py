@@ -60,6 +60,11 @@ class OpenCall:
         if self._nested == 0:
             self.deadline += now - self._nested_since
 
+    def leave_out(self, seconds: float) -> None:
+        """Do not count this time, in which the host did not run."""
+        if self._nested <= 0:
+            self.deadline += seconds
+
     def is_overdue(self, now: float) -> bool:
         return self._nested <= 0 and now >= self.deadline
 
@@ -134,11 +139,15 @@ class OpenCalls:
         """Return how many calls of this nesting level the worker serves, including those that were given up."""
         return sum(call.level == level and not self._has_ended(id, call) for id, call in self._calls.items())
 
-    def overdue(self, now: float) -> Iterator[OpenCall]:
-        """Yield the calls that have run too long; first forget those that were given up and have ended."""
+    def overdue(self, now: float, stopped: float) -> Iterator[OpenCall]:
+        """Yield the calls that have run too long, without the seconds in which the host was stopped.
+
+        First forget those that were given up and have ended.
+        """
         for id in [id for id, call in self._calls.items() if self._has_ended(id, call)]:
             del self._calls[id]
         for call in list(self._calls.values()):
+            call.leave_out(stopped)
             if call.is_overdue(now):
                 yield call
 

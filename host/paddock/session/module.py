@@ -41,6 +41,7 @@ from paddock.session.shutdown import ShutdownDeadlines
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.state.mirrors import Mirrors, describe_anew
 from paddock.session.state.ownership import SharedItem
+from paddock.time_limit import while_running
 from paddock.workers.exit_report import PROTOCOL, ExitReason, ExitReport, LimitHit
 from paddock.workers.process import ModuleProcess
 from paddock.workers.supervisor import Supervisor
@@ -241,7 +242,7 @@ class HostedModule:
             self._registrations.begin_life(peer)
             self.quota.begin_life()
             try:
-                with anyio.fail_after(self.limits.start_max) as time:
+                with while_running(anyio.fail_after(self.limits.start_max)) as time:
                     await self._bring_up(process, peer, is_restart, time)
             except TimeoutError as exc:
                 limit = LimitHit("start_max", self.limits.start_max, "", "host timer")
@@ -337,7 +338,7 @@ class HostedModule:
         Raises:
             TimeoutError: it has not taken note within the time it has to start.
         """
-        with anyio.fail_after(self.limits.start_max) as time:
+        with while_running(anyio.fail_after(self.limits.start_max)) as time:
             await self._ask_ready(time)
 
     async def _ask_ready(self, time: anyio.CancelScope) -> None:
@@ -424,7 +425,7 @@ class HostedModule:
     async def _death(self) -> ExitReport | None:
         if (life := self._life) is None:
             return None
-        with anyio.move_on_after(_DEATH_SECONDS):
+        with while_running(anyio.move_on_after(_DEATH_SECONDS)):
             return await asyncio.shield(life.report)
         return None
 

@@ -15,6 +15,8 @@ from typing import Final, Literal, TypeVar
 
 import anyio
 
+from paddock.time_limit import while_running
+
 T = TypeVar("T")
 ShutdownPhase = Literal["session:end", "cleanup functions", "what others emit"]
 
@@ -43,7 +45,7 @@ class ShutdownDeadlines:
     async def run(self, end: Callable[[], Awaitable[None]], *, is_hurried: bool = False) -> None:
         """Run all steps of the end, also when the waiting task is cancelled."""
         self._is_hurried = is_hurried
-        with anyio.CancelScope(shield=True), anyio.move_on_after(_OF_THE_APPLICATION) as own:
+        with anyio.CancelScope(shield=True), while_running(anyio.move_on_after(_OF_THE_APPLICATION)) as own:
             self._application = own
             try:
                 await end()
@@ -68,7 +70,7 @@ class ShutdownDeadlines:
         if is_asked_here:
             application.deadline += left
         began = anyio.current_time()
-        with anyio.move_on_after(left) as own:
+        with while_running(anyio.move_on_after(left)) as own:
             try:
                 return await act()
             finally:

@@ -19,6 +19,7 @@ from weakref import WeakSet
 import anyio
 
 from paddock.errors import LaunchError
+from paddock.time_limit import while_running
 from paddock.workers.limits.tree_limits import TreeLimits
 from paddock.workers.output import OutputLine, OutputRate
 from paddock.workers.pipes import ChildPipes
@@ -165,7 +166,7 @@ async def launch_through(spec: LaunchSpec, hand_over: Callable[[ChildPipes], Awa
         raise LaunchError(spec.name, "sockets and pipes", str(error)) from error
     process = ModuleProcess(spec.name, child_pipes, spec.log_limit_bytes, spec.on_line, spec.rate())
     try:
-        with anyio.fail_after(_START_SECONDS):
+        with while_running(anyio.fail_after(_START_SECONDS)):
             try:
                 child_pipes.tell_worker(particulars)
                 await hand_over(child_pipes)

@@ -19,6 +19,7 @@ import anyio
 import anyio.lowlevel
 
 from paddock.errors import LaunchError, QuarantinedError, RevokedError
+from paddock.time_limit import while_running
 from paddock.workers.exit_report import ExitReason, ExitReport, ExitStatus, LimitHit
 from paddock.workers.launcher import Launcher, LaunchSpec
 from paddock.workers.limits.tree_limits import LimitedTree, LimitEnforcer
@@ -155,7 +156,7 @@ class Supervisor:
         protocol, unless the kernel turns out to have killed it: what it held may take that long to free. While the
         module is being stopped, `stop` ends it, after the time that a goodbye has.
         """
-        with anyio.move_on_after(within):
+        with while_running(anyio.move_on_after(within)):
             await process.wait()
         if self._stopping:
             await process.wait()
@@ -185,7 +186,7 @@ class Supervisor:
 
     async def _see_off(self, process: ModuleProcess, goodbye: Callable[[], Awaitable[None]] | None) -> None:
         if goodbye is not None:
-            with anyio.move_on_after(self._goodbye_seconds):
+            with while_running(anyio.move_on_after(self._goodbye_seconds)):
                 await self._say(goodbye)
                 await process.wait()
         if process.status is None:

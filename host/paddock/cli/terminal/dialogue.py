@@ -15,6 +15,7 @@ import anyio
 from paddock.cli.terminal.line_input import Keyboard
 from paddock.cli.terminal.question import Question
 from paddock.cli.terminal.render import Drawing, Screen
+from paddock.time_limit import while_running
 
 _Answer = TypeVar("_Answer")
 
@@ -71,7 +72,7 @@ class Dialogue:
             preface()
             with self.screen.question() as drawing:
                 shown = await self._put(question, drawing)
-                with anyio.move_on_after(seconds):
+                with while_running(anyio.move_on_after(seconds)):
                     while (line := await self._keyboard.line()) is not None:
                         answer = understood(line.strip(" \t"), shown)
                         if answer is not None:
