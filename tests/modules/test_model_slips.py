@@ -27,10 +27,12 @@ from vendors.anthropic_dialect import AnthropicDialect
 from vendors.openai_dialect import OpenAIDialect
 
 sys.path.insert(0, str(shipped.FOLDER / "agent-loops"))
+sys.path.insert(0, str(shipped.FOLDER / "contexts"))
 sys.path.insert(0, str(shipped.FOLDER / "provider-anthropic"))
 sys.path.insert(0, str(shipped.FOLDER / "provider-openai"))
 
 from agent_loop.messages import well_formed
+from amplifier_module_context_simple import SimpleContextManager
 from amplifier_module_loop_basic import BasicOrchestrator
 from amplifier_module_loop_basic import LoopSettings as BasicSettings
 from amplifier_module_loop_streaming import Settings as StreamingSettings
@@ -73,7 +75,7 @@ class _Look:
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:
         self.seen.append(input)
-        return ToolResult(success=True, output=f"saw {input.get('at')}")
+        return ToolResult(success=True, output=f"saw {input.get('at')}" * input.get("times", 1))
 
 
 @dataclass
@@ -82,7 +84,7 @@ class Play:
 
     scene: Scene[Any]
     look: _Look
-    context: MockContextManager
+    context: Any
     events: EventRecorder
     answers: list[str] = field(default_factory=list)
 
@@ -102,7 +104,9 @@ async def play(request: pytest.FixtureRequest) -> AsyncIterator[Open]:
     async with AsyncExitStack() as closing:
         begin = await closing.enter_async_context(scenes(dialect, made))
 
-        async def played(turns: list[Any], *prompts: str, **config: Any) -> Play:
+        async def played(
+            turns: list[Any], *prompts: str, context: Any | None = None, script: dict[str, Any] | None = None
+        ) -> Play:
             words = {"cut": "max_tokens" if vendor == "anthropic" else "length"}
             written = [
                 {**turn, "finish": words.get(turn["finish"], turn["finish"])}
@@ -110,14 +114,14 @@ async def play(request: pytest.FixtureRequest) -> AsyncIterator[Open]:
                 else turn
                 for turn in turns
             ]
-            scene = begin(written, config)
-            play = Play(scene, _Look(), MockContextManager(), EventRecorder())
+            scene = begin(written, **(script or {}))
+            play = Play(scene, _Look(), context or MockContextManager(), EventRecorder())
             for prompt in prompts or ("hello",):
                 answer = await _LOOPS[loop]().execute(
                     prompt, play.context, {vendor: scene.provider}, {"look": play.look}, play.events
                 )
                 play.answers.append(answer)
-            assert not scene.server.refusals
+            assert script is not None or not scene.server.refusals
             return play
 
         yield played
@@ -164,6 +168,14 @@ async def test_a_turn_of_nothing_but_slips_ends_at_its_bound(play: Open) -> None
     slip = {"tool_calls": [_call('{"at": ')]}
     played = await play([slip] * 4 + ["enough"])
     assert played.answers == ["enough"] and len(played.scene.sent) == 5
+
+
+async def test_a_conversation_that_is_too_long_is_sent_once_more_in_half(play: Open) -> None:
+    look = {"tool_calls": [_call({"at": "it", "times": 5000})]}
+    played = await play([look, "done"], script={"context_tokens": 4000}, context=SimpleContextManager())
+    assert played.answers == ["done"] and "[shortened" in played.told
+    whole = await played.context.get_messages()
+    assert "[shortened" not in json.dumps(whole) and not played.scene.slept
 
 
 async def test_two_calls_of_one_id_are_both_answered(play: Open) -> None:

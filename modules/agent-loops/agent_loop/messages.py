@@ -131,6 +131,11 @@ def new_call_id() -> str:
     return f"call_{uuid.uuid4().hex[:24]}"
 
 
+def size_of(messages: Iterable[Any]) -> int:
+    """Return the characters that messages take as JSON."""
+    return sum(len(json.dumps(plain(message), ensure_ascii=False, default=str)) for message in messages)
+
+
 def usage_of(response: Any) -> Any:
     """Return the usage as plain data, or None where the provider reports none."""
     return plain(getattr(response, "usage", None))

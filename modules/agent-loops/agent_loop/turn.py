@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from amplifier_core import events
-from amplifier_core.llm_errors import InvalidToolCallError, LLMError, ProviderUnavailableError
+from amplifier_core.llm_errors import ContextLengthError, InvalidToolCallError, LLMError, ProviderUnavailableError
 from amplifier_core.message_models import ChatRequest, ChatResponse, ToolCall
 
 from .hook_gate import HookGate, Injection
 from .interruption import Cancellation, finish, wait_all
-from .messages import blocks_of, new_call_id, plain, request_for, text_of, tool_calls_of, usage_of
+from .messages import blocks_of, new_call_id, plain, request_for, size_of, text_of, tool_calls_of, usage_of
 from .providers import Choice, preferred
 from .settings import LoopSettings
 from .spans import Span, take_turn_id
@@ -37,6 +37,8 @@ _TRIES = 3  # of one request; a reply lost three times would be lost again
 _REASON = 500  # characters of an error that answer a call which it left open
 _RAW = 2000  # characters of the arguments of a call that cannot be made, of which the model needs no more
 _PREVIEW = 200  # characters of the answer that `prompt:complete` shows
+
+_CHARACTERS_PER_TOKEN = 4  # of ordinary text, by which contexts estimate as well
 
 _LIMIT_NOTE = (
     "The limit of model requests for this prompt is reached and tools are no longer available. "
@@ -226,12 +228,20 @@ class Turn:
         """Return the model's reply, or None if the person stopped it."""
         if last:
             self.gate.remember(Injection(_LIMIT_NOTE))
-        request = request_for(await self.messages(), self.gate.take_injections(), tools, self.request_span)
+        injections = self.gate.take_injections()
+        messages, was_shortened = await self.messages(), False
         left = _TRIES
         while True:
             left -= 1
             try:
+                request = request_for(messages, injections, tools, self.request_span)
                 return await self._interruptible(request, self.reply, self.parts.provider_name)
+            except ContextLengthError:
+                # The server takes less than its provider says: it is asked once more, for half of what was sent.
+                shorter = None if was_shortened else await self._shorter(messages)
+                if shorter is None or self.cancellation.requested:
+                    raise
+                messages, was_shortened = shorter, True
             except LLMError as error:
                 if not left or self.cancellation.requested or not self.is_lost(error):
                     raise
@@ -293,6 +303,13 @@ class Turn:
         if prepare is None:
             return list(await self.parts.context.get_messages())
         return list(await prepare(provider=self.parts.provider))
+
+    async def _shorter(self, messages: Sequence[Any]) -> list[Any] | None:
+        """Return the conversation in half of the tokens of these messages; None if the context makes it no shorter."""
+        prepare = getattr(self.parts.context, "get_messages_for_request", None)
+        size = size_of(messages)
+        found = [] if prepare is None else list(await prepare(token_budget=size // (2 * _CHARACTERS_PER_TOKEN)))
+        return found if found and size_of(found) < size else None
 
     async def _take(self, response: Any, calls: Sequence[ToolCall]) -> None:
         """Store the reply and announce it."""

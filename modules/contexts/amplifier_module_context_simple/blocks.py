@@ -59,5 +59,6 @@ def _shortened_block(block: Any, max_chars: int, is_result: bool) -> Any:
 def _cut(text: Any, max_chars: int) -> Any:
     if not isinstance(text, str):
         return text
-    note = f"\n[shortened: {len(text) - max_chars} of {len(text)} characters left out]"
+    left = len(text) - max_chars
+    note = f"\n[shortened: {left} of {len(text)} characters left out; to see more, ask for a later or smaller part]"
     return text if len(text) <= max_chars + len(note) else text[:max_chars] + note

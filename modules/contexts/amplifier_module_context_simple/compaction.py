@@ -2,8 +2,9 @@
 
 The cheapest loss comes first: old tool results are shortened, then old exchanges are left out whole, oldest first. If
 the recent exchanges alone are too large, their older tool rounds follow, and then all but the last exchange.
-Instructions of the application, the last prompt and the messages around its last tool round always stay. So a view may
-still be too large; the provider then reports an error.
+Instructions of the application, the last prompt and the messages around its last tool round always stay. If these are
+too large, the results of that round are shortened, the largest first. A view whose other texts are too large stays so;
+the provider then reports an error.
 It is pure: the pieces passed in are never changed. Its time grows with the conversation, not with its square.
 """
 
@@ -19,6 +20,8 @@ from .entry import Message
 from .layout import Piece
 
 Step = Callable[[], None]
+
+_CHARS_PER_TOKEN = 4  # of ordinary text; a text that takes fewer is only measured once more
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,7 @@ class _Compaction:
         self._pieces = pieces
         self._sizes = [piece.tokens for piece in pieces]
         self._shortened: set[int] = set()
+        self._chars: dict[int, int] = {}  # of each result in the round that has to fit
         self._dropped: set[int] = set()
         self.tokens = sum(self._sizes)
 
@@ -55,14 +59,24 @@ class _Compaction:
             self._dropped.add(index)
             self._resize(index, 0)
 
+    def fit(self, index: int, room: int, least: int, tokens_of: Callable[[Message], int]) -> None:
+        """Shorten the results of a tool round to as many characters each as `room` tokens demand, at least `least`."""
+        entries = self._pieces[index].entries
+        chars = max(room * _CHARS_PER_TOKEN, least + 1)  # nothing that is longer fits
+        while self.tokens > room and chars > least:
+            chars = max(chars * 3 // 4, least)
+            self._chars[index] = chars
+            self._resize(index, sum(tokens_of(shortened(entry.message, chars)) for entry in entries))
+
     def view(self, max_chars: int) -> View:
         messages: list[Message] = []
         cut = 0
         for index, piece in enumerate(self._pieces):
             if index in self._dropped:
                 continue
+            chars = max_chars if index in self._shortened else self._chars.get(index)
             for entry in piece.entries:
-                shown = shortened(entry.message, max_chars) if index in self._shortened else entry.message
+                shown = entry.message if chars is None else shortened(entry.message, chars)
                 cut += shown is not entry.message
                 messages.append(shown)
         return View(messages, self.tokens, cut)
@@ -72,7 +86,15 @@ class _Compaction:
         self._sizes[index] = size
 
 
-def compacted(pieces: Sequence[Piece], *, target: int, limit: int, keep_turns: int, max_chars: int) -> View:
+def compacted(
+    pieces: Sequence[Piece],
+    *,
+    target: int,
+    limit: int,
+    keep_turns: int,
+    max_chars: int,
+    tokens_of: Callable[[Message], int],
+) -> View:
     """Return a view of at most `target` tokens if leaving out old exchanges achieves that.
 
     The last `keep_turns` exchanges are only reduced as far as the view would otherwise exceed `limit`.
@@ -89,6 +111,9 @@ def compacted(pieces: Sequence[Piece], *, target: int, limit: int, keep_turns: i
 
     work_through(_old_steps(compaction, pieces, old), target)
     work_through(_recent_steps(compaction, pieces, recent, newest), limit)
+    rounds = [index for index in recent if pieces[index].is_tool_round]
+    if rounds and pieces[rounds[-1]].exchange == newest:
+        compaction.fit(rounds[-1], limit, max_chars, tokens_of)
     return compaction.view(max_chars)
 
 

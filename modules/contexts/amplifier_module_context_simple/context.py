@@ -123,6 +123,7 @@ class SimpleContextManager:
             limit=budget,
             keep_turns=self._settings.keep_recent_turns,
             max_chars=self._settings.tool_result_max_chars,
+            tokens_of=self._counter.tokens_of,
         )
         if view.tokens > budget:
             logger.warning(

@@ -438,6 +438,16 @@ async def test_recent_exchanges_go_only_when_nothing_else_helps() -> None:
     assert await context.get_messages_for_request() == [messages[2]]
 
 
+async def test_the_latest_results_give_way_last_and_the_largest_first() -> None:
+    large, small = result("1", "x" * 160_000), result("2", "y" * 1200)
+    messages = [user("read it"), calling("1", "2"), large, small]
+    context = await holding(messages, max_tokens=4000)
+    view = await context.get_messages_for_request()
+    assert view[:2] == messages[:2] and view[3] == small
+    assert 3000 < total(view) <= 4000 and "of 160000 characters left out; to see more" in view[2]["content"]
+    assert await context.get_messages() == messages
+
+
 async def test_what_must_stay_is_shown_even_when_it_is_too_much(caplog: pytest.LogCaptureFixture) -> None:
     messages = [{"role": "system", "content": "s" * 4000}, user("u" * 4000)]
     context = await holding(messages, max_tokens=100)
