@@ -14,7 +14,7 @@ import pytest
 from integration.command_line import diagnosis
 from integration.conftest import WriteModule
 from paddock import Session
-from paddock.errors import PolicyRefusedError
+from paddock.errors import PlanError, PolicyRefusedError
 from paddock.workers.exit_report import ExitReason
 from paddock_sandbox.profile import IsolationLevel
 
@@ -189,6 +189,15 @@ async def test_a_kept_home_beyond_tmp_max_ends_its_module_by_name(
         report = session.modules[-1].exit_reports[0]
     assert report.reason is ExitReason.DISK
     assert report.limit is not None and (report.limit.name, report.limit.configured) == ("tmp_max", f"{allowed} MiB")
+
+
+async def test_a_home_that_cannot_be_made_is_named_with_a_way_out(project: Project) -> None:
+    project.state.touch()
+    with pytest.raises(PlanError) as caught:
+        await project.note("one")
+    (problem,) = caught.value.problems
+    assert problem.path == "tools[0].state" and f"'{project.state}/paddock'" in problem.message
+    assert "XDG_STATE_HOME" in problem.hint
 
 
 async def test_an_unaccepted_plan_has_nothing_kept_for_it(project: Project) -> None:

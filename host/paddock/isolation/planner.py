@@ -305,8 +305,9 @@ class SandboxPlanner:
         try:
             return whose.make(self._place.environ)
         except OSError as error:
-            problem = f"its folder cannot be made: {error.strerror or error}"
-            raise PlanError([PlanProblem(path_text(module.entry.path, "state"), problem)]) from error
+            problem = f"its folder cannot be made: {error}"  # which names the place
+            hint = "set HOME or XDG_STATE_HOME to a folder that you may write to"
+            raise PlanError([PlanProblem(path_text(module.entry.path, "state"), problem, hint)]) from error
 
     async def weaker_level(self, entries: Iterable[ModuleEntry]) -> IsolationLevel | None:
         """Return the level that these entries' modules would run at if a person accepted one below the floor.
