@@ -19,7 +19,7 @@ from paddock.policy.grants import Grants
 from paddock.policy.guarded_paths import runner_opened
 from paddock.policy.path_walk import GrantedPath
 from paddock.policy.programs import Program
-from paddock.policy.rule import Rule, refusal_by
+from paddock.policy.rule import BUILT_IN, Rule, refusal_by
 from paddock_sandbox.profile import ANY_PROGRAM
 
 
@@ -108,6 +108,9 @@ class PathRules:
             grant = next((one for one in known if one.given is not None), None) or next(iter(known), None)
             if grant is None:
                 grant = RequestedGrant(family, written, path_text(self.entry.path, "permissions"))
+            if grant.given is not None and grant.given.location == BUILT_IN and path.links:
+                # No person granted it, and none was in its path when it was found.
+                yield refusal_by(grant.given, grant.path, f"{grant.text} is a link by now", "start again")
             for rule in self.rules:
                 refusal = rule.refusal(grant, path)
                 if refusal is not None:

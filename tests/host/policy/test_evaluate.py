@@ -779,6 +779,21 @@ def test_a_linked_tree_brings_its_repository_as_rules_and_writers_let_it(
     assert decision.entry.permissions.read == ((".", str(git)) if is_read else (".",))
 
 
+def test_a_repository_that_is_a_link_by_now_is_not_shown(work: Path) -> None:
+    """A module of another session, which may write around it, might have put it there since it was found."""
+    git = link(work, work.parent / "main")
+    decision = decide(work, permissions={"read": ["."], "run": ["git"]})
+
+    def look() -> None:
+        decision.check_paths(Grants.of(decision.entry, work, owner(work.parent), lambda path: None))
+
+    look()
+    git.rename(work.parent / "moved")
+    git.symlink_to(work.parent / "secret")
+    ((_, message, file, _),) = refused(look)
+    assert f"`{git}`" in message and "is a link by now" in message and file == "built in"
+
+
 def test_no_repository_in_a_kept_home_is_brought(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A module might have made it there."""
     monkeypatch.setenv("XDG_STATE_HOME", str(work.parent / "state"))
