@@ -63,6 +63,21 @@ permission_request.PRESETS_VERSION = {version}
 from paddock.cli import main
 main()
 """
+_APPLICATION = """\
+import asyncio, logging, sys
+from paddock_sources.manifest import permission_request
+permission_request.PRESETS = {table!r}
+permission_request.PRESETS_VERSION = {version}
+from paddock import Session
+
+async def main():
+    plan, work, trust = sys.argv[1:]
+    async with Session(plan, working_dir=work, trust_plan=trust == "trusted") as session:
+        print(await session.execute("hello"))
+
+logging.basicConfig(level=logging.WARNING)
+asyncio.run(main())
+"""
 _ASKS = "type the word yes"
 
 
@@ -83,10 +98,10 @@ class Project:
         """Write the plan; `preset` is that of its tool."""
         self.plan.write_text(_PLAN.format(source=self.source, outside=self.outside, work=self.work, preset=preset))
 
-    def program(self, second: _Meaning | None) -> str:
-        """Return the command as a program in which `workspace` has a second meaning."""
+    def program(self, second: _Meaning | None, text: str = _PATCHED) -> str:
+        """Return the command, or another program, as one in which `workspace` has a second meaning."""
         meanings = {1: PRESETS["workspace"][1], **({2: second} if second is not None else {})}
-        return _PATCHED.format(table={**PRESETS, "workspace": meanings}, version=max(meanings))
+        return text.format(table={**PRESETS, "workspace": meanings}, version=max(meanings))
 
     def arguments(self, *options: str) -> list[str]:
         return [*accepting(["run", str(self.plan), "hello", "-C", str(self.work), *options])]
@@ -162,6 +177,27 @@ def test_what_is_trusted_for_one_run_means_what_it_means_now(project: Project, o
     answer, said = project.run(project.more, *options)
     assert answer == "It reads yes, writes yes" and news not in said
     assert project.run(project.more)[0] == "It reads no, writes yes", "it was for one run"
+
+
+def test_an_application_that_trusts_a_plan_gets_the_newest_meaning(project: Project) -> None:
+    def runs(trust: str) -> tuple[str, str]:
+        arguments = (str(project.plan), str(project.work), trust)
+        done = python(project.program(project.more, _APPLICATION), *arguments, cwd=project.work, environ={})
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip(), done.stderr
+
+    answer, said = runs("accepted")
+    assert answer == "It reads no, writes yes" and "tools[0] keeps its preset as you accepted it" in said
+    answer, said = runs("trusted")
+    assert answer == "It reads yes, writes yes" and "keeps its preset" not in said
+
+
+def test_what_a_preset_gains_and_loses_is_neither_gained_nor_kept(project: Project) -> None:
+    for _ in range(2):
+        answer, said = project.run({"read": (".", str(project.outside))})
+        assert answer == "It reads no, writes no"
+        assert f"without read `{project.outside}`" in said
+    assert "preset `workspace`" not in said
 
 
 def test_a_preset_given_beside_the_plan_keeps_its_meaning_too(project: Project) -> None:
