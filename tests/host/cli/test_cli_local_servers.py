@@ -74,6 +74,26 @@ async def test_a_server_is_found_with_its_models_in_order(monkeypatch: pytest.Mo
     ]
 
 
+@each_row(
+    ("told", "window"),
+    [
+        ({"max_model_len": 8192}, 8192),
+        ({"context_length": 32768}, 32768),
+        ({"max_context_length": 4096}, 4096),
+        ({"context_window": 131072}, 131072),
+        ({"max_model_len": "8192"}, None),
+        ({"max_model_len": -1}, None),
+        ({"max_model_len": True}, None),
+        ({"max_model_len": 10**12}, None),
+        ({"context_length": {"a": [1]}}, None),
+        ({}, None),
+    ],
+)
+async def test_a_window_counts_where_the_server_tells_a_usual_one(told: dict[str, object], window: int | None) -> None:
+    (server,) = await found(saying(json.dumps({"data": [{"id": "a", **told}, {"id": "b"}]})))
+    assert server.models == ("a", "b") and server.windows.get("a") == window and "b" not in server.windows
+
+
 async def test_an_answer_in_chunks_is_read() -> None:
     body = models("a").encode()
 

@@ -118,6 +118,18 @@ def test_a_vendor_gets_its_host_and_its_usual_key_there(written: str) -> None:
     assert machine.asked == []
 
 
+def test_the_window_that_a_local_server_tells_is_in_the_plan() -> None:
+    async def find(ports: Sequence[int], /) -> tuple[LocalServer, ...]:
+        return tuple(LocalServer(port, ("m", "n"), {"m": 8192}) for port in ports if port == 11434)
+
+    catalogue = ModuleCatalogue(Path.cwd(), {}, _fetch_nothing)
+    chosen = [
+        ProviderChoice(catalogue, ServiceOptions(model=model), frozenset(), None, find).choose("ollama").config
+        for model in (None, "m", "n")
+    ]
+    assert [one.get("context_window") for one in chosen] == [8192, 8192, None]
+
+
 def test_options_name_another_model_and_another_variable() -> None:
     entry = choose("anthropic", model="m-2", key_variable="WORK_KEY")
     assert entry.permissions == granting("api.anthropic.com:443", "WORK_KEY")
@@ -142,11 +154,11 @@ def test_a_local_server_is_asked_for_its_models_when_an_option_says_so(written: 
     assert sorted(machine.asked) == ([11434] if written == "ollama" else [1234, 8000, 8080, 11434])
 
 
-def test_a_local_server_whose_model_is_named_is_not_asked() -> None:
+def test_a_local_server_whose_model_is_named_need_not_answer() -> None:
     machine = Machine({})
     entry = choose("vllm", machine=machine, model="m")
     assert entry.config == {"default_model": "m", "base_url": "http://127.0.0.1:8000/v1"}
-    assert machine.asked == []
+    assert machine.asked == [8000]  # for the window
 
 
 def test_without_options_nothing_is_looked_for() -> None:

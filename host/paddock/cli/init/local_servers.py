@@ -7,13 +7,13 @@ as no server, and a model is left out if a terminal would not show each characte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Final
 
 import anyio
 import h11
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from paddock.plan.host_name import LOOPBACK
 from paddock.text import escape
@@ -24,20 +24,28 @@ _SECONDS: Final = 1.5  # for all servers together; the known ones answer this wi
 _MAX_BYTES: Final = 1 << 20  # of an answer: a thousand models take a fifth of it
 _MAX_MODELS: Final = 1000
 _CHUNK_BYTES: Final = 65536
+# Where servers tell the tokens that a model takes: vLLM and SGLang, LiteLLM and others, Mistral and LM Studio, Groq.
+_WINDOWS: Final = AliasChoices("max_model_len", "context_length", "max_context_length", "context_window")
+_USUAL_WINDOW: Final = range(512, 100_000_001)  # what is outside is taken for a mistake
 
 
 @dataclass(frozen=True, slots=True)
 class LocalServer:
-    """A server at a port of 127.0.0.1, and the names of its models in the order of its answer."""
+    """A server at a port of 127.0.0.1, and the names of its models in the order of its answer.
+
+    `windows` has the tokens that a model takes, where the server tells them.
+    """
 
     port: int
     models: tuple[str, ...]
+    windows: Mapping[str, int] = field(default_factory=dict)
 
 
 class _Model(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True)
 
     id: Annotated[str, StringConstraints(min_length=1, max_length=MAX_MODEL_CHARACTERS)]
+    window: object = Field(None, validation_alias=_WINDOWS)
 
 
 class _Models(BaseModel):
@@ -56,9 +64,9 @@ async def find_servers(ports: Sequence[int], *, seconds: float = _SECONDS) -> tu
     found: dict[int, LocalServer] = {}
 
     async def ask(port: int) -> None:
-        models = await _models(port)
-        if models:
-            found[port] = LocalServer(port, models)
+        server = await _server(port)
+        if server.models:
+            found[port] = server
 
     with anyio.move_on_after(seconds):
         async with anyio.create_task_group() as tasks:
@@ -67,12 +75,14 @@ async def find_servers(ports: Sequence[int], *, seconds: float = _SECONDS) -> tu
     return tuple(found[port] for port in ports if port in found)
 
 
-async def _models(port: int) -> tuple[str, ...]:
+async def _server(port: int) -> LocalServer:
     try:
         answer = _Models.model_validate_json(await _answer(port))
     except (OSError, anyio.EndOfStream, anyio.BrokenResourceError, h11.ProtocolError, ValidationError, _NoAnswerError):
-        return ()
-    return tuple(dict.fromkeys(model.id for model in answer.data if is_model_name(model.id)))
+        return LocalServer(port, ())
+    models = {model.id: model.window for model in answer.data if is_model_name(model.id)}
+    windows = {name: size for name, size in models.items() if type(size) is int and size in _USUAL_WINDOW}
+    return LocalServer(port, tuple(models), windows)
 
 
 class _NoAnswerError(Exception):

@@ -9,7 +9,7 @@ Local servers are looked for only when a person is asked, or when an option name
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
@@ -61,7 +61,8 @@ class ModelService:
     """A model service and the shipped provider that speaks to it.
 
     `key` names the variable of its key, and `model` the model to suggest; both can be empty. `base_url` is empty where
-    the module finds the service by itself. `models` are those that a server on this machine offers.
+    the module finds the service by itself. `models` are those that a server on this machine offers, and `windows` the
+    tokens that they take, as far as it tells them.
     """
 
     name: str
@@ -72,6 +73,7 @@ class ModelService:
     model: str = ""
     base_url: str = ""
     models: tuple[str, ...] = field(default=(), repr=False)
+    windows: Mapping[str, int] = field(default_factory=dict, repr=False)
 
     @property
     def is_local(self) -> bool:
@@ -92,6 +94,7 @@ class ModelService:
                 f"${{{self.key}}}" if self.key else "",
                 "names the variable that holds the key",
             ),
+            "context_window": (self.windows.get(self.model, ""), "the tokens that it takes, as the server says"),
         }
         secrets = (SecretGrant(name=self.key, inject=place),) if self.key else ()
         return PlannedModule(
@@ -230,8 +233,12 @@ class ProviderChoice:
     def _with_models(self, services: Sequence[ModelService]) -> list[ModelService]:
         """Return those whose server answers, with the models that it offers."""
         found = anyio.run(self._find, [one.destination.port for one in services]) if services else ()
-        models = {server.port: server.models for server in found}
-        return [replace(one, models=models[one.destination.port]) for one in services if one.destination.port in models]
+        servers = {server.port: server for server in found}
+        return [
+            replace(one, models=server.models, windows=server.windows)
+            for one in services
+            if (server := servers.get(one.destination.port)) is not None
+        ]
 
     def _own(self) -> ModelService:
         """Return a service by its address."""
@@ -251,7 +258,7 @@ class ProviderChoice:
         if self._options.base_url is not None:
             service = _at(service, self._options.base_url)
         service = self._with_key(service)
-        if self._options.model is None and service.is_local and not service.models:
+        if service.is_local and not service.models:
             service = next(iter(self._with_models([service])), service)
         return self._with_model(service)
 
@@ -324,7 +331,7 @@ def _at(service: ModelService, written: str) -> ModelService:
             f"write it as in {_EXAMPLE_URL}",
         )
     key = service.key if found.destination == service.destination else ""
-    return replace(service, destination=found.destination, base_url=written, key=key, model="", models=())
+    return replace(service, destination=found.destination, base_url=written, key=key, model="", models=(), windows={})
 
 
 def _model(typed: str, service: ModelService) -> str:
