@@ -1,23 +1,20 @@
 """Prepare the code for a trial of a module: a copy of its folder as it is now, and all its dependencies.
 
-Dependencies are chosen again for each trial; a trial without a network uses the last choice. The author's folder stays
-as it is. No module code is executed, and the user's keys are not lent: the repository may well be a third party's, and
-a trial accepts nothing that it names.
+Versions are chosen once a day; a trial without a network uses the last choice. The author's folder stays as it is. No
+module code is executed, and the user's keys are not lent: the repository may well be a third party's, and a trial
+accepts nothing that it names.
 """
 
 from __future__ import annotations
 
-import hashlib
-import logging
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Final, Self
+from functools import partial
 
 import anyio.to_thread
 
-from paddock.audit import AuditLog, state_folder
+from paddock.audit import AuditLog
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.errors import KindError
 from paddock.isolation.commands.cancellation import check_cancelled
@@ -28,15 +25,8 @@ from paddock.policy.files.policy import Policy
 from paddock_sources import Resolution, SourceError
 from paddock_sources.cache import SourceCache
 from paddock_sources.errors import OFFLINE, NoFetching, OwnRightsError
-from paddock_sources.lock.lock_file import LockedModule, LockFile
 from paddock_sources.progress import Progress, SilentProgress
-from paddock_sources.provisioner import Provisioner
 from paddock_sources.uri import FolderUri
-
-_LAST_CHOICES: Final = "trials"  # a folder
-_DIGITS: Final = 32  # of a file's name in there
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,83 +90,22 @@ async def provided(
     refuse_sources({"": uri.text}, policy)
     with SourceCache.of_user(fetch_options.environ, check=check_cancelled) as cache:
         try:
-            resolution = await _resolution(folder, uri, cache, policy, fetch_options, needs, host)
+            async with provisioning(
+                fetch_options.environ,
+                cache,
+                offline=fetch_options.offline,
+                no_fetching=fetch_options.no_fetching,
+                lends_keys=False,
+                policy=policy,
+                progress=fetch_options.progress,
+                audit=fetch_options.audit,
+                host=host,
+            ) as provisioner:
+                lock = partial(provisioner.lock, uri, extras=needs.extras, more=needs.more)
+                locked = await anyio.to_thread.run_sync(lock)
+                resolution = await anyio.to_thread.run_sync(provisioner.provide, uri, folder.module_id, locked)
         except OwnRightsError as error:
             raise _rights_error(error) from error
         except SourceError as error:
             raise _environment_error(error, needs) if needs.more else KindError.of_sources(error) from error
         yield resolution
-
-
-async def _resolution(
-    folder: ModuleFolder,
-    uri: FolderUri,
-    cache: SourceCache,
-    policy: Policy,
-    fetch_options: FetchOptions,
-    needs: TrialNeeds,
-    host: SandboxHost,
-) -> Resolution:
-    async with provisioning(
-        fetch_options.environ,
-        cache,
-        offline=fetch_options.offline,
-        no_fetching=fetch_options.no_fetching,
-        lends_keys=False,
-        policy=policy,
-        progress=fetch_options.progress,
-        audit=fetch_options.audit,
-        host=host,
-    ) as provisioner:
-        return await anyio.to_thread.run_sync(_provide, folder, uri, provisioner, fetch_options, needs)
-
-
-def _provide(
-    folder: ModuleFolder, uri: FolderUri, provisioner: Provisioner, fetch_options: FetchOptions, needs: TrialNeeds
-) -> Resolution:
-    last = _LastChoice.of(folder.root, " ".join((*needs.extras, *needs.more)), fetch_options.environ)
-    previous = last.read(uri.text) if fetch_options.offline else None
-    locked = provisioner.lock(uri, previous=previous, extras=needs.extras, more=needs.more)
-    resolution = provisioner.provide(uri, folder.module_id, locked)
-    if locked.dependencies and not fetch_options.offline:
-        last.write(locked)
-    return resolution
-
-
-class _LastChoice:
-    """The last choice of dependencies for a trial of a folder, kept in `file` for a trial without a network.
-
-    Each folder and purpose has a file of the user's own, outside the author's folder and out of any module's reach. It
-    is a convenience: a file that cannot be read or written counts as missing.
-    """
-
-    def __init__(self, file: Path | None) -> None:
-        self._file = file
-
-    @classmethod
-    def of(cls, root: Path, purpose: str, environ: Mapping[str, str]) -> Self:
-        """Return the choice for trials with that purpose, of the folder `root`, by the user who has `environ`."""
-        name = hashlib.sha256(f"{purpose}\n{root}".encode()).hexdigest()[:_DIGITS]
-        try:
-            folder = state_folder(environ) / _LAST_CHOICES
-            folder.mkdir(mode=0o700, exist_ok=True)
-        except OSError as error:
-            _log.debug("nothing is remembered of trials: %s", error)
-            return cls(None)
-        return cls(folder / f"{name}.lock")
-
-    def read(self, source: str) -> LockedModule | None:
-        """Return the last choice."""
-        try:
-            return None if self._file is None else LockFile.read(self._file).get(source)
-        except SourceError:
-            return None
-
-    def write(self, chosen: LockedModule) -> None:
-        """Store a choice in place of the one before."""
-        if self._file is None:
-            return
-        try:
-            LockFile().with_modules([chosen]).write(self._file)
-        except SourceError as error:
-            _log.debug("what was chosen is not remembered: %s", error)

@@ -49,6 +49,7 @@ class Bucket(Enum):
     TREES = "trees-v1"
     ENVIRONMENTS = "envs-v1"
     METADATA = "metadata-v1"
+    RESOLUTIONS = "resolutions-v1"
     DOWNLOADS = "downloads-v1"
 
     @property
@@ -58,7 +59,7 @@ class Bucket(Enum):
         return "tree.d" if self is Bucket.TREES else ""
 
 
-ENTRY_BUCKETS = (Bucket.TREES, Bucket.ENVIRONMENTS, Bucket.METADATA)
+ENTRY_BUCKETS = (Bucket.TREES, Bucket.ENVIRONMENTS, Bucket.METADATA, Bucket.RESOLUTIONS)
 
 
 class CacheFolder:

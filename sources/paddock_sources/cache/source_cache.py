@@ -29,7 +29,8 @@ class SourceCache:
 
     Entries got from it stay in use until it is closed or this process ends: keep it open while code from it runs.
     Threads may share it. `clock` is the time of day; `stage` is called with the progress of each change. `check` is
-    called several times a second during a wait for another host; its exception ends the wait and propagates.
+    called several times a second during a wait for another host; its exception ends the wait and propagates. `recalls`
+    says whether versions that were chosen from the same inputs within the last day are taken again.
     """
 
     def __init__(
@@ -39,17 +40,21 @@ class SourceCache:
         clock: Callable[[], float] = time.time,
         stage: Stage = lambda name: None,
         check: Callable[[], None] = lambda: None,
+        recalls: bool = True,
     ) -> None:
         place = CacheFolder(folder, check)
         self._store_context = StoreContext(place, StagingArea(place), InUseLocks(), clock, stage)
         self._stores = {bucket: EntryStore(bucket, self._store_context) for bucket in ENTRY_BUCKETS}
         self.folder = place.path
+        self.recalls = recalls
         self.repositories = Repositories(self._store_context)
 
     @classmethod
-    def of_user(cls, environ: Mapping[str, str], *, check: Callable[[], None] = lambda: None) -> Self:
+    def of_user(
+        cls, environ: Mapping[str, str], *, check: Callable[[], None] = lambda: None, recalls: bool = True
+    ) -> Self:
         """Return the cache that `environ` names, or else the one that the user has by default."""
-        return cls(cls.place_of_user(environ), check=check)
+        return cls(cls.place_of_user(environ), check=check, recalls=recalls)
 
     @staticmethod
     def place_of_user(environ: Mapping[str, str]) -> Path:

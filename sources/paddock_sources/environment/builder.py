@@ -19,6 +19,7 @@ from paddock_sources.environment.errors import ConstrainedError, InstallerError
 from paddock_sources.environment.index import Index
 from paddock_sources.environment.interpreter import Interpreter
 from paddock_sources.environment.locked import SITE, LockedDistribution, environment_digest, installed
+from paddock_sources.environment.remembered import RememberedChoice
 from paddock_sources.environment.requirements import Requirements
 from paddock_sources.environment.site import check_distributions, clean_site
 from paddock_sources.environment.task import Task, compile_code
@@ -52,7 +53,8 @@ def resolve(
 
     `constraints` are versions, by name, to keep to if the package is needed at all. `bounds` are what people allow, and
     are never left. `provided` are packages that the worker has from elsewhere, by name, with the version if it is
-    known: they and their dependencies are left out.
+    known: they and their dependencies are left out. What was chosen for the same inputs within a day is chosen again,
+    constraints kept or not; where nothing can be fetched, also what was chosen earlier.
 
     Raises:
         ConstrainedError: there is a solution, but none that keeps to the constraints.
@@ -62,19 +64,23 @@ def resolve(
     """
     if not requirements.index:
         return ()
-    uv = uv or Uv.find(os.environ)
     subject = requirements.name or "the module"
     left_out = {**dict.fromkeys(PROVIDED, ""), **(provided or {})}
     bounds = tuple(one for one in bounds if one.name not in left_out)
     kept = {name: version for name, version in (constraints or {}).items() if name not in left_out}
     for name in set(outside(kept, bounds)):
         del kept[name]
+    request = ResolutionRequest(requirements.index, kept, left_out, tuple(one.text for one in bounds))
+    remembered = RememberedChoice(cache, request, index, python)
+    if (known := remembered.read()) is not None:
+        return known
+    program = uv or Uv.find(os.environ)
 
     def solved(kept: Mapping[str, str], bounds: Sequence[Constraint]) -> tuple[LockedDistribution, ...]:
-        wanted = ResolutionRequest(requirements.index, kept, left_out, tuple(one.text for one in bounds))
-        access = CommandAccess("uv", reads=(uv.path,), environ=uv.environ(index))
+        wanted = replace(request, constraints=kept, bounds=tuple(one.text for one in bounds))
+        access = CommandAccess("uv", reads=(program.path,), environ=program.environ(index))
         with _at_work(access, cache, runner, index, python, progress, subject, "resolving dependencies of") as task:
-            return uv.resolve(wanted, task)
+            return program.resolve(wanted, task)
 
     # Only a further try shows whether what holds versions is the cause; and the caller needs its answer next.
     tries: list[tuple[Mapping[str, str], tuple[Constraint, ...]]] = [(kept, bounds)]
@@ -85,16 +91,19 @@ def resolve(
         try:
             locked = solved(tried, within)
         except NotFetchedError as error:
+            if (known := remembered.read(of_any_age=True)) is not None:
+                return known
             raise error.of_packages(requirements.index, is_locked=False) from error
         except InstallerError as error:
             if error.code not in _NO_VERSIONS:
                 raise
             failures.append(error)
             continue
-        if not failures:
-            return locked
         if within == bounds:
-            raise ConstrainedError(failures[0], locked) from failures[0]
+            remembered.write(locked)
+            if failures:
+                raise ConstrainedError(failures[0], locked) from failures[0]
+            return locked
         chosen = {one.name: one.version for one in locked}
         raise failures[-1].out_of_bounds(bounds, chosen) from failures[-1]
     raise failures[-1] from (failures[0] if len(failures) > 1 else None)

@@ -132,7 +132,10 @@ async def test_without_a_network_tests_have_what_they_had_the_last_time(index: I
     trials.offline = True
     assert (await trials.test(root)).passed and not index.requests
     trials.offline = False
-    assert not (await trials.test(root)).passed  # there is a newer one by now
+    assert (await trials.test(root)).passed and not index.requests  # it was chosen within the day
+    project = (root / "pyproject.toml").read_text()
+    (root / "pyproject.toml").write_text(project.replace('"leaf"', '"leaf>=1"'))
+    assert not (await trials.test(root)).passed  # another choice, and there is a newer one by now
 
 
 async def test_tests_that_attack_get_nowhere(trials: Trials, tmp_path: Path) -> None:

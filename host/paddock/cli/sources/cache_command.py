@@ -37,6 +37,7 @@ _KINDS: Final = {
     "trees-v1": "files",
     "envs-v1": "packages",
     "metadata-v1": "metadata",
+    "resolutions-v1": "chosen versions",
     "downloads-v1": "downloads",
     "tmp": "being built",
 }

@@ -106,10 +106,12 @@ class CommandContext:
 
 @asynccontextmanager
 async def open_provider(environ: Mapping[str, str], progress: Progress, *, offline: bool) -> AsyncIterator[Provisioner]:
-    """Open a fetcher of code for the user who has `environ`."""
+    """Open a fetcher of code for the user who has `environ`; versions for a lock file are always chosen anew."""
     from paddock.module_sources.provisioning import provisioning
 
-    async with provisioning(environ, offline=offline, no_fetching=no_fetching(), progress=progress) as provisioner:
+    async with provisioning(
+        environ, offline=offline, recalls=False, no_fetching=no_fetching(), progress=progress
+    ) as provisioner:
         yield provisioner
 
 
