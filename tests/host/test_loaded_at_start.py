@@ -53,7 +53,10 @@ _ROWS = (
         ("cache", "policy", "module new"),
         ("pydantic", "authoring", "errors", "lookalikes", "plan", "policy", "text", "sources"),
     ),
-    (("list", "lock", "sync", "update", "verify"), ("anyio", "asyncio", "authorization", "module_sources", "time_limit")),
+    (
+        ("list", "lock", "sync", "update", "verify"),
+        ("anyio", "asyncio", "authorization", "module_sources", "time_limit"),
+    ),
     (("chat",), ()),
     (("remove", "add"), ("yaml",)),
     (("doctor",), ("msgpack", "doctor", "isolation", "workers")),
