@@ -1,14 +1,32 @@
-"""The error of a module that could not be imported or mounted, with hints for the user."""
+"""The error of a module that could not be imported or mounted, or did not get there, with hints for the user."""
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal
 
 from paddock.errors import ModuleLoadError
+from paddock.plan.model import ModuleEntry
+from paddock.plan.permissions import grants_of
+from paddock.workers.exit_report import ExitReport
+from paddock.workers.limits.process_tree import ProcessTree, unless_gone
+from paddock.workers.process import ModuleProcess
 
 _QUOTED: Final = re.compile(r"'([^']*)'")
+_MOST_TASKS: Final = 100  # of a module whose programs are named
+_MOST_NAMED: Final = 5
+_MOST_BYTES: Final = 1000  # of a command
+_MOST_LETTERS: Final = 60  # of a word of it
+_FETCHED: Final = "`{}` fetches what it starts, and the module has no network: grant `net: [{}]`, or install that first"
+_NPX: Final = _FETCHED.format("npx", "registry.npmjs.org")
+_UVX: Final = _FETCHED.format("uvx", "pypi.org, files.pythonhosted.org")
+_DOCKER: Final = "`docker` asks a service outside of the sandbox, which no module reaches: start the program itself"
+# Why programs do nothing without a network, also by the names that they call themselves by.
+_HINDRANCES: Final[Mapping[str, str]] = {"npx": _NPX, "npm": _NPX, "uvx": _UVX, "uv": _UVX, "docker": _DOCKER}
 
 
 def load_error(
@@ -24,6 +42,33 @@ def load_error(
         hint = _import_hint(error, package_dir)
         return ModuleLoadError(name, "import", f"{kind}: {error}", traceback=trace, hints=[hint])
     return ModuleLoadError(name, "mount", f"{kind}: {error}", traceback=trace)
+
+
+def programs_of(process: ModuleProcess) -> tuple[str, ...]:
+    """Return which programs a living module runs, as untrusted text: of each the first two words of its command."""
+    found: list[str] = []
+    with suppress(OSError):
+        reading = ProcessTree(process.init_pid).read(_MOST_TASKS)
+        for pid in () if reading is None else reading.pids:
+            with unless_gone(), open(f"/proc/{pid}/cmdline", "rb") as file:
+                words = file.read(_MOST_BYTES).decode("utf-8", "replace").replace("\0", " ").split()[:2]
+                if pid != process.pid and words:  # no more of them: options may be secrets
+                    found.append(" ".join(os.path.basename(one)[:_MOST_LETTERS] for one in words if one[:1] != "-"))
+    return tuple(dict.fromkeys(found))
+
+
+def hanging_error(entry: ModuleEntry, seconds: float, ran: Sequence[str], report: ExitReport | None) -> ModuleLoadError:
+    """Return the error for a module that was not mounted in time, while it `ran` these programs."""
+    named = ", ".join(f"`{one}`" for one in ran[:_MOST_NAMED])
+    words = [] if grants_of(entry.permissions).net else " ".join(ran).split()
+    return ModuleLoadError(
+        entry.instance_id or entry.module,
+        "start",
+        f"it was not mounted within {seconds:g} s" + (f"; it was running {named}" if ran else ""),
+        traceback="\n".join(report.stderr_tail) if report is not None else "",
+        report=report,
+        hints=dict.fromkeys(_HINDRANCES[word] for word in words if word in _HINDRANCES),
+    )
 
 
 def _import_hint(error: BaseException, package_dir: Path) -> str:

@@ -29,7 +29,7 @@ from paddock.rpc.admission import PeerLimits
 from paddock.rpc.calls import RoutedCall
 from paddock.rpc.host_calls import HostCalls, StandInCaller
 from paddock.rpc.peer import CallPolicy, Encoded, Handle, Peer
-from paddock.session.load_error import load_error
+from paddock.session.load_error import hanging_error, load_error, programs_of
 from paddock.session.mount_rules import NameTakenError, check_place
 from paddock.session.proxies.function import Contributor, RegisteredFunction
 from paddock.session.proxies.hook import HookProxy
@@ -246,9 +246,9 @@ class HostedModule:
                     await self._bring_up(process, peer, is_restart, time)
             except TimeoutError as exc:
                 limit = LimitHit("start_max", self.limits.start_max, "", "host timer")
+                programs = programs_of(process)
                 self._abandon(peer, ExitReason.TIMEOUT, limit=limit)
-                cause = f"it was not mounted within {self.limits.start_max:g} s"
-                raise ModuleLoadError(self.name, "start", cause, report=await self._death()) from exc
+                raise hanging_error(self.entry, self.limits.start_max, programs, await self._death()) from exc
             except LocalProtocolError as exc:
                 self._abandon(peer, ExitReason.START, detail=str(exc))
                 raise ModuleLoadError(self.name, "start", f"the session cannot be sent to it: {exc}") from exc

@@ -81,6 +81,7 @@ class ScriptedSupervisor:
             ended=ended,
             pid=1,
             last_attempts=(),
+            init_pid=0,  # there is no such process
         )
         self.restarts = len(self.workers)
         self.workers.append(worker)
