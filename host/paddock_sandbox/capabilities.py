@@ -23,6 +23,7 @@ from typing import Final
 from paddock_sandbox import prctl
 from paddock_sandbox.syscalls import call
 
+SYS_PTRACE: Final = 19
 _SETPCAP: Final = 8
 _MOST: Final = 64  # the kernel's sets are words of 64 bits, independent of the highest capability today
 
@@ -59,6 +60,16 @@ def drop_all() -> None:
     left = frozenset().union(*_numbers_of(_get()))
     if left:
         raise OSError(errno.EPERM, f"capabilities were left after dropping all: {', '.join(map(str, sorted(left)))}")
+
+
+def drop_all_but(kept: int) -> None:
+    """Take every capability from the caller but one, for good.
+
+    Raises:
+        OSError: the kernel refused a step, or the caller lacks it.
+    """
+    close_ways_back()
+    _set(1 << kept, 1 << kept, 0)
 
 
 def close_ways_back() -> None:

@@ -11,6 +11,7 @@ import errno
 import os
 import platform
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Final
@@ -31,8 +32,12 @@ _NO_CORE: Final = (Rlimit("CORE", 1),)
 _ZEROS: Final = "/dev/zero"
 
 
-def apply(profile: SandboxProfile, *, parent: int, counts_memory: bool = False) -> LockdownReport:
+def apply(
+    profile: SandboxProfile, *, parent: int, counts_memory: bool = False, broker: socket.socket | None = None
+) -> LockdownReport:
     """Apply the profile to the calling process, whose parent must be `parent`.
+
+    If the profile `serves`, the `broker` is the line of the one that names sockets for the process; it is closed.
 
     `counts_memory` means that the process is in a control group that limits its memory. Without such a group, the
     filter refuses calls whose memory could not be counted.
@@ -45,10 +50,17 @@ def apply(profile: SandboxProfile, *, parent: int, counts_memory: bool = False) 
     def restrict() -> None:
         nonlocal protections
         _require_bounded_ports(profile)
-        protections = landlock.restrict(_rules(profile))
+        # Where it serves, connections are made by the broker, and nothing but its own network is there.
+        protections = landlock.restrict(_rules(profile), bounds_ports=not profile.serves)
 
-    def in_force() -> bytes:
-        return filter_of(profile, counts_memory=counts_memory, bounds_ipc=not counts_memory and ipc.are_bounded())
+    def filter_calls() -> None:
+        bounds_ipc = not counts_memory and ipc.are_bounded()
+        program = filter_of(profile, counts_memory=counts_memory, bounds_ipc=bounds_ipc)
+        listener = seccomp.install(program, listens=broker is not None)
+        if broker is not None:
+            with broker:
+                socket.send_fds(broker, [b"."], [listener])
+            os.close(listener)
 
     # Mounts were made before: within a Landlock domain nothing can be mounted. The death signal comes after all changes
     # of credentials, which make the kernel forget it. The filter is last: it denies calls that other steps need.
@@ -70,7 +82,7 @@ def apply(profile: SandboxProfile, *, parent: int, counts_memory: bool = False) 
             ("Landlock", restrict),
             ("dumpable", lambda: prctl.set_dumpable(True)),
             death,
-            ("seccomp", lambda: seccomp.install(in_force())),
+            ("seccomp", filter_calls),
         )
     taken = []
     for name, step in steps:
@@ -94,6 +106,7 @@ def filter_of(profile: SandboxProfile, *, counts_memory: bool = False, bounds_ip
         may_execute=profile.may_execute,
         shares_host=profile.level == "landlock",
         may_connect=profile.network is not None,
+        may_serve=profile.serves,
         counts_memory=counts_memory,
         bounds_ipc=bounds_ipc,
     )

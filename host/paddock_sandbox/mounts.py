@@ -11,7 +11,7 @@ import ctypes
 import errno
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +31,7 @@ _AT_FDCWD: Final = -100
 _AT_EMPTY_PATH: Final = 0x1000
 _AT_RECURSIVE: Final = 0x8000
 _OPEN_TREE_CLONE: Final = 1
+_CLONE_NEWNS: Final = 0x00020000
 _AT_NO_FOLLOW: Final = 0x0100
 _MOVE_FROM_EMPTY_PATH: Final = 0x04
 _MOVE_EMPTY_PATHS: Final = _MOVE_FROM_EMPTY_PATH | 0x40
@@ -168,6 +169,20 @@ def _cover(root: int, path: str, mount: Mount, resolve: int) -> None:
             os.close(place)
 
 
+def enter_only(folders: Sequence[str]) -> None:
+    """Leave for a root that has these folders alone, without what is mounted in them, for the calling process only.
+
+    Raises:
+        StepError: a step was refused; the process is then useless.
+    """
+    with _naming("mounts of its own"):
+        call("unshare", _CLONE_NEWNS)
+    trees = _open_each(folders, lambda folder: call("open_tree", _AT_FDCWD, os.fsencode(folder), _OPEN_TREE_CLONE))
+    root = NewRoot(is_bare=True)
+    root.attach([Mount(folder, folder, writable=True) for folder in folders], trees)
+    root.enter()
+
+
 def move(mount: Mount) -> None:
     """Attach what is mounted at a source at its target, with the mount's own rights, in a root that was entered.
 
@@ -225,7 +240,8 @@ class NewRoot:
         StepError: every method raises it when a part cannot be made; the process is then useless.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_bare: bool = False) -> None:
+        """Begin; a root that is bare has neither accounts nor `/proc` nor devices."""
         with _naming("detach mounts from the host's"):
             call("mount", b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
         with _naming("new root"):
@@ -234,9 +250,11 @@ class NewRoot:
             os.fchdir(self._root)
         self._sealed_later = [self._root]
         self._own_folders = {""}  # made here, with no mount over them: no link is in a path through them
-        self._write_account_files()
-        self.missing = self._attach_system()
-        self._attach_devices()
+        self.missing: tuple[str, ...] = ()
+        if not is_bare:
+            self._write_account_files()
+            self.missing = self._attach_system()
+            self._attach_devices()
 
     def attach(self, mounts: Iterable[Mount], trees: Iterable[int]) -> None:
         """Attach each mount's tree at its target and close the trees."""

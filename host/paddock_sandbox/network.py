@@ -58,12 +58,17 @@ _RTA_OIF: Final = 4
 def open_network(access: NetworkAccess) -> list[socket.socket]:
     """Make the network and return its sockets: the one for looking up names, then a listener for each port, in order.
 
+    For a process that serves and has no ports, there is the loopback alone, and no socket.
+
     Raises:
         StepError: a step was refused.
     """
     if len(access.ports) > _MOST_PORTS:
         raise StepError("listeners", errno.E2BIG, f"{len(access.ports)} ports; there can be {_MOST_PORTS}")
-    _make_every_address_local()
+    is_alone = access.serves and not access.ports
+    _open_loopback(is_everywhere=not is_alone)
+    if is_alone:
+        return []
     with ExitStack() as opened:
         sockets = [opened.enter_context(_lookups())]
         sockets += [opened.enter_context(_listener(port)) for port in access.ports]
@@ -71,13 +76,16 @@ def open_network(access: NetworkAccess) -> list[socket.socket]:
     return sockets
 
 
-def _make_every_address_local() -> None:
+def _open_loopback(*, is_everywhere: bool) -> None:
+    """Set the loopback up, and make every address local on it."""
     with _naming("netlink"):
         netlink = socket.socket(_AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_ROUTE)
     with netlink:
         with _naming("loopback", "CAP_NET_ADMIN"):
             loopback = socket.if_nametoindex(_LOOPBACK)
             _request(netlink, _NEW_LINK, 0, _LINK.pack(0, 0, loopback, _UP, _UP))
+        if not is_everywhere:
+            return
         with _naming("route", "CAP_NET_ADMIN"):
             everything = _ROUTE.pack(
                 socket.AF_INET, 0, 0, 0, _TABLE_LOCAL, _ORIGIN_BOOT, _SCOPE_HOST, _TYPE_LOCAL, 0

@@ -43,13 +43,15 @@ class NetworkAccess:
     """The TCP ports that a process may connect to.
 
     In a network namespace these are ports of any address, and the host decides what answers there. Without one they are
-    ports of the machine's own network, and of every host that it reaches.
+    ports of the machine's own network, and of every host that it reaches. `serves` adds all of the process's own
+    loopback, where it may listen; that takes a network namespace.
 
     Raises:
         ValueError: one is no port, or named twice.
     """
 
     ports: tuple[int, ...]
+    serves: bool = False
 
     def __post_init__(self) -> None:
         for port in self.ports:
@@ -93,9 +95,18 @@ class SandboxProfile:
         return bool(self.programs)
 
     @property
+    def serves(self) -> bool:
+        """Whether the process may listen in its network namespace."""
+        return self.network is not None and self.network.serves
+
+    @property
     def has_own_network(self) -> bool:
         """Whether the process has a network namespace to make a network in."""
         return self.network is not None and self.level in ("ns", "bwrap")
+
+    def is_mounted(self, place: str) -> bool:
+        """Return whether one of the mounts is at a place or around it."""
+        return any((place + "/").startswith(mount.target.rstrip("/") + "/") for mount in self.mounts)
 
     def as_dict(self) -> dict[str, object]:
         """Return the profile as plain data."""
@@ -106,7 +117,7 @@ class SandboxProfile:
             "rlimits": [[limit.name, limit.value] for limit in self.rlimits],
             "scratch": self.scratch,
             "tmp_bytes": self.tmp_bytes,
-            "network": None if self.network is None else list(self.network.ports),
+            "network": None if self.network is None else [list(self.network.ports), self.network.serves],
             "links": [[link.source, link.target] for link in self.links],
         }
 
@@ -122,6 +133,7 @@ class SandboxProfile:
         if data["level"] not in ISOLATION_LEVELS:
             known = ", ".join(ISOLATION_LEVELS)
             raise ValueError(f"cannot apply isolation level {data['level']!r}: known are {known}")
+        network = data["network"]
         return cls(
             level=data["level"],
             mounts=tuple(Mount(*mount) for mount in data["mounts"]),
@@ -129,6 +141,6 @@ class SandboxProfile:
             rlimits=tuple(Rlimit(name, value) for name, value in data["rlimits"]),
             scratch=data["scratch"],
             tmp_bytes=data["tmp_bytes"],
-            network=None if data["network"] is None else NetworkAccess(tuple(data["network"])),
+            network=None if network is None else NetworkAccess(tuple(network[0]), network[1]),
             links=tuple(Mount(*link) for link in data["links"]),
         )

@@ -19,6 +19,7 @@ from functools import cache
 from typing import Final
 
 from paddock_sandbox.bpf import INSTRUCTION_BYTES, Branch, Load, Mask, Program, Return, Test, assemble, choose
+from paddock_sandbox.socket_broker import CALLS
 from paddock_sandbox.syscall_numbers import SYSCALL_NUMBERS
 from paddock_sandbox.syscalls import call
 
@@ -30,7 +31,8 @@ class FilterPolicy:
     Without `may_execute` no other program can be started. `shares_host` means that no namespaces separate the process
     from the machine's own files and processes, so that the filter has to refuse what they would have hidden. With
     `may_connect` sockets can be made that connect by TCP and, where the network is the process's own, send datagrams;
-    other layers decide what they reach.
+    other layers decide what they reach. With `may_serve` they can also listen, and sockets of the machine's own kind be
+    made; naming one is left to a broker (`socket_broker`).
 
     `counts_memory` means that a control group counts the kernel's memory for the process. Without it, the filter
     refuses calls that could hold memory that no process maps and that cannot be counted from outside either. With
@@ -42,12 +44,16 @@ class FilterPolicy:
     may_connect: bool = False
     counts_memory: bool = False
     bounds_ipc: bool = False
+    may_serve: bool = False
 
 
 # From <linux/seccomp.h>.
 _SET_MODE_FILTER: Final = 1
 _FLAG_TSYNC: Final = 1
+_FLAG_NEW_LISTENER: Final = 8
+_FLAG_WAIT_KILLABLE: Final = 32  # Linux 5.19: a signal does not have a call made twice
 _ALLOW: Final = Return(0x7FFF_0000)
+_ASK: Final = Return(0x7FC0_0000)
 _KILL: Final = Return(0x8000_0000)  # the process, not only the thread
 _ERRNO: Final = 0x0005_0000
 
@@ -137,23 +143,32 @@ def compile_filter(policy: FilterPolicy, machine: str) -> bytes:
     )
 
 
-def install(program: bytes) -> None:
+def install(program: bytes, *, listens: bool = False) -> int:
     """Bind every thread of the calling process to a filter; it must have given up new privileges before.
+
+    If it `listens`, return a descriptor that hears of the calls that the filter stops; the caller must have one thread.
 
     Raises:
         OSError: the kernel refused, or one thread has a filter that the others lack. Then no thread is bound.
     """
-    instructions = ctypes.create_string_buffer(program, len(program))
-    described = _FilterProgram(len(program) // INSTRUCTION_BYTES, ctypes.addressof(instructions))
+    described = _FilterProgram(len(program) // INSTRUCTION_BYTES, program)
+    if listens:
+        try:
+            return call("seccomp", _SET_MODE_FILTER, _FLAG_NEW_LISTENER | _FLAG_WAIT_KILLABLE, described)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            return call("seccomp", _SET_MODE_FILTER, _FLAG_NEW_LISTENER, described)
     diverging_thread = call("seccomp", _SET_MODE_FILTER, _FLAG_TSYNC, described)
     if diverging_thread != 0:
         raise OSError(errno.EBUSY, f"seccomp: thread {diverging_thread} has a filter of its own")
+    return 0
 
 
 class _FilterProgram(ctypes.Structure):
     """struct sock_fprog."""
 
-    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
 
 def _ranges(machine: str, answers: Mapping[str, Program]) -> Iterator[tuple[int, Program]]:
@@ -299,8 +314,11 @@ def _setsockopt(policy: FilterPolicy) -> Program:
 
 def _socket_pairs() -> Program:
     # The ends of these are permanently connected to each other. A datagram socket, connected or not, sends to any path.
-    connected = Mask(_SOCKET_TYPE, _among(_CONNECTED_TYPES, yes=_ALLOW, no=_NO_ACCESS))
-    return _argument(0, Branch(Test.EQUAL, _UNIX, yes=_argument(1, connected), no=_NO_ACCESS))
+    return _argument(0, Branch(Test.EQUAL, _UNIX, yes=_argument(1, _of_connected_type()), no=_NO_ACCESS))
+
+
+def _of_connected_type() -> Program:
+    return Mask(_SOCKET_TYPE, _among(_CONNECTED_TYPES, yes=_ALLOW, no=_NO_ACCESS))
 
 
 def _without_set_id(mode: int) -> Program:
@@ -343,9 +361,13 @@ def _network(policy: FilterPolicy) -> dict[str, Program]:
     # Programs that get this error go on with IPv4.
     other_family = Branch(Test.EQUAL, _INET6, yes=_NO_FAMILY, no=_NO_ACCESS)
     fast_open = Branch(Test.ANY_BIT, _FAST_OPEN, yes=_UNSUPPORTED, no=_ALLOW)
+    named = dict.fromkeys(CALLS, _ASK) if policy.may_serve else {"listen": _NO_ACCESS}
+    if policy.may_serve:
+        # As of pairs: those of other types send to any name without being connected.
+        other_family = Branch(Test.EQUAL, _UNIX, yes=_argument(1, _of_connected_type()), no=other_family)
     return {
+        **named,
         "socket": _argument(0, Branch(Test.EQUAL, _INET, yes=inet, no=other_family)),
-        "listen": _NO_ACCESS,
         "sendto": _argument(3, fast_open),
         "sendmsg": _argument(2, fast_open),
         "sendmmsg": _argument(3, fast_open),

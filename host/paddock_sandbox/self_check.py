@@ -7,11 +7,14 @@ no lockdown.
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import fcntl
 import os
 import resource
 import select
 import socket
+import struct
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final
@@ -35,6 +38,10 @@ _IPPROTO_MPTCP: Final = 262
 _MSG_FASTOPEN: Final = 0x2000_0000
 _TCP_ULP: Final = 31
 _PORTS: Final = range(1, 65536)
+_SIOCGIFCONF: Final = 0x8912
+_INTERFACES: Final = struct.Struct("iP")  # struct ifconf: how many bytes, and where
+_INTERFACE: Final = struct.Struct("16s24s")  # struct ifreq: a name, an address
+_INTERFACES_BYTES: Final = 16 * _INTERFACE.size  # the loopback is the first
 
 
 def run(*, parent: int, descriptors: Iterable[int], network: NetworkAccess | None = None) -> dict[str, str]:
@@ -68,6 +75,8 @@ def run(*, parent: int, descriptors: Iterable[int], network: NetworkAccess | Non
     }
     if network is not None:
         acts |= _acts_by_a_socket(network)
+    if network is not None and network.serves:
+        acts |= _ACTS_OF_WHO_SERVES
     return {name: _outcome(act) for name, act in acts.items()}
 
 
@@ -88,6 +97,7 @@ def _acts_by_a_socket(network: NetworkAccess) -> dict[str, Callable[[], object]]
     }
 
 
+_A_FILE: Final = "/etc/passwd"  # it is no socket: the kernel answers that nobody listens, if it is seen
 # Files that every system has and that no module is granted.
 _OUTSIDE: Final[Mapping[str, str]] = {
     "read the first process's environment": "/proc/1/environ",
@@ -127,6 +137,9 @@ def breaches(profile: SandboxProfile, verdicts: Mapping[str, object]) -> tuple[s
 def _refused_sockets(profile: SandboxProfile) -> Iterable[str]:
     if profile.network is None:
         return [f"socket {name}" for name in _FAMILIES]
+    if profile.serves:
+        families = [f"socket {name}" for name in _FAMILIES if name not in ("inet", "unix")]
+        return [*families, *(act for act in _REFUSED_WITH_A_NETWORK if act != "serve"), *_ACTS_OF_WHO_SERVES]
     families = [f"socket {name}" for name in _FAMILIES if name != "inet"]
     beside_the_host = _REFUSED_SOCKETS_BESIDE_THE_HOST if profile.level == "landlock" else ()
     return [*families, *_REFUSED_WITH_A_NETWORK, *beside_the_host]
@@ -179,10 +192,26 @@ def _socket(family: int, kind: int = socket.SOCK_STREAM, protocol: int = 0) -> N
     socket.socket(family, socket.SOCK_RAW if family == _AF_NETLINK else kind, protocol).close()
 
 
-def _with_a_stream(act: Callable[[socket.socket], object]) -> None:
+def _with_a_stream(act: Callable[[socket.socket], object], family: int = socket.AF_INET) -> None:
     # No answer is awaited: the call was not refused, which is enough.
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as stream:
+    with socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as stream:
         act(stream)
+
+
+def _check_interfaces(stream: socket.socket) -> None:
+    """Refuse when the loopback alone has an address."""
+    found = ctypes.create_string_buffer(_INTERFACES_BYTES)
+    asked = _INTERFACES.pack(_INTERFACES_BYTES, ctypes.addressof(found))
+    size, _ = _INTERFACES.unpack(fcntl.ioctl(stream, _SIOCGIFCONF, asked))
+    if {name.rstrip(b"\0") for name, _ in _INTERFACE.iter_unpack(found.raw[:size])} <= {b"lo"}:
+        raise FileNotFoundError(errno.ENOENT, "no other interface")
+
+
+_ACTS_OF_WHO_SERVES: Final[Mapping[str, Callable[[], object]]] = {
+    "datagrams by path": lambda: _socket(socket.AF_UNIX, socket.SOCK_DGRAM),
+    "a file by path": partial(_with_a_stream, lambda stream: stream.connect(_A_FILE), socket.AF_UNIX),
+    "another interface": partial(_with_a_stream, _check_interfaces),
+}
 
 
 def _check_privileges() -> None:

@@ -258,7 +258,7 @@ def test_no_step_is_taken_after_one_that_failed(scratch: Path, level: str, step:
     program = f"""
 taken = []
 def replace(place, function, name):
-    def take(*arguments):
+    def take(*arguments, **named):
         taken.append(name)
         if name == {step!r}:
             raise OSError(errno.EIO, "injected")
@@ -267,7 +267,7 @@ replace(lockdown, "_require_one_thread", "one thread")
 replace(rlimits, "apply", "no core dumps" if {level!r} == "none" else "resource limits")
 replace(capabilities, "drop_all", "capabilities")
 replace(prctl, "give_up_new_privileges", "no_new_privs")
-landlock.restrict = lambda rules, real=landlock.restrict: taken.append("Landlock") or frozenset()
+landlock.restrict = lambda rules, bounds_ports: taken.append("Landlock") or frozenset()
 if {step!r} == "Landlock":
     replace(landlock, "restrict", "Landlock")
 replace(prctl, "set_dumpable", "dumpable")
@@ -388,4 +388,5 @@ def test_the_filter_depends_on_sharing_programs_and_network() -> None:
         for network in (None, NetworkAccess((443,)))
     }
     assert len(compiled) == 8
+    assert lockdown.filter_of(SandboxProfile("ns", network=NetworkAccess((), serves=True))) not in compiled
     assert lockdown.filter_of(SandboxProfile("bwrap")) == lockdown.filter_of(SandboxProfile("ns"))

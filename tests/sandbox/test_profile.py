@@ -17,7 +17,7 @@ FULL = SandboxProfile(
     rlimits=(Rlimit("NOFILE", 256), Rlimit("FSIZE", 1 << 40)),
     scratch="/private",
     tmp_bytes=12345,
-    network=NetworkAccess((443, 3128)),
+    network=NetworkAccess((443, 3128), serves=True),
     links=(Mount("/home/her/work/.git", "/work/.git"),),
 )
 
@@ -64,7 +64,7 @@ def test_without_a_program_nothing_may_be_executed() -> None:
 @pytest.mark.parametrize("port", [0, -1, 65536, 443.0, "443", True, None])
 def test_what_is_no_port_does_not_become_one(port: object) -> None:
     with pytest.raises(ValueError, match="is no port: ports are from 1 to 65535"):
-        SandboxProfile.from_dict({**crossed(FULL), "network": [80, port]})
+        SandboxProfile.from_dict({**crossed(FULL), "network": [[80, port], False]})
 
 
 def test_a_port_is_named_once() -> None:

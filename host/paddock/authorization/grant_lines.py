@@ -70,6 +70,8 @@ def _line(grant: RequestedGrant, granted: Permissions, working_dir: Path, owner:
 
 def connects_to(rule: NetRule) -> str:
     """Describe what a rule of `net` lets a module do."""
+    if rule.is_self:
+        return "serves and connects on a loopback of its own, where nothing else is"
     if not rule.is_public:
         return f"connects to {rule.text}"
     return "connects to ANY public host (ports 80 and 443), and can send them all it is given"

@@ -234,7 +234,7 @@ def compile_profile(
         rlimits=_rlimits(limits, level),
         scratch=str(scratch),
         tmp_bytes=limits.tmp_max,
-        network=None if network is None else NetworkAccess(network.ports),
+        network=None if network is None else NetworkAccess(network.ports, network.serves),
         links=table.links() if by_mounts else (),
     )
 

@@ -108,7 +108,7 @@ _WITHOUT_NAMESPACES: Final = (
     "a folder cannot be granted for writing where the module's code, the plan or Paddock lies in it",
     "programs that set modes, owners or dates of files fail: that is refused everywhere, also in granted folders",
     "the private folder is one of the host's, and its size is not bounded",
-    "sockets are refused, but there is no network of its own behind that",
+    "sockets are refused, but there is no network of its own behind that, and so no `net: [self]`",
     "with a `net` grant, that one port can be connected to which the host's own proxy has, on any host",
     "names are not looked up, so that only clients that go by the proxy variables reach what was granted",
     "that a process exists can be found out, though it can be neither signalled nor traced",

@@ -11,7 +11,7 @@ import logging
 import os
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
@@ -29,7 +29,7 @@ from paddock.policy.secrets.values import SecretValues
 from paddock.workers.launcher import Launcher, LaunchSpec
 from paddock.workers.process import ModuleProcess
 from paddock_sandbox.network import GATEWAY
-from paddock_sandbox.profile import IsolationLevel
+from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
 
 if TYPE_CHECKING:
     from paddock.egress.gate import EgressGate
@@ -68,11 +68,15 @@ _FOLDER: Final = "network-{}"
 
 @dataclass(frozen=True, slots=True)
 class WorkerNetwork:
-    """`ports` may be connected to; `files` are shown, each source at its target; `environ` is added to the worker's."""
+    """`ports` may be connected to; `files` are shown, each source at its target; `environ` is added to the worker's.
 
-    ports: tuple[int, ...]
-    files: tuple[tuple[Path, Path], ...]
-    environ: Mapping[str, str]
+    `serves` adds the worker's own loopback.
+    """
+
+    ports: tuple[int, ...] = ()
+    files: tuple[tuple[Path, Path], ...] = ()
+    environ: Mapping[str, str] = field(default_factory=dict)
+    serves: bool = False
 
     @classmethod
     def through(cls, gate: EgressGate, folder: Path, level: IsolationLevel) -> Self:
@@ -136,9 +140,9 @@ class Networks:
         secrets: SecretValues,
         closed: Iterable[ClosedNetwork] = (),
     ) -> WorkerNetwork | None:
-        """Open the gate of a module and lay out its worker's network; None without granted hosts, and at level `none`.
+        """Open the gate of a module and lay out its worker's network; None without a grant, and at level `none`.
 
-        No connection leads to a network that is `closed`.
+        No connection leads to a network that is `closed`. Without granted hosts there is no gate.
 
         Raises:
             PlanError: a grant of it is not possible.
@@ -147,13 +151,20 @@ class Networks:
         granted = grants_of(entry.permissions)
         if not granted.net or level == "none":
             return None
+        rules = [NetRule.parse(written) for written in granted.net]
+        hosts = [rule for rule in rules if not rule.is_self]
+        serves = len(hosts) < len(rules)
+        if serves and level not in LEVELS_WITH_NAMESPACES:
+            raise _no_loopback(entry, level)
+        if not hosts:
+            return WorkerNetwork(serves=True)
         # What it takes to end TLS is loaded by sessions that have a network, and by no other.
         from paddock.egress.gate import EgressGate
 
         gate = self._gates[entry.path] = EgressGate(
             entry.instance_id or entry.module,
             NetRules(
-                [NetRule.parse(written) for written in granted.net],
+                hosts,
                 refused=[RefusedNetwork(one.network, one.rule.describe()) for one in closed],
             ),
             audit=self._audit,
@@ -161,7 +172,11 @@ class Networks:
             injections=tuple(_injections(entry, secrets)),
             line=partial(_line, granted),
         )
-        return WorkerNetwork.through(gate, self._folder / _FOLDER.format(len(self._gates)), level)
+        network = WorkerNetwork.through(gate, self._folder / _FOLDER.format(len(self._gates)), level)
+        if serves:  # what is on the loopback is not asked of the host
+            environ = {**network.environ, **dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1")}
+            network = replace(network, environ=environ, serves=True)
+        return network
 
     def gate_of(self, entry: ModuleEntry) -> EgressGate | None:
         """Return the gate that was opened for an entry's module, if any was."""
@@ -184,6 +199,14 @@ class Networks:
                 await gate.aclose()
             except Exception:  # the others are closed all the same
                 _log.exception("a module's network could not be closed")
+
+
+def _no_loopback(entry: ModuleEntry, level: IsolationLevel) -> PlanError:
+    """Return the error for a module's own loopback at a level that has none."""
+    stronger = " or ".join(f"`{one}`" for one in ISOLATION_LEVELS if one in LEVELS_WITH_NAMESPACES)
+    problem = f"`net: [self]` cannot hold at isolation level `{level}`: the only loopback there is this machine's"
+    hint = f"run the module at isolation level {stronger}, or leave `self` out"
+    return PlanError([PlanProblem(path_text(entry.path, "permissions", "net"), problem, hint)], code="GrantError")
 
 
 def _line(granted: Permissions, destinations: Sequence[str]) -> str:

@@ -176,10 +176,12 @@ class SandboxPlanner:
             PlanError: something cannot be granted any more.
         """
         planned = self._planned[entry.path]
-        if planned.level in LEVELS_WITH_NAMESPACES and not grants_of(planned.module.entry.permissions).net:
-            return self._sandboxes[entry.path]  # each worker's own things are in its namespaces
+        sandboxed = self._sandboxes[entry.path]
+        network = sandboxed.confinement.profile.network
+        if planned.level in LEVELS_WITH_NAMESPACES and (network is None or not network.ports):
+            return sandboxed  # each worker's own things are in its namespaces
         # Uses the paths that were judged: a module may have replaced one by a link since.
-        found = self._sandboxes[entry.path].confinement.grants
+        found = sandboxed.confinement.grants
         return self._sandbox_for(planned, self._network_of(planned, networks), folder, found)
 
     def explainer_of(self, entry: ModuleEntry, sandboxed: SandboxedModule, networks: Networks) -> Explainer:

@@ -2,12 +2,14 @@
 
 `example.org` is that name alone; `*.example.org` is every name below it and not the name itself. An address or a
 network means itself, and `localhost` is 127.0.0.1. The port is 443 unless written. The word `public` means every public
-host by its name, at 443 and 80. The addresses of a name play no part here.
+host by its name, at 443 and 80. The addresses of a name play no part here. The word `self` means no host, but the
+module's own loopback.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Final, Self
@@ -16,10 +18,13 @@ from paddock.plan.host_name import Destination, Host, parse_host, quoted, split_
 from paddock.plan.problems import NotAcceptedError
 
 PUBLIC: Final = "public"
+SELF: Final = "self"
 TO_FILL_IN: Final = "HOST:PORT"  # in a line that is no line of a plan until a person completes it
 DEFAULT_PORT: Final = 443
 
-_ACCEPTED: Final = "net takes `host`, `host:port`, `*.suffix`, an IP address, a network such as `10.0.0.0/8`, `public`"
+_ACCEPTED: Final = (
+    "net takes `host`, `host:port`, `*.suffix`, an IP address, a network such as `10.0.0.0/8`, `public`, `self`"
+)
 
 # The widest networks in real use: 10.0.0.0/8, and fc00::/7 of IPv6. A wider one would be another spelling of `*`.
 _SHORTEST_PREFIX: Final = {4: 8, 6: 7}
@@ -49,7 +54,7 @@ class PublicHosts:
         """Whether a host, as `parse_host` returns it, is a name that can be public."""
         return isinstance(host, str) and "." in host and host.rpartition(".")[2] not in _NOT_PUBLIC
 
-    def cover(self, hosts: str | IPv4Network | IPv6Network | PublicHosts) -> bool:
+    def cover(self, hosts: str | IPv4Network | IPv6Network | PublicHosts | OwnLoopback) -> bool:
         """Whether this includes all hosts of a rule, in the form of `NetRule`."""
         if isinstance(hosts, PublicHosts):
             return True
@@ -60,14 +65,29 @@ PUBLIC_HOSTS: Final = PublicHosts()
 
 
 @dataclass(frozen=True, slots=True)
+class OwnLoopback:
+    """No host: the loopback of the module's own network, at every port, where only the module itself answers."""
+
+
+_WORDS: Final[Mapping[str, tuple[PublicHosts | OwnLoopback, tuple[int, ...]]]] = {
+    PUBLIC: (PUBLIC_HOSTS, PUBLIC_PORTS),
+    SELF: (OwnLoopback(), ()),
+}
+_MEANING: Final = {
+    PUBLIC: "the word stands for every public one, at two ports of its own",
+    SELF: "the word stands for the module's own loopback, at every port",
+}
+
+
+@dataclass(frozen=True, slots=True)
 class NetRule:
     """A permission to connect to `hosts` at `ports`; two rules are equal if they permit the same.
 
-    `hosts` is a name, a pattern such as `*.example.org`, a network (a network of one for an address), or every public
-    host.
+    `hosts` is a name, a pattern such as `*.example.org`, a network (a network of one for an address), every public
+    host, or the module's own loopback.
     """
 
-    hosts: str | IPv4Network | IPv6Network | PublicHosts
+    hosts: str | IPv4Network | IPv6Network | PublicHosts | OwnLoopback
     ports: tuple[int, ...]
     written: str = field(compare=False)
 
@@ -91,8 +111,8 @@ class NetRule:
 
     @classmethod
     def _parsed(cls, written: str) -> Self:
-        if written == PUBLIC:
-            return cls(PUBLIC_HOSTS, PUBLIC_PORTS, written)
+        if written in _WORDS:
+            return cls(*_WORDS[written], written)
         if "://" in written:
             raise NotAcceptedError(f"{quoted(written)} is an address with a scheme", _ACCEPTED)
         host, port = split_port(written)
@@ -103,11 +123,8 @@ class NetRule:
             hosts = _network(host, written)
         else:
             parsed = parse_host(host)
-            if parsed == PUBLIC:
-                raise NotAcceptedError(
-                    f"{quoted(written)} is no host: the word stands for every public one, at two ports of its own",
-                    "write `public`",
-                )
+            if isinstance(parsed, str) and parsed in _WORDS:
+                raise NotAcceptedError(f"{quoted(written)} is no host: {_MEANING[parsed]}", f"write `{parsed}`")
             hosts = parsed if isinstance(parsed, str) else _network_of_one(parsed)
         return cls(hosts, (DEFAULT_PORT if port is None else port,), written)
 
@@ -117,9 +134,14 @@ class NetRule:
         return isinstance(self.hosts, PublicHosts)
 
     @property
+    def is_self(self) -> bool:
+        """Whether the rule is about the module's own loopback, and permits no connection to any host."""
+        return isinstance(self.hosts, OwnLoopback)
+
+    @property
     def destination(self) -> Destination | None:
         """Return the only destination that the rule permits; None where it permits several."""
-        if isinstance(self.hosts, PublicHosts):
+        if isinstance(self.hosts, (PublicHosts, OwnLoopback)):
             return None
         (port,) = self.ports
         if isinstance(self.hosts, str):
@@ -134,8 +156,8 @@ class NetRule:
         only = self.destination
         if only is not None:
             return only.text
-        if isinstance(self.hosts, PublicHosts):
-            return PUBLIC
+        if isinstance(self.hosts, (PublicHosts, OwnLoopback)):
+            return PUBLIC if self.is_public else SELF
         (port,) = self.ports
         return f"[{self.hosts}]:{port}" if isinstance(self.hosts, IPv6Network) else f"{self.hosts}:{port}"
 
@@ -171,7 +193,7 @@ class NetRule:
             return isinstance(other.hosts, IPv4Network) and other.hosts.subnet_of(self.hosts)
         if isinstance(self.hosts, IPv6Network):
             return isinstance(other.hosts, IPv6Network) and other.hosts.subnet_of(self.hosts)
-        return False
+        return self.is_self and other.is_self
 
 
 def _pattern(host: str, written: str) -> str:

@@ -204,7 +204,7 @@ class Permissions(StrictModel):
         Raises:
             NotAcceptedError: `net` does not permit it, or the text does not determine which one it is.
         """
-        rules = dict.fromkeys(map(NetRule.parse, self.net))
+        rules = dict.fromkeys(rule for rule in map(NetRule.parse, self.net) if not rule.is_self)
         if secret.inject is None or secret.inject == _ONLY_HOST:
             return _only(secret, [*rules])
         place = NetRule.parse(secret.inject)

@@ -39,6 +39,7 @@ _PATH = "/usr/bin:/bin:/usr/local/bin"  # not the caller's: a program found ther
 _WAY_BYTES = 1 << 20  # room for folders
 # For the worker to make its network with: over the namespaces alone, and given up before its entry.
 _CAPABILITIES_OF_A_NETWORK = {"CAP_NET_ADMIN": 12, "CAP_NET_BIND_SERVICE": 10}
+_CAPABILITIES_OF_A_BROKER = {"CAP_SYS_ADMIN": 21, "CAP_SYS_PTRACE": 19}
 _LINKS = {"/dev/fd": "/proc/self/fd", "/dev/shm": "/tmp"}  # noqa: S108 - inside, where no other user is
 _OUTCOME_BYTES = 1 << 16
 _END_SECONDS = 2.0  # a killed bubblewrap ends at once, and its child with it
@@ -208,7 +209,9 @@ def _staged(mounts: Sequence[Mount]) -> dict[int, Mount]:
 
 
 def _capabilities(profile: SandboxProfile) -> dict[str, int]:
-    return {} if profile.network is None else _CAPABILITIES_OF_A_NETWORK
+    if profile.network is None:
+        return {}
+    return _CAPABILITIES_OF_A_NETWORK | (_CAPABILITIES_OF_A_BROKER if profile.serves else {})
 
 
 def _pipe(readers: ExitStack, writers: ExitStack) -> tuple[int, int]:

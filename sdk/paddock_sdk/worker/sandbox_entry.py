@@ -21,8 +21,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from paddock_sandbox import lockdown, network, self_check, socket_memory
+from paddock_sandbox import lockdown, network, self_check, socket_broker, socket_memory
 from paddock_sandbox.descriptors import close_all_but
+from paddock_sandbox.mounts import SHARED_FOLDERS
 from paddock_sandbox.profile import SandboxProfile
 from paddock_sdk.worker.attempts import attempt_log
 from paddock_sdk.worker.init_socket import (
@@ -80,12 +81,14 @@ def enter_sandbox_and_run(
         for name, take in steps:
             step = name
             take()
+        step = "socket broker"  # while there are capabilities to make its root with
+        broker = _start_broker(profile)
         # A pidfd goes on meaning its process when the number is used again, and lets the host act should the init be
         # stopped or killed; so the host has both before any code of the module runs.
         step = "pidfds"
         hand_over(init_socket, "pidfds", [os.pidfd_open(init), os.pidfd_open(os.getpid())])
         step = "lockdown"
-        locked = lockdown.apply(profile, parent=init, counts_memory=counts_memory)
+        locked = lockdown.apply(profile, parent=init, counts_memory=counts_memory, broker=broker)
         step = "self-check"
         # Without isolation there is nothing to try, and an act that succeeds may leave its mark on the init.
         known = (0, 1, 2, rpc, init_socket)
@@ -163,7 +166,17 @@ def _take_environment(environ: dict[str, str]) -> None:
 def _make_network(profile: SandboxProfile, init_socket: int) -> None:
     if profile.network is not None and profile.has_own_network:
         sockets = network.open_network(profile.network)
-        hand_over(init_socket, "network", [each.detach() for each in sockets])
+        if sockets:
+            hand_over(init_socket, "network", [each.detach() for each in sockets])
+
+
+def _start_broker(profile: SandboxProfile) -> socket.socket | None:
+    """Start what names sockets for a worker that serves, in sight of the private folder and its parts."""
+    if not profile.serves:
+        return None
+    private = (profile.scratch, *(SHARED_FOLDERS if profile.level == "ns" else ()))
+    # A granted folder in the place of one of them is none.
+    return socket_broker.start([folder for folder in private if not profile.is_mounted(folder)])
 
 
 def _hand_over_inquiry(profile: SandboxProfile, init_socket: int, *, counts_memory: bool) -> None:

@@ -85,6 +85,8 @@ def test_a_rule_has_one_spelling_whatever_was_written(written: str, text: str) -
         ("user@example.org", "`@`"),
         ("user:secret@example.org", "no port"),
         ("127.1", "ends in a number"),
+        ("self:443", "the module's own loopback"),
+        ("SELF", "the module's own loopback"),
         ("2130706433:80", "ends in a number"),
         ("bücher.example", "beyond ASCII"),
         ("fe80::1%eth0", "`%`"),
@@ -123,6 +125,7 @@ def test_a_line_that_is_no_rule_is_refused_with_reason_and_remedy(written: str, 
                 *("router:443", "printer.local:80", "git.corp:443", "metadata.google.internal:80", "7.in-addr.arpa:80"),
             ],
         ),
+        ("self", [], ["127.0.0.1:443", "[::1]:443", "localhost:80", "self:443", "self.example.org:443"]),
         ("::/8", ["[::1]:443"], ["127.0.0.1:443", "[::ffff:127.0.0.1]:443"]),
     ],
 )
@@ -149,6 +152,7 @@ def test_a_rule_is_about_a_host_whatever_the_port() -> None:
         ("*.example.org", None),
         ("10.0.0.0/31", None),
         ("public", None),
+        ("self", None),
     ],
 )
 def test_a_rule_for_one_host_says_which(rule: str, destination: str | None) -> None:
@@ -178,6 +182,15 @@ RULES = (st.just("public") | HOSTS_AT_PORTS).map(NetRule.parse)
 def test_a_rule_subsumes_another_exactly_if_it_allows_all_of_it(rule: NetRule, other: NetRule) -> None:
     allowed = [destination for destination in EVERYWHERE if other.matches(destination)]
     assert rule.covers(other) == all(map(rule.matches, allowed))
+
+
+@settings(max_examples=examples(100), deadline=None, database=None)
+@given(RULES)
+def test_the_own_loopback_is_covered_by_itself_alone(rule: NetRule) -> None:
+    own = NetRule.parse("self")
+    assert own.covers(own) and own.text == "self" and NetRule.parse(own.text) == own
+    assert not rule.covers(own) and not own.covers(rule)
+    assert not NetRule.parse("127.0.0.0/8:80").covers(own)
 
 
 @settings(max_examples=examples(200), deadline=None, database=None)

@@ -105,6 +105,12 @@ def test_an_unbounded_request_is_granted_as_it_was_asked_for(work: Path) -> None
     assert decision.floor.levels == ("ns", "bwrap") and not decision.floor.is_fixed
 
 
+def test_its_own_loopback_takes_no_trust_and_a_host_beside_it_does(work: Path) -> None:
+    assert decide(work, permissions={"net": ["self"]}, accepted=False).entry.permissions.net == ("self",)
+    told = refused(lambda: decide(work, permissions={"net": ["self", "a.example"]}, accepted=False))
+    assert [path for path, *_ in told] == ["tools[0].permissions.net[1]"]
+
+
 def test_what_the_operator_gives_adds_to_what_the_plan_says(work: Path) -> None:
     decision = decide(work, permissions={"read": ["src"], "net": ["a.example"]}, given={"read": [".", "src"]})
     permissions = decision.entry.permissions
@@ -156,6 +162,9 @@ def test_every_rule_that_was_looked_at_is_kept_with_its_line(tmp_path: Path, wor
 CAPS: list[tuple[str, dict[str, Any], bool]] = [
     ("net = ['*.example.org']", {"net": ["api.example.org"]}, True),
     ("net = ['*.example.org']", {"net": ["example.org"]}, False),
+    ("net = ['127.0.0.0/8:80', 'public']", {"net": ["self"]}, False),
+    ("net = ['self']", {"net": ["self"]}, True),
+    ("net = ['self']", {"net": ["127.0.0.1:80"]}, False),
     ("net = []", {"net": ["api.example.org"]}, False),
     ("run = ['git', 'py*']", {"run": ["git", "python3"]}, True),
     ("run = ['git', 'py*']", {"run": ["*"]}, False),

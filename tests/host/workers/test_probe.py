@@ -99,7 +99,7 @@ async def test_an_unavailable_level_names_the_step_and_the_kernels_answer(
 ) -> None:
     await needs("landlock")
     code = """
-def restrict(rules):
+def restrict(rules, **named):
     raise OSError(38, "landlock_create_ruleset: injected")
 """
     runtime = altered(levels.runtime, tmp_path, {"landlock": code})

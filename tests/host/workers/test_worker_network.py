@@ -373,7 +373,7 @@ async def test_where_landlock_cannot_tell_ports_apart_nothing_starts(
 async def test_a_network_that_is_not_bounded_is_no_lockdown(
     levels: Levels, way: Way, scratch: Path, tmp_path: Path, module: str, function: str, breached: set[str]
 ) -> None:
-    code = f"def {function}(*arguments):\n    return frozenset()\n"
+    code = f"def {function}(*arguments, **named):\n    return frozenset()\n"
     error = await refused(
         levels, way, scratch, network=NetworkAccess((3128,)), **with_changes(levels, tmp_path, {module: code})
     )

@@ -43,7 +43,7 @@ def meaning(answer: int) -> str:
         return DONE
     if answer >> 16 == 0x0005:
         return errno.errorcode[answer & 0xFFFF].replace("EOPNOTSUPP", "ENOTSUP")
-    return {0x7FFF_0000: ALLOW, 0x8000_0000: KILL}[answer]
+    return {0x7FFF_0000: ALLOW, 0x8000_0000: KILL, 0x7FC0_0000: "ask"}[answer]
 
 
 def answered(policy: FilterPolicy, machine: str, number: int, arguments: tuple[int, ...] = ()) -> str:
@@ -206,6 +206,28 @@ def test_with_sockets_to_connect_with_nothing_else_is_allowed(machine: str) -> N
             without = replace(policy, may_connect=False)
             if number != numbers["socket"] and answered(policy, machine, number, arguments) == ALLOW:
                 assert answered(without, machine, number, arguments) == ALLOW
+
+
+@every_machine
+def test_with_a_loopback_a_broker_names_sockets_and_only_two_kinds_are_added(machine: str) -> None:
+    numbers = SYSCALL_NUMBERS[machine]
+    calls = [(name, ()) for name in numbers]
+    calls += [(case.name, case.arguments) for case in CASES if case.name in numbers]
+    for policy in (FilterPolicy(False, False, True), FilterPolicy(True, False, True, counts_memory=True)):
+        serving = replace(policy, may_serve=True)
+        for name, arguments in calls:
+            answer = answered(serving, machine, numbers[name], arguments)
+            if name in ("connect", "bind", "listen"):
+                assert answer == "ask"
+            elif name != "socket":
+                assert answer == answered(policy, machine, numbers[name], arguments)
+        for family, kind in itertools.product((0, 1, 2, 10, 16, 17, 40), range(16)):
+            for flags in (0, 0o2_004_000):
+                answer = answered(serving, machine, numbers["socket"], (family, kind | flags, 0))
+                if family == 1:
+                    assert answer == (ALLOW if kind in (1, 5) else "EACCES")
+                else:
+                    assert answer == answered(policy, machine, numbers["socket"], (family, kind | flags, 0))
 
 
 @every_machine

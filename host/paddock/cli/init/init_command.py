@@ -30,6 +30,7 @@ from paddock.cli.terminal.standard_streams import reporting
 from paddock.plan import USUAL_PLAN
 from paddock.plan.formats.document import YAML_EXTENSIONS
 from paddock.plan.model import Kind, MountPlan
+from paddock.plan.net_rule import SELF
 from paddock.plan.permissions import Permissions
 from paddock.plan.secret_references import command_to_set
 from paddock.plan.writing import PlannedModule, plan_exists, plan_text, write_plan
@@ -207,7 +208,7 @@ def _needs_trust(plan: Path, modules: Sequence[PlannedModule]) -> bool:
     folder = plan.absolute().parent
     sources = (parse_source(one.source).anchored(folder).held().text for one in modules if one.source is not None)
     granted = (module.permissions for module in modules)
-    return any(one.net or one.secrets or one.env or one.mount for one in granted) or any(
+    return any({*one.net} - {SELF} or one.secrets or one.env or one.mount for one in granted) or any(
         lies_outside(source, (folder, Path.cwd())) for source in sources
     )
 

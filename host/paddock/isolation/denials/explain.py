@@ -24,7 +24,7 @@ from paddock.errors import CallRefusedError
 from paddock.isolation.denials.explained_module import ExplainedModule
 from paddock.isolation.denials.reachable_path import ONLY_READ, ReachablePath
 from paddock.plan.host_name import Destination, parse_authority
-from paddock.plan.net_rule import DEFAULT_PORT, TO_FILL_IN, NetRule
+from paddock.plan.net_rule import DEFAULT_PORT, SELF, TO_FILL_IN, NetRule
 from paddock.plan.permissions import (
     MOUNTED_BY_GRANT,
     Permissions,
@@ -225,6 +225,10 @@ def _network(subject: ExplainedModule, family: Family, target: str) -> Explanati
     if subject.profile.level == "none":
         return _allowed(_NO_ISOLATION, "network")
     rules = [NetRule.parse(written) for written in subject.permissions.net]
+    if target == SELF:
+        if subject.profile.serves:
+            return _allowed("it may listen, and connect to itself, where nothing else is", "network", "net: self")
+        return _refused(subject, family, "it was granted no loopback of its own", "network", SELF)
     found = next((rule for rule in rules if rule.matches(destination)), None)
     if found is not None:
         return _allowed(_why_allowed(found), "egress", f"net: {found.written}")

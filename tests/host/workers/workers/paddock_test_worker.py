@@ -14,9 +14,12 @@ import random
 import resource
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
+import time
+from typing import Any
 
 FLOOD_BYTES = 4 << 20
 
@@ -197,6 +200,12 @@ def tries(rpc: socket.socket, name: str) -> None:
     rpc.sendall(json.dumps([_outcome(*act) for act in acts]).encode())
 
 
+def tries_when_told(rpc: socket.socket, name: str) -> None:
+    """Do the same once the host says so."""
+    rpc.recv(2)
+    tries(rpc, name)
+
+
 def tries_and_waits(rpc: socket.socket, name: str) -> None:
     """Do the same, and end only with the host's connection."""
     tries(rpc, name)
@@ -285,6 +294,119 @@ def _listen(*address: object) -> None:
         stream.listen()
 
 
+_FAMILIES = {"tcp": socket.AF_INET, "udp": socket.AF_INET}
+_TYPES = {"udp": socket.SOCK_DGRAM, "datagrams": socket.SOCK_DGRAM, "packets": socket.SOCK_SEQPACKET}
+
+
+def socket_of(kind: str) -> socket.socket:
+    """Return a new socket: `tcp`, `udp`, or one of the machine's own kind: `stream`, `packets`, `datagrams`."""
+    return socket.socket(_FAMILIES.get(kind, socket.AF_UNIX), _TYPES.get(kind, socket.SOCK_STREAM))
+
+
+def talk(kind: str, address: str) -> str:
+    """Serve at an address, talk to it from a thread, and return what was said and by whom."""
+    with socket_of(kind) as server, socket_of(kind) as client:
+        server.bind(("127.0.0.1", 0) if address == "loopback" else address)
+        if kind != "udp":
+            server.listen()
+        calling = threading.Thread(target=lambda: (client.connect(server.getsockname()), client.send(b"hello")))
+        calling.start()
+        taken = server if kind == "udp" else server.accept()[0]
+        said = taken.recv(100).decode()
+        calling.join()
+        if kind in ("stream", "packets"):
+            _, uid, gid = struct.unpack("3i", taken.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+            said += f" from {'itself' if (uid, gid) == (os.getuid(), os.getgid()) else 'a stranger'}"
+        if taken is not server:
+            taken.close()
+        return said
+
+
+def reach(call: str, path: str) -> str:
+    """Reach a socket in the file system by a call, and say that it was done."""
+    if call == "connect":
+        with socket_of("stream") as client:
+            client.connect(path)
+    elif call == "sendmsg from a pair":
+        left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        with left, right:
+            left.sendmsg([b"x"], [], 0, path)
+    else:
+        with socket_of("datagrams") as sender:
+            sender.sendmsg([b"x"], [], 0, path) if call == "sendmsg" else sender.sendto(b"x", path)
+    return "done"
+
+
+def race(what: str, ours: str, theirs: str, seconds: float) -> str:
+    """Connect for a while, as another thread changes what is connected to which name; return all outcomes."""
+    good, bad = (b"\1\0" + path.encode() + b"\0" for path in (ours, theirs))
+    client, other, pipe = socket_of("stream"), socket_of("tcp"), os.pipe()
+    spare = os.dup(client.fileno())
+    name = ctypes.create_string_buffer(256)
+    link = ours + ".link"
+    done = threading.Event()
+
+    def change() -> None:
+        while not done.is_set():
+            if what == "memory":
+                ctypes.memmove(name, bad, len(bad))
+                ctypes.memmove(name, good, len(good))
+            elif what == "link":
+                for target in (theirs, ours):
+                    os.symlink(target, link + ".new")
+                    os.rename(link + ".new", link)
+            elif what == "descriptor":
+                for one in (other.fileno(), pipe[0], spare):
+                    os.dup2(one, client.fileno())
+
+    def accept(server: socket.socket) -> None:
+        while True:
+            server.accept()[0].close()
+
+    server = socket_of("stream")
+    server.bind(ours)
+    server.listen(128)
+    threading.Thread(target=accept, args=(server,), daemon=True).start()
+    if what == "signals":
+        signal.signal(signal.SIGALRM, lambda number, frame: None)
+        signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+    changing = threading.Thread(target=change)
+    changing.start()
+    libc, outcomes = ctypes.CDLL(None, use_errno=True), set()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if what != "descriptor":
+            client.close()
+            client = socket_of("stream")
+            client.setblocking(False)  # it need not wait until somebody accepts
+        wanted = {"memory": name, "link": b"\1\0" + link.encode() + b"\0", "descriptor": bad, "signals": good}[what]
+        size = max(len(good), len(bad)) if what == "memory" else len(wanted)
+        failed = libc.connect(client.fileno(), wanted, size)
+        outcomes.add(errno.errorcode[ctypes.get_errno()] if failed else "ok")
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    done.set()
+    changing.join()
+    return ",".join(sorted(outcomes))
+
+
+def _buffers(kind: str) -> str:
+    """Return the sizes of the buffers of a connection's two ends; the listener is bound, or left to the kernel."""
+    with socket_of("tcp") as server:
+        if kind == "bound":
+            server.bind(("127.0.0.1", 0))
+        server.listen()
+        with socket.create_connection(server.getsockname()) as near, server.accept()[0] as far:
+            sizes = {
+                one.getsockopt(1, option) for one in (near, far) for option in (socket.SO_SNDBUF, socket.SO_RCVBUF)
+            }
+    return ",".join(map(str, sizes))
+
+
+def _bind(kind: str, *address: Any) -> None:
+    with socket_of(kind) as one:
+        one.bind(address if kind in _FAMILIES else address[0])
+
+
 def _capabilities() -> str:
     """Those in any set but the bounding one."""
     from paddock_sandbox import capabilities
@@ -294,6 +416,14 @@ def _capabilities() -> str:
 
 
 _ACTS = {
+    "talk": talk,
+    "reach by": reach,
+    "race": race,
+    "buffers": _buffers,
+    "bind": _bind,
+    "link": os.link,
+    "symlink": os.symlink,
+    "rename": os.rename,
     "reach": _reach,
     "ask": _ask,
     "look up": _look_up,
