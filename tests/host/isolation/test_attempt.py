@@ -442,6 +442,28 @@ def test_a_host_is_told_as_the_rules_have_it(
         assert (None if denial is None else (denial.target, denial.layer, denial.grant)) == expected
 
 
+@each_row(
+    ("net", "target", "told"),
+    [
+        ([], "127.0.0.1:8000", ("network", 'permissions: {net: ["self"]}')),
+        (["api.example"], "127.0.0.1", ("network", 'permissions: {net: ["self"]}')),
+        (["api.example", "self"], "127.0.0.1:8000", None),
+        (["api.example", "self"], "0.0.0.0:443", ("network", "")),
+    ],
+)
+def test_where_a_module_may_listen_is_told(
+    scene: Scene, net: list[str], target: str, told: tuple[str, str] | None
+) -> None:
+    ports = (443, 3128) if "api.example" in net else ()
+    judge = scene.judge(network=NetworkAccess(ports, serves="self" in net), net=net)
+    attempt = AccessAttempt("serve", target)
+    expected = told and ("listen at", target, told[0], told[1] and whole(told[1], net=net))
+    assert facts(judge.tell(attempt)) == facts(judge.judge(attempt)) == expected
+    assert judge.tell(AccessAttempt("net", "127.0.0.1:8000")) is None or "self" not in net
+    told_below = scene.judge("landlock", NetworkAccess((4000,)), net=["api.example"]).tell(attempt)
+    assert told_below is not None and not told_below.grant
+
+
 def test_the_hosts_proxy_is_no_destination_of_the_modules(scene: Scene) -> None:
     judge = scene.judge("landlock", net=["api.example"])
     assert judge.tell(AccessAttempt("net", "127.0.0.1:4000")) is not None

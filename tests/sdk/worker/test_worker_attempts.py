@@ -118,6 +118,24 @@ def test_a_destination_is_noted_as_a_host_and_a_port(
     assert reach(attempts, lambda: sys.audit(*event)) == ([] if noted is None else [["net", noted]])
 
 
+@each_row(
+    ("address", "noted"),
+    [
+        (("127.0.0.1", 8000), "127.0.0.1:8000"),
+        (("127.0.0.1", 0), "127.0.0.1"),
+        (("", 8000), "0.0.0.0:8000"),
+        (("::1", 8000, 0, 0), "[::1]:8000"),
+        (("", 0), None),
+        (("0.0.0.0", 0), None),
+        ("/tmp/x.sock", None),
+        ((7, 8), None),
+    ],
+)
+def test_where_it_would_listen_is_noted(attempts: AttemptRecorder, address: object, noted: str | None) -> None:
+    told = reach(attempts, lambda: sys.audit("socket.bind", None, address))
+    assert told == ([] if noted is None else [["serve", noted]])
+
+
 def test_what_exists_and_may_be_opened_is_not_told(attempts: AttemptRecorder, tmp_path: Path) -> None:
     here = tmp_path / "here"
 
@@ -216,7 +234,7 @@ def test_nothing_that_is_noted_can_raise(attempts: AttemptRecorder, args: tuple[
         mark = attempts.mark()
         sys.audit(event, *args)
         for kind, target in attempts.since(mark):
-            assert kind in ("read", "write", "run", "net"), event
+            assert kind in ("read", "write", "run", "net", "serve"), event
             assert target.isprintable(), event
 
 

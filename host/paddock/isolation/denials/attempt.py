@@ -31,7 +31,7 @@ from paddock.isolation.denials.explained_module import ExplainedModule
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.plan.host_name import Destination, parse_authority, split_port
 from paddock.plan.limits import limit_written, raised_limit_line
-from paddock.plan.net_rule import DEFAULT_PORT, TO_FILL_IN, NetRule
+from paddock.plan.net_rule import DEFAULT_PORT, SELF, TO_FILL_IN, NetRule
 from paddock.plan.permissions import is_program_path, redacted_permissions_line, with_grant
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.guarded_places import GIT
@@ -43,7 +43,7 @@ from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
 from paddock_sandbox.profile import ANY_PROGRAM
 from paddock_sdk.worker.attempts.left_files import left_in
 
-AttemptKind = Literal["read", "write", "run", "net", "left", "limit", "env"]
+AttemptKind = Literal["read", "write", "run", "net", "left", "limit", "env", "serve"]
 ATTEMPT_KINDS: Final[tuple[AttemptKind, ...]] = get_args(AttemptKind)
 
 SEE_VARIABLE: Final = "see the variable"
@@ -56,6 +56,7 @@ _OPERATIONS: Final[Mapping[AttemptKind, str]] = {
     "left": "keep",
     "limit": "exceed",
     "env": SEE_VARIABLE,
+    "serve": "listen at",
 }
 _NOT_GRANTED: Final = "not granted"
 _NOT_LOOKED_AT: Final = "no grant covers it; whether it is there was not looked at"
@@ -130,7 +131,8 @@ class AttemptJudge:
         programs = filter(is_program_path, subject.permissions.run)
         named = (Path(os.path.normpath(subject.owner.expanded(one, subject.working_dir))) for one in programs)
         self._places = tuple(dict.fromkeys((*named, *map(Path, subject.profile.programs))))
-        self._rules = tuple(NetRule.parse(written) for written in subject.permissions.net)
+        rules = map(NetRule.parse, subject.permissions.net)
+        self._rules = tuple(rule for rule in rules if not rule.is_self)
         self._denial_of: Mapping[AttemptKind, Callable[[AttemptKind, str], Denial | None]] = {
             "read": self._tell_path,
             "write": self._tell_path,
@@ -139,6 +141,7 @@ class AttemptJudge:
             "left": lambda kind, target: None,
             "env": lambda kind, target: None,  # not whether the operator has it
             "limit": self._tell_limit,
+            "serve": self._tell_port,
         }
 
     def tell(self, attempt: AccessAttempt) -> Denial | None:
@@ -158,7 +161,7 @@ class AttemptJudge:
             return self._explained(kind, target) if target in self._environ else None
         if self._profile.level == "none":
             return None
-        if kind in ("net", "limit"):
+        if kind in ("net", "limit", "serve"):
             return self._denial_of[kind](kind, target)
         return self._judge_program(target) if kind == "run" else self._judge_path(kind, Path(target))
 
@@ -339,30 +342,39 @@ class AttemptJudge:
     def _tell_destination(self, kind: AttemptKind, target: str) -> Denial | None:
         if not target:
             # A socket that could not even be made; with any rule, they can be.
-            if self._rules:
+            if self._rules or self._profile.serves:
                 return None
             line = redacted_permissions_line(self._subject.permissions.model_copy(update={"net": (TO_FILL_IN,)}))
-            return self._denial(kind, _ANYWHERE, "network", line, _NOT_GRANTED)
+            return self._denial(kind, _ANYWHERE, "network", line, f"{_NOT_GRANTED}; `self` is a loopback of its own")
         try:
             destination = parse_authority(target, DEFAULT_PORT)
         except NotAcceptedError:
             return None
-        if self._leads_to_us(destination) or any(rule.matches(destination) for rule in self._rules):
+        if self._leads_inside(destination) or any(rule.matches(destination) for rule in self._rules):
             return None
         if split_port(target)[1] is None and any(rule.names(destination.host) for rule in self._rules):
             return None  # it was only looked up, which says no port
         layer: DenialLayer = "egress" if self._rules else "network"
         return self._denial(kind, destination.text, layer, self._line(kind, destination.text), _NOT_GRANTED)
 
-    def _leads_to_us(self, destination: Destination) -> bool:
-        """Whether the host answers at this address: under a granted name, or as the proxy."""
+    def _tell_port(self, kind: AttemptKind, target: str) -> Denial | None:
+        port = target.rpartition(":")[2]
+        if not self._profile.serves:
+            line = self._line("net", SELF) if self._profile.level in LEVELS_WITH_NAMESPACES else ""
+            return self._denial(kind, target, "network", line, _NOT_GRANTED)
+        if self._profile.network is None or port not in map(str, self._profile.network.ports):
+            return None
+        return self._denial(kind, target, "network", "", "granted hosts are reached by that port; take another")
+
+    def _leads_inside(self, destination: Destination) -> bool:
+        """Whether the host answers at this address, under a granted name or as the proxy, or the module itself."""
         host = destination.host
         if isinstance(host, IPv4Address) and self._is_names(host):
             return True
         network = self._profile.network
-        if network is None or self._profile.level in LEVELS_WITH_NAMESPACES:
-            return False
         is_local = isinstance(host, (IPv4Address, IPv6Address)) and host.is_loopback
+        if network is None or self._profile.level in LEVELS_WITH_NAMESPACES:
+            return is_local and self._profile.serves
         return is_local and destination.port in network.ports
 
     # -- the targets of attempts ------------------------------------------------------------------------------------

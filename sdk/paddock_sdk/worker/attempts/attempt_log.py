@@ -19,8 +19,8 @@ from typing import Final, Literal
 
 from paddock_sandbox.syscalls import call
 
-Kind = Literal["read", "write", "run", "net", "left", "limit", "env"]
-KINDS: Final[tuple[Kind, ...]] = ("read", "write", "run", "net", "left", "limit", "env")
+Kind = Literal["read", "write", "run", "net", "left", "limit", "env", "serve"]
+KINDS: Final[tuple[Kind, ...]] = ("read", "write", "run", "net", "left", "limit", "env", "serve")
 MAX_TEXT_BYTES: Final = 1024  # of one attempt; a longer one is not noted
 
 _INDEX: Final = {kind: index for index, kind in enumerate(KINDS)}

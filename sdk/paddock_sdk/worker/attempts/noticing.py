@@ -32,6 +32,7 @@ from paddock_sdk.worker.attempts.left_files import left_in
 _MOST_REPORTED: Final = 64
 _REFUSALS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _PORTS: Final = {"http": 80, "https": 443}
+_ANY_ADDRESS: Final = ("", "0.0.0.0", "::")  # noqa: S104 - nobody listens there
 _INTERNET: Final = frozenset({2, 10})  # AF_INET and AF_INET6, which arrive as members or plain numbers
 _LOOK: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _PATH_WORDS: Final = ("path", "file", "dir", "folder", "cwd", "root")  # in the name of an argument that is one
@@ -220,6 +221,11 @@ class AttemptRecorder:
             if type(address) is tuple and len(address) >= 2:
                 note("net", address[:2])
 
+        def on_bind(sock: object, address: object) -> None:
+            # Of a port that the kernel chooses at any address, as clients do, there is nothing to say.
+            if type(address) is tuple and len(address) >= 2 and (address[0] not in _ANY_ADDRESS or address[1]):
+                note("serve", (address[0] or "0.0.0.0", address[1]))  # noqa: S104 - what it means
+
         def on_lookup(host: object, port: object = None, *rest: object) -> None:
             note("net", (host, port))
 
@@ -241,6 +247,7 @@ class AttemptRecorder:
             "os.system": on_system,
             "socket.__new__": on_socket,
             "socket.connect": on_connect,
+            "socket.bind": on_bind,
             "socket.sendto": on_connect,
             "socket.getaddrinfo": on_lookup,
             "socket.gethostbyname": on_lookup,
@@ -284,7 +291,7 @@ def _is_executable(program: Any) -> bool:
 def _text_of(kind: str, target: Any) -> str | None:
     """Return the text of a target for a report, None for one that is not reported."""
     try:
-        text = _destination(target) if kind == "net" else _path(kind, target)
+        text = _destination(target) if kind in ("net", "serve") else _path(kind, target)
     except Exception:  # an object of the module's own in the place of a path
         return None
     return text if text is not None and len(text) <= MAX_TEXT_BYTES and text.isprintable() else None
