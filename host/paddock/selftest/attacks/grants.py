@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
+from paddock.selftest.attack import Attack
 from paddock.selftest.testbed.testbed import KEY, AttackTestbed
 
 
@@ -21,6 +23,18 @@ def a_folder_where_others_save(testbed: AttackTestbed) -> Mapping[str, list[Any]
 def one_service(testbed: AttackTestbed) -> Mapping[str, list[Any]]:
     """Grant one harmless service of the machine."""
     return {"net": [testbed.network.service.authority]}
+
+
+def a_loopback(testbed: AttackTestbed) -> Mapping[str, list[Any]]:
+    """Grant a loopback of its own, and the folders of `workspace`."""
+    return {**workspace(testbed), "net": ["self"]}
+
+
+def with_a_loopback(attacks: Iterable[Attack], names: Mapping[str, str], **changes: Any) -> Iterator[Attack]:
+    """Yield those attacks that have a new name in `names`, by a module with a loopback of its own."""
+    for attack in attacks:
+        if attack.name in names:
+            yield replace(attack, own_name=names[attack.name], grants=a_loopback, only_at=("ns", "bwrap"), **changes)
 
 
 def every_public_host(testbed: AttackTestbed) -> Mapping[str, list[Any]]:

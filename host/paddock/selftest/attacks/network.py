@@ -6,16 +6,17 @@ import socket
 from functools import partial
 from typing import Final
 
-from paddock.selftest.attack import Attack, Outside
-from paddock.selftest.attacks.grants import workspace
+from paddock.selftest.attack import Attack, Outside, Sign
+from paddock.selftest.attacks.grants import a_loopback, with_a_loopback, workspace
 from paddock.selftest.expected_failures import may_lack, needs
 
 _NO_SUCH_SOCKETS: Final = may_lack("such sockets", "EAFNOSUPPORT", "EPROTONOSUPPORT", "ESOCKTNOSUPPORT", "EINVAL")
 _CLOSED: Final = frozenset(("EPERM", "EACCES", "EAFNOSUPPORT", "ENETUNREACH", "ENOENT"))
 
 _attack = partial(Attack, family="network", refusals=_CLOSED)
+_by_who_serves = partial(_attack, grants=a_loopback, only_at=("ns", "bwrap"), refusals=_CLOSED | {"EXDEV"})
 
-NETWORK: Final = (
+_ALL: Final = (
     _attack(
         "network.connect_to_a_port_of_the_machine",
         "connects to services of the machine",
@@ -93,4 +94,24 @@ NETWORK: Final = (
         "waits for connections from elsewhere",
         expected_failures=(may_lack("IPv6", "EAFNOSUPPORT", "EADDRNOTAVAIL"),),
     ),
+    _by_who_serves(
+        "network.reach_what_others_listen_at",
+        "connects to docker's, an agent's and a control socket in a folder that it may write to",
+        arguments=lambda testbed: testbed.listeners.look_alikes(),
+        marks=True,
+    ),
+    _by_who_serves(
+        "network.reach_what_others_listen_at",
+        "connects to such sockets that were made after it started",
+        own_name="reach_what_others_listen_at_later",
+        arguments=lambda testbed: testbed.listeners.later_look_alikes(),
+        marks=True,
+    ),
 )
+# A datagram to the machine's port is sent, and lost inside; the stage shows whether it arrived.
+_NAMES: Final = {
+    "connect_to_a_port_of_the_machine": "connect_to_a_port_from_a_loopback",
+    "connect_to_an_abstract_socket": "connect_to_an_abstract_socket_from_a_loopback",
+}
+
+NETWORK: Final = (*_ALL, *with_a_loopback(_ALL, _NAMES, sign=Sign.MARKS))

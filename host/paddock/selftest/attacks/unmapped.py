@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from paddock.selftest.attack import REFUSALS, Attack
+from paddock.selftest.attacks.grants import with_a_loopback
 from paddock.selftest.expected_failures import may_lack
 from paddock.workers.exit_report import ExitReason
 
@@ -46,7 +47,7 @@ def _attack(
     )
 
 
-UNMAPPED: Final = (
+_ALONE: Final = (
     _attack(
         "hold_shared_memory_that_was_dropped", "fills shared memory and takes it out of its address space", (256, 2), 32
     ),
@@ -101,3 +102,13 @@ UNMAPPED: Final = (
     ),
     _attack("hold_everything", "takes some of each kind of memory, of none as much as its limit", (512, 2), 48),
 )
+_BY_CONNECTIONS: Final = _attack(
+    "hold_unread_bytes_of_connections", "writes to many connections to itself", (250, 10), 16
+)
+_NAMES: Final = {
+    "hold_unread_bytes_of_connections": "hold_unread_bytes_of_connections",
+    "hold_unread_bytes_of_sockets": "hold_unread_bytes_of_sockets_beside_a_loopback",
+    "hold_descriptors_on_their_way": "hold_descriptors_on_their_way_beside_a_loopback",
+    "hold_everything": "hold_everything_beside_a_loopback",
+}
+UNMAPPED: Final = (*_ALONE, *with_a_loopback((*_ALONE, _BY_CONNECTIONS), _NAMES))

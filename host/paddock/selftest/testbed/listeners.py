@@ -24,10 +24,11 @@ class ForbiddenListeners:
     """
 
     def __init__(self, stack: contextlib.ExitStack, mark: str, outside: Path, workspace: Path) -> None:
-        self._stack = stack
+        stack.callback(self._close)
         self._sockets: dict[str, socket.socket] = {}
         self.agent, self.log = outside / "agent.sock", outside / "log.sock"
         self.granted_agent, self.granted_log = workspace / "agent.sock", workspace / "log.sock"
+        self._workspace = workspace
         self.abstract_agent, self.abstract_log = f"paddock-agent-{mark}", f"paddock-log-{mark}"
         self._open()
 
@@ -45,6 +46,21 @@ class ForbiddenListeners:
         """The descriptor of one listening socket."""
         return self._sockets["TCP on the loopback address"].fileno()
 
+    def look_alikes(self) -> dict[str, list[str]]:
+        """Return the sockets in a granted folder, as a module may find them there: connected to, and sent to."""
+        return {
+            "streams": [str(self.granted_agent), str(self._workspace / "docker.sock")],
+            "datagrams": [str(self.granted_log), str(self._workspace / "control.sock")],
+        }
+
+    def later_look_alikes(self) -> dict[str, list[str]]:
+        """Return sockets that are made now in a granted folder."""
+        stream, datagram = self._workspace / "later.sock", self._workspace / "later-control.sock"
+        for path in (stream, datagram):
+            path.unlink(missing_ok=True)
+        self._open_in_pairs("a later socket in a granted folder", stream, datagram)
+        return {"streams": [str(stream)], "datagrams": [str(datagram)]}
+
     def knocks(self) -> tuple[str, ...]:
         """Return the reached listeners, and reset them."""
         return tuple(f"somebody came to {name}" for name, one in self._sockets.items() if _was_reached(one))
@@ -55,15 +71,18 @@ class ForbiddenListeners:
         for name, stream, datagram in (
             ("an agent's socket", self.agent, self.log),
             ("a socket in a granted folder", self.granted_agent, self.granted_log),
+            ("docker's in a granted folder", self._workspace / "docker.sock", self._workspace / "control.sock"),
             ("an abstract socket", f"\0{self.abstract_agent}", f"\0{self.abstract_log}"),
         ):
-            for kind, address in ((socket.SOCK_STREAM, stream), (socket.SOCK_DGRAM, datagram)):
-                one = self._keep(f"{name} ({kind.name})", socket.socket(socket.AF_UNIX, kind))
-                one.bind(os.fspath(address))
-                if isinstance(address, Path):
-                    address.chmod(0o777)
-        for one in self._sockets.values():
-            if one.type == socket.SOCK_STREAM:
+            self._open_in_pairs(name, stream, datagram)
+
+    def _open_in_pairs(self, name: str, stream: Path | str, datagram: Path | str) -> None:
+        for kind, address in ((socket.SOCK_STREAM, stream), (socket.SOCK_DGRAM, datagram)):
+            one = self._keep(f"{name} ({kind.name})", socket.socket(socket.AF_UNIX, kind))
+            one.bind(os.fspath(address))
+            if isinstance(address, Path):
+                address.chmod(0o777)
+            if kind == socket.SOCK_STREAM:
                 one.listen(_QUEUE)
 
     def _open_ports(self, name: str, host: str) -> None:
@@ -75,11 +94,18 @@ class ForbiddenListeners:
             return  # a machine without addresses of this family
         listener = self._keep(f"TCP on {name}", socket.socket(family))
         listener.bind((host, 0))
+        listener.listen(_QUEUE)
         receiver = self._keep(f"UDP on {name}", socket.socket(family, socket.SOCK_DGRAM))
         receiver.bind((host, listener.getsockname()[1]))
 
+    def _close(self) -> None:
+        for one in self._sockets.values():
+            one.close()
+
     def _keep(self, name: str, one: socket.socket) -> socket.socket:
-        self._sockets[name] = self._stack.enter_context(one)
+        if name in self._sockets:
+            self._sockets[name].close()
+        self._sockets[name] = one
         one.setblocking(False)
         return one
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -52,6 +54,43 @@ def connect_to_an_agent(stream: str, datagram: str) -> Iterator[Way]:
     yield "datagram, from a pair", lambda: _sent_to_name(datagram, _half_of_a_pair())
 
 
+def reach_what_others_listen_at(streams: Sequence[str], datagrams: Sequence[str]) -> Iterator[Way]:
+    """Reach sockets in a folder by every call and every name that leads to them."""
+    calls = {_connected_to_name: streams, _sent_a_datagram: datagrams, _sent_a_message: datagrams}
+    for reach, paths in calls.items():
+        for path in paths:
+            what = f"{reach.__name__[1:].replace('_', ' ')}, {os.path.basename(path)}"
+            yield what, partial(reach, path)
+            yield f"{what}, by a symbolic link", partial(_by_a_symbolic_link, reach, path)
+            yield f"{what}, by a hard link", partial(_by_a_hard_link, reach, path)
+            yield f"{what}, by another name", partial(_by_another_name, reach, path)
+
+
+def _by_a_symbolic_link(reach: Callable[[str], str], path: str) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        link = os.path.join(folder, "link")
+        os.symlink(path, link)
+        return reach(link)
+
+
+def _by_a_hard_link(reach: Callable[[str], str], path: str) -> str:
+    link = f"{path}.link"
+    os.link(path, link)
+    try:
+        return reach(link)
+    finally:
+        os.unlink(link)
+
+
+def _by_another_name(reach: Callable[[str], str], path: str) -> str:
+    moved = f"{path}.moved"
+    os.rename(path, moved)
+    try:
+        return reach(moved)
+    finally:
+        os.rename(moved, path)
+
+
 def _connected_to_port(host: str, port: int) -> str:
     with socket.create_connection((host, port), timeout=_SECONDS) as connection:
         return f"connected to {connection.getpeername()}"
@@ -93,6 +132,15 @@ def _half_of_a_pair() -> socket.socket:
     left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     right.close()
     return left
+
+
+def _sent_a_datagram(name: str) -> str:
+    return _sent_to_name(name, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+
+
+def _sent_a_message(name: str) -> str:
+    with _half_of_a_pair() as sender:
+        return f"sent {sender.sendmsg([b'attack'], [], 0, name)} bytes"
 
 
 def _sent_to_name(name: str, sender: socket.socket) -> str:

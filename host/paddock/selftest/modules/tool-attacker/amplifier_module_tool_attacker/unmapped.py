@@ -162,7 +162,10 @@ def _semaphores(wanted: int) -> Generator[int]:
 
 
 def _pair() -> tuple[socket.socket, socket.socket, int]:
-    ends = socket.socketpair()
+    return _filled(*socket.socketpair())
+
+
+def _filled(*ends: socket.socket) -> tuple[socket.socket, socket.socket, int]:
     held = 0
     for end in ends:
         end.setblocking(False)
@@ -172,7 +175,18 @@ def _pair() -> tuple[socket.socket, socket.socket, int]:
                 held += end.send(bytes(1 << 16))
         except BlockingIOError:
             continue
-    return (*ends, held)
+    return ends[0], ends[1], held
+
+
+def _connections(wanted: int) -> Generator[int]:
+    kept = []
+    with socket.socket() as listener:
+        listener.listen()  # at an address of the kernel's choice, so that nobody has set the size of its buffers
+        while True:
+            near = socket.create_connection(listener.getsockname())
+            first, second, held = _filled(near, listener.accept()[0])
+            kept.append((first, second))
+            yield held
 
 
 def _socket_pairs(wanted: int) -> Generator[int]:
@@ -420,6 +434,7 @@ _KINDS: dict[str, Taker] = {
     "messages": _messages,
     "semaphores": _semaphores,
     "unread bytes of socket pairs": _socket_pairs,
+    "unread bytes of connections": _connections,
     "descriptors on their way": _descriptors_on_their_way,
     "unread bytes of pipes": _pipes,
     "pages lent to pipes": _pinned_pages,
