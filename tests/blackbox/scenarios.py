@@ -190,7 +190,10 @@ def writing_plans_and_modules(world: World) -> Any:
         world.run("init", "--provider", "provider-mock", "--tool", "tool-filesystem", "--yes", "--json"),
         world.run("init", "--provider", "provider-mock", "--yes", "--json"),
         world.run("init", "--provider", "provider-mock", "--yes"),
-        world.run("init", "b.yaml", "--provider", "openai", "--model", "m", "--key-variable", "MY_KEY", "--yes"),
+        world.run(
+            *("init", "b.yaml", "--provider", "openai", "--model", "m", "--key-variable", "MY_KEY", "--yes"),
+            environ={"UV_DEFAULT_INDEX": "http://127.0.0.1:9/simple"},  # nothing listens there
+        ),
         world.run("init", "c.yaml", "--provider", "nobody", "--yes", "--json"),
         world.run("init", "d.yaml", "--provider", "openai", "--key-variable", "not a name", "--yes", "--json"),
         world.run("init", "e/f/g.yaml", "--provider", "provider-mock", "--yes", "--json"),

@@ -75,6 +75,20 @@ async def test_a_plan_that_is_a_mapping_chooses_once(index: IndexServer) -> None
     assert asked == [True, False]
 
 
+def test_a_new_plan_is_locked_with_what_its_modules_depend_on(index: IndexServer) -> None:
+    done = paddock("init", "--tool", "./tool-greet", "--yes")
+    assert done.returncode == 0 and 'name = "leaf"' in Path("paddock.lock").read_text(), done.stderr
+    index.requests.clear()
+    assert paddock("run", "plan.yaml", "hi", "--trust-plan").returncode == 0 and not index.requests
+
+
+def test_a_new_plan_is_written_where_the_index_is_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
+    done = paddock("init", "--tool", "./tool-greet", "--yes")
+    assert done.returncode == 0 and Path("plan.yaml").exists() and not Path("paddock.lock").exists(), done.stderr
+    assert "tool-greet is not locked yet" in done.stderr and "could not be reached" in done.stderr
+
+
 def test_what_is_locked_is_chosen_anew(index: IndexServer) -> None:
     def locked() -> str:
         return next(line for line in Path("paddock.lock").read_text().splitlines() if line.startswith('version = "'))

@@ -21,6 +21,7 @@ from paddock.plan.writing import PlannedModule, plan_text, write_plan
 def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")  # nothing listens there
 
 
 class Told:
@@ -190,7 +191,7 @@ def test_a_known_vendors_module_gets_its_host_and_an_injected_key(
 @pytest.mark.parametrize("vendor", ["openai", "anthropic"])
 def test_the_vendors_of_shipped_providers_can_be_named(told: Told, vendor: str) -> None:
     code, _, errors = told(provider=vendor, tools=["none"])
-    assert (code, errors) == (0, "")
+    assert code == 0 and f"provider-{vendor} is not locked yet, its first run does that" in errors
     (entry,) = load_plan(Path("plan.yaml")).providers
     variable = f"{vendor.upper()}_API_KEY"
     assert entry.module == f"provider-{vendor}" and entry.config["default_model"]

@@ -1,8 +1,8 @@
 """Write a plan that runs: ask which model and which tools it has, or take that from options, or from another plan.
 
-Modules are those that are shipped, those whose code is in a folder, and those of repositories and packages, which are
-fetched and pinned in the lock file beside the plan; nothing of them runs. A question that no option answers is asked on
-a terminal, and elsewhere has its default. A plan that is there already stays as it is.
+Modules are those that are shipped, those whose code is in a folder, and those of repositories and packages. What is
+fetched, and what they depend on, is pinned in the lock file beside the plan; nothing of them runs. A question that no
+option answers is asked on a terminal, and elsewhere has its default. A plan that is there already stays as it is.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from paddock.cli.init.questions import ask, confirm, numbered, offer
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.cli.terminal.standard_streams import reporting
+from paddock.errors import PaddockError
 from paddock.plan import USUAL_PLAN
 from paddock.plan.formats.document import YAML_EXTENSIONS
 from paddock.plan.model import Kind, MountPlan
@@ -37,9 +38,10 @@ from paddock.plan.writing import PlannedModule, plan_exists, plan_text, write_pl
 from paddock.policy.secrets.store import SecretSources
 from paddock.policy.trust import lies_outside
 from paddock.text import escape
-from paddock_sources import parse_source
+from paddock_sources import BuiltinSource, BuiltinUri, FolderUri, parse_source
 from paddock_sources.errors import without_credentials
 from paddock_sources.lock.lock_file import LockFile
+from paddock_sources.manifest.read import declares_dependencies
 
 if TYPE_CHECKING:
     from paddock.cli.sources.found_module import FoundModule
@@ -146,7 +148,7 @@ def init(
                 person.note("nothing was written")
                 return 1
             written = write_plan(plan, plan_text(modules), replace=replaces)
-            _lock(catalogue.fetched)
+            _lock([*catalogue.fetched, *_depending(modules, plan.absolute().parent, screen)])
             if any(one.module == _LOGGING for one in modules):
                 (Path.cwd() / _LOG).parent.mkdir(exist_ok=True)
     except Interrupted as error:  # while code was fetched
@@ -181,6 +183,21 @@ def _fetch(screen: Screen, written: str, folder: Path) -> FoundModule:
         return await find_module(context, written, start, folder, for_plan=True)
 
     return asyncio.run(with_provider(find, screen))
+
+
+def _depending(modules: Sequence[PlannedModule], folder: Path, screen: Screen) -> Iterator[FoundModule]:
+    """Yield the shipped modules and those in folders that depend on packages; what cannot be fetched is told."""
+    for module in modules:
+        uri = parse_source(module.source or f"builtin:{module.module}").anchored(folder)
+        if isinstance(uri, BuiltinUri):
+            depends = BuiltinSource().has_dependencies(uri.module_id)
+        else:
+            depends = isinstance(uri, FolderUri) and declares_dependencies(uri.folder)
+        if depends:
+            try:
+                yield _fetch(screen, uri.text, folder)
+            except PaddockError as error:
+                screen.note(f"{module.module} is not locked yet, its first run does that: {escape(error.summary)}")
 
 
 def _lock(found: Sequence[FoundModule]) -> None:
