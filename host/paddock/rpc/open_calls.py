@@ -140,10 +140,7 @@ class OpenCalls:
         return sum(call.level == level and not self._has_ended(id, call) for id, call in self._calls.items())
 
     def overdue(self, now: float, stopped: float) -> Iterator[OpenCall]:
-        """Yield the calls that have run too long, without the seconds in which the host was stopped.
-
-        First forget those that were given up and have ended.
-        """
+        """Yield the calls that ran too long, less the time the host was stopped; forget those given up that ended."""
         for id in [id for id, call in self._calls.items() if self._has_ended(id, call)]:
             del self._calls[id]
         for call in list(self._calls.values()):

@@ -17,7 +17,6 @@ from paddock.workers.limits.process_tree import ProcessTree, unless_gone
 from paddock.workers.process import ModuleProcess
 
 _QUOTED: Final = re.compile(r"'([^']*)'")
-_MOST_TASKS: Final = 100  # of a module whose programs are named
 _MOST_NAMED: Final = 5
 _MOST_BYTES: Final = 1000  # of a command
 _MOST_LETTERS: Final = 60  # of a word of it
@@ -48,7 +47,7 @@ def programs_of(process: ModuleProcess) -> tuple[str, ...]:
     """Return which programs a living module runs, as untrusted text: of each the first two words of its command."""
     found: list[str] = []
     with suppress(OSError):
-        reading = ProcessTree(process.init_pid).read(_MOST_TASKS)
+        reading = ProcessTree(process.init_pid).read()
         for pid in () if reading is None else reading.pids:
             with unless_gone(), open(f"/proc/{pid}/cmdline", "rb") as file:
                 words = file.read(_MOST_BYTES).decode("utf-8", "replace").replace("\0", " ").split()[:2]
