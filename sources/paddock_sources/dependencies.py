@@ -229,22 +229,18 @@ class Dependencies:
         """Return the versions to take from the index: those `kept` if they will do; `provided` are not taken there."""
         from paddock_sources.environment.builder import resolve
         from paddock_sources.environment.contract import CONTRACT, CONTRACT_VERSION
-        from paddock_sources.environment.errors import ConstrainedError
 
-        try:
-            return resolve(
-                needs,
-                cache=self._cache,
-                runner=self._runner,
-                index=self.index,
-                python=self.python,
-                constraints=kept,
-                bounds=bounds,
-                provided={CONTRACT: CONTRACT_VERSION, **provided},
-                progress=self._progress,
-            )
-        except ConstrainedError as error:
-            return error.locked  # a worker of its own kind is started for it then
+        return resolve(
+            needs,
+            cache=self._cache,
+            runner=self._runner,
+            index=self.index,
+            python=self.python,
+            constraints=kept,  # if it needs others, a worker of its own kind is started for it
+            bounds=bounds,
+            provided={CONTRACT: CONTRACT_VERSION, **provided},
+            progress=self._progress,
+        )
 
     def still_satisfy(self, root: Path, locked: LockedModule) -> bool:
         """Return whether the locked dependencies meet the current requirements of the project in `root`.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from paddock_sources.commands.command_runner import CommandRunner
 from paddock_sources.constraints import NO_RULES, DependencyRules
 from paddock_sources.environment.builder import install, resolve
-from paddock_sources.environment.errors import ConstrainedError, InstalledDistributionError
+from paddock_sources.environment.errors import InstalledDistributionError
 from paddock_sources.environment.index import Index
 from paddock_sources.environment.installed import InstalledDistribution, InstalledDistributions, InstalledModule
 from paddock_sources.environment.interpreter import Interpreter
@@ -103,21 +103,18 @@ class PackageSource:
         """
         assert self.runner is not None and self.index is not None, "a version of the index needs both"
         name = normalised(self.name)
-        try:
-            return resolve(
-                Requirements(self.name, self.version, (f"{name}=={self.version}",)),
-                cache=self.cache,
-                runner=self.runner,
-                index=self.index,
-                python=self.python,
-                constraints={one: version for one, version in self.preloaded.items() if one != name},
-                bounds=self.rules.constraints,
-                provided=self.provided,
-                progress=self.progress,
-                uv=self.uv,
-            )
-        except ConstrainedError as error:
-            return error.locked
+        return resolve(
+            Requirements(self.name, self.version, (f"{name}=={self.version}",)),
+            cache=self.cache,
+            runner=self.runner,
+            index=self.index,
+            python=self.python,
+            constraints={one: version for one, version in self.preloaded.items() if one != name},
+            bounds=self.rules.constraints,
+            provided=self.provided,
+            progress=self.progress,
+            uv=self.uv,
+        )
 
     def provide(self, module_id: str, locked: Sequence[LockedDistribution]) -> Resolution:
         """Return the code of `module_id`, with exactly these distributions, installing what is missing.

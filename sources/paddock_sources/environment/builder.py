@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from paddock_sources.commands.command_runner import CommandAccess, CommandRunner
 from paddock_sources.constraints import PROVIDED, Constraint, outside
-from paddock_sources.environment.errors import ConstrainedError, InstallerError
+from paddock_sources.environment.errors import InstallerError
 from paddock_sources.environment.index import Index
 from paddock_sources.environment.interpreter import Interpreter
 from paddock_sources.environment.locked import SITE, LockedDistribution, environment_digest, installed
@@ -51,13 +51,12 @@ def resolve(
 ) -> tuple[LockedDistribution, ...]:
     """Return the versions of all packages that satisfy the requirements for the index, and of their dependencies.
 
-    `constraints` are versions, by name, to keep to if the package is needed at all. `bounds` are what people allow, and
-    are never left. `provided` are packages that the worker has from elsewhere, by name, with the version if it is
-    known: they and their dependencies are left out. What was chosen for the same inputs within a day is chosen again,
-    constraints kept or not; where nothing can be fetched, also what was chosen earlier.
+    `constraints` are versions, by name, to keep to if the package is needed at all and there is a solution with them.
+    `bounds` are what people allow, and are never left. `provided` are packages that the worker has from elsewhere, by
+    name, with the version if it is known: they and their dependencies are left out. What was chosen for the same inputs
+    within a day is chosen again; where nothing can be fetched, also what was chosen earlier.
 
     Raises:
-        ConstrainedError: there is a solution, but none that keeps to the constraints.
         InstallerError: there is no solution, or none within the bounds (code `BoundsError`), a package would have to
             be built, or it could not be found out.
         SourceError: uv is not installed.
@@ -101,8 +100,6 @@ def resolve(
             continue
         if within == bounds:
             remembered.write(locked)
-            if failures:
-                raise ConstrainedError(failures[0], locked) from failures[0]
             return locked
         chosen = {one.name: one.version for one in locked}
         raise failures[-1].out_of_bounds(bounds, chosen) from failures[-1]

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, Self
 
 from paddock_sources.constraints import Constraint, listed
 from paddock_sources.errors import SourceError
 
-if TYPE_CHECKING:
-    from paddock_sources.environment.locked import LockedDistribution
-
 InstallerCode = Literal[
     "BoundsError",
-    "ConstrainedError",
     "HashMismatchError",
     "IndexAccessError",
     "InstallerError",
@@ -109,20 +105,6 @@ class InstallerError(SourceError):
             code="BoundsError",
             report=self.report,
             hints=[f"without them it would be {others}"] if broken else [],
-        )
-
-
-class ConstrainedError(InstallerError):
-    """Raised when only the versions to keep prevent a solution; `locked` is the solution without them."""
-
-    def __init__(self, error: InstallerError, locked: tuple[LockedDistribution, ...]) -> None:
-        self.locked = locked
-        super().__init__(
-            error.attempted,
-            "it needs other versions than the ones at hand",
-            code="ConstrainedError",
-            report=error.report,
-            hints=["the module can be run with versions of its own, at some cost when it starts"],
         )
 
 
