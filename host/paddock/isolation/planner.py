@@ -6,6 +6,7 @@ are found before the first process of a module exists, and reported together.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -54,6 +55,19 @@ _TRIED_IN_TURN: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap", "landlock")
 # may be a mount beside the granted one.
 _GIT_THAT_READS: Final = {"GIT_OPTIONAL_LOCKS": "0", "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"}
 _PASSED_ON: Final = ("LANG", "LC_ALL", "TZ")  # language and time zone reveal nothing that answers do not
+# Programs that start a thread or a job for each processor, and see no quota, are told the number of those they have.
+_TOLD_PROCESSORS: Final[Mapping[str, str]] = {
+    "CMAKE_BUILD_PARALLEL_LEVEL": "{}",
+    "GOMAXPROCS": "{}",
+    "MAKEFLAGS": "-j{}",
+    "MKL_NUM_THREADS": "{}",
+    "OMP_NUM_THREADS": "{}",
+    "OPENBLAS_NUM_THREADS": "{}",
+    "PYTHON_CPU_COUNT": "{}",
+    "RAYON_NUM_THREADS": "{}",
+    "UV_THREADPOOL_SIZE": "{}",
+    "npm_config_jobs": "{}",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +302,7 @@ class SandboxPlanner:
             planned.secrets,
             home=None if home is None else str(home),
             folders=confinement.grants.search_path(),
+            cpu_quota=limits.cpu_quota,
         )
         return SandboxedModule(confinement, limits, environ, home)
 
@@ -374,11 +389,13 @@ def environment_of(
     *,
     home: str | None = None,
     folders: Iterable[str] = (),
+    cpu_quota: float = 1.0,
 ) -> dict[str, str]:
     """Return the whole environment of a worker whose private folder is `scratch`, and its home too unless it has one.
 
-    Programs are looked for in `folders` first. A grant `NAME` passes on the host's variable, if it has it; `NAME=VALUE`
-    sets one, also in place of ours, with the granted ones of `secrets` for the references in it.
+    Programs are looked for in `folders` first, and told the processors in `cpu_quota`. A grant `NAME` passes on the
+    host's variable, if it has it; `NAME=VALUE` sets one, also in place of ours, with the granted ones of `secrets` for
+    the references in it.
     """
     granted = grants_of(permissions)
     environ = {name: host[name] for name in _PASSED_ON if name in host}
@@ -387,6 +404,7 @@ def environment_of(
         "HOME": home or scratch,
         "TMPDIR": scratch,
         **_GIT_THAT_READS,
+        **{name: form.format(math.ceil(cpu_quota)) for name, form in _TOLD_PROCESSORS.items()},
     }
     for grant in granted.env:
         name, is_set, value = grant.partition("=")

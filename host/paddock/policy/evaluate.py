@@ -24,7 +24,7 @@ from paddock.plan.source_map import Positions
 from paddock.policy.decision import ClosedNetwork, Decision
 from paddock.policy.files.policy import Policy, rules_about
 from paddock.policy.grant_request import ModuleRequest, RequestedGrant, contradictions, families_written
-from paddock.policy.limits import judge_limits, with_lowered
+from paddock.policy.limits import Cap, judge_limits, share_of_tasks, with_lowered
 from paddock.policy.located_program import paths_of
 from paddock.policy.outer_repository import with_repositories
 from paddock.policy.owner import Owner
@@ -64,11 +64,12 @@ def evaluate(asked: Sequence[ModuleRequest], context: EvaluationContext) -> tupl
         PolicyRefusedError: a rule refuses something; the error names every problem, mistakes of the plan included.
         PlanError: the plan has mistakes; the error names all of them.
     """
-    judged = [_judged(one, context) for one in asked]
+    tasks = share_of_tasks([one.effective() for one in asked])
+    judged = [_judged(one, context, tasks) for one in asked]
     more = with_repositories(asked, context.working_dir, context.owner) if context.trust.accepted else ()
     for number, one in enumerate(more):
         # No rule is broken by what nobody asked for: the module goes without it.
-        if one != asked[number] and not (found := _judged(one, context))[0].refusals:
+        if one != asked[number] and not (found := _judged(one, context, tasks))[0].refusals:
             judged[number] = found
     raise_findings([findings for findings, _ in judged], context.positions)
     return tuple(decision for _, decision in judged)
@@ -128,7 +129,7 @@ def raise_findings(found: Iterable[PolicyFindings], positions: Positions | None)
         raise PlanError(problems, code="PlanError" if others else "GrantError", origin=file)
 
 
-def _judged(request: ModuleRequest, context: EvaluationContext) -> tuple[PolicyFindings, Decision]:
+def _judged(request: ModuleRequest, context: EvaluationContext, tasks: Cap) -> tuple[PolicyFindings, Decision]:
     findings = PolicyFindings()
     entry = request.effective()
     grants = tuple(request.grants())
@@ -158,7 +159,7 @@ def _judged(request: ModuleRequest, context: EvaluationContext) -> tuple[PolicyF
     _judge_paths(request.entry, grants, path_rules, context, findings)
     findings.problems.extend(contradictions(request.entry, grants))
     _judge_secrets(entry, grants, context.secrets, findings)
-    limits = judge_limits(entry, context.policy, held, findings)
+    limits = judge_limits(entry, context.policy, held, findings, tasks)
     rules = PathRules(request.entry, tuple(path_rules), grants)
     return findings, Decision(with_lowered(entry, limits), limits, floor, tuple(findings.consulted), rules, closed)
 

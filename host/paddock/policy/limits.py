@@ -6,7 +6,7 @@ Every limit has a number, also where nothing can enforce it; see `enforcement` f
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,8 +14,10 @@ from paddock.plan.limits import limit_text
 from paddock.plan.model import Kind, ModuleEntry
 from paddock.plan.permissions import grants_of
 from paddock.plan.problems import path_text
+from paddock.plan.source_map import Location
 from paddock.policy.files.policy import Policy
 from paddock.policy.rule import PolicyFindings, Rule
+from paddock.workers.room import task_bounds
 from paddock_sdk.protocol import MAX_FRAME_BYTES
 
 if TYPE_CHECKING:
@@ -23,8 +25,10 @@ if TYPE_CHECKING:
 
 _MIB: Final = 1 << 20
 
-_MEMORY_MAX: Final = 256 * _MIB
-_MEMORY_MAX_WITH_PROGRAMS: Final = 1024 * _MIB  # a compiler, a test run or a large repository
+_TASKS_MAX: Final = 32
+# A compiler, a test run or a large repository.
+_WITH_PROGRAMS: Final[Mapping[str, int]] = {"memory_max": 1024 * _MIB, "tasks_max": 512}
+SUB_SESSIONS_MAX: Final = 16  # at one time; each has workers of its own for all modules
 _RUNTIME_MAX: Final[dict[Kind, float]] = {
     "tool": 120.0,
     "hook": 30.0,
@@ -48,9 +52,9 @@ class ResourceLimits:
     or the module does not start.
     """
 
-    memory_max: int = _MEMORY_MAX
+    memory_max: int = 256 * _MIB
     cpu_quota: float = 1.0
-    tasks_max: int = 32
+    tasks_max: int = _TASKS_MAX
     open_files_max: int = 256
     # A file of this size is more often a runaway log than a result. Where the private folder cannot be bounded, only
     # this bounds it.
@@ -79,7 +83,7 @@ class ResourceLimits:
         """Return the limits of a plan entry's module."""
         defaults: dict[str, Any] = {"runtime_max": _RUNTIME_MAX[entry.kind]}
         if grants_of(entry.permissions).run:
-            defaults["memory_max"] = _MEMORY_MAX_WITH_PROGRAMS
+            defaults |= _WITH_PROGRAMS
         if entry.kind in ("tool", "hook"):
             defaults["frame_max"] = _SMALL_FRAME_MAX
         written = {name: value for name, value in entry.limits if value is not None}
@@ -87,25 +91,50 @@ class ResourceLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cap:
-    """The highest limit that a rule permits; `may_fail`: its file lets it go unenforced."""
+class Cap:
+    """The highest limit that a rule permits; `may_fail`: it may go unenforced. `raised` says how one gets a value."""
 
     name: str
     value: float
     rule: Rule
     may_fail: bool
+    raised: Callable[[float], str] | None = None
+
+
+def share_of_tasks(entries: Sequence[ModuleEntry]) -> Cap:
+    """Return the most processes and threads that each of a plan's modules may have.
+
+    All of them together, also in sub-sessions that they may start, get no more than half of what this user, this
+    machine and the control groups around this process may have. Each gets as many as one without programs needs.
+    """
+    bound = min(task_bounds(), key=lambda one: one.most)
+    grants = [grants_of(entry.permissions) for entry in entries]
+    sessions = 1 + SUB_SESSIONS_MAX * any(not {"spawn", "*"}.isdisjoint(one.call) for one in grants)
+    greedy = sum(ResourceLimits.of(entry).tasks_max > _TASKS_MAX for entry in entries)
+    spare = bound.most // 2 // sessions - _TASKS_MAX * len(entries)
+    most = _TASKS_MAX + max(0, spare) // max(1, greedy)
+    rule = Rule(Location(bound.whose), f"at most {bound.most} processes and threads, of which modules may have half")
+
+    def raised(value: float) -> str:
+        return bound.raised.format(2 * sessions * (greedy * (int(value) - _TASKS_MAX) + len(entries) * _TASKS_MAX))
+
+    return Cap("tasks_max", most, rule, may_fail=True, raised=raised)
 
 
 def judge_limits(
-    entry: ModuleEntry, policy: Policy, held: Sequence[tuple[PolicyFile, ModuleRule]], findings: PolicyFindings
+    entry: ModuleEntry,
+    policy: Policy,
+    held: Sequence[tuple[PolicyFile, ModuleRule]],
+    findings: PolicyFindings,
+    tasks: Cap,
 ) -> ResourceLimits:
-    """Return the limits of an entry, and note those that exceed what it may have.
+    """Return the limits of an entry, and note those that exceed what it may have; `tasks` is its share of tasks.
 
     A default above a cap is lowered to it.
     """
     defaults = ResourceLimits.of(entry)
     excused = frozenset[str]().union(*(file.allow_unenforced for file in policy.files))
-    caps = [*_caps_of_files(policy), *_caps_of_rules(held)]
+    caps = [tasks, *_caps_of_files(policy), *_caps_of_rules(held)]
     lowered: dict[str, Any] = {}
     demanded: dict[str, Rule] = {}
     for cap in sorted(caps, key=lambda one: one.value):
@@ -114,36 +143,38 @@ def judge_limits(
         value = getattr(defaults, cap.name)
         shown = limit_text(cap.name, value)
         if value is not None and value <= cap.value:
-            findings.consult(cap.rule, f"{shown} is within it")
+            if cap is not tasks:
+                findings.consult(cap.rule, f"{shown} is within it")
         elif cap.name not in defaults.written:
             lowered.setdefault(cap.name, type(value)(cap.value) if value is not None else int(cap.value))
             findings.consult(cap.rule, f"lowers the default, {shown}")
         else:
             findings.consult(cap.rule, f"refuses {shown}")
+            more = cap.raised(value) if cap.raised else f"have the rule changed: {cap.rule.location.file}"
             findings.refuse(
                 path_text(entry.path, "limits", cap.name),
                 f"{shown} is more than {limit_text(cap.name, cap.value)}, which is the most there is",
-                f"ask for less, or have the rule changed: {cap.rule.location.file}",
+                f"ask for less, or {more}",
                 cap.rule,
             )
     written = defaults.written - excused
     return replace(defaults, **lowered, written=written, capped=tuple(demanded.items()))
 
 
-def _caps_of_files(policy: Policy) -> Iterator[_Cap]:
+def _caps_of_files(policy: Policy) -> Iterator[Cap]:
     for file in policy.files:
         for name, value in file.max_limits:
             if value is not None:
                 rule = file.rule(f"max_limits.{name}", limit_text(name, value))
-                yield _Cap(name, value, rule, name in file.allow_unenforced)
+                yield Cap(name, value, rule, name in file.allow_unenforced)
 
 
-def _caps_of_rules(held: Sequence[tuple[PolicyFile, ModuleRule]]) -> Iterator[_Cap]:
+def _caps_of_rules(held: Sequence[tuple[PolicyFile, ModuleRule]]) -> Iterator[Cap]:
     for file, module in held:
         for name, value in module.limits:
             if value is not None:
                 rule = file.rule_of_module(module, f"limits.{name}", limit_text(name, value))
-                yield _Cap(name, value, rule, name in file.allow_unenforced)
+                yield Cap(name, value, rule, name in file.allow_unenforced)
 
 
 def with_lowered(entry: ModuleEntry, limits: ResourceLimits) -> ModuleEntry:

@@ -100,6 +100,7 @@ _ENDED_FOR = {
     ExitReason.KILLED_BY_HOST: "was ended by the host",
 }
 
+_WITH_DETAIL = (ExitReason.PROTOCOL, ExitReason.SIGNALLED, ExitReason.KILLED_BY_HOST, ExitReason.TIMEOUT)
 
 _OUT_OF_MEMORY = (
     "the kernel killed it for memory, and not at its own memory_max: the machine is out of memory, or the group that "
@@ -181,6 +182,9 @@ class ExitReport:
         used = status.used
         if reason is ExitReason.SIGNALLED and status.signal == signal.SIGKILL and used and used.memory_kills_outside:
             detail = detail or _OUT_OF_MEMORY
+        throttled = (used and used.cpu_throttled_seconds) or 0.0
+        if reason is ExitReason.TIMEOUT and throttled > status.uptime / 2:
+            detail = detail or f"it waited {_duration(throttled)} for its share of a processor, `cpu_quota`"
         return cls(
             module=module,
             reason=reason,
@@ -214,7 +218,7 @@ class ExitReport:
     def describe(self) -> str:
         """Return the end as one sentence for a person."""
         sentence = f"{self.module} {self._what()}"
-        if self.detail and self.reason in (ExitReason.PROTOCOL, ExitReason.SIGNALLED, ExitReason.KILLED_BY_HOST):
+        if self.detail and self.reason in _WITH_DETAIL:
             sentence += f": {self.detail}"
         if self.limit is not None:
             observed = f", {self.limit.observed} seen" if self.limit.observed else ""

@@ -207,8 +207,6 @@ class ModuleProcess:
             failed_step=self._init_socket.failed,
             used=self._give_up_group(),
         )
-        if status.used is not None and status.used.tasks_refused:
-            self.last_attempts = (*self.last_attempts, ("limit", "tasks_max"))
         if not self._end.cancelled():
             self._end.set_result(status)
 

@@ -12,7 +12,9 @@ import os
 import re
 import resource
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -103,24 +105,41 @@ def _files(modules: int) -> Iterator[tuple[str, str]]:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class TaskBound:
+    """The most processes and threads that something may have; `in_use` counts those there are, 0 where it has many.
+
+    `raised` says how it gets more, with `{0}` for the number.
+    """
+
+    whose: str
+    most: int
+    in_use: Callable[[], int]
+    raised: str
+
+
+def task_bounds() -> Iterator[TaskBound]:
+    """Yield the bounds on what this process and its modules can start together."""
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    if os.geteuid() != 0 and allowed != resource.RLIM_INFINITY:
+        count = partial(_tasks_of, os.geteuid()) if allowed < _MANY_TASKS else int
+        how = "raise the user's limit of processes: `ulimit -u {0}`, or `LimitNPROC={0}` in a unit"
+        yield TaskBound("this user", allowed, count, how)
+    for folder, most, used in _groups_of_tasks():
+        how = "allow the group more: `TasksMax={0}` in a unit, or `--pids-limit` of a container"
+        yield TaskBound(f"the control group {folder}", most, partial(int, used), how)
+    for name in ("pid_max", "threads-max"):
+        most = int(Path("/proc/sys/kernel", name).read_text())
+        yield TaskBound("this machine", most, int, f"raise the kernel's: `sysctl kernel.{name}={{0}}`")
+
+
 def _processes(modules: int) -> Iterator[tuple[str, str]]:
     needed = _TASKS_OF_A_SESSION + _TASKS_OF_A_MODULE * modules
     lack = f"processes and threads: {needed} are needed, and"
-    allowed, _ = resource.getrlimit(resource.RLIMIT_NPROC)
-    if os.geteuid() != 0 and allowed != resource.RLIM_INFINITY and allowed < _MANY_TASKS:
-        used = _tasks_of(os.geteuid())
-        if used + needed > allowed:
-            more = _round(used + needed)
-            yield (
-                f"{lack} this user has {used} of at most {allowed}",
-                f"raise the user's limit of processes: `ulimit -u {more}`, or `LimitNPROC={more}` in a unit",
-            )
-    for folder, most, used in _groups_of_tasks():
-        if used + needed > most:
-            yield (
-                f"{lack} the control group {folder} has {used} of at most {most}",
-                f"allow the group more: `TasksMax={_round(used + needed)}` in a unit, or `--pids-limit` of a container",
-            )
+    for bound in task_bounds():
+        used = bound.in_use()
+        if used + needed > bound.most:
+            yield f"{lack} {bound.whose} has {used} of at most {bound.most}", bound.raised.format(_round(used + needed))
             return
 
 

@@ -119,6 +119,10 @@ class Supervisor:
         self._is_revoked = True
         self.end(ExitReason.KILLED_BY_HOST, detail=_REVOKED)
 
+    def limits_met(self, *, was_killed: bool) -> tuple[str, ...]:
+        """Return the limits that the living process's tree met, and went on; see `LimitedTree.met`."""
+        return () if self._limited_tree is None else self._limited_tree.met(was_killed=was_killed)
+
     def on_exit(self, callback: Callable[[ExitReport], None]) -> None:
         """Call back on the loop with the report of every end; the callback must not raise."""
         self._exit_callbacks.append(callback)
@@ -252,6 +256,8 @@ class Supervisor:
             overrun = limited_tree.end(status)
             if overrun is not None and (reason is None or self._is_presumed):
                 reason, limit = overrun
+            met = limited_tree.met(status.used)
+            process.last_attempts += tuple(("limit", name) for name in met if limit is None or limit.name != name)
         left_out = process.output.left_out
         tail = (*([left_out] if left_out else []), *process.output.tail(_STDERR_LINES, "stderr"))
         report = ExitReport.of(

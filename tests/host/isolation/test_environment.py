@@ -15,7 +15,20 @@ HOST = {
     "API_KEY": "secret",
     "EDITOR": "vi",
 }
+ONE_PROCESSOR = {
+    "CMAKE_BUILD_PARALLEL_LEVEL": "1",
+    "GOMAXPROCS": "1",
+    "MAKEFLAGS": "-j1",
+    "MKL_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "PYTHON_CPU_COUNT": "1",
+    "RAYON_NUM_THREADS": "1",
+    "UV_THREADPOOL_SIZE": "1",
+    "npm_config_jobs": "1",
+}
 OWN = {
+    **ONE_PROCESSOR,
     "LANG": "de_DE.UTF-8",
     "TZ": "UTC",
     "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
@@ -44,6 +57,12 @@ def test_only_what_is_granted_is_added(grants: list[str], more: dict[str, str]) 
 
 def test_a_host_without_language_or_time_zone_passes_on_neither() -> None:
     assert set(environment_of(Permissions(), {}, "/scratch")) == OWN.keys() - {"LANG", "TZ"}
+
+
+@each_row(("cpu_quota", "processors"), [(0.01, "1"), (1.0, "1"), (1.01, "2"), (4.0, "4")])
+def test_what_starts_a_thread_for_each_processor_is_told_the_quota(cpu_quota: float, processors: str) -> None:
+    environ = environment_of(Permissions(env=("GOMAXPROCS=7",)), {}, "/scratch", cpu_quota=cpu_quota)
+    assert {environ[name] for name in ONE_PROCESSOR} == {processors, f"-j{processors}", "7"}
 
 
 def test_a_variable_is_set_to_a_secret_or_its_placeholder() -> None:

@@ -8,7 +8,10 @@ import pytest
 
 from paddock.plan.limits import Limits
 from paddock.plan.model import Kind
-from paddock.policy.limits import ResourceLimits
+from paddock.policy import limits as limits_module
+from paddock.policy.limits import Cap, ResourceLimits, share_of_tasks
+from paddock.workers.room import TaskBound
+from support.rows import each_row
 
 from .entries import entry
 
@@ -50,11 +53,43 @@ def test_the_time_of_a_call_and_the_size_of_a_frame_depend_on_the_kind(
 
 
 @pytest.mark.parametrize(
-    ("permissions", "memory_max"),
-    [({"run": ["git"]}, 1024 * MIB), ("shell", 1024 * MIB), ("workspace", 256 * MIB), ({"write": ["."]}, 256 * MIB)],
+    ("permissions", "has_programs"),
+    [({"run": ["git"]}, True), ("shell", True), ("workspace", False), ({"write": ["."]}, False)],
 )
-def test_programs_are_given_more_memory(permissions: object, memory_max: int) -> None:
-    assert ResourceLimits.of(entry(permissions=permissions)).memory_max == memory_max
+def test_programs_are_given_more_memory_and_tasks(permissions: object, has_programs: bool) -> None:
+    limits = ResourceLimits.of(entry(permissions=permissions))
+    assert (limits.memory_max, limits.tasks_max) == ((1024 * MIB, 512) if has_programs else (256 * MIB, 32))
+
+
+@each_row(
+    ("modules", "bounds", "share"),
+    [
+        (["workspace"], [32768], 16384),
+        (["shell"], [32768, 3000, 4000], 1500),
+        (["shell", "shell", "workspace", "workspace"], [2048], 480 - 32 + 32),
+        (["shell"] * 5, [100], 32),
+        (["shell", {"call": ["spawn"]}], [1 << 15], 16384 // 17 - 32),
+    ],
+)
+def test_all_modules_have_half_of_what_the_machine_has(modules: list[object], bounds: list[int], share: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        found = [TaskBound(f"bound {most}", most, int, "raise it to {0}") for most in bounds]
+        patch.setattr(limits_module, "task_bounds", lambda: iter(found))
+        cap = share_of_tasks([entry(permissions=permissions) for permissions in modules])
+    assert (cap.name, cap.value) == ("tasks_max", share)
+    assert cap.rule.location.file == f"bound {min(bounds)}"
+
+
+def test_the_bound_that_a_refusal_proposes_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = [entry(permissions="shell", limits={"tasks_max": 10_000}), *map(entry, ("hook", "context"))]
+
+    def share(most: int) -> Cap:
+        monkeypatch.setattr(limits_module, "task_bounds", lambda: iter([TaskBound("it", most, int, "{0}")]))
+        return share_of_tasks(asked)
+
+    few = share(4096)
+    assert few.value < 10_000 and few.raised is not None
+    assert share(int(few.raised(10_000))).value == 10_000
 
 
 def test_what_is_written_counts_and_is_known_to_have_been_written() -> None:
@@ -63,7 +98,7 @@ def test_what_is_written_counts_and_is_known_to_have_been_written() -> None:
     )
     assert (limits.memory_max, limits.runtime_max, limits.output_max, limits.calls_max) == (MIB, 5.0, 1024, 2)
     assert limits.written == {"memory_max", "runtime_max", "output_max", "calls_max"}
-    assert limits.tasks_max == 32
+    assert limits.tasks_max == 512
 
 
 def test_there_is_a_number_for_every_limit_that_a_plan_can_set() -> None:

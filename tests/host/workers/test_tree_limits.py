@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import signal
+import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from host.workers.levels import BWRAP, LANDLOCK, NONE, NS, NS_BY_EXEC, Levels, W
 from host.workers.waiting import PATIENCE, ended, here
 from paddock.errors import LaunchError
 from paddock.workers.exit_report import ExitReason, ExitStatus, LimitHit
+from paddock.workers.limits.process_tree import ProcessTree
 from paddock.workers.limits.tree_limits import LimitedTree, LimitEnforcer, TreeLimits
 from paddock.workers.limits.watchdog import Watchdog
 from paddock.workers.process import ModuleProcess
@@ -147,6 +149,27 @@ async def test_a_child_killed_for_memory_does_not_explain_its_parents_end(
         assert report.limit is not None and report.limit.name == "memory_max"
     else:
         assert (report.reason, status.code, report.limit) == (ExitReason.EXITED, 0, None)
+
+
+@by(NS, LANDLOCK)
+async def test_a_storm_of_forks_is_ended_within_a_second(supervise: Supervise, way: Way) -> None:
+    limits = TreeLimits(tasks_max=512, watches_tasks=way == LANDLOCK)
+    rlimits = (Rlimit("NPROC", 514),) if way == NS else ()
+    supervisor = supervise("storms", limits, groups=False, rlimits=rlimits)
+    share = max(1.0, os.getloadavg()[0] / len(os.sched_getaffinity(0)))  # of what else wants the processors
+    process = await begun(supervisor)
+    tree = ProcessTree(process.init_pid)
+    with anyio.fail_after(PATIENCE):
+        while (reading := tree.read()) is not None and reading.tasks < 500:
+            await anyio.sleep(0.01)
+    full = time.monotonic()
+    if way == NS:  # the kernel refuses more, and the storm goes on
+        supervisor.end(ExitReason.KILLED_BY_HOST)
+    status = await ended(process)
+    took = time.monotonic() - full
+    process.rpc.close()
+    assert status.left_behind == 0
+    assert took < share
 
 
 @by(NS, NS_BY_EXEC, LANDLOCK, NONE)

@@ -15,6 +15,7 @@ from typing import Any, Final
 from paddock.authorization.authorizer import AuthorizedModule
 from paddock.plan.model import Agent
 from paddock.plan.units import size_text
+from paddock.policy.limits import SUB_SESSIONS_MAX
 from paddock.session.resources import SessionResources
 from paddock.session.session_plan import SessionPlan
 from paddock.session.sub_sessions.spawn_payload import weight
@@ -23,7 +24,6 @@ from paddock_sources.near import near
 SELF: Final = "self"  # as the name of an agent: the requesting session, once more
 
 _DEPTH_MAX: Final = 8  # sessions below the first
-_ALIVE_MAX: Final = 16  # at one time; each has about ten processes
 _KEPT_BYTES: Final = 64 << 20  # of all conversations together, with their sessions' plans
 _KEPT_MAX: Final = 256  # conversations
 _AGENT_IN_ID: Final = 64  # characters of an agent's name in the ids of its sessions
@@ -72,7 +72,7 @@ class SessionTree:
         agents: Mapping[str, Agent],
         *,
         depth_max: int = _DEPTH_MAX,
-        alive_max: int = _ALIVE_MAX,
+        alive_max: int = SUB_SESSIONS_MAX,
         kept_max: int = _KEPT_MAX,
     ) -> None:
         self.session_resources = session_resources

@@ -13,7 +13,7 @@ from paddock.plan.units import size_text
 from paddock.workers.exit_report import ExitReason, ExitStatus, LimitHit
 from paddock.workers.limits.unmapped_memory import UnmappedMemory
 from paddock.workers.limits.watchdog import Watch, Watchdog, WatchedLimits
-from paddock_sandbox.cgroup import Cgroup
+from paddock_sandbox.cgroup import Cgroup, CgroupReadings
 
 _RECORD_LOCKS_MAX = 2048  # which no control group counts; a database takes some five for each connection
 
@@ -91,15 +91,32 @@ class LimitEnforcer:
             watch = self._watchdog.watch(
                 process.init_pid, watched, lambda hit: on_overrun(REASONS[hit.name], hit), unmapped, kernel_kill
             )
-        return LimitedTree(watch, tree_limits)
+        return LimitedTree(watch, tree_limits, group)
 
 
 class LimitedTree:
     """One tree with its limits."""
 
-    def __init__(self, watch: Watch | None, tree_limits: TreeLimits) -> None:
+    def __init__(self, watch: Watch | None, tree_limits: TreeLimits, group: Cgroup | None = None) -> None:
         self._watch = watch
         self._tree_limits = tree_limits
+        self._group = group
+        self._met: dict[bool, dict[str, int]] = {False: {}, True: {}}
+
+    def met(self, used: CgroupReadings | None = None, *, was_killed: bool = False) -> tuple[str, ...]:
+        """Return the limits that programs met since this was asked last, as far as anything counts them.
+
+        `used` is the last count of the tree's group, once that is gone. A program that `was_killed` in the background
+        learns it also if another one that failed was told.
+        """
+        try:
+            used = used or (CgroupReadings() if self._group is None else self._group.readings())
+        except OSError:  # the tree's end reads it again, and reports why it cannot be read
+            return ()
+        met = {"tasks_max": used.tasks_refused or 0}
+        before = self._met[was_killed]
+        self._met = {False: met, True: met if was_killed else self._met[True]}
+        return tuple(name for name, times in met.items() if times > before.get(name, 0))
 
     def peak(self, status: ExitStatus) -> int | None:
         """Return the most memory that the whole tree held at once, as its limit counts it.

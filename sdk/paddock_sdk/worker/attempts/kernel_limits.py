@@ -1,8 +1,8 @@
 """Recognise a limit of the module in the words of a failure: the kernel refuses, and names no limit.
 
 A program that the module started reports the same words as the kernel does to the module itself. One that the kernel
-ended for the size of a file reports nothing, and its exit code says it. A full disk of the user's looks like a full
-private folder, so the folders are looked at too. This is advice; it raises nothing.
+ended for the size of a file or for memory reports nothing, and its exit code says it. A full disk of the user's looks
+like a full private folder, so the folders are looked at too. This is advice; it raises nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import errno
 import os
 import signal
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 _MAX_CHARACTERS: Final = 65536  # of one text, at its end, where failures are
@@ -24,17 +24,25 @@ _WORDS: Final = {
     os.strerror(errno.EFBIG): "file_size_max",
     "File size limit exceeded": "file_size_max",  # a shell, about a program that SIGXFSZ ended
     "can't start new thread": "tasks_max",
+    "Cannot fork": "tasks_max",  # dash
+    "Killed": "killed",  # a shell
 }
 _NO_TASK: Final = os.strerror(errno.EAGAIN)
-_ENDED_FOR_A_FILE: Final = (-signal.SIGXFSZ, 128 + signal.SIGXFSZ)  # exit codes, of Python's and of a shell
+_BY_SIGNAL: Final = {signal.SIGXFSZ: "file_size_max", signal.SIGKILL: "killed"}
+_BY_EXIT_CODE: Final[Mapping[int | None, str]] = {  # Python's, and a shell's
+    code: key for number, key in _BY_SIGNAL.items() for code in (-number, 128 + number)
+}
 _OF_FORKS: Final = ("fork", "_execute_child", "_posix_spawn", "clone", "start_new_thread")
 
 
 def limits_in(failure: object, private: str) -> list[str]:
-    """Return the keys of the limits that a failed result or an exception speaks of; `private` is the private folder."""
+    """Return the keys of the limits that a result or an exception speaks of; `private` is the private folder.
+
+    `killed` is no limit: only the host knows what the program was killed for.
+    """
     found: dict[str, None] = {}
-    if _exit_code(failure) in _ENDED_FOR_A_FILE:
-        found["file_size_max"] = None
+    if (key := _BY_EXIT_CODE.get(exit_code(failure))) is not None:
+        found[key] = None
     for text in _texts(failure):
         found |= {key: None for words, key in _WORDS.items() if words in text}
         if _NO_TASK in text and any(word in text for word in _OF_FORKS):
@@ -55,8 +63,8 @@ def is_full(folder: str, apart_from: str = "") -> bool:
     return facts.f_bavail * facts.f_frsize <= _FULL_BYTES or (0 < facts.f_files and not facts.f_favail)
 
 
-def _exit_code(failure: object) -> int | None:
-    """Return the exit code of the program that the failure is about, if it has one."""
+def exit_code(failure: object) -> int | None:
+    """Return the exit code of the program that a result or an exception is about, if it is about one."""
     if isinstance(failure, BaseException):
         code = failure.args[0] if isinstance(failure, subprocess.CalledProcessError) and failure.args else None
     else:

@@ -26,7 +26,7 @@ from typing import Any, Final
 from paddock_sandbox.syscalls import call
 from paddock_sdk.worker.attempts.attempt_log import MAX_TEXT_BYTES, AttemptLog, Kind, without_sockets
 from paddock_sdk.worker.attempts.git_commands import wanted_of_repository
-from paddock_sdk.worker.attempts.kernel_limits import is_full, limits_in
+from paddock_sdk.worker.attempts.kernel_limits import exit_code, is_full, limits_in
 from paddock_sdk.worker.attempts.left_files import left_in
 
 _MOST_REPORTED: Final = 64
@@ -95,15 +95,24 @@ class AttemptRecorder:
         for path in _paths_in(arguments):
             self._note("read", os.path.join(folder, os.path.expanduser(path)))
 
-    def note_failure(self, failure: object) -> None:
-        """Note the kernel's limits, and the missing variable, that a failure is about."""
+    def note_failure(self, error: BaseException) -> None:
+        """Note the kernel's limits, and the missing variable, that an exception is about."""
+        self.note_result(error, has_failed=True)
         try:
-            for key in limits_in(failure, self._private):
-                self._log.note("limit", key)
-            if isinstance(failure, BaseException) and (name := _missing_variable(failure)) is not None:
+            if (name := _missing_variable(error)) is not None:
                 self._log.note("env", name)
         except Exception:  # noqa: S110 - an object of the module's own in the place of a failure
             pass
+
+    def note_result(self, result: object, *, has_failed: bool) -> bool:
+        """Note the limits that a failed result, or any of a program, is about; return whether it is about one."""
+        try:
+            found = limits_in(result, self._private) if has_failed or exit_code(result) is not None else []
+            for key in found:
+                self._log.note("limit", key)
+            return bool(found)
+        except Exception:  # as above
+            return False
 
     def note_end(self) -> None:
         """Note, at the end of the module, the files in its private folder, and whether that is full."""

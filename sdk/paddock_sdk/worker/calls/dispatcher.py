@@ -26,6 +26,7 @@ from paddock_sdk.protocol import Frame, RemoteProtocolError
 from paddock_sdk.protocol.describing import is_function
 from paddock_sdk.protocol.description import Flavour, encode_description
 from paddock_sdk.protocol.methods import HostMethod
+from paddock_sdk.worker.attempts.kernel_limits import exit_code
 from paddock_sdk.worker.attempts.noticing import AttemptRecorder
 from paddock_sdk.worker.calls.dispatch_contexts import DispatchContexts
 from paddock_sdk.worker.calls.raised import log_traceback, place_of, traceback_of
@@ -159,10 +160,12 @@ class Dispatcher:
                 self._attempts.note_failure(exc)
                 result = _raised(exc, exported.value)
             self._send_changes(exported)
-            if _has_failed(result):
-                self._attempts.note_failure(result)
+            has_failed = _has_failed(result)
+            has_met_limit = self._attempts.note_result(result, has_failed=has_failed)
+            if has_failed:
                 folder = self._coordinator.get_capability("session.working_dir")
                 self._attempts.note_arguments(args[0] if args else None, str(folder or ""))
+            if has_failed or has_met_limit:
                 denials = await self._denials(mark, began)
                 result = _with_denials(result, denials) if denials else result
             self._reply_tool_result(id, result)
@@ -301,11 +304,17 @@ def _has_failed(returned: Any) -> bool:
 
 
 def _with_denials(result: Any, denials: list[Any]) -> Any:
-    """Return a failed result with the refusals added; one that accepts no more fields stays as it is."""
+    """Return a result with the refusals added; one that accepts no more fields stays as it is.
+
+    A program's result has the limits that it met beside its exit code: of a result with output, a model reads no error.
+    """
     try:
         error = result.error
-        if error is None or isinstance(error, dict):
+        if not result.success and (error is None or isinstance(error, dict)):
             result.error = {**(error or {}), "denials": denials}
+        limits = [f"{one['target']}: {one['reason']}" for one in denials if one["operation"] == "exceed"]
+        if limits and exit_code(result) is not None:
+            result.output = {**result.output, "limits": limits}
     except Exception:
         _log.debug("a result does not take what was refused", exc_info=True)
     return result

@@ -465,6 +465,17 @@ def eats_memory_by_its_child(rpc: socket.socket, name: str) -> None:
     os.waitpid(child, 0)
 
 
+def storms(rpc: socket.socket, name: str) -> None:
+    """Fork without end, in every child as well."""
+    rpc.send(b"here")
+    rpc.recv(1)
+    while True:
+        try:
+            os.fork()
+        except OSError:
+            pass
+
+
 def fills_its_folder(rpc: socket.socket, name: str) -> None:
     rpc.send(b"here")
     rpc.recv(1)
