@@ -14,7 +14,7 @@ from integration.command_line import paddock, require_level
 from integration.community import contents
 from paddock import Session
 from paddock.workers import worker_host
-from paddock.workers.exit_report import ExitReport
+from paddock.workers.exit_report import ExitReason, ExitReport
 from paddock_sandbox.cgroup import CgroupHome
 
 _SECONDS = 100  # for a whole session; hit only by a hang
@@ -38,6 +38,9 @@ gates = [os.open("gate", os.O_WRONLY)]
 os.write(gates[0], bytes(8))
 print(sum(os.waitpid(pid, 0)[1] for pid in children))
 """
+_EATS = "python3 -c 'eaten = [b\"x\" * (1 << 20) for _ in range(4096)]'"
+_EATS_SLOWLY = "python3 -c 'import time; a = [(b\"x\" * (16 << 20), time.sleep(0.05)) for _ in range(256)]'"
+_LIMIT = "256M"
 
 
 @pytest.fixture(params=[True, False], ids=["control group", "no control group"])
@@ -93,6 +96,24 @@ async def test_a_limit_is_in_the_result_of_the_command_that_met_it(project: Path
         assert met["limits"] == ["tasks_max: 16: it could start no more processes and threads"], met
     assert "limits" not in other
     assert hidden["returncode"] == 0 != failed["returncode"]
+
+
+async def test_a_program_that_takes_all_memory_ends_alone(project: Path, has_groups: bool) -> None:
+    job = {"name": "bash", "arguments": {"command": "sleep 600", "run_in_background": True}}
+    look = {"name": "bash_output", "arguments": {"job_id": "job-1"}}
+    (_, ate, running), reports = await run(project, job, _EATS, look, memory_max=_LIMIT)
+    assert ate["returncode"] == -9 or ate["returncode"] == 137, ate
+    assert ate["limits"] == [f"memory_max: {_LIMIT}: its largest process was ended, so that the others have room"]
+    assert running["status"] == "running" and "limits" not in running
+    assert all(report.reason is not ExitReason.MEMORY for report in reports)
+
+
+async def test_the_third_that_takes_all_memory_ends_the_module(project: Path, has_groups: bool) -> None:
+    said, reports = await run(project, f"for i in 1 2 3 4 5 6; do {_EATS_SLOWLY}; done", memory_max=_LIMIT)
+    report = next(one for one in reports if one.reason is ExitReason.MEMORY)
+    assert report.limit is not None and len(report.limit.ended) == 3
+    assert "after the end of " in report.describe() and report.describe().count("python3") == 3, report.describe()
+    assert "python3" in said[0]
 
 
 async def test_thread_pools_and_builds_are_told_the_quota(project: Path) -> None:

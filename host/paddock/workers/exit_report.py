@@ -132,13 +132,14 @@ PROTOCOL: Final = "protocol"
 class LimitHit:
     """A limit that was reached: its name and value, the observed value in words, and the mechanism that saw it.
 
-    A size is in bytes, a duration in seconds.
+    A size is in bytes, a duration in seconds. `ended` are the processes that were ended for it before, in words.
     """
 
     name: str
     value: float
     observed: str
     mechanism: Mechanism
+    ended: tuple[str, ...] = ()
 
     @property
     def configured(self) -> str:
@@ -222,7 +223,8 @@ class ExitReport:
             sentence += f": {self.detail}"
         if self.limit is not None:
             observed = f", {self.limit.observed} seen" if self.limit.observed else ""
-            sentence += f" ({self.limit.name} {self.limit.configured}{observed})"
+            ended = f", after the end of {', '.join(self.limit.ended)}" if self.limit.ended else ""
+            sentence += f" ({self.limit.name} {self.limit.configured}{observed}{ended})"
         if self.reason is not ExitReason.START:
             sentence += f" after {_duration(self.uptime)}"
         if self.call_in_flight is not None:
@@ -244,6 +246,7 @@ class ExitReport:
                 "configured": limit.configured,
                 "observed": limit.observed,
                 "mechanism": limit.mechanism,
+                "ended": list(limit.ended),
             },
             "peak_memory_bytes": self.peak_memory_bytes,
             "uptime": self.uptime,

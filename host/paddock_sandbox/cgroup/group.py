@@ -11,6 +11,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol, TypeVar, get_args
 
@@ -101,8 +102,6 @@ class _Files(Protocol):
     def memory_kills(self, directory: str, /) -> int: ...
 
     def all_memory_kills(self, directory: str, /) -> int: ...
-
-    def kills_together(self, directory: str, /) -> bool: ...
 
     def cpu_throttled_seconds(self, directory: str, /) -> float: ...
 
@@ -211,15 +210,30 @@ class Cgroup:
             ),
         )
 
-    @property
-    def kills_together(self) -> bool:
-        """Whether the kernel ends all processes of the group when it has to end one at the limit of its memory."""
-        part = self._find("memory")
-        return part is not None and _FILES_OF[part.version].kills_together(part.directory)
-
     def memory_kills(self) -> int:
         """Return how many processes were killed so far at the limit of memory; 0 once the group is gone."""
         return self._counted("memory", lambda part: _FILES_OF[part.version].memory_kills(part.directory)) or 0
+
+    def mark_to_kill(self, spared: int, marked: frozenset[int]) -> frozenset[int]:
+        """Have the kernel kill all but one process of the group before that one, when it is at the limit of memory.
+
+        `marked` are those of the last call; return them for the next one. A process of another user stays unmarked.
+        """
+        directory = self._part("memory").directory
+        present = frozenset(files.processes(directory))
+        new = sorted(present - marked - {spared, 0})[:_PIDFDS_AT_ONCE]
+        opened: dict[int, int] = {}
+        try:
+            for pid in new:
+                with suppress(OSError):
+                    opened[pid] = os.open(f"/proc/{pid}/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+            for pid in opened.keys() & (files.processes(directory) if opened else ()):  # again, as in `_kill_each`
+                with suppress(OSError):
+                    os.write(opened[pid], b"1000")
+        finally:
+            for file in opened.values():
+                os.close(file)
+        return (marked & present).union(new)
 
     def processes(self) -> frozenset[int]:
         """Return the living processes in the group; empty once it is removed."""

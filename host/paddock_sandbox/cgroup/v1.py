@@ -58,11 +58,6 @@ def all_memory_kills(directory: str) -> int:
     return files.table(directory, "memory.oom_control").get("oom_kill", 0)  # absent before Linux 4.13
 
 
-def kills_together(directory: str) -> bool:
-    """Return whether the kernel ends all of the group when it has to end one process."""
-    return False
-
-
 def cpu_throttled_seconds(directory: str) -> float:
     """Return how long the group had to wait after using up its share."""
     return files.table(directory, "cpu.stat")["throttled_time"] / 1e9

@@ -7,11 +7,10 @@ from paddock_sandbox.cgroup.files import period_and_quota
 
 
 def limit_memory(directory: str, most_bytes: int) -> None:
-    """Limit memory, allow no swap, and have all processes of the group killed when one has to be."""
+    """Limit memory, and allow no swap."""
     files.write(directory, "memory.max", most_bytes)
-    for name, value in (("memory.swap.max", 0), ("memory.oom.group", 1)):
-        if files.exists(directory, name):  # a kernel without swap; one before Linux 4.19
-            files.write(directory, name, value)
+    if files.exists(directory, "memory.swap.max"):  # a kernel without swap
+        files.write(directory, "memory.swap.max", 0)
 
 
 def limit_cpu(directory: str, share: float) -> None:
@@ -35,11 +34,6 @@ def memory_kills(directory: str) -> int:
 def all_memory_kills(directory: str) -> int:
     """Return how many processes of the group the kernel killed for memory, at this limit or any other."""
     return files.table(directory, "memory.events")["oom_kill"]
-
-
-def kills_together(directory: str) -> bool:
-    """Return whether the kernel ends all of the group when it has to end one process; not before Linux 4.19."""
-    return files.exists(directory, "memory.oom.group")
 
 
 def cpu_throttled_seconds(directory: str) -> float:

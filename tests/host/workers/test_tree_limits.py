@@ -138,17 +138,41 @@ async def test_files_in_the_private_folder_are_memory(supervise: Supervise, requ
 
 
 @by(NS, LANDLOCK)
-async def test_a_child_killed_for_memory_does_not_explain_its_parents_end(
-    supervise: Supervise, requires: Requires
+@pytest.mark.parametrize("by_means", GROUPS)
+async def test_a_child_that_takes_too_much_memory_ends_alone(
+    supervise: Supervise, requires: Requires, by_means: str
 ) -> None:
-    requires("memory")
-    supervisor = supervise("eats_memory_by_its_child", TreeLimits(memory_max=MOST), environ=MORE)
+    if GROUPS[by_means]:
+        requires("memory")
+    supervisor = supervise(
+        "eats_memory_by_its_child", TreeLimits(memory_max=MOST), groups=GROUPS[by_means], environ=MORE
+    )
     status = await run_out(supervisor)
     report = supervisor.reports[0]
-    if report.reason is ExitReason.MEMORY:  # version 2 ends the whole group, and so does a look of the watchdog
-        assert report.limit is not None and report.limit.name == "memory_max"
-    else:
-        assert (report.reason, status.code, report.limit) == (ExitReason.EXITED, 0, None)
+    assert (report.reason, status.code, report.limit) == (ExitReason.EXITED, 0, None)
+
+
+@by(NS)
+@pytest.mark.parametrize("by_means", GROUPS)
+async def test_a_worker_is_not_ended_in_place_of_a_smaller_child(
+    supervise: Supervise, requires: Requires, by_means: str
+) -> None:
+    environ = [("MIB", "40")]
+    if GROUPS[by_means]:
+        requires("memory")
+        environ += [("MARKED", "1")]
+    limits = TreeLimits(memory_max=MOST)
+    supervisor = supervise("eats_more_than_its_children", limits, groups=GROUPS[by_means], environ=environ)
+    process = await begun(supervisor)
+    with anyio.fail_after(PATIENCE):
+        assert await asyncio.get_running_loop().sock_recv(process.rpc, 4) == b"0009"
+    assert supervisor.limits_met(was_killed=False) == ("memory_max",)
+    assert supervisor.limits_met(was_killed=False) == ()
+    assert supervisor.limits_met(was_killed=True) == ("memory_max",)
+    assert supervisor.limits_met(was_killed=True) == supervisor.limits_met(was_killed=False) == ()
+    process.rpc.close()
+    assert (await ended(process)).code == 0
+    assert supervisor.reports[0].reason is ExitReason.EXITED
 
 
 @by(NS, LANDLOCK)
@@ -355,5 +379,7 @@ def test_a_peak_that_the_kernel_does_not_tell_is_left_out() -> None:
 async def test_what_is_not_limited_is_not_watched() -> None:
     watched: list[int] = []
     watchdog = Watchdog(tree_of=watched.append)  # type: ignore[arg-type, return-value]
-    LimitEnforcer(watchdog).begin(SimpleNamespace(init_pid=0, cgroup=None), TreeLimits(tasks_max=8), lambda *_: None)
+    LimitEnforcer(watchdog).begin(
+        SimpleNamespace(init_pid=0, pid=0, cgroup=None), TreeLimits(tasks_max=8), lambda *_: None
+    )
     assert watched == []

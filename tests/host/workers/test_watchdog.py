@@ -16,7 +16,7 @@ import pytest
 from host.workers.trees import require_telling_who_borrows, tree
 from paddock.workers.exit_report import LimitHit
 from paddock.workers.limits import watchdog
-from paddock.workers.limits.process_tree import TreeReading
+from paddock.workers.limits.process_tree import ChildrenFromKernel, TreeReading
 from paddock.workers.limits.watchdog import INTERVAL, Watch, Watchdog, WatchedLimits
 
 _MIB = 1 << 20
@@ -69,6 +69,7 @@ class ScriptedTree:
         self.read_count = 0
         self.estimates = 0
         self.measurements = 0
+        self.largest = ""  # of the processes that can be ended
 
     def uses(self, cpu_seconds: float) -> None:
         self.reading = TreeReading((7,), 1, cpu_seconds, 0)
@@ -86,6 +87,9 @@ class ScriptedTree:
     def measure(self, pids: Iterable[int]) -> int:
         self.measurements += 1
         return self.measured.pop(0)
+
+    def end_largest(self, spared: int) -> str:
+        return self.largest
 
 
 class Bench:
@@ -465,7 +469,8 @@ async def first_hit(program: str, limits: WatchedLimits, patience: float = _PATI
     hit = asyncio.get_running_loop().create_future()
     dog = Watchdog()
     with tree(program) as subject:
-        dog.watch(subject.init_pid, limits, hit.set_result)
+        (worker,) = ChildrenFromKernel().of(subject.init_pid, 1)
+        dog.watch(subject.init_pid, limits, hit.set_result, worker=worker)
         async with running(dog):
             subject.begin()
             with anyio.move_on_after(patience):

@@ -65,12 +65,13 @@ _LOST_IN_SCRATCH: Final = f"{_IN_SCRATCH} the file is in the module's private fo
 _LOST_AT_HOME: Final = "its home is a private folder, which is lost when the module ends"
 _NO_PROGRAMS_IN_SCRATCH: Final = "no file in a module's private folder can be run"
 _ANYWHERE: Final = "any host"  # the target of an attempt that came no further than a socket
-# The limits that the kernel enforces by an error, and the words for what was refused.
+# The limits at which a module goes on, and the words for what was refused.
 _LIMITS: Final[Mapping[str, tuple[DenialLayer, str]]] = {
     "tmp_max": ("files", "its private folder, with its temporary files, is full"),
     "file_size_max": ("files", "a file that it wrote grew no further"),
     "open_files_max": ("files", "it could open no more files and sockets at a time"),
     "tasks_max": ("programs", "it could start no more processes and threads"),
+    "memory_max": ("programs", "its largest process was ended, so that the others have room"),
 }
 _PASSING_NAME: Final = re.compile(r"\..*\.tmp|.*~|tmp[\w-]{6,}")  # of a file that is to replace the one beside it
 _MAX_PROGRAMS: Final = 5

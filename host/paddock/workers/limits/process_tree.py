@@ -19,12 +19,15 @@ from __future__ import annotations
 
 import errno
 import os
+import select
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
+from paddock.plan.units import size_text
 from paddock_sandbox.syscalls import call
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -35,6 +38,7 @@ _SCAN_SECONDS = 0.1
 _KCMP_VM = 1  # from <linux/kcmp.h>
 _VFORK_SECONDS = 0.05  # from the fork of such a child to its program, on a busy machine
 
+_END_MS = 1000  # for the kernel to free what a killed process had
 _EXITING = 4  # PF_EXITING, among the flags of a thread
 _LOOKS = 10  # at a process whose threads end meanwhile
 _NEXT_LOOK_SECONDS = 0.05  # all looks together are enough for a process that ends as a whole
@@ -174,6 +178,35 @@ class ProcessTree:
             measured = _proportional_bytes(pid)
             total += self.estimate([pid]) if measured is None else measured
         return total
+
+    def end_largest(self, spared: int) -> str:
+        """End the process with the most memory but for one; return its name and memory, or nothing if there is none.
+
+        Waits until that memory is free, for a second at most.
+        """
+        reading = self.read()
+        lenders, _ = _lenders(frozenset(reading.pids if reading is not None else ()))
+        sizes = {pid: _unshared_bytes(pid) for pid in lenders - {spared}}
+        if not sizes:
+            return ""
+        largest = max(sizes, key=sizes.__getitem__)
+        what = f"{name_of(largest)} ({size_text(sizes[largest])})"
+        with unless_gone(), open(os.pidfd_open(largest), "rb", buffering=0) as pidfd:
+            # Looked at again: if the number is in the tree now, the descriptor is of that process, or of a dead one.
+            reading = self.read()
+            if reading is not None and largest in reading.pids:
+                signal.pidfd_send_signal(pidfd.fileno(), signal.SIGKILL)
+                poller = select.poll()
+                poller.register(pidfd, select.POLLIN)
+                poller.poll(_END_MS)
+        return what
+
+
+def name_of(pid: int) -> str:
+    """Return the name of the program that a process runs, as the process chose it; `?` once it is gone."""
+    with unless_gone():
+        return f"`{read_whole(f'/proc/{pid}/comm').decode(errors='replace').strip()}`"
+    return "`?`"
 
 
 def swapped_bytes() -> int:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import signal
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from paddock.plan.units import size_text
 from paddock.workers.exit_report import ExitReason, ExitStatus, LimitHit
+from paddock.workers.limits.process_tree import name_of
 from paddock.workers.limits.unmapped_memory import UnmappedMemory
 from paddock.workers.limits.watchdog import Watch, Watchdog, WatchedLimits
 from paddock_sandbox.cgroup import Cgroup, CgroupReadings
 
 _RECORD_LOCKS_MAX = 2048  # which no control group counts; a database takes some five for each connection
+_MOST_NAMED = 5  # processes that were there before one of them was killed, and are gone
 
 REASONS: Final[Mapping[str, ExitReason]] = {
     "memory_max": ExitReason.MEMORY,
@@ -47,6 +48,9 @@ class LimitableTree(Protocol):
 
     @property
     def init_pid(self) -> int: ...
+
+    @property
+    def pid(self) -> int: ...
 
     @property
     def cgroup(self) -> Cgroup | None: ...
@@ -82,14 +86,17 @@ class LimitEnforcer:
         unmapped = None
         if watched.memory_max is not None:
             unmapped = UnmappedMemory(process.take_inquiry(), tree_limits.private_folder)
-        watch = None
-        kernel_kill = None
-        if group is not None and "memory" in controllers and tree_limits.memory_max and not group.kills_together:
-            # Otherwise a call could wait until its time is over for the answer of a child that was killed.
-            kernel_kill = partial(_kernel_kill, group, tree_limits.memory_max)
-        if watched != WatchedLimits() or kernel_kill is not None:
+        watch, kernel_kill = None, None
+        if group is not None and "memory" in controllers and tree_limits.memory_max:
+            kernel_kill = _KernelKills(group, tree_limits.memory_max, process.pid).latest
+        if watched != WatchedLimits():
             watch = self._watchdog.watch(
-                process.init_pid, watched, lambda hit: on_overrun(REASONS[hit.name], hit), unmapped, kernel_kill
+                process.init_pid,
+                watched,
+                lambda hit: on_overrun(REASONS[hit.name], hit),
+                unmapped,
+                kernel_kill,
+                process.pid,
             )
         return LimitedTree(watch, tree_limits, group)
 
@@ -113,7 +120,8 @@ class LimitedTree:
             used = used or (CgroupReadings() if self._group is None else self._group.readings())
         except OSError:  # the tree's end reads it again, and reports why it cannot be read
             return ()
-        met = {"tasks_max": used.tasks_refused or 0}
+        by_us = 0 if self._watch is None else self._watch.ended
+        met = {"tasks_max": used.tasks_refused or 0, "memory_max": (used.memory_kills or 0) + by_us}
         before = self._met[was_killed]
         self._met = {False: met, True: met if was_killed else self._met[True]}
         return tuple(name for name, times in met.items() if times > before.get(name, 0))
@@ -140,11 +148,34 @@ class LimitedTree:
         return ExitReason.MEMORY, _memory_hit(self._tree_limits.memory_max, used.memory_peak)
 
 
-def _kernel_kill(group: Cgroup, memory_max: int) -> LimitHit | None:
-    try:
-        return _memory_hit(memory_max, group.readings().memory_peak) if group.memory_kills() else None
-    except OSError:  # the tree's end reads it again, and reports why it cannot be read
-        return None
+class _KernelKills:
+    """Finds the kills at the limit of a group's memory, and has them meet the worker last."""
+
+    def __init__(self, group: Cgroup, memory_max: int, worker: int) -> None:
+        self._group = group
+        self._memory_max = memory_max
+        self._worker = worker
+        self._names: dict[int, str] = {}  # of the marked processes
+        self._new: frozenset[int] = frozenset()  # those whose program may be yet to start
+        self._count = 0
+        self._was_killed = False  # one that was not yet gone at the last look
+
+    def latest(self) -> LimitHit | None:
+        try:
+            marked = self._group.mark_to_kill(self._worker, frozenset(self._names))
+            count = self._group.memory_kills()
+            hit = _memory_hit(self._memory_max, self._group.readings().memory_peak) if count > self._count else None
+        except OSError:  # the tree's end reads it again, and reports why it cannot be read
+            return None
+        gone = [name for pid, name in self._names.items() if pid not in marked]
+        known = self._names.keys() - self._new
+        self._new = marked - self._names.keys()
+        self._names = {pid: self._names[pid] if pid in known else name_of(pid) for pid in marked}
+        if hit is None or not (gone or self._was_killed):
+            self._was_killed = hit is not None  # the kernel counts a process that is still there for a moment
+            return None
+        self._was_killed, self._count = False, count
+        return replace(hit, ended=(" or ".join(gone[:_MOST_NAMED]) or "a process",))
 
 
 def _memory_hit(memory_max: int, peak: int | None) -> LimitHit:

@@ -5,6 +5,9 @@ passed. So a tree may exceed a limit by as much as it can in a fifth of a second
 loop gets its turn every millisecond, and slow reads happen in a thread. A tree that cannot be read is reported and
 tried again. The watchdog does not know how a tree is ended.
 
+Of a tree beyond its memory, the largest process but the worker is ended first. The limit is passed if that did not
+help, or at the third such end within ten seconds. Where a control group limits memory, the kernel ends that process.
+
 Memory that a tree holds and none of its processes maps counts as well: every two seconds, and at once when the tree has
 so much open that it could be beyond the limit by that.
 """
@@ -16,7 +19,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 import anyio
@@ -36,6 +39,8 @@ _SURVEY_SECONDS = 5.0  # far more than it takes; an obstacle such as many mappin
 _SLICE_SECONDS = 0.001  # for which other callbacks on the loop wait
 _MEASURE_SECONDS = 0.5  # enough for 50 GiB; a tree that keeps its memory locked for longer is judged by the estimate
 _SECOND_LOOK_SECONDS = 0.02  # a child that borrows its parent's memory until it executes a program is done by then
+_ENDED_MAX = 3  # processes of a tree, for its memory, within so many seconds
+_ENDED_SECONDS = 10.0
 _MEASUREMENTS_AT_ONCE = 2
 _COUNTS_AT_ONCE = 1  # of record locks, which may take long for a module with many open files
 _ACTIVITY_SECONDS = 1.0
@@ -90,7 +95,7 @@ class UnmappedCounter(Protocol):
 
 
 KernelKill = Callable[[], LimitHit | None]
-"""Returns the limit at which the kernel has killed a process of the tree, if it has; the others of it may live on."""
+"""Returns the limit at which the kernel has killed a process since the last look, with that in `ended`, if it has."""
 
 
 class Tree(Protocol):
@@ -108,6 +113,10 @@ class Tree(Protocol):
         """Return the memory these processes have; called in a thread."""
         ...
 
+    def end_largest(self, spared: int) -> str:
+        """End the process with the most memory but one, and return what it was; called in a thread."""
+        ...
+
 
 def _ignore(hit: LimitHit) -> None:
     """Do nothing about a limit of a tree that is watched no longer."""
@@ -117,7 +126,7 @@ class Watch:
     """One tree, watched until it is gone, passes a limit, or `stop` is called.
 
     `peak_memory` is the most that was seen. Shared memory may be counted in each process, but never so that the peak
-    would be beyond a limit that was kept.
+    would be beyond a limit that was kept. `ended` counts the processes that the watchdog ended.
     """
 
     def __init__(
@@ -127,8 +136,10 @@ class Watch:
         on_exceeded: Callable[[LimitHit], None],
         unmapped: UnmappedCounter | None = None,
         kernel_kill: KernelKill | None = None,
+        worker: int = 0,
     ) -> None:
         self.peak_memory = 0
+        self.ended = 0
         self.is_stopped = False
         self.is_being_measured = False
         self.is_being_counted = False
@@ -137,6 +148,8 @@ class Watch:
         self._on_exceeded = on_exceeded
         self._unmapped = unmapped
         self._kernel_kill = kernel_kill
+        self._worker = worker
+        self._latest_ends: deque[tuple[float, str]] = deque(maxlen=_ENDED_MAX)  # when, and what it was
         self._looks = 0
         self._processor: deque[tuple[float, float]] = deque()  # seconds used, and when
         self._was_readable = True
@@ -157,10 +170,10 @@ class Watch:
     def look(self, now: float, swapped: int) -> bool:
         """Look at the tree, on a machine with so much swapped out; return whether it has to be measured."""
         self._looks += 1
-        if self._kernel_kill is not None and (hit := self._kernel_kill()) is not None:
+        hit = None if self._kernel_kill is None else self._kernel_kill()
+        if hit is not None and self._is_last_end(*hit.ended, now=now):
             self._report(hit)
-            return False
-        if self._is_only_counted:
+        if self.is_stopped or self._is_only_counted:
             return False
         try:
             reading = self._tree.read(self._limits.tasks_max)
@@ -181,12 +194,23 @@ class Watch:
         return needs_measuring
 
     async def measure(self, clock: Clock, limiter: anyio.CapacityLimiter) -> None:
-        """Measure the tree's memory, and again if that is beyond the limit; only a second such result counts."""
+        """Measure the tree's memory, and again if that is beyond the limit; only a second such result counts.
+
+        Then the largest process but the worker is ended; if there is none, or this did not help, the limit is passed.
+        """
         self.is_being_measured = True
         try:
-            if await self._is_beyond(limiter):
-                await clock.sleep(_SECOND_LOOK_SECONDS)
-                await self._is_beyond(limiter, counts=True)
+            if not await self._memory_beyond(limiter):
+                return
+            await clock.sleep(_SECOND_LOOK_SECONDS)
+            if not (memory := await self._memory_beyond(limiter, counts=True)):
+                return
+            self.ended += 1  # before the worker can notice
+            ended = await anyio.to_thread.run_sync(self._tree.end_largest, self._worker, limiter=limiter)
+            if ended and not self._is_last_end(ended, now=clock.now()):
+                memory = await self._memory_beyond(limiter, counts=True)
+            if memory and self._limits.memory_max is not None:
+                self._exceeded("memory_max", self._limits.memory_max, size_text(memory))
         except OSError as error:
             _logger.warning("a module's memory cannot be measured at this look: %s", error)
         finally:
@@ -240,13 +264,17 @@ class Watch:
         self.peak_memory = max(self.peak_memory, most)
         return False
 
-    async def _is_beyond(self, limiter: anyio.CapacityLimiter, *, counts: bool = False) -> bool:
+    def _is_last_end(self, what: str, *, now: float) -> bool:
+        """Note that a process of the tree was ended for memory; return whether the tree is to follow it."""
+        self._latest_ends.append((now, what))
+        return len(self._latest_ends) == _ENDED_MAX and now - self._latest_ends[0][0] <= _ENDED_SECONDS
+
+    async def _memory_beyond(self, limiter: anyio.CapacityLimiter, *, counts: bool = False) -> int:
+        """Return the tree's memory if it is beyond the limit, else 0."""
         limit = self._limits.memory_max
         reading = None if self.is_stopped else self._tree.read(self._limits.tasks_max)
-        if reading is None:
-            return False
-        if limit is None:
-            return False
+        if reading is None or limit is None:
+            return 0
         memory = self._tree.estimate(reading.pids)
         unmapped = await self._survey(reading, limit, limiter)
         if memory + unmapped > limit:
@@ -257,9 +285,7 @@ class Watch:
         memory += unmapped
         if counts or memory <= limit:
             self.peak_memory = max(self.peak_memory, memory)
-        if counts and memory > limit:
-            self._exceeded("memory_max", limit, size_text(memory))
-        return memory > limit
+        return memory if memory > limit else 0
 
     def _most_unmapped(self, reading: TreeReading) -> int:
         """Return the most that a tree can hold unread in what it has open, but for sockets of a network."""
@@ -294,6 +320,8 @@ class Watch:
             return
         on_exceeded = self._on_exceeded
         self.stop()
+        if hit.name == "memory_max":
+            hit = replace(hit, ended=tuple(what for _, what in self._latest_ends))
         try:
             on_exceeded(hit)
         except Exception:  # an error in one tree must not stop the watch of the others
@@ -321,17 +349,19 @@ class Watchdog:
         on_exceeded: Callable[[LimitHit], None],
         unmapped: UnmappedCounter | None = None,
         kernel_kill: KernelKill | None = None,
+        worker: int = 0,
     ) -> Watch:
         """Watch the tree below a process from now on; call back on the loop once it has passed a limit.
 
         To be called before anything untrusted runs there: the memory that the tree has now counts as inherited, unless
         the kernel gives a better figure. The callback must not raise. With `unmapped`, its count is part of the tree's
-        memory too; the counter is closed when the watch ends. `kernel_kill` is asked at each look.
+        memory too; the counter is closed when the watch ends. `kernel_kill` is asked at each look. `worker` is the
+        process that is ended only with its tree.
 
         Raises:
             OSError: there is no such process, or it cannot be read.
         """
-        watch = Watch(self._tree_of(init_pid), limits, on_exceeded, unmapped, kernel_kill)
+        watch = Watch(self._tree_of(init_pid), limits, on_exceeded, unmapped, kernel_kill, worker)
         self._watches.append(watch)
         self._wanted.set()
         return watch

@@ -465,6 +465,32 @@ def eats_memory_by_its_child(rpc: socket.socket, name: str) -> None:
     os.waitpid(child, 0)
 
 
+def eats_more_than_its_children(rpc: socket.socket, name: str) -> None:
+    """Take most of the memory, have two children take the rest, and say how the first of them ended."""
+    rpc.send(b"here")
+    rpc.recv(1)
+    gate, opener = os.pipe()
+    children = []
+    for _ in range(2):
+        if (child := os.fork()) == 0:
+            os.read(gate, 1)
+            eaten = [b"y" * (1 << 20) for _ in range(12)]
+            signal.pause()
+        children.append(child)
+    eaten = [b"x" * (1 << 20) for _ in range(int(os.environ["MIB"]))]
+    while "MARKED" in os.environ and not all(map(_goes_first, children)):
+        time.sleep(0.01)
+    os.write(opener, b"..")
+    rpc.send(f"{os.wait()[1]:04}".encode())
+    rpc.recv(1)
+    assert eaten
+
+
+def _goes_first(pid: int) -> bool:
+    with open(f"/proc/{pid}/oom_score_adj") as mark:
+        return mark.read() == "1000\n"
+
+
 def storms(rpc: socket.socket, name: str) -> None:
     """Fork without end, in every child as well."""
     rpc.send(b"here")
