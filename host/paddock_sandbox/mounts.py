@@ -72,13 +72,18 @@ class _OpenHow(ctypes.Structure):
 
 
 def account_files(home: str) -> dict[str, str]:
-    """Return the files that name the one user and group there are, the caller's, and this machine, for programs."""
+    """Return the files that name the one user and group there are, the caller's, and this machine, for programs.
+
+    Its processors are those that the caller may run on, as `sysfs` lists them.
+    """
     uid, gid = os.getuid(), os.getgid()
+    processors = ",".join(map(str, sorted(os.sched_getaffinity(0)))) + "\n"
     return {
         "/etc/passwd": f"module:x:{uid}:{gid}:module:{home}:/bin/sh\n",
         "/etc/group": f"module:x:{gid}:\n",
         "/etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
         "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+        **{f"/sys/devices/system/cpu/{name}": processors for name in ("online", "possible", "present")},
     }
 
 
@@ -305,9 +310,9 @@ class NewRoot:
             os.chdir("/")
 
     def _write_account_files(self) -> None:
-        with _naming("write /etc"):
-            self._make_folder("etc")
+        with _naming("write /etc and /sys"):
             for name, text in account_files("/scratch").items():
+                self._make_folder(os.path.dirname(name[1:]))
                 fd = os.open(name[1:], os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644, dir_fd=self._root)
                 try:
                     os.fchmod(fd, 0o644)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,23 @@ async def test_the_third_that_takes_all_memory_ends_the_module(project: Path, ha
     assert report.limit is not None and len(report.limit.ended) == 3
     assert "after the end of " in report.describe() and report.describe().count("python3") == 3, report.describe()
     assert "python3" in said[0]
+
+
+async def test_the_processors_are_those_that_may_be_used(project: Path) -> None:
+    require_level("ns")
+    asked = [
+        "env -u OMP_NUM_THREADS nproc",
+        "getconf _NPROCESSORS_ONLN",
+        "getconf _NPROCESSORS_CONF",
+        "cat /sys/devices/system/cpu/online",
+    ]
+    if shutil.which("node"):
+        asked.append("node -p 'os.availableParallelism()'")
+    ran, _ = await run(project, *asked)
+    usable = sorted(os.sched_getaffinity(0))
+    shown = [one["stdout"].strip() for one in ran]
+    assert shown.pop(3) == ",".join(map(str, usable))
+    assert shown == [str(len(usable))] * len(shown), ran
 
 
 async def test_thread_pools_and_builds_are_told_the_quota(project: Path) -> None:
