@@ -160,7 +160,7 @@ def test_what_is_granted_is_never_above_any_cap(work: Path, family: str, data: s
 
 def check_untrusted(effective: Permissions, asked: ModuleRequest, work: Path) -> None:
     beyond = grants_of(asked.given[0].permissions) if asked.given else Permissions()
-    assert set(effective.net) <= set(beyond.net) and set(effective.secrets) <= set(beyond.secrets)
+    assert {*effective.net} - {"self"} <= set(beyond.net) and set(effective.secrets) <= set(beyond.secrets)
     assert {name for name in effective.env if "=" not in name} <= set(beyond.env)
     for path in {*effective.read, *effective.write} - {*beyond.read, *beyond.write}:
         assert GrantedPath.resolve(path, work, owner(work.parent)).path.is_relative_to(work)
@@ -236,6 +236,7 @@ def check_caps(effective: Permissions, written: Any, work: Path, home: Path) -> 
             if may_call(effective.call, point, name):
                 assert may_call(tuple(caps["call"]), point, name)
     if "net" in caps:
+        assert "self" not in effective.net or "self" in caps["net"]
         for destination in (
             Destination(NetRule.parse(host).destination.host, port) for host in HOSTS for port in (80, 443)
         ):  # type: ignore[union-attr]

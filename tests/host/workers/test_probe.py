@@ -122,7 +122,7 @@ async def test_a_level_whose_worker_could_get_out_cannot_be_had(
     tmp_path: Path,
 ) -> None:
     await needs("landlock")
-    runtime = altered(levels.runtime, tmp_path, {"seccomp": "def install(program):\n    pass"})
+    runtime = altered(levels.runtime, tmp_path, {"seccomp": "def install(program, **named):\n    pass"})
     with anyio.fail_after(PATIENCE):
         reach = await probe_sandbox_support(
             ["landlock"], launchers, lambda level: levels.spec(level, scratch, runtime=runtime)
