@@ -32,11 +32,9 @@ SYSTEM_FOLDERS: Final = (
     *("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"),
 )
 _ACCOUNT_FILES: Final = frozenset({"passwd", "group", "nsswitch.conf"})
-# Below `/etc`. Of Java the files that its folder in `/usr` has links to: it does not start without some of them.
-_READ_AT_START: Final = (
-    *("ssl/openssl.cnf", "pki/tls/openssl.cnf", "python3*/sitecustomize.py"),
-    *("java-*/*", "java-*/security/*"),
-)
+# Below `/etc`. Those of Java are what its folder in `/usr` has links to: it does not start without some of them.
+_OF_JAVA: Final = ("java-*/*", "java-*/security/*")
+_READ_AT_START: Final = ("ssl/openssl.cnf", "pki/tls/openssl.cnf", "python3*/sitecustomize.py", *_OF_JAVA)
 _MAX_SCRIPTS: Final = 4  # scripts that name scripts: one fewer than the kernel follows
 _HELPER_FOLDERS: Final = ("lib", "libexec")
 

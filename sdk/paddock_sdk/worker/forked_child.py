@@ -7,7 +7,6 @@ runtime, the child would go on as its parent's double: it says so on stderr and 
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 import os
 import sys
@@ -18,12 +17,8 @@ from paddock_sdk.worker.driver import Driver
 _log = logging.getLogger(__name__)
 
 
-def keep_from_children(driver: Driver, loop: asyncio.AbstractEventLoop) -> None:
-    """Part each child that is forked from now on from the connection of `driver`, which is served on `loop`."""
-    os.register_at_fork(after_in_child=functools.partial(_part, driver, loop))
-
-
-def _part(driver: Driver, loop: asyncio.AbstractEventLoop) -> None:
+def part(driver: Driver, loop: asyncio.AbstractEventLoop) -> None:
+    """Part the calling process, a new child, from the connection of `driver`, which its parent serves on `loop`."""
     driver.part(_end)
     loop.call_soon_threadsafe = _end  # type: ignore[method-assign]  # where the work of a thread is done
     loop.call_soon(_end)  # the loop polls descriptors that it shares with the parent's, but runs this first
@@ -32,10 +27,9 @@ def _part(driver: Driver, loop: asyncio.AbstractEventLoop) -> None:
 def _end(*_: object, **__: object) -> NoReturn:
     try:
         _log.error(
-            "process %d, which this module forked, came back from the module's code and ends: only its parent, process "
-            "%d, answers the host; end a child with os._exit(), or start it with subprocess or multiprocessing",
+            "process %d, which this module forked, came back from the module's code and ends: only its parent answers "
+            "the host; end a child with os._exit(), or start it with subprocess or multiprocessing",
             os.getpid(),
-            os.getppid(),
             exc_info=sys.exception(),
         )
         sys.stdout.flush()

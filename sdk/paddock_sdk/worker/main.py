@@ -7,6 +7,7 @@ connection does, even if the module still has tasks running.
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib
 import inspect
 import logging
@@ -25,13 +26,13 @@ from paddock_sdk.kernel.startup.entry_point import session_ready_of
 from paddock_sdk.protocol import PROTOCOL_VERSION, Connection, Frame, Role
 from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.methods import HostMethod, WorkerMethod
+from paddock_sdk.worker import forked_child
 from paddock_sdk.worker.attempts import attempt_log
 from paddock_sdk.worker.attempts.noticing import AttemptRecorder
 from paddock_sdk.worker.breakpoints import explain_breakpoints
 from paddock_sdk.worker.calls.dispatch_contexts import DispatchContexts
 from paddock_sdk.worker.calls.dispatcher import Dispatcher
 from paddock_sdk.worker.driver import Driver
-from paddock_sdk.worker.forked_child import keep_from_children
 from paddock_sdk.worker.session.coordinator import RemoteCoordinator
 from paddock_sdk.worker.session.mirror import SessionMirror
 from paddock_sdk.worker.session.reporter import Reporter
@@ -52,7 +53,7 @@ def serve(rpc: socket.socket, name: str) -> None:
 
 async def _serve(rpc: socket.socket, name: str) -> None:
     worker = Worker(rpc, name, AttemptRecorder(attempt_log.shared()))
-    keep_from_children(worker.driver, asyncio.get_running_loop())
+    os.register_at_fork(after_in_child=functools.partial(forked_child.part, worker.driver, asyncio.get_running_loop()))
     await worker.run()
 
 
