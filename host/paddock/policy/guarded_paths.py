@@ -52,7 +52,7 @@ _IN_GIT: Final = (_HOOKS, *_SETTINGS_IN_GIT, "commondir")
 _GIT_FOLDER: Final = frozenset({"HEAD", "objects", "refs"})
 _GIT_WORKTREE: Final = frozenset({"HEAD", "commondir", "gitdir"})
 _FURTHER_REPOSITORIES: Final = ("modules", "worktrees")  # folders in git's own, of submodules and working trees
-_HEAD: Final = re.compile(rb"ref:\s*refs/|[0-9a-f]{40}")  # as git wants it of its folder
+_HEAD: Final = re.compile(r"ref:\s*refs/|[0-9a-f]{40}")  # as git wants it of its folder
 
 # From <linux/fcntl.h> and <linux/stat.h>.
 _AT_FDCWD, _AT_SYMLINK_NOFOLLOW, _STATX_BTIME = -100, 0x100, 0x800
@@ -242,9 +242,7 @@ def is_repository(folder: Path) -> bool:
             return False
         if head.is_symlink():
             return os.readlink(head).startswith("refs/")
-        fd = os.open(head, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with open(fd, "rb") as opened:
-            return stat.S_ISREG(os.fstat(fd).st_mode) and _HEAD.match(opened.read(_MAX_LINK_BYTES)) is not None
+        return _HEAD.match(text_in(head)) is not None
     except OSError:
         return False
 
@@ -265,7 +263,7 @@ def text_in(file: Path, prefix: str = "") -> str:
             return ""
         fd = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         with open(fd, "rb") as opened:
-            text = os.fsdecode(opened.read(_MAX_LINK_BYTES)).strip()
+            text = os.fsdecode(opened.read(_MAX_LINK_BYTES)).rstrip()
     except OSError:
         return ""
     return text.removeprefix(prefix).strip() if text.startswith(prefix) and "\0" not in text else ""

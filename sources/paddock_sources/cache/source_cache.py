@@ -54,12 +54,7 @@ class SourceCache:
         cls, environ: Mapping[str, str], *, check: Callable[[], None] = lambda: None, recalls: bool = True
     ) -> Self:
         """Return the cache that `environ` names, or else the one that the user has by default."""
-        return cls(cls.place_of_user(environ), check=check, recalls=recalls)
-
-    @staticmethod
-    def place_of_user(environ: Mapping[str, str]) -> Path:
-        """Return where that cache is, absolute, as it is named: a link may be on the way."""
-        return Path(os.path.abspath(environ.get(VARIABLE, "") or _default_folder(environ)))
+        return cls(place_of_user(environ), check=check, recalls=recalls)
 
     def __enter__(self) -> Self:
         return self
@@ -152,7 +147,10 @@ class SourceCache:
         return self._upkeep.clean()
 
 
-def _default_folder(environ: Mapping[str, str]) -> Path:
+def place_of_user(environ: Mapping[str, str]) -> Path:
+    """Return where the cache of the user with `environ` is, absolute, as it is named: a link may be on the way."""
+    if environ.get(VARIABLE):
+        return Path(os.path.abspath(environ[VARIABLE]))
     # As platformdirs has it, which looks only at the environment of this process.
     named = environ.get("XDG_CACHE_HOME", "").strip()
     if os.path.isabs(named):
