@@ -52,7 +52,7 @@ class PlanReview:
     is asked before anything is fetched. `warnings` are about what the grants of several modules permit together. `kept`
     are grants of an earlier acceptance that stay, where the plan `is_again` asked about: it was accepted as it is, and
     what its modules could be given has changed since.
-    `is_refused_as_it_is` means that nothing starts without the proposals: an entry refers to a secret, for example.
+    `is_refused_as_it_is` means that nothing starts without an answer: of what takes trust, or without a proposal.
     """
 
     plan: str
@@ -80,8 +80,7 @@ class PlanReview:
     @property
     def starts_as_it_is(self) -> bool:
         """Whether a session starts if what the review asks for is not given."""
-        is_trust_lacking = not self.is_accepted and (self.needs_trust or self.weaker_level is not None)
-        return not (is_trust_lacking or self.is_refused_as_it_is)
+        return not self.is_refused_as_it_is and (self.is_accepted or self.weaker_level is None)
 
     @property
     def has_proposals(self) -> bool:

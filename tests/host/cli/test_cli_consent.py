@@ -34,7 +34,7 @@ _OPENAI = ModuleReview(
     lacks=("network", "OPENAI_API_KEY"),
 )
 _LOOP = ModuleReview("loop-basic", "orchestrator", "builtin:loop-basic")
-_REVIEW = PlanReview("plan.yaml", f"sha256:{'0123456789abcdef' * 4}", (_LOOP, _BASH, _OPENAI))
+_REVIEW = PlanReview("plan.yaml", f"sha256:{'0123456789abcdef' * 4}", (_LOOP, _BASH, _OPENAI), is_refused_as_it_is=True)
 _READY = "yes, no or stop, and Enter:"
 _REFUSED = "there is no terminal to ask at, so grants that need an accepted plan are refused"
 _NOT_GIVEN = "there is no terminal to ask at, so the proposed grants are not given; `run --print-grants`"
@@ -105,6 +105,15 @@ async def test_all_modules_are_shown_before_one_question(
         "type the word yes, no or stop, and Enter: stop",
         "",
     ]
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+async def test_what_a_no_leads_to_is_said_as_it_is(is_refused: bool, person: Person) -> None:
+    """What nobody asked for is not refused: a module goes without the repository of a linked working tree."""
+    await _answered(person, replace(_REVIEW, is_refused_as_it_is=is_refused), "stop\n")
+    rows = "\n".join(person.all_rows())
+    assert ("refuse that; nothing starts" in rows) is is_refused
+    assert ("go on without that, this time" in rows) is not is_refused
 
 
 @pytest.mark.parametrize(
