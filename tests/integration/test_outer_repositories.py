@@ -96,10 +96,14 @@ def tree(main: Path) -> Path:
 
 
 class Calls:
-    """Calls of a tool that runs git, each in a session of its own; `notes` are those of the last."""
+    """Calls of a tool that runs git, each in a session of its own; `notes` are those of the last.
+
+    `meanwhile` is done when all is judged and nothing is mounted.
+    """
 
     def __init__(self, source: str, home: Path, level: IsolationLevel) -> None:
         self.notes: tuple[str, ...] = ()
+        self.meanwhile: Callable[[], object] = lambda: None
         self._source, self._home, self._level = source, home, level
 
     async def __call__(self, folder: Path, *commands: str, more: dict[str, Any] | None = None, **granted: Any) -> Any:
@@ -125,6 +129,7 @@ class Calls:
 
     def _note(self, confined: list[Confinement]) -> None:
         self.notes = tuple(remark for one in confined for remark in one.remarks() if "git does not work" in remark)
+        self.meanwhile()
 
 
 @pytest.fixture
@@ -243,6 +248,26 @@ async def test_a_git_file_alone_shows_nothing(
     assert told[0][0] != 0 and told[1:] == [False] * len(places)
     (note,) = calls.notes
     assert said in note and ("`read: [" in note) is (said not in ("is not there", "names no working tree"))
+
+
+async def test_what_is_exchanged_between_judgement_and_mount_shows_nothing(
+    calls: Calls, main: Path, tree: Path, home: Path
+) -> None:
+    """A module of another session may write in the tree, or around the repository."""
+    keys = [str(home / ".ssh/id_x"), str(main / ".git/id_x")]
+    fake = home / ".ssh/worktrees/tree"
+    shutil.copytree(main / ".git/worktrees/tree", fake)
+    calls.meanwhile = lambda: (tree / ".git").write_text(f"gitdir: {fake}\n")
+    assert (await calls(tree, "true", more={"read": keys}))[1:] == [False, False]
+
+    def exchange() -> None:
+        (main / ".git").rename(main / "moved")
+        (main / ".git").symlink_to(home / ".ssh")
+
+    (tree / ".git").write_text(f"gitdir: {main}/.git/worktrees/tree\n")
+    calls.meanwhile = exchange
+    outcome = await calls.outcome(tree, "true", more={"read": keys})
+    assert not outcome.result.success and "symbolic link" in str(outcome.result.error)
 
 
 async def test_no_repository_that_a_module_may_write_to_is_shown(
