@@ -310,7 +310,7 @@ class NewRoot:
             os.chdir("/")
 
     def _write_account_files(self) -> None:
-        with _naming("write /etc and /sys"):
+        with _naming("write /etc"):
             for name, text in account_files("/scratch").items():
                 self._make_folder(os.path.dirname(name[1:]))
                 fd = os.open(name[1:], os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644, dir_fd=self._root)

@@ -210,7 +210,7 @@ def test_a_granted_host_that_cannot_be_reached_is_no_refusal(loser: str) -> None
             ["--limit=file_size_max=2M", "--allow-write=.", "--allow-run=sh,head"],
         ),
         ("open", "", "open_files_max", []),
-        ("fork", "", "tasks_max", ["--allow-run=sleep"]),
+        ("fork", "", "tasks_max", ["--allow-run=sleep", "--limit=tasks_max=32"]),
         *repeating(("threads", "", "tasks_max", [])),
     ],
 )

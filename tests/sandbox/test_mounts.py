@@ -17,6 +17,8 @@ SYSTEM = {
     *("/dev", "/dev/fd", "/dev/shm", "/dev/stderr", "/dev/stdin", "/dev/stdout", *(f"/dev/{name}" for name in DEVICES)),
     *("/etc", "/etc/group", "/etc/hosts", "/etc/nsswitch.conf", "/etc/passwd"),
     *("/proc", "/scratch", "/scratch/.-dev-shm", "/scratch/.-tmp", "/tmp"),
+    *("/sys", "/sys/devices", "/sys/devices/system", "/sys/devices/system/cpu"),
+    *(f"/sys/devices/system/cpu/{name}" for name in ("online", "possible", "present")),
 }
 MOUNT_POINTS = {"/", "/dev/shm", "/proc", "/scratch", "/tmp", *(f"/dev/{name}" for name in DEVICES)}
 
