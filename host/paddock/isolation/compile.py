@@ -251,6 +251,7 @@ def tree_limits_of(profile: SandboxProfile, limits: ResourceLimits, cpu_quota: f
         cpu_quota,
         watches_tasks=not has_namespaces,  # with them, an rlimit counts
         private_folder=profile.scratch if has_namespaces else "",
+        runs_programs=bool(profile.programs),
     )
 
 

@@ -16,7 +16,7 @@ import pytest
 from host.workers.trees import require_telling_who_borrows, tree
 from paddock.workers.exit_report import LimitHit
 from paddock.workers.limits import watchdog
-from paddock.workers.limits.process_tree import ChildrenFromKernel, TreeReading
+from paddock.workers.limits.process_tree import TreeReading
 from paddock.workers.limits.watchdog import INTERVAL, Watch, Watchdog, WatchedLimits
 
 _MIB = 1 << 20
@@ -469,8 +469,7 @@ async def first_hit(program: str, limits: WatchedLimits, patience: float = _PATI
     hit = asyncio.get_running_loop().create_future()
     dog = Watchdog()
     with tree(program) as subject:
-        (worker,) = ChildrenFromKernel().of(subject.init_pid, 1)
-        dog.watch(subject.init_pid, limits, hit.set_result, worker=worker)
+        dog.watch(subject.init_pid, limits, hit.set_result)
         async with running(dog):
             subject.begin()
             with anyio.move_on_after(patience):

@@ -33,7 +33,8 @@ class TreeLimits:
     """The limits of a process tree; None is no limit. `cpu_quota` is a fraction of one processor.
 
     `watches_tasks` means that no other mechanism counts tasks where there is no control group for it. `private_folder`
-    is the tmpfs that only this tree uses, if it has one, as its processes see it.
+    is the tmpfs that only this tree uses, if it has one, as its processes see it. A tree that `runs_programs` loses the
+    largest process first at the limit of memory; in another one, a call could wait for the answer of that process.
     """
 
     memory_max: int | None = None
@@ -41,6 +42,7 @@ class TreeLimits:
     cpu_quota: float | None = None
     watches_tasks: bool = False
     private_folder: str = ""
+    runs_programs: bool = False
 
 
 class LimitableTree(Protocol):
@@ -96,7 +98,7 @@ class LimitEnforcer:
                 lambda hit: on_overrun(REASONS[hit.name], hit),
                 unmapped,
                 kernel_kill,
-                process.pid,
+                process.pid if tree_limits.runs_programs else None,
             )
         return LimitedTree(watch, tree_limits, group)
 

@@ -5,8 +5,8 @@ passed. So a tree may exceed a limit by as much as it can in a fifth of a second
 loop gets its turn every millisecond, and slow reads happen in a thread. A tree that cannot be read is reported and
 tried again. The watchdog does not know how a tree is ended.
 
-Of a tree beyond its memory, the largest process but the worker is ended first. The limit is passed if that did not
-help, or at the third such end within ten seconds. Where a control group limits memory, the kernel ends that process.
+Of a tree that runs programs and is beyond its memory, the largest process but the worker is ended first. The limit is
+passed if that did not help, or at the third such end within ten seconds. In a control group the kernel ends it.
 
 Memory that a tree holds and none of its processes maps counts as well: every two seconds, and at once when the tree has
 so much open that it could be beyond the limit by that.
@@ -136,7 +136,7 @@ class Watch:
         on_exceeded: Callable[[LimitHit], None],
         unmapped: UnmappedCounter | None = None,
         kernel_kill: KernelKill | None = None,
-        worker: int = 0,
+        worker: int | None = None,
     ) -> None:
         self.peak_memory = 0
         self.ended = 0
@@ -205,10 +205,11 @@ class Watch:
             await clock.sleep(_SECOND_LOOK_SECONDS)
             if not (memory := await self._memory_beyond(limiter, counts=True)):
                 return
-            self.ended += 1  # before the worker can notice
-            ended = await anyio.to_thread.run_sync(self._tree.end_largest, self._worker, limiter=limiter)
-            if ended and not self._is_last_end(ended, now=clock.now()):
-                memory = await self._memory_beyond(limiter, counts=True)
+            if self._worker is not None:
+                self.ended += 1  # before the worker can notice
+                ended = await anyio.to_thread.run_sync(self._tree.end_largest, self._worker, limiter=limiter)
+                if ended and not self._is_last_end(ended, now=clock.now()):
+                    memory = await self._memory_beyond(limiter, counts=True)
             if memory and self._limits.memory_max is not None:
                 self._exceeded("memory_max", self._limits.memory_max, size_text(memory))
         except OSError as error:
@@ -267,6 +268,8 @@ class Watch:
     def _is_last_end(self, what: str, *, now: float) -> bool:
         """Note that a process of the tree was ended for memory; return whether the tree is to follow it."""
         self._latest_ends.append((now, what))
+        if self._worker is None:
+            return True
         return len(self._latest_ends) == _ENDED_MAX and now - self._latest_ends[0][0] <= _ENDED_SECONDS
 
     async def _memory_beyond(self, limiter: anyio.CapacityLimiter, *, counts: bool = False) -> int:
@@ -349,14 +352,14 @@ class Watchdog:
         on_exceeded: Callable[[LimitHit], None],
         unmapped: UnmappedCounter | None = None,
         kernel_kill: KernelKill | None = None,
-        worker: int = 0,
+        worker: int | None = None,
     ) -> Watch:
         """Watch the tree below a process from now on; call back on the loop once it has passed a limit.
 
         To be called before anything untrusted runs there: the memory that the tree has now counts as inherited, unless
         the kernel gives a better figure. The callback must not raise. With `unmapped`, its count is part of the tree's
-        memory too; the counter is closed when the watch ends. `kernel_kill` is asked at each look. `worker` is the
-        process that is ended only with its tree.
+        memory too; the counter is closed when the watch ends. `kernel_kill` is asked at each look. With `worker`,
+        which is ended only with its tree, another process of the tree is ended first.
 
         Raises:
             OSError: there is no such process, or it cannot be read.
