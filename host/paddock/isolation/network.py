@@ -139,10 +139,13 @@ class Networks:
         level: IsolationLevel,
         secrets: SecretValues,
         closed: Iterable[ClosedNetwork] = (),
+        *,
+        is_written: bool = True,
     ) -> WorkerNetwork | None:
         """Open the gate of a module and lay out its worker's network; None without a grant, and at level `none`.
 
-        No connection leads to a network that is `closed`. Without granted hosts there is no gate.
+        No connection leads to a network that is `closed`. Without granted hosts there is no gate. Unless a loopback
+        `is_written` rather than part of a preset, it is left out where there can be none.
 
         Raises:
             PlanError: a grant of it is not possible.
@@ -155,9 +158,11 @@ class Networks:
         hosts = [rule for rule in rules if not rule.is_self]
         serves = len(hosts) < len(rules)
         if serves and level not in LEVELS_WITH_NAMESPACES:
-            raise _no_loopback(entry, level)
+            if is_written:
+                raise _no_loopback(entry, level)
+            serves = False
         if not hosts:
-            return WorkerNetwork(serves=True)
+            return WorkerNetwork(serves=True) if serves else None
         # What it takes to end TLS is loaded by sessions that have a network, and by no other.
         from paddock.egress.gate import EgressGate
 

@@ -261,7 +261,14 @@ class SandboxPlanner:
             PlanError: a grant of it is not possible.
         """
         module = planned.module
-        return networks.open(module.entry, planned.level, planned.secrets, module.decision.closed_networks)
+        decision = module.decision
+        return networks.open(
+            module.entry,
+            planned.level,
+            planned.secrets,
+            decision.closed_networks,
+            is_written=decision.loopback_is_written,
+        )
 
     def _sandbox_for(
         self, planned: _PlannedModule, network: WorkerNetwork | None, folder: Path, found: Grants | None = None

@@ -29,7 +29,8 @@ class Decision:
     """What a module may do and use: `entry` has the permissions and limits in effect, `limits` all of its limits.
 
     `floor` are the levels that it may run at without further permission; `consulted` are all the rules that were
-    examined. The module may not connect to any of `closed_networks`.
+    examined. The module may not connect to any of `closed_networks`. `loopback_is_written` is whether a person wrote
+    `net: [self]` itself, rather than a preset.
     """
 
     entry: ModuleEntry
@@ -38,6 +39,7 @@ class Decision:
     consulted: tuple[ConsultedRule, ...]
     paths: PathRules
     closed_networks: tuple[ClosedNetwork, ...] = ()
+    loopback_is_written: bool = False
 
     def check_paths(self, grants: Grants) -> None:
         """Refuse paths that the module would see if they differ from those that were decided on.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from paddock.errors import PlanError, PolicyRefusedError
 from paddock.plan.host_name import split_port
 from paddock.plan.model import ModuleEntry
-from paddock.plan.net_rule import NetRule
+from paddock.plan.net_rule import SELF, NetRule
 from paddock.plan.permissions import SecretGrant, grants_of
 from paddock.plan.problems import NotAcceptedError, path_text
 from paddock.plan.secret_references import how_to_set, secrets_in_use, variable_problems
@@ -161,7 +161,9 @@ def _judged(request: ModuleRequest, context: EvaluationContext, tasks: Cap) -> t
     _judge_secrets(entry, grants, context.secrets, findings)
     limits = judge_limits(entry, context.policy, held, findings, tasks)
     rules = PathRules(request.entry, tuple(path_rules), grants)
-    return findings, Decision(with_lowered(entry, limits), limits, floor, tuple(findings.consulted), rules, closed)
+    written = any(SELF in one.net for one in (request.entry.permissions, *(one.permissions for one in request.given)))
+    decided = with_lowered(entry, limits)
+    return findings, Decision(decided, limits, floor, tuple(findings.consulted), rules, closed, written)
 
 
 def _note_grants(request: ModuleRequest, positions: Positions | None, findings: PolicyFindings) -> None:
