@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from integration.command_line import require_level
+from paddock import Session
 from paddock.errors import PlanError
 from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
 from paddock_sandbox.profile import IsolationLevel
@@ -140,3 +141,18 @@ async def test_the_grant_is_refused_where_the_only_loopback_is_the_machines(work
 async def test_the_word_takes_no_port(work: Path, written: str) -> None:
     error = (await bash("true", "ns", written)).error
     assert "stands for the module's own loopback" in str(error)
+
+
+@pytest.mark.parametrize(("level", "printed"), [("ns", "served"), ("landlock", "refused")])
+async def test_preset_shell_has_it_where_it_can(work: Path, level: IsolationLevel, printed: str) -> None:
+    code = "import socket; socket.create_server(('127.0.0.1', 0)); print('served')"
+    command = f'python3 -c "{code}" || echo refused'
+    plan = {
+        "session": {"orchestrator": {"module": "loop-basic"}, "context": {"module": "context-simple"}},
+        "providers": [{"module": "provider-mock"}],
+        "tools": [{"module": "tool-bash", "permissions": "shell"}],
+    }
+    with anyio.fail_after(_SECONDS):
+        async with Session(plan, working_dir=work, isolation=require_level(level), trust_plan=True) as session:
+            result = await session.coordinator.get("tools")["bash"].execute({"command": command})
+    assert result.output["stdout"] == f"{printed}\n"

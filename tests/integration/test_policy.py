@@ -58,7 +58,7 @@ limits = {tasks_max = 4096}
 [module.grants]
 read = ["/"]
 write = ["/"]
-net = ["example.com", "*.example.net", "*.example.org", "example.org:80", "127.0.0.1:443"]
+net = ["example.com", "*.example.net", "*.example.org", "example.org:80", "127.0.0.1:443", "self"]
 env = ["*"]
 secrets = ["*"]
 run = ["*"]

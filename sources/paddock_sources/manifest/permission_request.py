@@ -31,7 +31,10 @@ PRESETS: Final[Mapping[str, Mapping[int, Mapping[str, tuple[str, ...]]]]] = Mapp
         "isolated": {1: {}},
         "workspace-read": {1: {"read": (".",)}},
         "workspace": {1: {"read": (".",), "write": (".",)}},
-        "shell": {1: {"read": (".",), "write": (".",), "run": ("*",)}},
+        "shell": {
+            1: {"read": (".",), "write": (".",), "run": ("*",)},
+            2: {"read": (".",), "write": (".",), "run": ("*",), "net": ("self",)},
+        },
     }
 )
 PRESETS_VERSION: Final = max(since for meanings in PRESETS.values() for since in meanings)

@@ -119,7 +119,7 @@ def test_what_the_operator_gives_adds_to_what_the_plan_says(work: Path) -> None:
 
 def test_a_preset_that_is_given_counts_as_what_it_stands_for(work: Path) -> None:
     permissions = decide(work, permissions={"net": ["a.example"]}, given="shell").entry.permissions
-    assert (permissions.write, permissions.run, permissions.net) == ((".",), ("*",), ("a.example",))
+    assert (permissions.write, permissions.run, permissions.net) == ((".",), ("*",), ("a.example", "self"))
 
 
 def test_every_rule_that_was_looked_at_is_kept_with_its_line(tmp_path: Path, work: Path) -> None:

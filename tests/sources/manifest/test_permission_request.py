@@ -147,7 +147,7 @@ DIFFERENCES = [
     ({"run": ["git"]}, {"run": ["*"]}, ("run *",), ()),
     ({"net": ["*.example.org"]}, {"net": ["a.example.org"]}, ("net a.example.org",), ("net *.example.org",)),
     ("workspace", {"read": ["."]}, (), ("write .",)),
-    ("isolated", "shell", ("read .", "run *", "write ."), ()),
+    ("isolated", "shell", ("net self", "read .", "run *", "write ."), ()),
     ({"read": ["."], "write": ["."]}, "workspace", (), ()),
     ("isolated", "everything", ("preset everything",), ()),
     ({}, {"gpu": ["one"]}, ("gpu one",), ()),
