@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from paddock.errors import ModuleLoadError
 from paddock.plan.model import ModuleEntry
+from paddock.plan.net_rule import SELF
 from paddock.plan.permissions import grants_of
 from paddock.workers.exit_report import ExitReport
 from paddock.workers.limits.process_tree import ProcessTree, unless_gone
@@ -59,7 +60,7 @@ def programs_of(process: ModuleProcess) -> tuple[str, ...]:
 def hanging_error(entry: ModuleEntry, seconds: float, ran: Sequence[str], report: ExitReport | None) -> ModuleLoadError:
     """Return the error for a module that was not mounted in time, while it `ran` these programs."""
     named = ", ".join(f"`{one}`" for one in ran[:_MOST_NAMED])
-    words = [] if grants_of(entry.permissions).net else " ".join(ran).split()
+    words = [] if set(grants_of(entry.permissions).net) - {SELF} else " ".join(ran).split()
     return ModuleLoadError(
         entry.instance_id or entry.module,
         "start",
