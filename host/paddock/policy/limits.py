@@ -17,7 +17,6 @@ from paddock.plan.problems import path_text
 from paddock.plan.source_map import Location
 from paddock.policy.files.policy import Policy
 from paddock.policy.rule import PolicyFindings, Rule
-from paddock.workers.room import task_bounds
 from paddock_sdk.protocol import MAX_FRAME_BYTES
 
 if TYPE_CHECKING:
@@ -107,6 +106,8 @@ def share_of_tasks(entries: Sequence[ModuleEntry]) -> Cap:
     All of them together, also in sub-sessions that they may start, get no more than half of what this user, this
     machine and the control groups around this process may have. Each gets as many as one without programs needs.
     """
+    from paddock.workers.room import task_bounds  # only where modules are judged
+
     bound = min(task_bounds(), key=lambda one: one.most)
     grants = [grants_of(entry.permissions) for entry in entries]
     sessions = 1 + SUB_SESSIONS_MAX * any(not {"spawn", "*"}.isdisjoint(one.call) for one in grants)

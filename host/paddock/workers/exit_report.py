@@ -246,7 +246,7 @@ class ExitReport:
                 "configured": limit.configured,
                 "observed": limit.observed,
                 "mechanism": limit.mechanism,
-                "ended": list(limit.ended),
+                **({"ended": list(limit.ended)} if limit.ended else {}),
             },
             "peak_memory_bytes": self.peak_memory_bytes,
             "uptime": self.uptime,

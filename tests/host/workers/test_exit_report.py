@@ -81,7 +81,6 @@ def test_the_data_is_the_report_in_types_json_knows() -> None:
             "configured": "256 MiB",
             "observed": "257 MiB",
             "mechanism": "cgroup v2",
-            "ended": [],
         },
         "peak_memory_bytes": 1 << 28,
         "uptime": 2.0,
