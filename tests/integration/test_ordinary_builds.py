@@ -22,21 +22,23 @@ _SECONDS = 100  # for a whole session; hit only by a hang
 _MAKEFILE = "all: $(addprefix job,$(shell seq 24))\njob%:\n\t@sleep 1 | cat\n"
 _POOL = """
 import os, threading
-children = []
+children, ready, gate = [], os.pipe(), os.pipe()
 for _ in range(8):
     if (pid := os.fork()) == 0:
-        done = threading.Barrier(4)
+        done = threading.Event()
         threads = [threading.Thread(target=done.wait) for _ in range(4)]
-        for thread in threads[:3]:
+        for thread in threads:
             thread.start()
-        os.read(os.open("gate", os.O_RDONLY), 1)
-        threads[3].start()
+        os.write(ready[1], b".")
+        os.read(gate[0], 1)
+        done.set()
         for thread in threads:
             thread.join()
         os._exit(0)
     children.append(pid)
-gates = [os.open("gate", os.O_WRONLY)]
-os.write(gates[0], bytes(8))
+for _ in children:
+    os.read(ready[0], 1)  # all of them run at this moment
+os.write(gate[1], bytes(8))
 print(sum(os.waitpid(pid, 0)[1] for pid in children))
 """
 _EATS = "python3 -c 'eaten = [b\"x\" * (1 << 20) for _ in range(4096)]'"
@@ -59,7 +61,6 @@ def project(home: Path) -> Path:
     work = home / "work"
     (work / "Makefile").write_text(_MAKEFILE)
     (work / "pool.py").write_text(_POOL)
-    os.mkfifo(work / "gate")
     return work
 
 
@@ -87,7 +88,7 @@ async def test_a_wide_build_has_its_jobs(project: Path, has_groups: bool) -> Non
 
 
 async def test_processes_with_threads_of_their_own_get_them(project: Path, has_groups: bool) -> None:
-    (ran,), _ = await run(project, "python3 pool.py")
+    (ran,), _ = await run(project, "timeout 30 python3 pool.py")
     assert (ran["stdout"], ran["stderr"]) == ("0\n", ""), ran
 
 

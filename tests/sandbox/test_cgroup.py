@@ -220,6 +220,30 @@ def test_memory_beyond_the_limit_is_not_had(home: CgroupHome, program: Program) 
         assert readings.memory_peak is None or 60 * _MIB <= readings.memory_peak <= 64 * _MIB
 
 
+def test_all_but_one_process_are_marked_once(
+    home: CgroupHome, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs(home, "memory")
+
+    def goes_first(pid: int) -> bool:
+        return Path(f"/proc/{pid}/oom_score_adj").read_text() == "1000\n"
+
+    with group_in(home) as group:
+        parent = program(_FORKS)
+        group.place(parent.pid)
+        begin(parent)
+        assert line_of(parent) == "24"
+        children = group.processes() - {parent.pid}
+        assert not any(map(goes_first, children))
+        marked = group.mark_to_kill(parent.pid, frozenset())
+        assert marked == children and all(map(goes_first, children)) and not goes_first(parent.pid)
+        opened: list[object] = []
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "open", lambda *given, _open=os.open: (opened.append(given[0]), _open(*given))[1])
+            assert group.mark_to_kill(parent.pid, marked) == marked
+        assert len(opened) == 1, "a look costs no more for more processes"
+
+
 def test_a_kill_for_want_of_memory_elsewhere_is_not_the_groups(tmp_path: Path) -> None:
     (tmp_path / "memory.limit_in_bytes").write_text("1048576\n")
     (tmp_path / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n")
