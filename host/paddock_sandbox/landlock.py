@@ -239,20 +239,18 @@ def port_rights(access: PortAccess, version: int) -> int:
     return asked & handled(version).ports
 
 
-def restrict(rules: Iterable[PathRule | PortRule], *, bounds_ports: bool = True) -> frozenset[str]:
-    """Confine the calling thread and return the protections in force; without `bounds_ports`, every port stays open.
+def restrict(rules: Iterable[PathRule | PortRule]) -> frozenset[str]:
+    """Confine the calling thread and return the protections in force.
 
     Raises:
         OSError: a step failed; nothing is in force. It names the step, and the path or port where there is one.
     """
     version = abi()
-    refused = handled(version) if bounds_ports else handled(version)._replace(ports=0)
-    ruleset = call("landlock_create_ruleset", _bytes(_RULESET.pack(*refused)), _RULESET.size, 0)
+    ruleset = call("landlock_create_ruleset", _bytes(_RULESET.pack(*handled(version))), _RULESET.size, 0)
     try:
         for rule in rules:
             if isinstance(rule, PortRule):
-                if bounds_ports:
-                    _add_port(ruleset, rule, version)
+                _add_port(ruleset, rule, version)
             else:
                 _add(ruleset, rule, version)
         call("landlock_restrict_self", ruleset, _flags(version))

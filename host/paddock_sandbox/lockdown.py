@@ -50,8 +50,7 @@ def apply(
     def restrict() -> None:
         nonlocal protections
         _require_bounded_ports(profile)
-        # Where it serves, connections are made by the broker, and nothing but its own network is there.
-        protections = landlock.restrict(_rules(profile), bounds_ports=not profile.serves)
+        protections = landlock.restrict(_rules(profile))
 
     def filter_calls() -> None:
         bounds_ipc = not counts_memory and ipc.are_bounded()

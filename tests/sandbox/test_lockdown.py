@@ -267,7 +267,7 @@ replace(lockdown, "_require_one_thread", "one thread")
 replace(rlimits, "apply", "no core dumps" if {level!r} == "none" else "resource limits")
 replace(capabilities, "drop_all", "capabilities")
 replace(prctl, "give_up_new_privileges", "no_new_privs")
-landlock.restrict = lambda rules, bounds_ports: taken.append("Landlock") or frozenset()
+landlock.restrict = lambda rules: taken.append("Landlock") or frozenset()
 if {step!r} == "Landlock":
     replace(landlock, "restrict", "Landlock")
 replace(prctl, "set_dumpable", "dumpable")
