@@ -36,7 +36,9 @@ CALLS: Final = ("connect", "bind", "listen")
 _RECEIVE: Final = 0xC050_2100
 _REPLY: Final = 0xC018_2101
 _IS_VALID: Final = 0x4008_2102
-_NOTICE: Final = struct.Struct("=QIIiIQ6Q")  # id, thread, flags, call, architecture, its place, its arguments
+# The id, the thread, flags, the call, the architecture, its place, its arguments: of numbers the kernel takes the lower
+# half, which comes first on the machines that there are filters for.
+_NOTICE: Final = struct.Struct("<QIIiIQi4xQi4x24x")
 _ANSWER: Final = struct.Struct("=QqiI")  # id, result, error, flags
 _STATUS: Final = struct.Struct("=i")
 _VECTOR: Final = struct.Struct("=QQ")
@@ -130,17 +132,17 @@ def _make(listener: int, notice: bytearray, proc: int) -> None:
     Raises:
         OSError: the kernel refused it, or the caller's socket or name cannot be had.
     """
-    identity, caller, _, number, _, _, descriptor, *rest = _NOTICE.unpack(notice)
+    identity, caller, _, number, _, _, descriptor, where, length = _NOTICE.unpack(notice)
     act = _ACTS[number]
-    name = None if act is _libc.listen else _read(caller, rest[0], _int(rest[1]))
-    with socket.socket(fileno=_descriptor_of(caller, descriptor, proc)) as own:
+    name = None if act is _libc.listen else _read(caller, where, length)
+    with _socket_of(caller, descriptor, proc) as own:
         # Both were the caller's, and not those of another process that has its number by now.
         fcntl.ioctl(listener, _IS_VALID, struct.pack("=Q", identity))
         if own.family == socket.AF_INET and own.type == socket.SOCK_STREAM:
             for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):
                 own.setsockopt(socket.SOL_SOCKET, buffer, _BUFFER_BYTES)
         if name is None:
-            failed = act(own.fileno(), _int(rest[0]))
+            failed = act(own.fileno(), ctypes.c_int(where))
         elif own.family == socket.AF_UNIX and name[2:3] not in (b"", b"\0", b"/"):
             raise _error(errno.ENOENT)  # relative to a folder that is not seen here
         else:
@@ -163,26 +165,26 @@ def _read(caller: int, place: int, length: int) -> bytes:
     return copied.raw
 
 
-def _descriptor_of(caller: int, number: int, proc: int) -> int:
-    """Return a descriptor of our own for one of the caller's, which is a thread."""
+def _socket_of(caller: int, number: int, proc: int) -> socket.socket:
+    """Return a socket of our own for a descriptor of the caller's, which is a thread."""
     try:
         process = call("pidfd_open", caller, _PIDFD_THREAD)
     except OSError:  # a kernel before Linux 6.9 knows processes alone
         process = call("pidfd_open", _process_of(caller, proc) if proc >= 0 else caller, 0)
     try:
-        return call("pidfd_getfd", process, _int(number), 0)
+        descriptor = call("pidfd_getfd", process, number, 0)
     finally:
         os.close(process)
+    try:
+        return socket.socket(fileno=descriptor)
+    except OSError:  # it is no socket
+        os.close(descriptor)
+        raise
 
 
 def _process_of(thread: int, proc: int) -> int:
     with open(os.open(f"{thread}/status", os.O_RDONLY, dir_fd=proc), "rb") as lines:
         return next(int(line.split()[1]) for line in lines if line.startswith(b"Tgid:"))
-
-
-def _int(word: int) -> int:
-    """Return an argument as the kernel takes it, by its lower half."""
-    return ctypes.c_int(word & 0xFFFF_FFFF).value
 
 
 def _error(number: int) -> OSError:

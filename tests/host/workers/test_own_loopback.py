@@ -247,6 +247,11 @@ async def test_beside_granted_hosts_their_ports_are_taken(start: Launch) -> None
     assert told == ["198.18.0.7:443", "hello", "EADDRINUSE", "ok", "EACCES"]
 
 
+@once_a_level
+async def test_the_broker_keeps_nothing_that_is_no_socket(start: Launch) -> None:
+    assert await outcomes(start, ("connect a pipe",), network=SERVES) == ["closed"]
+
+
 @with_its_own_network
 async def test_the_buffers_of_connections_do_not_grow(start: Launch) -> None:
     """By themselves they would, to ten mebibytes, and nothing counts them but the watchdog."""

@@ -389,6 +389,14 @@ def race(what: str, ours: str, theirs: str, seconds: float) -> str:
     return ",".join(sorted(outcomes))
 
 
+def _connect_a_pipe() -> str:
+    """Connect the end of a pipe, which is no socket, and close it; say whether anybody else has it open."""
+    reading, writing = os.pipe2(os.O_NONBLOCK)
+    ctypes.CDLL(None).connect(writing, b"\1\0/tmp/nobody", 15)
+    os.close(writing)
+    return "closed" if os.read(reading, 1) == b"" else "written to"
+
+
 def _buffers(kind: str) -> str:
     """Return the sizes of the buffers of a connection's two ends; the listener is bound, or left to the kernel."""
     with socket_of("tcp") as server:
@@ -419,6 +427,7 @@ _ACTS = {
     "talk": talk,
     "reach by": reach,
     "race": race,
+    "connect a pipe": _connect_a_pipe,
     "buffers": _buffers,
     "bind": _bind,
     "link": os.link,
