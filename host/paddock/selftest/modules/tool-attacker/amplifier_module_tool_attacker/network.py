@@ -61,34 +61,22 @@ def reach_what_others_listen_at(streams: Sequence[str], datagrams: Sequence[str]
         for path in paths:
             what = f"{reach.__name__[1:].replace('_', ' ')}, {os.path.basename(path)}"
             yield what, partial(reach, path)
-            yield f"{what}, by a symbolic link", partial(_by_a_symbolic_link, reach, path)
-            yield f"{what}, by a hard link", partial(_by_a_hard_link, reach, path)
-            yield f"{what}, by another name", partial(_by_another_name, reach, path)
+            yield f"{what}, by a symbolic link", partial(_by_another_name, os.symlink, reach, path)
+            yield f"{what}, by a hard link", partial(_by_another_name, os.link, reach, path)
+            yield f"{what}, by another name", partial(_by_another_name, os.rename, reach, path)
 
 
-def _by_a_symbolic_link(reach: Callable[[str], str], path: str) -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        link = os.path.join(folder, "link")
-        os.symlink(path, link)
-        return reach(link)
-
-
-def _by_a_hard_link(reach: Callable[[str], str], path: str) -> str:
-    link = f"{path}.link"
-    os.link(path, link)
-    try:
-        return reach(link)
-    finally:
-        os.unlink(link)
-
-
-def _by_another_name(reach: Callable[[str], str], path: str) -> str:
-    moved = f"{path}.moved"
-    os.rename(path, moved)
-    try:
-        return reach(moved)
-    finally:
-        os.rename(moved, path)
+def _by_another_name(make: Callable[[str, str], None], reach: Callable[[str], str], path: str) -> str:
+    with tempfile.TemporaryDirectory() as private:
+        name = f"{path}.{make.__name__}" if make is not os.symlink else os.path.join(private, "link")
+        make(path, name)
+        try:
+            return reach(name)
+        finally:
+            if make is os.rename:
+                os.rename(name, path)
+            else:
+                os.unlink(name)
 
 
 def _connected_to_port(host: str, port: int) -> str:
