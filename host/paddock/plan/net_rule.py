@@ -69,13 +69,9 @@ class OwnLoopback:
     """No host: the loopback of the module's own network, at every port, where only the module itself answers."""
 
 
-_WORDS: Final[Mapping[str, tuple[PublicHosts | OwnLoopback, tuple[int, ...]]]] = {
-    PUBLIC: (PUBLIC_HOSTS, PUBLIC_PORTS),
-    SELF: (OwnLoopback(), ()),
-}
-_MEANING: Final = {
-    PUBLIC: "the word stands for every public one, at two ports of its own",
-    SELF: "the word stands for the module's own loopback, at every port",
+_WORDS: Final[Mapping[str, tuple[PublicHosts | OwnLoopback, tuple[int, ...], str]]] = {
+    PUBLIC: (PUBLIC_HOSTS, PUBLIC_PORTS, "every public one, at two ports of its own"),
+    SELF: (OwnLoopback(), (), "the module's own loopback, at every port"),
 }
 
 
@@ -112,7 +108,7 @@ class NetRule:
     @classmethod
     def _parsed(cls, written: str) -> Self:
         if written in _WORDS:
-            return cls(*_WORDS[written], written)
+            return cls(*_WORDS[written][:2], written)
         if "://" in written:
             raise NotAcceptedError(f"{quoted(written)} is an address with a scheme", _ACCEPTED)
         host, port = split_port(written)
@@ -124,7 +120,8 @@ class NetRule:
         else:
             parsed = parse_host(host)
             if isinstance(parsed, str) and parsed in _WORDS:
-                raise NotAcceptedError(f"{quoted(written)} is no host: {_MEANING[parsed]}", f"write `{parsed}`")
+                problem = f"{quoted(written)} is no host: the word stands for {_WORDS[parsed][2]}"
+                raise NotAcceptedError(problem, f"write `{parsed}`")
             hosts = parsed if isinstance(parsed, str) else _network_of_one(parsed)
         return cls(hosts, (DEFAULT_PORT if port is None else port,), written)
 
