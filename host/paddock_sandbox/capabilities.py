@@ -48,28 +48,19 @@ class CapabilitySets:
     bounding: frozenset[int]
 
 
-def drop_all() -> None:
-    """Take every capability from the caller, permanently.
+def drop_all(*, but: int | None = None) -> None:
+    """Take every capability from the caller, permanently, except for one that it has.
 
     Raises:
-        OSError: the kernel refused a step, or a capability was left.
+        OSError: the kernel refused a step, or another capability was left.
     """
     close_ways_back()
-    _set_none()
+    kept = 0 if but is None else 1 << but
+    _set(kept, kept, 0)
     # Those the kernel keeps for an ordinary exec are among the others.
-    left = frozenset().union(*_numbers_of(_get()))
+    left = frozenset().union(*_numbers_of(_get())) - {but}
     if left:
         raise OSError(errno.EPERM, f"capabilities were left after dropping all: {', '.join(map(str, sorted(left)))}")
-
-
-def drop_all_but(kept: int) -> None:
-    """Take every capability from the caller but one, for good.
-
-    Raises:
-        OSError: the kernel refused a step, or the caller lacks it.
-    """
-    close_ways_back()
-    _set(1 << kept, 1 << kept, 0)
 
 
 def close_ways_back() -> None:
@@ -119,10 +110,6 @@ def _get() -> tuple[int, int, int]:
         low_permitted | high_permitted << 32,
         low_inheritable | high_inheritable << 32,
     )
-
-
-def _set_none() -> None:
-    _set(0, 0, 0)
 
 
 def _set(*words: int) -> None:

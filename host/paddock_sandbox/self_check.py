@@ -119,9 +119,8 @@ def breaches(profile: SandboxProfile, verdicts: Mapping[str, object]) -> tuple[s
     """Return the acts that were not refused, or not tried, and that the profile's level promises to refuse."""
     if profile.level == "none":
         return ()
-    granted = [mount.target for mount in profile.mounts]
     promised = [
-        *(name for name, path in _OUTSIDE.items() if not _is_below_any(path, granted)),
+        *(name for name, path in _OUTSIDE.items() if not profile.is_mounted(path)),
         *_ALWAYS_REFUSED,
         *(_REFUSED_BESIDE_THE_HOST if profile.level == "landlock" else ()),
     ]
@@ -168,10 +167,6 @@ _REFUSED_WITH_A_NETWORK: Final = ("mptcp", "serve", "connect by sending", "lay a
 _REFUSED_SOCKETS_BESIDE_THE_HOST: Final = ("send datagrams", "bind", "connect to another port")
 # Elsewhere the parent is the worker's own init; it only matters that it lives.
 _REFUSED_BESIDE_THE_HOST: Final = ("change the parent's limits",)
-
-
-def _is_below_any(path: str, folders: Iterable[str]) -> bool:
-    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
 def _outcome(act: Callable[[], object]) -> str:

@@ -81,7 +81,7 @@ def _run(line: socket.socket, folders: Sequence[str]) -> NoReturn:
         close_all_but(0, 1, 2, line.fileno(), *((proc,) if proc >= 0 else ()))
         mounts.enter_only(folders)
         os.umask(0o077)
-        capabilities.drop_all_but(capabilities.SYS_PTRACE)
+        capabilities.drop_all(but=capabilities.SYS_PTRACE)
         prctl.give_up_new_privileges()
         line.send(_STATUS.pack(0))
         _, (listener,), _, _ = socket.recv_fds(line, 1, 1)
