@@ -234,6 +234,7 @@ _SET_ID: Final = 0o6000  # S_ISUID and S_ISGID
 _AT_EMPTY_PATH: Final = 0x1000
 _SOCKET_LEVEL: Final = 1  # SOL_SOCKET
 _BUFFERS: Final = (7, 8, 32, 33)  # SO_SNDBUF SO_RCVBUF SO_SNDBUFFORCE SO_RCVBUFFORCE
+_ZEROCOPY: Final = 60  # SO_ZEROCOPY
 _SOCKET_PROGRAMS: Final = (26, 50, 51, 52)  # SO_ATTACH_FILTER SO_ATTACH_BPF SO_ATTACH_REUSEPORT_CBPF and _EBPF
 _SHARED_WITHOUT_FILE: Final = 0x21  # MAP_SHARED and MAP_ANONYMOUS
 _HUGE_PAGES: Final = 0x4_0000  # MAP_HUGETLB
@@ -306,7 +307,10 @@ def _setsockopt(policy: FilterPolicy) -> Program:
     laid_over = Branch(Test.EQUAL, _TCP_ULP, yes=_UNSUPPORTED, no=_ALLOW)
     at_tcp = _argument(2, laid_over) if policy.may_connect else _ALLOW
     # A program at each of many sockets is kept by the kernel, and counted only in part.
-    at_socket = _argument(2, _among(_SOCKET_PROGRAMS, yes=_FORBIDDEN, no=_among(_BUFFERS, yes=buffers, no=_ALLOW)))
+    # It lends pages to a socket.
+    lends = _ALLOW if policy.counts_memory else _INVALID
+    others = _among(_BUFFERS, yes=buffers, no=Branch(Test.EQUAL, _ZEROCOPY, yes=lends, no=_ALLOW))
+    at_socket = _argument(2, _among(_SOCKET_PROGRAMS, yes=_FORBIDDEN, no=others))
     return _argument(
         1, Branch(Test.EQUAL, _TCP, yes=at_tcp, no=Branch(Test.EQUAL, _SOCKET_LEVEL, yes=at_socket, no=_ALLOW))
     )

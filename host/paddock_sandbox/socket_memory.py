@@ -27,9 +27,12 @@ _NUMBER: Final = struct.Struct("=i")
 _UNIX_REQUEST: Final = struct.Struct("=BBHIIIII")  # family, protocol, -, states, inode, what to show, cookie
 _UNIX_ANSWER: Final = struct.Struct("=BBBBIII")  # family, type, state, -, inode, cookie
 _UNIX_SHOW_MEMORY, _UNIX_MEMORY = 0x20, 5
+_UNIX_SHOW_QUEUE, _UNIX_QUEUE = 0x10, 4
+_LISTENS: Final = 10  # a socket's state, in which its queue holds connections
 _INET_REQUEST: Final = struct.Struct("=BBBBI48x")  # family, protocol, what to show, -, states, and any socket
 _INET_ANSWER: Final = struct.Struct("=4x48x16xI")  # inode
 _INET_SHOW_MEMORY, _INET_MEMORY = 1 << 6, 7
+_QUEUE: Final = struct.Struct("=II")  # of a socket that listens: the connections in it, and the most of them
 _MEMORY: Final = struct.Struct("=8I")  # received, its limit, sent, its limit, ahead, queued, options, backlog
 _ALL_STATES: Final = 0xFFFF_FFFF
 _ANSWER_BYTES: Final = 1 << 16
@@ -46,15 +49,21 @@ def open_inquiry() -> socket.socket:
     return socket.socket(_AF_NETLINK, kind, _NETLINK_SOCK_DIAG)
 
 
-def unix_sockets(inquiry: socket.socket) -> Iterator[tuple[int, int]]:
+def unix_sockets(inquiry: socket.socket, waiting: int) -> Iterator[tuple[int, int]]:
     """Yield the inode and the bytes of each Unix socket.
+
+    A connection that nobody has accepted is not among them. What was sent to it stays when its sender is closed, so it
+    counts as `waiting` bytes of the socket that listens.
 
     Raises:
         OSError: the kernel does not answer.
     """
-    request = _UNIX_REQUEST.pack(socket.AF_UNIX, 0, 0, _ALL_STATES, 0, _UNIX_SHOW_MEMORY, 0, 0)
-    for answer in _answers(inquiry, request):
-        yield _UNIX_ANSWER.unpack_from(answer)[4], _held(answer[_UNIX_ANSWER.size :], _UNIX_MEMORY)
+    shown = _UNIX_SHOW_MEMORY | _UNIX_SHOW_QUEUE
+    for answer in _answers(inquiry, _UNIX_REQUEST.pack(socket.AF_UNIX, 0, 0, _ALL_STATES, 0, shown, 0, 0)):
+        (_, _, state, _, inode, _), attributes = _UNIX_ANSWER.unpack_from(answer)[:6], answer[_UNIX_ANSWER.size :]
+        queue = _attribute(attributes, _UNIX_QUEUE, _QUEUE.size) if state == _LISTENS else b""
+        connections = _QUEUE.unpack_from(queue)[0] if queue else 0
+        yield inode, _held(attributes, _UNIX_MEMORY) + connections * waiting
 
 
 def internet_sockets(inquiry: socket.socket) -> Iterator[tuple[int, int]]:
@@ -88,10 +97,18 @@ def _answers(inquiry: socket.socket, request: bytes) -> Iterator[bytes]:
 
 
 def _held(attributes: bytes, wanted: int) -> int:
+    memory = _attribute(attributes, wanted, _MEMORY.size)
+    if not memory:
+        return SOCKET_BYTES
+    received, _, sent, _, ahead, queued, options, backlog = _MEMORY.unpack_from(memory)
+    return SOCKET_BYTES + int(received + max(sent, queued) + ahead + options + backlog)
+
+
+def _attribute(attributes: bytes, wanted: int, size: int) -> bytes:
+    """Return what an attribute of at least this size holds; nothing if it is not there."""
     while len(attributes) >= _ATTRIBUTE.size:
         length, kind = _ATTRIBUTE.unpack_from(attributes)
-        if kind == wanted and length >= _ATTRIBUTE.size + _MEMORY.size:
-            received, _, sent, _, ahead, queued, options, backlog = _MEMORY.unpack_from(attributes, _ATTRIBUTE.size)
-            return SOCKET_BYTES + int(received + max(sent, queued) + ahead + options + backlog)
+        if kind == wanted and length >= _ATTRIBUTE.size + size:
+            return attributes[_ATTRIBUTE.size : length]
         attributes = attributes[max(_ATTRIBUTE.size, (length + 3) & ~3) :]
-    return SOCKET_BYTES
+    return b""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
+import socket
 import time
 from contextlib import ExitStack
 
@@ -15,7 +17,7 @@ from paddock.workers.limits import unmapped_memory
 from paddock.workers.limits.process_tree import ProcessTree
 from paddock.workers.limits.record_locks import record_locks
 from paddock.workers.limits.unmapped_memory import SOCKET_MOST, UnmappedMemory
-from paddock_sandbox.socket_memory import open_inquiry
+from paddock_sandbox.socket_memory import open_inquiry, unix_sockets
 from paddock_sandbox.syscalls import call
 
 _KIB, _MIB = 1 << 10, 1 << 20
@@ -129,6 +131,28 @@ def test_sockets_out_of_sight_for_long_are_beyond_any_limit(monkeypatch: pytest.
     assert count.held_by((), _ALL) < _ALL
     assert count.held_by((), _ALL) == _ALL + 1
     count.close()
+
+
+def test_sockets_that_close_during_a_look_are_not_out_of_sight(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unmapped_memory, "_HIDDEN_SECONDS", 0.0)
+    inodes = itertools.count(1)
+    monkeypatch.setattr(unmapped_memory, "unix_sockets", lambda inquiry, waiting: [(next(inodes), 0)])
+    count = UnmappedMemory(open_inquiry())
+    assert [count.held_by((), _ALL) <= _ALL for _ in range(3)] == [True] * 3
+    count.close()
+
+
+def test_connections_that_nobody_accepts_count_as_much_as_they_can_hold() -> None:
+    with socket.socket(socket.AF_UNIX) as listener, open_inquiry() as inquiry:
+        listener.bind(f"\0paddock-{os.getpid()}-{time.monotonic_ns()}")
+        listener.listen(8)
+        inode = os.fstat(listener.fileno()).st_ino
+        before = dict(unix_sockets(inquiry, _MIB))[inode]
+        for _ in range(5):
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(listener.getsockname())
+                client.send(b"kept")
+        assert dict(unix_sockets(inquiry, _MIB))[inode] - before == 5 * _MIB
 
 
 def test_record_locks_are_counted_up_to_what_was_asked() -> None:

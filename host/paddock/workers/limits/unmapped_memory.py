@@ -95,7 +95,9 @@ class UnmappedMemory:
             count.add(self._bytes_of(count.sockets))
             is_hidden = bool(count.sent)
         else:
-            is_hidden = any(inode > 0 and inode not in count.sockets for inode in sockets)
+            hidden = {inode for inode in sockets if inode > 0} - count.sockets
+            # What is gone now was closed during the look, not on its way.
+            is_hidden = bool(hidden and hidden & (self._all_sockets() or sockets).keys())
         return max(count.held, most + 1) if self._is_hidden_for_long(is_hidden) and not count.is_beyond else count.held
 
     def _is_hidden_for_long(self, is_hidden: bool) -> bool:
@@ -115,7 +117,8 @@ class UnmappedMemory:
         if not self._is_its_own or self._inquiry is None:
             return None
         try:
-            return {**dict(unix_sockets(self._inquiry)), 0: sum(held for _, held in internet_sockets(self._inquiry))}
+            own = dict(unix_sockets(self._inquiry, SOCKET_MOST))
+            return {**own, 0: own.get(0, 0) + sum(held for _, held in internet_sockets(self._inquiry))}
         except OSError:
             return None  # a kernel without such an inquiry
 
@@ -126,7 +129,7 @@ class UnmappedMemory:
         found: dict[int, int] = {}
         try:
             self._inquiry = self._inquiry or open_inquiry()
-            for each in (unix_sockets, internet_sockets):
+            for each in (partial(unix_sockets, waiting=SOCKET_MOST), internet_sockets):
                 if not inodes <= found.keys():
                     found |= {inode: held for inode, held in each(self._inquiry) if inode in inodes}
         except OSError:
