@@ -63,6 +63,9 @@ class ScriptedSupervisor:
     def note_call(self, method: str) -> None:
         self.call_in_flight = method
 
+    def limits_met(self, *, was_killed: bool) -> tuple[str, ...]:
+        return ()
+
     def on_exit(self, callback: Callable[[ExitReport], None]) -> None:
         self._exited = callback
 

@@ -394,7 +394,8 @@ async def test_a_process_that_closed_its_socket_and_lives_on_is_ended_for_it(sup
 
 async def test_what_the_kernel_killed_slowly_did_not_break_the_protocol(supervise: Supervise) -> None:
     hit = LimitHit("memory_max", 1, "2", "cgroup memory")
-    tree = SimpleNamespace(peak=lambda status: 2, end=lambda status: (ExitReason.MEMORY, hit))
+    end = (ExitReason.MEMORY, hit)
+    tree = SimpleNamespace(peak=lambda status: 2, end=lambda status: end, met=lambda used: ())
     supervisor = supervise("waits_after_closing_its_socket", limit_enforcer=SimpleNamespace(begin=lambda *_: tree))
     process = await started(supervisor)
     with anyio.fail_after(PATIENCE):
