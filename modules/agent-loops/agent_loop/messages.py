@@ -73,7 +73,7 @@ def assistant_message(response: Any, calls: Sequence[ToolCall]) -> dict[str, Any
     content = response.content
     message: dict[str, Any] = {
         "role": "assistant",
-        "content": well_formed(content) if isinstance(content, str) else _blocks_beside(content or [], calls) or "",
+        "content": content if isinstance(content, str) else _blocks_beside(content or [], calls) or "",
     }
     if calls:
         # Providers look the tool's name up under either key.
@@ -88,7 +88,7 @@ def assistant_message(response: Any, calls: Sequence[ToolCall]) -> dict[str, Any
 
 def tool_message(call: ToolCall, content: str) -> dict[str, Any]:
     """Return the answer to a tool call as the message the context stores."""
-    return {"role": "tool", "name": call.name, "tool_call_id": call.id, "content": well_formed(content)}
+    return {"role": "tool", "name": call.name, "tool_call_id": call.id, "content": content}
 
 
 def text_of(response: Any) -> str:

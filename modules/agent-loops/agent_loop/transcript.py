@@ -31,7 +31,7 @@ class Transcript:
 
     async def add_prompt(self, prompt: str) -> None:
         """Add the prompt of a person, or of a goal in their place."""
-        await self._complete(self._context.add_message({"role": "user", "content": well_formed(prompt)}))
+        await self._complete(self._store({"role": "user", "content": prompt}))
 
     async def add_reply(self, response: Any, calls: Sequence[ToolCall]) -> None:
         """Add the model's reply; its calls are open until they are answered."""
@@ -39,8 +39,8 @@ class Transcript:
 
     async def add_partial(self, text: str) -> None:
         """Add the shown part of a reply that was broken off; it calls no tools."""
-        content = [{"type": "text", "text": well_formed(text)}]
-        await self._complete(self._context.add_message({"role": "assistant", "content": content}))
+        content = [{"type": "text", "text": text}]
+        await self._complete(self._store({"role": "assistant", "content": content}))
 
     async def answer(self, outcomes: Sequence[str]) -> None:
         """Answer the open calls, in the order they were made."""
@@ -67,12 +67,15 @@ class Transcript:
         except Exception:
             logger.warning("could not answer the conversation's open tool calls", exc_info=True)
 
+    async def _store(self, message: dict[str, Any]) -> None:
+        await self._context.add_message(well_formed(message))
+
     async def _store_reply(self, response: Any, calls: Sequence[ToolCall]) -> None:
-        await self._context.add_message(assistant_message(response, calls))
+        await self._store(assistant_message(response, calls))
         self._calls, self._open = calls, deque(calls)
 
     async def _store_answer(self, content: str) -> None:
-        await self._context.add_message(tool_message(self._open[0], content))
+        await self._store(tool_message(self._open[0], content))
         self._open.popleft()
 
     async def _complete(self, write: Coroutine[Any, Any, None]) -> None:

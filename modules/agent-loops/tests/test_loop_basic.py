@@ -80,6 +80,14 @@ async def test_thinking_keeps_its_signature_and_provider_state_travels_along() -
     assert sent.metadata == {"state": {"id": 5}}
 
 
+async def test_half_a_character_in_the_state_of_a_provider_is_replaced() -> None:
+    response = calls("look")
+    response.metadata = {"state": "b\ud83d"}
+    stage = Stage(response, "done", tools=[MockTool("look")])
+    await stage.play()
+    assert stage.context.messages[1]["metadata"] == {"state": "b\ufffd"}
+
+
 async def test_tools_run_side_by_side_and_answer_in_the_order_of_the_calls() -> None:
     first_may_end = asyncio.Event()
     slow, quick = waiting_tool("slow", asyncio.Event(), first_may_end), MockTool("quick", output="quick")
