@@ -138,23 +138,14 @@ class PreforkedWorker:
         """Send a message and descriptors; for root also the trees, which only it can make the worker's own."""
         if len(fds) + len(sources) > _MOST_FDS:
             raise OSError(errno.E2BIG, f"no more than {_MOST_FDS - _WORKER_FDS} paths can be made visible")
-        trees = [] if self._owners is None else _trees_of(sources, self._owners)
+        trees = [] if self._owners is None else mounts.open_trees(mount.source for mount in sources)
         try:
+            if self._owners is not None:
+                mounts.give_to_worker(trees, sources, self._owners)
             socket.send_fds(self._to_worker, [pack(message)], [*fds, *trees])
         finally:
             for tree in trees:
                 os.close(tree)
-
-
-def _trees_of(sources: Sequence[Mount], owners: mounts.OwnerMaps) -> list[int]:
-    trees = mounts.open_trees(mount.source for mount in sources)
-    try:
-        mounts.give_to_worker(trees, sources, owners)
-    except BaseException:
-        for tree in trees:
-            os.close(tree)
-        raise
-    return trees
 
 
 def _run_init(
@@ -175,7 +166,8 @@ def _run_init(
         else:
             namespaces.map_own_ids(*ids)
         if not counts_memory:
-            _bound_objects()
+            with suppress(OSError):  # where it is impossible, the filter of system calls refuses System V objects
+                ipc.enter_bounded_namespace()
         capabilities.close_ways_back()  # once for both
         init.prepare_for_children()
         worker = os.fork()
@@ -194,12 +186,6 @@ def _run_init(
         init.supervise_until_exit(worker, init_socket)
     except BaseException as error:
         init.report_and_exit(init_socket, error)
-
-
-def _bound_objects() -> None:
-    """Bound System V objects; where that is impossible, the filter of system calls refuses them."""
-    with suppress(OSError):
-        ipc.enter_bounded_namespace()
 
 
 def _run_worker(line: socket.socket, shared: Sequence[Mount], doors: Sequence[int], *, counts_memory: bool) -> NoReturn:
