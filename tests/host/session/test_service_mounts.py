@@ -52,6 +52,19 @@ async def test_a_tool_is_mounted_with_an_object_as_its_schema_alone(schema: obje
     assert await worker.ask(0, HostMethod.UNMOUNT, ["tools", "two"]) is (not said)
 
 
+async def test_a_mounted_tool_keeps_its_schema_where_the_new_one_is_none(hosted: Hosted) -> None:
+    module, worker = await hosted.start("tool", "tool-x")
+    good, members = {"type": "object"}, {"execute": ASYNC}
+    await worker.ask(0, HostMethod.MOUNT, ["tools", None, worker.own(5, members, name="one", input_schema=good)])
+    shown = []
+    for schema in ("none", {**good, "properties": {}}):
+        worker.notify(HostMethod.DESCRIBE, [5, worker.describe(members, name="one", input_schema=schema)])
+        await worker.round_trip()
+        shown.append(hosted.coordinator.get("tools", "one").input_schema)
+    assert shown == [good, {**good, "properties": {}}]
+    assert [(denial.operation, denial.target) for denial in module.denials] == [("describe", "tools:one")]
+
+
 @pytest.mark.parametrize("points", [("context", "tools"), ("tools", "context")])
 async def test_an_object_at_two_points_follows_the_policy_of_each(points: tuple[str, str], hosted: Hosted) -> None:
     _, worker = await hosted.start("context", "context-x")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, NamedTuple
 
 from paddock.errors import Denial
@@ -16,7 +16,7 @@ from paddock.session.module import HostedModule
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.state.mirrors import Mirrors
 from paddock_sdk.contract.boundary_errors import OverLimitError
-from paddock_sdk.protocol.description import check_description
+from paddock_sdk.protocol.description import check_description, decode_description
 from paddock_sdk.protocol.frames import MAX_DESCRIPTION_BYTES
 from paddock_sdk.protocol.methods import HostMethod
 
@@ -55,8 +55,7 @@ class MountService:
             raise ValueError(f"an object is mounted under a name of at most {MAX_NAME} characters")
         if args.point == "tools" and isinstance(args.obj, Handle):
             known = args.obj.description(self._marshaller.codec).attributes
-            if problem := _schema_problem(known.get("input_schema", {})):
-                module.deny(Denial("mount", f"tools:{args.name or known.get('name')}", module.name, reason=problem))
+            if _is_spoilt(module, "mount", args.name or str(known.get("name")), known):
                 return
         module.quota.spend(("mount", args.point, args.name), module.peer.weight_of(args.obj))
         module.mount(self._coordinator, args.point, args.name, args.obj)
@@ -84,7 +83,20 @@ class MountService:
         except OverLimitError as exc:
             module.deny(Denial("describe", "objects", module.name, reason=str(exc)))
             return
+        point, name = handle.mounted or ("", None)
+        if point == "tools":
+            known = decode_description(args.description, self._marshaller.codec).attributes
+            if _is_spoilt(module, "describe", str(name), known):
+                return  # it stays as it was
         self._mirrors.redescribed(handle, self._marshaller.redescribe(handle, args.description))
+
+
+def _is_spoilt(module: HostedModule, operation: str, name: str, attributes: Mapping[str, object]) -> bool:
+    """Return whether a tool of these attributes would have a provider refuse every tool, and note it as a denial."""
+    problem = _schema_problem(attributes.get("input_schema", {}))
+    if problem:
+        module.deny(Denial(operation, f"tools:{name}", module.name, reason=problem))
+    return bool(problem)
 
 
 def _schema_problem(schema: object) -> str:
