@@ -20,7 +20,7 @@ from paddock_sandbox import capabilities, ipc, landlock, prctl, rlimits, seccomp
 from paddock_sandbox.landlock import Access, PathRule, PortAccess, PortRule
 from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
 from paddock_sandbox.network import LOOKUP_PORT
-from paddock_sandbox.profile import ANY_PROGRAM, LockdownReport, SandboxProfile
+from paddock_sandbox.profile import LockdownReport, SandboxProfile
 from paddock_sandbox.rlimits import Rlimit
 from paddock_sandbox.step_error import StepError
 
@@ -130,18 +130,17 @@ def _rules(profile: SandboxProfile) -> Iterator[PathRule | PortRule]:
     shares_host = profile.level == "landlock"
     if shares_host:
         yield from (PathRule(mount.source, Access.READ) for mount in profile.mounts if not mount.writable)
-        writable = [profile.scratch]
     else:
         yield PathRule("/", Access.READ)
-        writable = [profile.scratch, *(SHARED_FOLDERS if profile.level == "ns" else ())]
-    writable += [mount.source if shares_host else mount.target for mount in profile.mounts if mount.writable]
-    yield from (PathRule(path, Access.WRITE) for path in writable)
+    private = [profile.scratch, *(SHARED_FOLDERS if profile.level == "ns" else ())]
+    granted = [mount.source if shares_host else mount.target for mount in profile.mounts if mount.writable]
+    yield from (PathRule(path, Access.WRITE) for path in (*private, *granted))
     # A writable mapping of it is memory without a file, which no reading of /proc could count.
     yield PathRule(_ZEROS, Access.READ)
     yield from (PathRule(path, Access.DEVICE) for path in DEVICES if path != _ZEROS)
-    if ANY_PROGRAM in profile.programs:
-        places = (mount.source if shares_host else mount.target for mount in profile.mounts if mount.mappable)
-        yield from (PathRule(place, Access.EXECUTE) for place in places)
+    if profile.may_execute_all:
+        places = [mount.source if shares_host else mount.target for mount in profile.mounts if mount.mappable]
+        yield from (PathRule(place, Access.EXECUTE) for place in (*private, *places))
     else:
         yield from (PathRule(program, Access.EXECUTE) for program in profile.programs)
     if profile.network is not None:

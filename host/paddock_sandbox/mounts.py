@@ -284,11 +284,11 @@ class NewRoot:
                 call("umount2", name.encode(), _MNT_DETACH | _UMOUNT_NOFOLLOW)  # the working directory is the new root
         os.unlink(name, dir_fd=self._root)
 
-    def attach_scratch(self, place: str, size: int) -> None:
+    def attach_scratch(self, place: str, size: int, *, mappable: bool) -> None:
         """Attach the private folder, and the folders that all programs may write to as parts of it."""
         with _naming(f"mount {place}"):
             options = {"mode": "0700", "size": str(size), "nr_inodes": str(_SCRATCH_INODES)}
-            scratch = _file_system("tmpfs", options, _NOSUID | _NODEV | _NOEXEC)
+            scratch = _file_system("tmpfs", options, _NOSUID | _NODEV | (0 if mappable else _NOEXEC))
             self._put(scratch, place, stat.S_IFDIR)
             for shared in SHARED_FOLDERS:
                 name = "." + shared.replace("/", "-")

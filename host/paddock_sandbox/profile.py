@@ -95,6 +95,11 @@ class SandboxProfile:
         return bool(self.programs)
 
     @property
+    def may_execute_all(self) -> bool:
+        """Whether every program that it sees may be executed, also one of its own making in the private folder."""
+        return ANY_PROGRAM in self.programs
+
+    @property
     def serves(self) -> bool:
         """Whether the process may listen in its network namespace."""
         return self.network is not None and self.network.serves

@@ -13,10 +13,12 @@ import pytest
 
 from integration.command_line import paddock, require_level
 from integration.community import contents
+from integration.tricky_tool import json_output
 from paddock import Session
 from paddock.workers import worker_host
 from paddock.workers.exit_report import ExitReason, ExitReport
 from paddock_sandbox.cgroup import CgroupHome
+from paddock_sandbox.profile import IsolationLevel
 
 _SECONDS = 100  # for a whole session; hit only by a hang
 _MAKEFILE = "all: $(addprefix job,$(shell seq 24))\njob%:\n\t@sleep 1 | cat\n"
@@ -159,3 +161,14 @@ def test_a_module_that_waits_for_its_quota_says_so(project: Path, monkeypatch: p
     done = paddock(*given, "--allow-read=.", "--limit=cpu_quota=1%", "--limit=runtime_max=3s")
     assert done.returncode == 5, done.stderr
     assert "for its share of a processor, `cpu_quota`" in done.stderr, done.stderr
+
+
+def test_what_a_build_makes_in_its_private_folder_runs_as_well(project: Path, a_level: IsolationLevel) -> None:
+    # As `go test` does. The compiled file is mapped as code, which a folder without programs does not allow either.
+    command = 'cp /bin/echo "$TMPDIR/made" && "$TMPDIR/made" ran'
+    given = ("--allow-read=.", f"--isolation={a_level}", "--json", "-C", str(project))
+    call = ("call", "builtin:tool-bash", "bash", json.dumps({"command": command}))
+    ran = json_output(paddock(*call, *given, "--allow-run=*"))
+    assert ran["output"]["stdout"] == "ran\n", ran
+    refused = json_output(paddock(*call, *given, "--allow-run=bash", "--allow-run=cp"))
+    assert "ran" not in json.dumps(refused.get("output", "")) and "ermission denied" in json.dumps(refused)

@@ -108,7 +108,7 @@ def in_new_root(sources, act, before=lambda: None, scratch="/scratch", size=1 <<
     def build(trees):
         seen = before()
         root = NewRoot()
-        root.attach_scratch(scratch, size)
+        root.attach_scratch(scratch, size, mappable=False)
         root.attach(sources, trees)
         root.enter()
         capabilities.drop_all()

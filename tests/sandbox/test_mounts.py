@@ -520,7 +520,7 @@ def build():
 def grow(trees):
     root = NewRoot()
     root.try_to_hold()
-    root.attach_scratch("/scratch", 1 << 20)
+    root.attach_scratch("/scratch", 1 << 20, mappable=False)
     root.attach(sources, trees)
     root.enter()
     return counts[side]
@@ -615,7 +615,7 @@ _HOLDS = """
 def act(trees):
     root = NewRoot()
     root.try_to_hold()
-    root.attach_scratch("/scratch", 1 << 20)
+    root.attach_scratch("/scratch", 1 << 20, mappable=False)
     root.attach([Mount(given, "/it", True)], trees)
     root.hold([Mount(given + "/link", "/it/link")])
     root.enter()

@@ -70,7 +70,7 @@ _BESIDE = 'tell(checked(shut_in("landlock", given, NETWORK), NETWORK))'
 _APART = """
 def act(trees):
     root = NewRoot()
-    root.attach_scratch("/scratch", 1 << 20)
+    root.attach_scratch("/scratch", 1 << 20, mappable=False)
     root.enter()
     return checked(shut_in("ns", "/scratch", NETWORK), NETWORK)
 tell(apart(act))

@@ -215,7 +215,7 @@ def compile_profile(
     for path in grants.paths:
         table.grant(path.path, writable=path in grants.writes, mappable=runs_all)
     if home is not None:
-        table.grant(home, writable=True)
+        table.grant(home, writable=True, mappable=runs_all)
     for place in fixed:
         if place.is_symlink():
             table.hold(place)

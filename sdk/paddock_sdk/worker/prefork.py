@@ -253,7 +253,7 @@ def _root_with(shared: Sequence[Mount], trees: Sequence[int] | None) -> mounts.N
 def _finish(root: mounts.NewRoot, profile: SandboxProfile, own: Sequence[Mount], trees: Sequence[int] | None) -> None:
     """Attach the mounts that only this worker sees, and enter."""
     opened = mounts.open_trees(mount.source for mount in own) if trees is None else trees
-    root.attach_scratch(profile.scratch, profile.tmp_bytes)
+    root.attach_scratch(profile.scratch, profile.tmp_bytes, mappable=profile.may_execute_all)
     root.attach(own, opened)
     root.hold(profile.links)
     root.enter()
