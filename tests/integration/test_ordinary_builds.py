@@ -139,7 +139,7 @@ async def test_the_processors_are_those_that_may_be_used(project: Path) -> None:
 
 async def test_thread_pools_and_builds_are_told_the_quota(project: Path) -> None:
     require_level("ns")
-    script = "print-flags:\n\t@echo $(MAKEFLAGS) $$OMP_NUM_THREADS $$npm_config_jobs $$UV_THREADPOOL_SIZE\n"
+    script = "print-flags:\n\t@echo $(MAKEFLAGS) $$OMP_NUM_THREADS $$JOBS $$UV_THREADPOOL_SIZE\n"
     (project / "Makefile").write_text(script)
     (ran,), _ = await run(project, "make", cpu_quota="150%")
     assert ran["stdout"].split()[0].startswith("-j2") and ran["stdout"].split()[-3:] == ["2", "2", "2"], ran

@@ -59,6 +59,7 @@ _PASSED_ON: Final = ("LANG", "LC_ALL", "TZ")  # language and time zone reveal no
 _TOLD_PROCESSORS: Final[Mapping[str, str]] = {
     "CMAKE_BUILD_PARALLEL_LEVEL": "{}",
     "GOMAXPROCS": "{}",
+    "JOBS": "{}",  # node-gyp's; of `npm_config_jobs` npm says at each command that it is unknown
     "MAKEFLAGS": "-j{}",
     "MKL_NUM_THREADS": "{}",
     "OMP_NUM_THREADS": "{}",
@@ -66,7 +67,6 @@ _TOLD_PROCESSORS: Final[Mapping[str, str]] = {
     "PYTHON_CPU_COUNT": "{}",
     "RAYON_NUM_THREADS": "{}",
     "UV_THREADPOOL_SIZE": "{}",
-    "npm_config_jobs": "{}",
 }
 
 

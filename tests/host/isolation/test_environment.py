@@ -18,6 +18,7 @@ HOST = {
 ONE_PROCESSOR = {
     "CMAKE_BUILD_PARALLEL_LEVEL": "1",
     "GOMAXPROCS": "1",
+    "JOBS": "1",
     "MAKEFLAGS": "-j1",
     "MKL_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
@@ -25,7 +26,6 @@ ONE_PROCESSOR = {
     "PYTHON_CPU_COUNT": "1",
     "RAYON_NUM_THREADS": "1",
     "UV_THREADPOOL_SIZE": "1",
-    "npm_config_jobs": "1",
 }
 OWN = {
     **ONE_PROCESSOR,
