@@ -32,6 +32,7 @@ _TOOLS = """
 """
 
 
+@pytest.mark.difference("a tool whose `input_schema` is no object, or no JSON, is left out, and a denial says so")
 @pytest.mark.parametrize(
     ("schema", "said"),
     [
@@ -76,6 +77,7 @@ def test_a_person_is_told_which_tool_was_left_out(tmp_path: Any, write_module: W
     assert called.returncode != 0 and "ToolMissingError" in called.stdout
 
 
+@pytest.mark.difference("a tool gets 1 for `1.0` where its `input_schema` has an integer at the top")
 @pytest.mark.parametrize(
     ("given", "got"),
     [('{"n": 1.0}', "{'n': 1}"), ('{"n": 1.5, "x": 1.0}', "{'n': 1.5, 'x': 1.0}"), ('{"n": -0.0}', "{'n': 0}")],

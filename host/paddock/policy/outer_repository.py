@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
-from paddock.audit import state_path
 from paddock.plan.permissions import Permissions, grants_of
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.grant_request import ModuleRequest, OperatorGrant
@@ -87,6 +86,8 @@ def with_repositories(asked: Sequence[ModuleRequest], working_dir: Path, owner: 
     None to which a module may write, if only as to its kept home.
     """
     written = (path for one in asked for path in grants_of(one.effective().permissions).write)
+    from paddock.audit import state_path  # only where modules are judged, since it loads much
+
     homes = state_path({**os.environ, "HOME": str(owner.home)})
     named = (owner.expanded(path, working_dir) for path in written)
     closed = [Path(os.path.realpath(place)) for place in (*named, homes)]

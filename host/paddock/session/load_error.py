@@ -48,13 +48,20 @@ def programs_of(process: ModuleProcess) -> tuple[str, ...]:
     """Return which programs a living module runs, as untrusted text: of each the first two words of its command."""
     found: list[str] = []
     with suppress(OSError):
+        own = _command_of(process.pid)  # also of the processes that it forked, Paddock's among them
         reading = ProcessTree(process.init_pid).read()
         for pid in () if reading is None else reading.pids:
-            with unless_gone(), open(f"/proc/{pid}/cmdline", "rb") as file:
-                words = file.read(_MOST_BYTES).decode("utf-8", "replace").replace("\0", " ").split()[:2]
-                if pid != process.pid and words:  # no more of them: options may be secrets
+            with unless_gone():
+                command = _command_of(pid)
+                words = command.decode("utf-8", "replace").replace("\0", " ").split()[:2]
+                if command != own and words:  # no more of them: options may be secrets
                     found.append(" ".join(os.path.basename(one)[:_MOST_LETTERS] for one in words if one[:1] != "-"))
     return tuple(dict.fromkeys(found))
+
+
+def _command_of(pid: int) -> bytes:
+    with open(f"/proc/{pid}/cmdline", "rb") as file:
+        return file.read(_MOST_BYTES)
 
 
 def hanging_error(entry: ModuleEntry, seconds: float, ran: Sequence[str], report: ExitReport | None) -> ModuleLoadError:

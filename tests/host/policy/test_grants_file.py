@@ -82,6 +82,7 @@ def test_an_acceptance_is_found_by_digest_with_its_lines(file: GrantsFile) -> No
 
 
 def test_an_acceptance_has_the_version_of_the_presets(file: GrantsFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(permission_request, "PRESETS_VERSION", 1)
     file.accept(digest(1), "/a", GRANTS)
     assert "presets =" not in file.path.read_text(), "a Paddock without versions reads it"
     newer = {**permission_request.PRESETS, "shell": {1: {}, 2: {"read": (".",)}}}

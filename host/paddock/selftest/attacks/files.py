@@ -35,7 +35,8 @@ def _forgotten_places(testbed: AttackTestbed) -> Mapping[str, Any]:
         ("/proc/sysrq-trigger", "write"),
         ("/proc/sys/kernel/core_pattern", "write"),
         ("/proc/sys/kernel/hostname", "read"),
-        ("/sys", "list"),
+        ("/sys/class", "list"),
+        ("/sys/devices/virtual", "list"),
         ("/sys/fs/cgroup", "list"),
         ("/sys/kernel", "list"),
     )
