@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _MIB: Final = 1 << 20
 
 _TASKS_MAX: Final = 32
-# A compiler, a test run or a large repository.
-_WITH_PROGRAMS: Final[Mapping[str, int]] = {"memory_max": 1024 * _MIB, "tasks_max": 512}
+# A compiler, a test run or a large repository; `npm install` opens more than 256 files at a time.
+_WITH_PROGRAMS: Final[Mapping[str, int]] = {"memory_max": 1024 * _MIB, "tasks_max": 512, "open_files_max": 1024}
 SUB_SESSIONS_MAX: Final = 16  # at one time; each has workers of its own for all modules
 _RUNTIME_MAX: Final[dict[Kind, float]] = {
     "tool": 120.0,

@@ -59,6 +59,7 @@ def test_the_time_of_a_call_and_the_size_of_a_frame_depend_on_the_kind(
 def test_programs_are_given_more_memory_and_tasks(permissions: object, has_programs: bool) -> None:
     limits = ResourceLimits.of(entry(permissions=permissions))
     assert (limits.memory_max, limits.tasks_max) == ((1024 * MIB, 512) if has_programs else (256 * MIB, 32))
+    assert limits.open_files_max == (1024 if has_programs else 256)
 
 
 @each_row(
