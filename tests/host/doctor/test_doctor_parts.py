@@ -15,7 +15,7 @@ def test_every_limit_has_a_default_that_a_person_can_read() -> None:
     assert told["memory_max"] == "256 MiB, 1 GiB with `run`"
     assert told["cpu_quota"] == "100% of a CPU"
     assert told["tmp_max"] == "64 MiB"
-    assert told["open_files_max"] == "256"
+    assert told["open_files_max"] == "256, 1024 with `run`"
     assert told["output_max"] == "1 MiB a second, the rest left out"
     assert "120 s (tool)" in told["runtime_max"] and "none (orchestrator)" in told["runtime_max"]
     assert told["frame_max"].startswith("4 MiB (hook, tool), 16 MiB (")
