@@ -167,7 +167,7 @@ async def test_nothing_but_public_hosts_is_reached_however_it_is_asked_for(
         assert (outcome.result.error or {}).get("denials"), "the refusal is told"
 
 
-async def test_a_program_that_shuns_internal_addresses_reaches_a_host_spelled_in_full(
+async def test_a_program_that_shuns_internal_addresses_reaches_a_spelled_host(
     client_module: Path, world: World
 ) -> None:
     url = "http://pages.example.org/news"

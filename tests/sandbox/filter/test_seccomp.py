@@ -209,7 +209,7 @@ def test_with_sockets_to_connect_with_nothing_else_is_allowed(machine: str) -> N
 
 
 @every_machine
-def test_with_a_loopback_a_broker_names_sockets_and_only_two_kinds_are_added(machine: str) -> None:
+def test_with_a_loopback_a_broker_names_sockets_of_two_kinds(machine: str) -> None:
     numbers = SYSCALL_NUMBERS[machine]
     calls = [(name, ()) for name in numbers]
     calls += [(case.name, case.arguments) for case in CASES if case.name in numbers]
