@@ -85,10 +85,10 @@ def test_a_module_that_overstays_is_ended_also_after_the_host_was_stopped(
 
 @contextmanager
 def _calling(write_module: WriteModule, folder: Path, waits_in: str) -> Iterator[subprocess.Popen[str]]:
-    """Start a call of the tool as a process of its own, with two seconds for where it waits."""
+    """Start a call of the tool as a process of its own, with four seconds for where it waits."""
     source = write_module("tool-waiting", _WAITING.format(folder=str(folder)))
     (folder / f"go on from {'mount' if waits_in == 'call' else 'call'}").touch()
-    limit = {"call": "runtime_max=2s", "mount": "start_max=2s"}[waits_in]
+    limit = {"call": "runtime_max=4s", "mount": "start_max=4s"}[waits_in]
     command = [sys.executable, "-c", "from paddock.cli import main; main()", "call", source, "waiting", "{}", "--json"]
     command += [f"--allow-read={folder}", f"--allow-write={folder}", "--limit", limit]
     host = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
@@ -105,7 +105,7 @@ def _stopped(host: subprocess.Popen[str], folder: Path, waits_in: str) -> Iterat
     _until((folder / waits_in).exists)
     os.kill(host.pid, signal.SIGSTOP)
     _until(lambda: psutil.Process(host.pid).status() == psutil.STATUS_STOPPED)
-    over = time.monotonic() + 2.5
+    over = time.monotonic() + 4.5
     yield
     _until(lambda: time.monotonic() > over)
     os.kill(host.pid, signal.SIGCONT)

@@ -486,7 +486,7 @@ async def test_a_part_of_the_root_that_cannot_be_made_is_named(
     levels: Levels, way: Way, scratch: Path, tmp_path: Path, step: str, method: str
 ) -> None:
     code = f"""
-def _refuse(*arguments):
+def _refuse(*arguments, **named):
     raise StepError({step!r}, 18, "injected")
 NewRoot.{method} = _refuse
 """
