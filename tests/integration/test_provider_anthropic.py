@@ -52,7 +52,7 @@ async def test_thinking_is_sent_back_as_it_came_over_tls_with_an_injected_key(
             isolation="ns",
         ) as session:
             retries = listen(session, "provider:retry")
-            heard: list[Heard] = listen(session, "content_block:delta", "llm:response")
+            heard: list[Heard] = listen(session, "llm:stream_block_delta", "llm:response")
             await cancel_in_the_midst(session, heard, server)
             answers: list[str] = []
             async with anyio.create_task_group() as group:
@@ -62,7 +62,7 @@ async def test_thinking_is_sent_back_as_it_came_over_tls_with_an_injected_key(
 
                 group.start_soon(turn)
                 await until(heard)  # the first thought is here while the server keeps the rest back
-                assert [(one.data["block_type"], one.data["delta"]) for one in heard] == [("thinking", "hm, ")]
+                assert [(one.data["block_type"], one.data["text"]) for one in heard] == [("thinking", "hm, ")]
                 server.release()
             answers.append(await session.execute("bye"))
             assert answers == ["Nothing.", "Bye."]

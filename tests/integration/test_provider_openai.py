@@ -64,7 +64,7 @@ async def test_an_answer_streams_over_tls_with_a_key_put_in_on_the_way(
             isolation="ns",
         ) as session:
             retries = listen(session, "provider:retry")
-            heard: list[Heard] = listen(session, "content_block:delta", "llm:response", "tool:post")
+            heard: list[Heard] = listen(session, "llm:stream_block_delta", "llm:response", "tool:post")
             await cancel_in_the_midst(session, heard, server)
             answers: list[str] = []
             async with anyio.create_task_group() as group:
@@ -74,7 +74,7 @@ async def test_an_answer_streams_over_tls_with_a_key_put_in_on_the_way(
 
                 group.start_soon(turn)
                 await until(heard)  # the first piece is here while the server keeps the rest back
-                assert [one.data["delta"] for one in heard] == ["I look"]
+                assert [one.data["text"] for one in heard] == ["I look"]
                 server.release()
             assert answers == ["done"]
             names = [one.event for one in heard]

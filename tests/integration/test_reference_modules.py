@@ -95,7 +95,7 @@ def packages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def scripted(*replies: Any) -> list[dict[str, Any]]:
+def scripted(*replies: Any, deltas: bool = False) -> list[dict[str, Any]]:
     """Return the providers of a plan whose model answers with these: a text, or a list of tool calls by name."""
     responses = [
         reply
@@ -103,7 +103,7 @@ def scripted(*replies: Any) -> list[dict[str, Any]]:
         else {"text": "Next.", "tool_calls": [{"name": name, "arguments": given} for name, given in reply]}
         for reply in replies
     ]
-    return [{"module": "provider-mock", "config": {"responses": responses}}]
+    return [{"module": "provider-mock", "config": {"responses": responses, "deltas": deltas}}]
 
 
 def _fields_missing(events: list[Heard]) -> dict[str, set[str]]:
@@ -186,7 +186,7 @@ async def test_an_application_names_its_turn_steers_it_and_sets_a_goal(ns: Isola
     judged = ("NOT REACHED: it is not told", "told", "REACHED: it is")
     plan = {
         "session": {"orchestrator": {"module": "loop-streaming"}, "context": {"module": "context-simple"}},
-        "providers": scripted([("list_directory", {"path": "."})], "in a moment", *judged),
+        "providers": scripted([("list_directory", {"path": "."})], "in a moment", *judged, deltas=True),
         "tools": [{"module": "tool-filesystem"}],
     }
     person = Person()
@@ -196,7 +196,7 @@ async def test_an_application_names_its_turn_steers_it_and_sets_a_goal(ns: Isola
             state["turn_id"], state["goal"] = "their turn", {"condition": "the secret is told", "turns_used": 0}
             steer = session.coordinator.get_capability("session.steer")
             session.coordinator.hooks.register("tool:post", lambda event, data: steer("be quick"))
-            events = listen(session, "tool:pre", "content_block:delta", "orchestrator:goal_progress", "message.end")
+            events = listen(session, "tool:pre", "llm:stream_block_delta", "orchestrator:goal_progress", "message.end")
             assert await session.execute("tell me") == "told"
             said = await contents(session, "user")
             assert (state.get("turn_id"), state["goal"]) == (None, None)
@@ -204,8 +204,8 @@ async def test_an_application_names_its_turn_steers_it_and_sets_a_goal(ns: Isola
         ("their turn", session.session_id)
     }
     assert said[:2] == ["tell me", "be quick"] and "it is not told" in said[2]
-    deltas = [event.data["delta"] for event in events if event.event == "content_block:delta"]
-    assert deltas == ["Next.", "in", " a", " moment", "told"]
+    pieces = [event.data["text"] for event in events if event.event == "llm:stream_block_delta"]
+    assert pieces == ["Next.", "in", " a", " moment", "told"]
     assert [event.data["state"] for event in events if "goal" in event.event] == ["continuing", "achieved"]
     assert events[-1].event == "message.end"
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from amplifier_core.models import HookResult
 from amplifier_core.testing import EventRecorder
 
 from vendors.dialect import Dialect
@@ -16,6 +18,19 @@ from vendors.server import VendorServer
 
 class Closable(Protocol):
     async def close(self) -> None: ...
+
+
+class Recorder(EventRecorder):
+    """Records events, and notes the first piece of an answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_shown = asyncio.Event()
+
+    async def emit(self, event: str, data: Any) -> HookResult:
+        if event == "llm:stream_block_delta":
+            self.has_shown.set()
+        return await super().emit(event, data)
 
 
 P = TypeVar("P", bound=Closable)
@@ -28,11 +43,20 @@ class Scene(Generic[P]):
 
     provider: P
     server: VendorServer
-    events: EventRecorder
+    events: Recorder
     slept: list[float]
 
     def told(self, event: str) -> list[dict[str, Any]]:
         return [data for name, data in self.events.events if name == event]
+
+    @property
+    def shown(self) -> list[tuple[str, str]]:
+        """The pieces of answers, each with the type of its block."""
+        return [(data["block_type"], data["text"]) for data in self.told("llm:stream_block_delta")]
+
+    async def until_shown(self) -> None:
+        """Wait for the first piece of an answer."""
+        await self.events.has_shown.wait()
 
     @property
     def sent(self) -> list[Any]:
@@ -56,7 +80,7 @@ async def scenes(
             played = Script(turns, **script)
             server = closing.enter_context(VendorServer(played, dialect(played.quirks)))
             written = {"base_url": server.url, "default_model": "small", **(config or {})}
-            events = EventRecorder()
+            events = Recorder()
             slept: list[float] = []
 
             async def sleep(seconds: float) -> None:

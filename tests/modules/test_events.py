@@ -18,6 +18,7 @@ _OTHERS = _SESSION | {"turn_id"}  # of modules that play no turn
 _TURN = _OTHERS | {"span_id"}
 _OPERATION = _TURN | {"parent_span_id", "iteration"}
 _CALL = _OPERATION | {"tool_name", "tool_input", "tool_call_id", "parallel_group_id"}
+_PIECE = {"provider", "request_id", "block_type", "block_index"}
 _COUNTS = {"message_count", "token_count"}
 
 # By the event: the fields that a specification or a widely used module names for it.
@@ -34,13 +35,15 @@ _NAMED = {
     "provider:response": _OPERATION | {"provider", "response", "usage", "tool_calls"},
     "provider:error": _OPERATION | {"provider", "error", "retryable", "status_code"},
     "content_block:start": _OPERATION | {"block_type", "block_index"},
-    "content_block:delta": _OPERATION | {"block_type", "block_index", "delta"},
     "content_block:end": _OPERATION | {"block_type", "block_index", "block"},
     "tool:pre": _CALL,
     "tool:post": _CALL | {"tool_result", "result"},
     "tool:error": _CALL | {"error"},
     "tool:selecting": _OPERATION | {"tool_name", "tool_input", "available_tools"},
     "tool:selected": _OPERATION | {"tool", "source", "original_tool"},
+    "llm:stream_block_start": _OPERATION | _PIECE,
+    "llm:stream_block_delta": _OPERATION | _PIECE | {"sequence", "text"},
+    "llm:stream_block_end": _OPERATION | _PIECE,
     "context:pre_compact": _OTHERS | _COUNTS | {"before_tokens", "before_messages", "strategy"},
     "context:post_compact": _OTHERS
     | _COUNTS

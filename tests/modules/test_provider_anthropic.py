@@ -84,7 +84,7 @@ async def test_a_conversation_that_changed_goes_on_without_its_thinking(scene: O
     played = scene(turns, quirks=["binds_thinking"])
     first = await played.provider.complete(ask(tools=[_LOOK]))
     changed = [Message(role="user", content="summary"), *answered(first, "x")]
-    _, response = await streamed(played.provider, ask(*changed, tools=[_LOOK]))
+    response = await played.provider.complete(ask(*changed, tools=[_LOOK]))
     assert response.content[0].text == "Seen."
     assert "different conversation" in played.server.refusals[0]
     await played.provider.complete(ask(*changed, tools=[_LOOK]))
@@ -120,8 +120,8 @@ async def test_a_broken_conversation_is_taken_and_its_repair_announced_once(scen
 async def test_a_cut_answer_is_continued_as_the_vendor_takes_it(scene: Open) -> None:
     cut = {"reasoning": "hm", "text": ["one ", "two "], "finish": "max_tokens"}
     played = scene([cut, {**cut, "reasoning": "so", "text": ["three "]}, "four"], quirks=["binds_thinking"])
-    pieces, response = await streamed(played.provider, ask(tools=[_LOOK]))
-    assert "".join(text for kind, text in pieces if kind == "text") == "one two three four"
+    response = await played.provider.complete(ask(tools=[_LOOK]))
+    assert "".join(text for kind, text in played.shown if kind == "text") == "one two three four"
     assert [block.type for block in response.content] == ["thinking", "text"]
     assert response.content[1].text == "one two three four"
     again = ask(_USER, *answered(response), _USER, tools=[_LOOK])
@@ -132,28 +132,14 @@ async def test_a_cut_answer_is_continued_as_the_vendor_takes_it(scene: Open) -> 
 
 async def test_a_cancelled_answer_closes_its_connection(scene: Open) -> None:
     played = scene([{"text": ["half", "whole"], "faults": [{"kind": "stall", "after": 4}]}, "next"])
-    shown = asyncio.Event()
-
-    async def read() -> None:
-        async for _ in played.provider.stream(ask()):
-            shown.set()
-
-    reading = asyncio.create_task(read())
+    reading = asyncio.create_task(played.provider.complete(ask()))
     async with asyncio.timeout(60):
-        await shown.wait()
+        await played.until_shown()
     reading.cancel()
     with pytest.raises(asyncio.CancelledError):
         await reading
     await anyio.to_thread.run_sync(played.server.wait_until, lambda: played.server.answers[0].is_abandoned)
     assert (await played.provider.complete(ask())).content[0].text == "halfwhole"
-
-
-async def test_a_stream_that_its_reader_closes_closes_its_connection(scene: Open) -> None:
-    played = scene([{"text": ["half", "whole"], "faults": [{"kind": "stall", "after": 4}]}])
-    pieces = played.provider.stream(ask())
-    assert await anext(pieces) == {"block_type": "text", "content": "half"}
-    await pieces.aclose()
-    await anyio.to_thread.run_sync(played.server.wait_until, lambda: played.server.answers[0].is_abandoned)
 
 
 async def test_a_limit_is_waited_for_as_long_as_the_server_says(scene: Open) -> None:
@@ -179,12 +165,12 @@ _BAD_CALL = {"tool_calls": [{"name": "look", "arguments": '{"at": '}], "finish":
         ([{"kind": "html"}], {}, {}, llm_errors.ProviderUnavailableError, "text/html instead of events"),
         ([{"kind": "html", "status": 502, "times": -1}], {}, {}, llm_errors.ProviderUnavailableError, "a page in HTML"),
         ([{"kind": "garble"}], {}, {}, llm_errors.ProviderUnavailableError, "instead of events"),
-        ([{"kind": "cut", "after": 4}], {}, {}, llm_errors.StreamError, "broke off"),
-        ([{"kind": "garble", "after": 4}], {}, {}, llm_errors.StreamError, "Ask again"),
-        ([{"kind": "error_event", "after": 4}], {}, {}, llm_errors.StreamError, "Ask again later"),
+        ([{"kind": "cut", "after": 4, "times": -1}], {}, {}, llm_errors.StreamError, "broke off"),
+        ([{"kind": "garble", "after": 4, "times": -1}], {}, {}, llm_errors.StreamError, "Ask again"),
+        ([{"kind": "error_event", "after": 4, "times": -1}], {}, {}, llm_errors.StreamError, "Ask again later"),
         (
             [{"kind": "stall", "after": 4}],
-            {"timeout_seconds": 0.2},
+            {"timeout_seconds": 0.2, "max_retries": 0},
             {},
             llm_errors.LLMTimeoutError,
             "`timeout_seconds`",
@@ -205,7 +191,7 @@ async def test_bad_input_gets_the_contracts_error_and_the_session_goes_on(
     bad = {"text": ["one", "two"], "faults": turn} if isinstance(turn, list) else turn
     played = scene([bad], config, **script)
     with pytest.raises(kind) as raised:
-        await streamed(played.provider, ask(tools=[_LOOK]))
+        await played.provider.complete(ask(tools=[_LOOK]))
     assert type(raised.value) is kind and says in str(raised.value), str(raised.value)
     assert len(played.slept) <= 4
     if not config and not script:
@@ -230,9 +216,3 @@ async def test_models_are_those_of_the_server(scene: Open) -> None:
     known, unknown = await played.provider.list_models()
     assert (known.id, known.context_window, known.max_output_tokens) == ("claude-sonnet-5-5", 123_456, 128_000)
     assert known.pricing is not None and unknown.pricing is None
-
-
-async def streamed(provider: AnthropicProvider, request: ChatRequest) -> tuple[list[tuple[str, str]], ChatResponse]:
-    """Return the pieces of an answer, and the response."""
-    *pieces, response = [piece async for piece in provider.stream(request)]
-    return [(piece["block_type"], piece["content"]) for piece in pieces], response

@@ -13,7 +13,7 @@ from typing import Any
 import anyio.to_thread
 import pytest
 from amplifier_core import llm_errors
-from amplifier_core.message_models import ChatRequest, ChatResponse, Message, ToolSpec
+from amplifier_core.message_models import ChatRequest, Message, ToolSpec
 from amplifier_core.testing import EventRecorder
 
 from modules import shipped
@@ -46,34 +46,28 @@ def ask(text: str = "hello", **more: Any) -> ChatRequest:
     return ChatRequest(messages=[Message(role="user", content=text)], **more)
 
 
-async def streamed(provider: OpenAIProvider, request: ChatRequest) -> tuple[list[tuple[str, str]], ChatResponse]:
-    """Return the pieces of an answer, and the response."""
-    *pieces, response = [piece async for piece in provider.stream(request)]
-    return [(piece["block_type"], piece["content"]) for piece in pieces], response
-
-
 async def test_an_answer_comes_in_pieces_and_then_whole(scene: Open) -> None:
     usage = {"input": 1000, "output": 100, "cached": 600, "reasoning": 40}
     turn = {"reasoning": ["hm", "m"], "text": ["Hel", "lo"], "usage": usage}
     prices = {"small": {"input_per_million": 1, "output_per_million": "10", "cache_read_per_million": 0.5}}
     played = scene([turn, turn], {"prices": prices}, quirks=["reasoning_content"])
-    pieces, response = await streamed(played.provider, ask())
-    assert pieces == [("thinking", "hm"), ("thinking", "m"), ("text", "Hel"), ("text", "lo")]
+    response = await played.provider.complete(ask(metadata={"span_id": "s1", "secret": "no"}))
+    assert played.shown == [("thinking", "hm"), ("thinking", "m"), ("text", "Hel"), ("text", "lo")]
+    assert [one["block_index"] for one in played.told("llm:stream_block_delta")] == [0, 0, 1, 1]
+    assert [one["block_type"] for one in played.told("llm:stream_block_end")] == ["thinking", "text"]
+    assert {one["span_id"] for one in played.told("llm:stream_block_delta")} == {"s1"}
     assert [block.type for block in response.content] == ["thinking", "text"]
     assert response.usage is not None and response.usage.reasoning_tokens == 40
     assert response.usage.cache_read_tokens == 600 and response.usage.cost_usd == Decimal("0.0017")
     assert (response.finish_reason, response.tool_calls) == ("stop", None)
-    assert not played.told("content_block:delta")  # they are the caller's to announce
 
-    whole = await played.provider.complete(ask(metadata={"span_id": "s1", "secret": "no"}))
-    assert whole.content == response.content
-    deltas = [(one["block_type"], one["block_index"], one["delta"]) for one in played.told("content_block:delta")]
-    assert deltas == [("thinking", 0, "hm"), ("thinking", 0, "m"), ("text", 1, "Hel"), ("text", 1, "lo")]
-    assert {one["span_id"] for one in played.told("content_block:delta")} == {"s1"}
+    whole = await played.provider.complete(ask(metadata={"stream": False}))
+    assert whole.content == response.content and len(played.shown) == 4  # nobody reads an answer to such a question
     assert [one["status"] for one in played.told("llm:response")] == ["ok", "ok"]
-    assert len(played.told("llm:request")) == 2 and "secret" not in played.told("llm:request")[1]
+    assert len(played.told("llm:request")) == 2 and "secret" not in played.told("llm:request")[0]
     assert played.provider.cost() == {"cost_usd": "0.0034"}
     assert not played.server.refusals
+    assert not hasattr(played.provider, "stream")  # which loops of the community take for another protocol
 
 
 @pytest.mark.parametrize(
@@ -239,14 +233,16 @@ async def test_waits_grow_and_the_servers_wish_comes_first(scene: Open) -> None:
     assert (told[3]["delay"], told[3]["retry_after"], told[3]["max_retries"]) == (30.0, 30.0, 4)
 
 
-async def test_a_streamed_answer_is_asked_for_again_only_while_none_is_shown(scene: Open) -> None:
+async def test_an_answer_that_breaks_off_is_void_and_comes_from_its_beginning(scene: Open) -> None:
     faults = [{"kind": "cut"}, {"kind": "cut", "after": 1}, {"kind": "cut", "after": 2}]
     played = scene([{"text": ["one", "two"], "faults": faults}])
-    pieces: list[str] = []
-    with pytest.raises(llm_errors.StreamError):
-        async for piece in played.provider.stream(ask()):
-            pieces += [piece["content"]]
-    assert pieces == ["one"] and len(played.server.answers) == 3 and len(played.slept) == 2
+    assert (await played.provider.complete(ask())).content[0].text == "onetwo"
+    assert len(played.server.answers) == 4 and len(played.slept) == 3
+    assert [text for _, text in played.shown] == ["one", "one", "two"]
+    (aborted,) = played.told("llm:stream_aborted")
+    first, second = played.told("llm:stream_block_start")
+    assert aborted["request_id"] == first["request_id"] != second["request_id"]
+    assert aborted["error"]["type"] == "StreamError"
 
 
 async def test_an_answer_of_no_use_is_counted_among_the_costs(scene: Open) -> None:
@@ -276,24 +272,14 @@ async def test_an_answer_that_is_cut_short_is_continued_within_bounds(scene: Ope
     assert not played.server.refusals
 
 
-@pytest.mark.parametrize("how", ["cancelled", "closed"])
-async def test_an_abandoned_stream_closes_its_connection(scene: Open, how: str) -> None:
+async def test_a_cancelled_answer_closes_its_connection(scene: Open) -> None:
     played = scene([{"text": ["one", "two"], "faults": [{"kind": "stall", "after": 2}]}])
-    begun = asyncio.Event()
-
-    async def read() -> None:
-        stream = played.provider.stream(ask())
-        async for _ in stream:
-            begun.set()
-            if how == "closed":
-                await stream.aclose()
-
-    reading = asyncio.create_task(read())
-    await begun.wait()
-    if how == "cancelled":
-        reading.cancel()
+    reading = asyncio.create_task(played.provider.complete(ask()))
+    async with asyncio.timeout(60):
+        await played.until_shown()
+    reading.cancel()
     await asyncio.wait([reading])
-    assert reading.cancelled() == (how == "cancelled")
+    assert reading.cancelled()
     await anyio.to_thread.run_sync(played.server.wait_until, lambda: played.server.answers[0].is_abandoned)
     assert (await played.provider.complete(ask())).content[0].text == "onetwo"
 

@@ -85,6 +85,7 @@ RIGHTS: Final[Mapping[Kind, KindRights]] = MappingProxyType(
         "orchestrator": KindRights(
             mounts=("tools", "orchestrator"),
             emits=("*",),
+            handles=("llm:stream_block_delta",),  # pieces of the replies that it gets whole
             calls=("*",),
             reserves=HOST_NAMES,
             replaces=("tool", "provider", "context"),

@@ -31,7 +31,8 @@ logger = logging.getLogger(__name__)
 
 MESSAGE_END = "message.end"  # the last event of a turn that ended of its own accord or was stopped
 ERROR = "error"  # the last event of a turn that failed
-ANNOUNCED = (MESSAGE_END, ERROR)  # events beyond the contract's, for hooks that log all that is announced
+DISCARDED = "content_block:discarded"  # what was shown of a reply is void: it is asked for again
+ANNOUNCED = (MESSAGE_END, ERROR, DISCARDED)  # events beyond the contract's, for hooks that log all that is announced
 
 _TRIES = 3  # of one request; a reply lost three times would be lost again
 _REASON = 500  # characters of an error that answer a call which it left open
@@ -130,7 +131,8 @@ class Turn:
         return isinstance(error, ProviderUnavailableError) and error.retry_after == 0
 
     async def start_again(self) -> None:
-        """Clean up after a lost reply whose request is made again."""
+        """Announce that what was shown of a lost reply is void; its request is made again."""
+        await self.gate.announce(DISCARDED, self.request_span, {})
 
     async def show(self, response: Any) -> None:
         """Announce the content blocks of a reply."""
@@ -245,7 +247,7 @@ class Turn:
             except LLMError as error:
                 if not left or self.cancellation.requested or not self.is_lost(error):
                     raise
-            await self.start_again()
+                await self.start_again()
 
     async def ask_aside(
         self, messages: Sequence[Any], purpose: str, parent: Span, choice: Choice | None = None
@@ -265,7 +267,8 @@ class Turn:
         verdict = await self.gate.ask(events.PROVIDER_REQUEST, span, about)
         if verdict.action == "deny":
             raise PermissionError(verdict.reason or "a hook refused the request to the model")
-        request = request_for(messages, (), {}, span).model_copy(update={"model": asked.model})
+        unseen = {"model": asked.model, "metadata": {**span.fields(), "stream": False}}  # no person reads the reply
+        request = request_for(messages, (), {}, span).model_copy(update=unseen)
         response = await self._interruptible(request, asked.provider.complete, asked.name)
         if response is not None:
             about |= {"usage": usage_of(response), "tool_calls": False}

@@ -1,14 +1,18 @@
-"""One reply of the model as it arrives: its pieces become content blocks, announced one by one and in order.
+"""One reply of the model as it arrives, so that the part that was shown of it can be kept.
 
-A provider's stream yields pieces, a text or a mapping with the text under `content`, `text` or `delta`, and at best a
-whole response at its end. A mapping is thinking if its `block_type` or `type` contains that word; mappings without text
-are skipped.
+A provider announces the pieces of its reply itself (`HeardReply`), or has a stream, whose pieces become content blocks
+here, announced one by one and in order (`StreamedReply`).
+
+Such a stream yields pieces, a text or a mapping with the text under `content`, `text` or `delta`, and at best a whole
+response at its end. A mapping is thinking if its `block_type` or `type` contains that word; mappings without text are
+skipped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
 
 from agent_loop.hook_gate import HookGate
 from agent_loop.messages import blocks_of, usage_of, well_formed
@@ -16,7 +20,32 @@ from agent_loop.spans import Span
 from amplifier_core import events
 from amplifier_core.message_models import ChatResponse, TextBlock, ThinkingBlock
 
+PIECE = "llm:stream_block_delta"  # the event by which a provider announces a piece
+Heard: TypeAlias = "WeakValueDictionary[str, HeardReply]"  # the reply that events are about, by their turn's id
+
 _TEXT, _THINKING = "text", "thinking"
+
+
+class HeardReply:
+    """The blocks of one reply, by their places; another try of a request replaces those of the first."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, tuple[Any, list[str]]] = {}  # the request and the pieces of text
+
+    @property
+    def text(self) -> str:
+        """The model's text so far, without its thinking."""
+        return "\n\n".join(text for _, pieces in self._blocks.values() if (text := "".join(pieces)))
+
+    def take(self, data: Mapping[str, Any]) -> None:
+        """Add a piece; a value of the wrong type is ignored."""
+        index, request, text = data.get("block_index"), data.get("request_id"), data.get("text")
+        if isinstance(index, int) and isinstance(text, str):
+            kept = {place: block for place, block in self._blocks.items() if place < index or block[0] == request}
+            self._blocks = kept
+            pieces = kept.setdefault(index, (request, []))[1]
+            if _TEXT in str(data.get("block_type") or _TEXT):
+                pieces.append(text)
 
 
 class StreamedReply:

@@ -20,15 +20,17 @@ from amplifier_core.message_models import ChatRequest
 from .goal import PROGRESS, Goal, State, judgement, judging_messages
 from .settings import Settings
 from .steering import INJECTED, SteeringQueue
-from .streamed_reply import StreamedReply
+from .streamed_reply import Heard, HeardReply, StreamedReply
 
 
 class StreamingTurn(Turn):
     """The loop for one prompt."""
 
-    def __init__(self, parts: Parts, settings: Settings, steering: SteeringQueue) -> None:
+    def __init__(self, parts: Parts, settings: Settings, steering: SteeringQueue, heard: Heard) -> None:
         super().__init__(parts)
         self._steering = steering
+        self._heard = heard
+        self._shown = HeardReply()
         self._max_goal_turns = settings.max_goal_turns
         self._judge_role = settings.judge_role
         self._offered: Mapping[str, Any] = {}
@@ -53,7 +55,10 @@ class StreamingTurn(Turn):
     async def reply(self, request: ChatRequest) -> Any:
         stream = getattr(self.parts.provider, "stream", None)
         if not callable(stream):
-            return await super().reply(request)
+            self._shown = self._heard[self.span.turn_id] = HeardReply()
+            response = await super().reply(request)
+            self._shown = HeardReply()
+            return response
         reply = self._streamed = StreamedReply(self.gate, self.request_span)
         async with AsyncExitStack() as closing:
             pieces = stream(request, tools=list(self._offered.values()) if request.tools else [])
@@ -74,6 +79,7 @@ class StreamingTurn(Turn):
         streamed, self._streamed = self._streamed, None
         if streamed is not None:
             await streamed.break_off()
+        await super().start_again()
 
     async def show(self, response: Any) -> None:
         streamed, self._streamed = self._streamed, None
@@ -84,11 +90,13 @@ class StreamingTurn(Turn):
 
     async def break_off(self) -> None:
         streamed, self._streamed = self._streamed, None
+        shown, self._shown = self._shown.text, HeardReply()
         if streamed is not None:
             await streamed.break_off()
-            if streamed.text and not streamed.is_whole:
-                self.latest_text = streamed.text
-                await self.transcript.add_partial(streamed.text)
+            shown = "" if streamed.is_whole else streamed.text
+        if shown:
+            self.latest_text = shown
+            await self.transcript.add_partial(shown)
         goal = Goal.of(self.parts.coordinator, self._max_goal_turns)
         if goal is not None and self.cancellation.requested:
             await self._end_goal(goal, "cancelled", None)

@@ -37,6 +37,36 @@ class Provider(loop_stage.Provider):
         return ChatResponse(content=[TextBlock(text=self.judgements.pop(0))])
 
 
+class Speaker(loop_stage.Provider):
+    """Announces its answers itself, within `complete`: each is a list of tries, and a try a list of pieces.
+
+    A piece is a text, the number of its block before it, or an exception that ends the answer.
+    """
+
+    def __init__(self, coordinator: Any, *answers: list[list[Any]]) -> None:
+        super().__init__(*answers)
+        self._hooks = coordinator.hooks
+
+    async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
+        self.requests.append(request)
+        text = ""
+        for tried, pieces in enumerate(self.answers.pop(0)):
+            index, text = 0, ""
+            for piece in pieces:
+                if isinstance(piece, Exception):
+                    raise piece
+                if isinstance(piece, int):
+                    index = piece
+                elif callable(piece):
+                    await piece()
+                else:
+                    about = {"request_id": f"{len(self.requests)}.{tried}", "block_index": index, "block_type": "text"}
+                    about |= {"turn_id": (request.metadata or {})["turn_id"], "text": piece}
+                    await self._hooks.emit("llm:stream_block_delta", about)
+                    text += piece
+        return ChatResponse(content=[TextBlock(text=text)])
+
+
 def _pieces(answer: Any) -> list[Any]:
     if isinstance(answer, str):
         words = re.findall(r"\S+\s*", answer)
@@ -47,6 +77,14 @@ def _pieces(answer: Any) -> list[Any]:
 class Stage(loop_stage.Stage):
     def __init__(self, *answers: Any, tools: list[Any] | None = None, **settings: Any) -> None:
         super().__init__(StreamingOrchestrator(Settings(**settings)), Provider(*answers), tools)
+        self.coordinator.hooks.register("llm:stream_block_delta", self.orchestrator.hear)
+
+    @classmethod
+    def announced(cls, *answers: list[list[Any]]) -> Stage:
+        """Return one whose provider announces its answers itself."""
+        stage = cls()
+        stage.provider = Speaker(stage.coordinator, *answers)
+        return stage
 
     @property
     def said(self) -> list[tuple[str, Any]]:

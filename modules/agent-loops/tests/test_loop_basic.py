@@ -446,7 +446,9 @@ async def test_it_mounts_without_configuration() -> None:
     coordinator = MockCoordinator()
     assert await mount(coordinator) is None
     assert isinstance(coordinator.get("orchestrator"), BasicOrchestrator)
-    assert await coordinator.collect_contributions("observability.events") == [["message.end", "error"]]
+    assert await coordinator.collect_contributions("observability.events") == [
+        ["message.end", "error", "content_block:discarded"]
+    ]
 
 
 async def test_a_result_that_the_context_does_not_take_leaves_no_call_open() -> None:

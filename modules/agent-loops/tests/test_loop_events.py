@@ -189,5 +189,12 @@ async def test_it_mounts_without_configuration_and_names_its_events() -> None:
     assert await mount(coordinator) is None
     assert isinstance(coordinator.get("orchestrator"), EventsOrchestrator)
     assert await coordinator.collect_contributions("observability.events") == [
-        ["message.end", "error", "decision:tool_resolution", "tool:selecting", "tool:selected"]
+        [
+            "message.end",
+            "error",
+            "content_block:discarded",
+            "decision:tool_resolution",
+            "tool:selecting",
+            "tool:selected",
+        ]
     ]

@@ -161,8 +161,9 @@ _LOST = [ProviderUnavailableError("it died", retryable=True, retry_after=0.0), S
 @pytest.mark.parametrize("error", _LOST, ids=["died", "cut"])
 async def test_an_answer_that_is_lost_in_the_middle_is_asked_for_again(error: Exception) -> None:
     stage = Stage([{"content": "half"}, error], [{"content": "whole"}])
-    stage.record("content_block:end")
+    stage.record("content_block:end", "content_block:discarded")
     assert await stage.play() == "whole"
+    assert [name for name, _ in stage.events] == ["content_block:end", "content_block:discarded", "content_block:end"]
     first, second = stage.emitted("content_block:end")
     assert (first["aborted"], first["block"]["text"], second["block"]["text"]) == (True, "half", "whole")
     assert stage.said == [("user", "go"), ("assistant", "whole")]
@@ -172,6 +173,63 @@ async def test_a_stream_that_never_began_is_not_asked_for_again() -> None:
     stage = Stage([StreamError("cut")], [{"content": "whole"}])
     with pytest.raises(StreamError):
         await stage.play()
+
+
+# --- a reply whose pieces its provider announces
+
+
+_SHOWN = ("llm:stream_block_delta", *_BLOCKS, "content_block:discarded")
+
+
+async def test_pieces_that_the_provider_announces_are_announced_once() -> None:
+    stage = Stage.announced([["over ", "the stones"]])
+    stage.record(*_SHOWN)
+    assert await stage.play() == "over the stones"
+    assert [name for name, _ in stage.events] == [_SHOWN[0], _SHOWN[0], _BLOCKS[0], _BLOCKS[2]]
+    assert stage.said == [("user", "go"), ("assistant", "over the stones")]
+
+
+async def test_a_cancelled_reply_leaves_what_its_provider_showed() -> None:
+    shown, never = asyncio.Event(), asyncio.Event()
+
+    async def hang() -> None:
+        shown.set()
+        await never.wait()
+
+    stage = Stage.announced([["half an ", "answer", hang]], [["whole"]])
+    turn = asyncio.create_task(stage.play())
+    with anyio.fail_after(60):
+        await shown.wait()
+    stage.coordinator.cancellation.request_immediate()
+    assert await turn == "half an answer"
+    assert stage.said == [("user", "go"), ("assistant", "half an answer")]
+    stage.coordinator.cancellation.reset()
+    assert await stage.play("again") == "whole"
+    assert stage.said[2:] == [("user", "again"), ("assistant", "whole")]
+
+
+@pytest.mark.parametrize(
+    ("tries", "kept"),
+    [
+        pytest.param([["half"]], "half", id="the-only-try"),
+        pytest.param([["void"], ["ha", "lf"]], "half", id="a-second-try"),
+        pytest.param([["one", 1, "two"], [1, "half"]], "one\n\nhalf", id="a-second-try-of-the-rest"),
+    ],
+)
+async def test_a_reply_that_fails_leaves_what_counts_of_it(tries: list[list[Any]], kept: str) -> None:
+    tries[-1].append(StreamError("cut"))
+    stage = Stage.announced(tries)
+    with pytest.raises(StreamError):
+        await stage.play()
+    assert stage.said == [("user", "go"), ("assistant", kept)] and len(stage.provider.requests) == 1
+
+
+async def test_what_a_provider_showed_before_it_died_is_void() -> None:
+    stage = Stage.announced([["half", _LOST[0]]], [["whole"]])
+    stage.record(*_SHOWN)
+    assert await stage.play() == "whole"
+    assert [name for name, _ in stage.events][:3] == [_SHOWN[0], "content_block:discarded", _SHOWN[0]]
+    assert stage.said == [("user", "go"), ("assistant", "whole")]
 
 
 async def test_a_graceful_cancel_takes_the_answer_to_its_end() -> None:
@@ -226,5 +284,11 @@ async def test_it_mounts_without_configuration_and_offers_to_be_steered() -> Non
     assert isinstance(orchestrator, StreamingOrchestrator)
     assert coordinator.get_capability("session.steer") == orchestrator.steer
     assert await coordinator.collect_contributions("observability.events") == [
-        ["message.end", "error", "orchestrator:steering_injected", "orchestrator:goal_progress"]
+        [
+            "message.end",
+            "error",
+            "content_block:discarded",
+            "orchestrator:steering_injected",
+            "orchestrator:goal_progress",
+        ]
     ]

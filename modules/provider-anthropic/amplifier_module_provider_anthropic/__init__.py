@@ -9,6 +9,7 @@ from typing import Any
 from .prices import Catalogue
 from .provider import AnthropicProvider
 from .settings import Settings
+from .shown_answer import ANNOUNCED
 
 __all__ = ["AnthropicProvider", "Catalogue", "Settings", "mount"]
 __amplifier_module_type__ = "provider"
@@ -26,4 +27,5 @@ async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> Ca
     provider = AnthropicProvider(settings, getattr(coordinator, "hooks", None))
     await coordinator.mount("providers", provider, name=provider.name)
     coordinator.register_contributor("session.cost", "provider-anthropic", provider.cost)
+    coordinator.register_contributor("observability.events", "provider-anthropic", lambda: list(ANNOUNCED))
     return provider.close

@@ -1,4 +1,4 @@
-"""Emit the events of one request: `llm:request` and `llm:response`, retries, repairs, and the pieces of the answer.
+"""Emit the events of one request: `llm:request` and `llm:response`, retries, repairs, and those of `ShownAnswer`.
 
 Each event has the ids by which a loop distinguishes its requests. Without hooks no event is emitted.
 """
@@ -14,7 +14,7 @@ from amplifier_core.llm_errors import LLMError
 from amplifier_core.message_models import ChatResponse
 
 from .conversation import Repair
-from .reply import ReplyPiece
+from .shown_answer import ShownAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +26,7 @@ class Observers:
 
     def __init__(self, hooks: Any | None, provider: str, model: str, metadata: Mapping[str, Any] | None) -> None:
         self._hooks = hooks
+        self._shows = (metadata or {}).get("stream") is not False
         span = {name: value for name, value in (metadata or {}).items() if name in _SPANS}
         self._about = {"provider": provider, "model": model, **span}
 
@@ -53,10 +54,9 @@ class Observers:
         }
         await self._emit(events.PROVIDER_RETRY, about)
 
-    async def shown(self, piece: ReplyPiece) -> None:
-        """Announce a piece of an answer."""
-        about = {"block_type": piece.kind, "block_index": piece.index, "delta": piece.text}
-        await self._emit(events.CONTENT_BLOCK_DELTA, about)
+    def shown(self) -> ShownAnswer:
+        """Return what announces the pieces of one try."""
+        return ShownAnswer(self._hooks if self._shows else None, self._about)
 
     async def answered(self, response: ChatResponse, seconds: float) -> None:
         about = {

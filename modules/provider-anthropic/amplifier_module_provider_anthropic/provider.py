@@ -1,8 +1,8 @@
 """The provider: answers one request of the contract with as many requests to Anthropic as needed.
 
-`complete` announces the answer as it arrives; `stream` yields it to its caller instead. Both return it whole. A failed
-request is repeated; by `stream` only until the first piece of its answer. Cancelling either closes the connection. The
-provider keeps no conversation, only the sum of costs, and the thinking blocks that the vendor refused.
+`complete` announces the answer as it arrives and returns it whole. A failed request is repeated. Cancelling it closes
+the connection. The provider keeps no conversation, only the sum of costs, and the thinking blocks that the vendor
+refused.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable
 from decimal import Decimal
 from typing import Any
 from urllib.parse import urlsplit
@@ -37,8 +36,9 @@ from .conversation import MessageList
 from .failures import Asked
 from .observers import Observers
 from .prices import Catalogue
-from .reply import Reply, ReplyPiece, Spent
+from .reply import Reply, Spent
 from .settings import DEFAULT_MODEL, Settings
+from .shown_answer import ShownAnswer
 from .wire_request import Parameters, Sending, parameters
 
 logger = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ _REMEMBERED_REPAIRS = 10_000
 
 
 class AnthropicProvider:
-    """The provider protocol over the SDK's client, and `stream` beside it."""
+    """The provider protocol over the SDK's client."""
 
     def __init__(
         self,
@@ -135,31 +135,26 @@ class AnthropicProvider:
         """
         model = str(kwargs.get("model") or request.model or self.default_model)
         observers = Observers(self._hooks, self.name, model, request.metadata)
-        is_shown = (request.metadata or {}).get("stream") is not False
-        response: ChatResponse | None = None
-        async with aclosing(self._answer(request, model, observers, may_repeat=True)) as pieces:
-            async for piece in pieces:
-                if isinstance(piece, ChatResponse):
-                    response = piece
-                elif is_shown:
-                    await observers.shown(piece)
-        assert response is not None  # the last piece, or an error
+        asked = self._asked(model)
+        started = time.monotonic()
+        conversation = MessageList.of(request.messages, self._unusable)
+        if not conversation.messages:
+            raise failures.nothing_said(asked)
+        await self._tell_repairs(conversation, observers)
+        sending = Sending(parameters(request, model, self._catalogue.of(model), self._settings, conversation))
+        await observers.asked(len(sending.parameters["messages"]), len(request.tools or ()))
+        replies: list[Reply] = []
+        while True:
+            reply = await self._replied(sending, replies[-1].next_index if replies else 0, asked, observers)
+            replies.append(reply)
+            so_far = reply.wire_blocks()
+            is_over = reply.stop_reason != "max_tokens" or reply.has_calls or not so_far
+            if is_over or len(replies) > self._settings.max_continuations:
+                break
+            sending.go_on(so_far)
+        response = self._response(request, replies, asked)
+        await observers.answered(response, time.monotonic() - started)
         return response
-
-    async def stream(self, request: ChatRequest, **kwargs: Any) -> AsyncIterator[Any]:
-        """Yield the answer piece by piece as `{block_type, content}`, and then whole.
-
-        Raises:
-            LLMError: there is no answer, or it has no end; there is no retry after the first piece.
-        """
-        model = str(kwargs.get("model") or request.model or self.default_model)
-        observers = Observers(self._hooks, self.name, model, request.metadata)
-        async with aclosing(self._answer(request, model, observers, may_repeat=False)) as pieces:
-            async for piece in pieces:
-                if isinstance(piece, ChatResponse):
-                    yield piece
-                else:
-                    yield {"block_type": piece.kind, "content": piece.text}
 
     def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
         """Return the tool calls of one of this provider's responses."""
@@ -177,61 +172,21 @@ class AnthropicProvider:
 
     # -- one answer ------------------------------------------------------------------------
 
-    async def _answer(
-        self, request: ChatRequest, model: str, observers: Observers, *, may_repeat: bool
-    ) -> AsyncGenerator[ReplyPiece | ChatResponse, None]:
-        """Yield the pieces of an answer, of all requests that it takes, and then the answer."""
-        asked = self._asked(model)
-        started = time.monotonic()
-        conversation = MessageList.of(request.messages, self._unusable)
-        if not conversation.messages:
-            raise failures.nothing_said(asked)
-        await self._tell_repairs(conversation, observers)
-        sending = Sending(parameters(request, model, self._catalogue.of(model), self._settings, conversation))
-        await observers.asked(len(sending.parameters["messages"]), len(request.tools or ()))
-        replies: list[Reply] = []
-        while True:
-            reply = Reply(replies[-1].next_index if replies else 0)
-            async with aclosing(self._replied(sending, reply, asked, observers, may_repeat)) as pieces:
-                async for piece in pieces:
-                    if isinstance(piece, Reply):
-                        reply = piece
-                    else:
-                        yield piece
-            replies.append(reply)
-            so_far = reply.wire_blocks()
-            is_over = reply.stop_reason != "max_tokens" or reply.has_calls or not so_far
-            if is_over or len(replies) > self._settings.max_continuations:
-                break
-            sending.go_on(so_far)
-        response = self._response(request, replies, asked)
-        await observers.answered(response, time.monotonic() - started)
-        yield response
-
-    async def _replied(
-        self,
-        sending: Sending,
-        reply: Reply,
-        asked: Asked,
-        observers: Observers,
-        may_repeat: bool,
-    ) -> AsyncGenerator[ReplyPiece | Reply, None]:
-        """Yield the pieces of one reply and then the reply, with as many tries as it takes and settings allow.
+    async def _replied(self, sending: Sending, first_index: int, asked: Asked, observers: Observers) -> Reply:
+        """Return one reply, with as many tries as it takes and settings allow.
 
         Thinking that the vendor refuses is left out of `sending` from then on, and of later requests.
         """
-        attempt, was_shown, was_stripped = 0, False, False
+        attempt, was_stripped = 0, False
         while True:
+            reply, shown = Reply(first_index), observers.shown()
             try:
-                async with aclosing(self._pieces(sending.parameters, reply, asked)) as pieces:
-                    async for piece in pieces:
-                        was_shown = True
-                        yield piece
-                yield reply
-                return
+                await self._read(sending.parameters, reply, asked, shown)
+                return reply
             except Exception as error:
                 failure = failures.failure_of(error, asked)
-                if failures.is_about_thinking(failure) and not (was_shown or was_stripped):
+                await shown.abort(failure)
+                if failures.is_about_thinking(failure) and not was_stripped:
                     was_stripped, refused = True, sending.leave_out_thinking()
                     if refused is not None:
                         logger.warning("left out %d thinking blocks that the vendor takes no more", len(refused))
@@ -239,13 +194,11 @@ class AnthropicProvider:
                         continue
                 attempt += 1
                 delay = self._delay(attempt, failure)
-                if delay is None or (was_shown and not may_repeat):
+                if delay is None:
                     # The SDK's traceback adds nothing to a failure that has a class of its own.
                     raise failures.given_up(failure, attempt) from (error if type(failure) is LLMError else None)
             await observers.retried(failure, attempt, self._settings.max_retries, delay)
             await self._sleep(delay)
-            reply = Reply(reply.first_index)
-            was_shown = False
 
     def _delay(self, retry: int, error: LLMError) -> float | None:
         """Return the seconds to wait before a retry, the server's if they are more; None if there is none."""
@@ -255,8 +208,8 @@ class AnthropicProvider:
         # Between half and all of it, so that clients that failed together do not come again together.
         return max(wanted, min(2.0 ** (retry - 1), most) * (0.5 + self._chance() / 2))
 
-    async def _pieces(self, sent: Parameters, reply: Reply, asked: Asked) -> AsyncGenerator[ReplyPiece, None]:
-        """Make one request, and yield the pieces of its answer; the connection is closed when the generator is."""
+    async def _read(self, sent: Parameters, reply: Reply, asked: Asked, shown: ShownAnswer) -> None:
+        """Make one request and read its answer into `reply`; the connection is closed when this ends."""
         stream = await self._client(asked).messages.create(**sent, stream=True)
         async with stream:
             content_type = stream.response.headers.get("content-type", "")
@@ -265,9 +218,10 @@ class AnthropicProvider:
             async for event in stream:
                 piece = reply.take(event)
                 if piece is not None:
-                    yield piece
+                    await shown.piece(piece.index, piece.kind, piece.text)
         if not reply.is_whole:
             raise failures.ended_early(asked)
+        await shown.end()
         reply.content()  # raises for a call that cannot be carried out
 
     async def _tell_repairs(self, conversation: MessageList, observers: Observers) -> None:

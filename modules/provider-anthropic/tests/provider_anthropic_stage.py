@@ -78,15 +78,17 @@ class Stage:
     async def complete(self, *messages: Message | str, **request: Any) -> ChatResponse:
         return await self.provider.complete(self.request(*messages, **request))
 
-    async def stream(self, *messages: Message | str, **request: Any) -> list[Any]:
-        return [piece async for piece in self.provider.stream(self.request(*messages, **request), tools=[])]
-
     def request(self, *messages: Message | str, **request: Any) -> ChatRequest:
         said = [Message(role="user", content=one) if isinstance(one, str) else one for one in messages or ("hello",)]
         return ChatRequest(messages=said, **request)
 
     def emitted(self, name: str) -> list[dict[str, Any]]:
         return [data for _, data in self.hooks.get_events(name)]
+
+    @property
+    def shown(self) -> list[tuple[str, str]]:
+        """The pieces of answers, each with the type of its block."""
+        return [(data["block_type"], data["text"]) for data in self.emitted("llm:stream_block_delta")]
 
     @property
     def events(self) -> list[str]:

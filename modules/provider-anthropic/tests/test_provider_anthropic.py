@@ -47,32 +47,23 @@ async def test_all_blocks_of_an_answer_are_returned_as_they_are() -> None:
     assert (response.finish_reason, response.metadata) == ("tool_calls", {"model": "m"})
 
 
-async def test_a_stream_yields_text_and_thoughts_and_then_the_answer() -> None:
+async def test_the_answer_is_announced_while_it_comes() -> None:
     stage = Stage(_FULL)
-    *pieces, response = await stage.stream(tools=[LOOK])
-    assert [(one["block_type"], one["content"]) for one in pieces] == [
-        ("thinking", "hm "),
-        ("thinking", "yes"),
-        ("text", "Hel"),
-        ("text", "lo"),
-    ]
-    assert response.tool_calls[0].arguments == {"at": "x"}
-    assert stage.events == ["llm:request", "llm:response"]
-
-
-async def test_complete_announces_the_answer_while_it_comes() -> None:
-    stage = Stage(_FULL)
-    await stage.complete(tools=[LOOK], metadata={"span_id": "s1", "iteration": 2, "secret": "no"})
-    assert [(one["block_type"], one["block_index"], one["delta"]) for one in stage.emitted("content_block:delta")] == [
-        ("thinking", 0, "hm "),
-        ("thinking", 0, "yes"),
-        ("text", 1, "Hel"),
-        ("text", 1, "lo"),
+    response = await stage.complete(tools=[LOOK], metadata={"span_id": "s1", "iteration": 2, "secret": "no"})
+    start, delta, end = "llm:stream_block_start", "llm:stream_block_delta", "llm:stream_block_end"
+    assert stage.events == ["llm:request", *[start, delta, delta, end] * 2, "llm:response"]
+    blocks = [data for name, data in stage.hooks.events if "stream_block" in name]
+    assert [(one["block_type"], one["block_index"]) for one in blocks] == [("thinking", 0)] * 4 + [("text", 1)] * 4
+    assert [(one["sequence"], one["text"]) for one in stage.emitted(delta)] == [
+        *((0, "hm "), (1, "yes")),
+        *((0, "Hel"), (1, "lo")),
     ]
     about = {"provider": "anthropic", "model": "claude-sonnet-5-5", "span_id": "s1", "iteration": 2}
     assert all(about.items() <= data.items() and "secret" not in data for _, data in stage.hooks.events)
-    assert (stage.events[0], stage.events[-1]) == ("llm:request", "llm:response")
+    assert len({one["request_id"] for one in blocks}) == 1
     assert stage.emitted("llm:response")[0]["usage"]["output_tokens"] == 5
+    assert response.tool_calls is not None and response.tool_calls[0].arguments == {"at": "x"}
+    assert not hasattr(stage.provider, "stream")  # which loops of the community take for another protocol
 
 
 async def test_nothing_is_announced_of_an_answer_that_is_asked_for_aside() -> None:
@@ -205,8 +196,9 @@ async def test_a_cut_answer_goes_on_and_is_one_answer() -> None:
         answer(thinking("well", signature="other"), text("two"), output=3),
         prompt_caching=False,
     )
-    *pieces, response = await stage.stream("count")
-    assert [one["content"] for one in pieces] == ["hm", "one, ", "well", "two"]
+    response = await stage.complete("count")
+    assert [piece for _, piece in stage.shown] == ["hm", "one, ", "well", "two"]
+    assert [one["block_index"] for one in stage.emitted("llm:stream_block_end")] == [0, 1, 2, 3]
     assert [block.type for block in response.content] == ["thinking", "text"]
     assert response.content[1].text == "one, two" and response.finish_reason == "stop"
     assert (response.usage.output_tokens, response.usage.input_tokens) == (10, 20)
@@ -287,27 +279,23 @@ def test_a_wait_may_be_a_date() -> None:
     assert failure.retry_after == 10.0
 
 
-async def test_what_was_shown_to_a_person_is_not_asked_for_again() -> None:
-    half = answer(text("half"))[:4]
-    stage = Stage(half, answer(text("whole")))
-    pieces = stage.provider.stream(stage.request())
-    assert await anext(pieces) == {"block_type": "text", "content": "half"}
-    with pytest.raises(llm_errors.StreamError, match="ended the answer in the middle"):
-        await anext(pieces)
-    assert stage.waits == []
-
-
-async def test_an_answer_that_breaks_off_is_announced_from_its_beginning() -> None:
+async def test_an_answer_that_breaks_off_is_void_and_announced_from_its_beginning() -> None:
     stage = Stage(answer(text("half"))[:4], answer(text("whole")))
     assert (await stage.complete()).content[0].text == "whole"
-    shown = [data.get("delta") or data["error"]["type"] for _, data in stage.hooks.events[1:-1]]
-    assert shown == ["half", "StreamError", "whole"]
+    begun = ["llm:stream_block_start", "llm:stream_block_delta"]
+    broken = [*begun, "llm:stream_aborted", "provider:retry"]
+    assert stage.events == ["llm:request", *broken, *begun, "llm:stream_block_end", "llm:response"]
+    assert [piece for _, piece in stage.shown] == ["half", "whole"]
+    (aborted,) = stage.emitted("llm:stream_aborted")
+    first, second = stage.emitted("llm:stream_block_start")
+    assert aborted["error"]["type"] == "StreamError"
+    assert aborted["request_id"] == first["request_id"] != second["request_id"]
 
 
 async def test_a_call_without_sense_is_not_asked_for_again() -> None:
     stage = Stage(answer(call("look", '{"at": '), stop="tool_use"), answer(call("look", "{}"), stop="tool_use"))
     with pytest.raises(llm_errors.InvalidToolCallError):
-        await stage.stream(tools=[LOOK])
+        await stage.complete(tools=[LOOK])
     assert not stage.emitted("provider:retry") and len(stage.sent) == 1  # the model is the one to hear of it
 
 

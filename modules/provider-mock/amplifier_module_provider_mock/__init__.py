@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .provider import MockProvider
+from .provider import ANNOUNCED, MockProvider
 from .script import Script, ScriptedCall, ScriptedError, ScriptedReply
 from .settings import Settings
 
@@ -27,3 +27,4 @@ async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> No
     await coordinator.mount("providers", provider, name=provider.name)
     if hasattr(coordinator, "register_contributor"):
         coordinator.register_contributor("session.cost", "provider-mock", provider.cost)
+        coordinator.register_contributor("observability.events", "provider-mock", lambda: list(ANNOUNCED))

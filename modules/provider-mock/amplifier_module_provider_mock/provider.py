@@ -10,11 +10,11 @@ import asyncio
 import copy
 import json
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from amplifier_core import capabilities, events
+from amplifier_core import capabilities
 from amplifier_core.message_models import (
     ChatRequest,
     ChatResponse,
@@ -34,11 +34,12 @@ _PLACEHOLDER = re.compile(r"\{(prompt|last_tool_result)\}")
 _WORD = re.compile(r"\s*\S+|\s+")
 _MILLION = Decimal(1_000_000)
 _IDS = ("turn_id", "span_id", "parent_span_id", "iteration")  # ids that distinguish a loop's requests
+_START, _DELTA, _END = ANNOUNCED = ("llm:stream_block_start", "llm:stream_block_delta", "llm:stream_block_end")
 _CAPABILITIES = (capabilities.TOOLS, capabilities.STREAMING, capabilities.THINKING, capabilities.LOCAL)
 
 
 class MockProvider:
-    """The provider protocol over a `Script`, and `stream` beside it."""
+    """The provider protocol over a `Script`."""
 
     def __init__(self, settings: Settings, hooks: Any | None = None) -> None:
         self._settings = settings
@@ -84,37 +85,9 @@ class MockProvider:
         Raises:
             LLMError: the script contains it.
         """
-        response = await self._next(request, kwargs)
-        if self._settings.deltas and self._hooks is not None:
-            ids = {name: value for name, value in (request.metadata or {}).items() if name in _IDS}
-            for index, kind, word in _words(response):
-                delta = {"block_type": kind, "block_index": index, "delta": word}
-                await self._hooks.emit(events.CONTENT_BLOCK_DELTA, {"provider": self.name, **ids, **delta})
-        return response
-
-    async def stream(self, request: ChatRequest, **kwargs: Any) -> AsyncIterator[Any]:
-        """Yield the next scripted reply word by word, thinking first, and then whole.
-
-        Raises:
-            LLMError: the script contains it.
-        """
-        response = await self._next(request, kwargs)
-        for _, kind, word in _words(response):
-            yield {"block_type": kind, "content": word}
-        yield response
-
-    def cost(self) -> dict[str, str]:
-        """Return the cost of all answers in US dollars, by the configured prices."""
-        return {"cost_usd": str(self._cost)}
-
-    def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
-        """Return the tool calls of one of this provider's responses."""
-        return list(response.tool_calls or [])
-
-    async def _next(self, request: ChatRequest, wishes: Mapping[str, Any]) -> ChatResponse:
         reply = self._script.next()
         number = self._script.used  # taken before the delay: calls that overlap keep their own numbers
-        model = str(wishes.get("model") or request.model or self.default_model)
+        model = str(kwargs.get("model") or request.model or self.default_model)
         if reply.delay:
             await asyncio.sleep(reply.delay)
         if reply.error is not None:
@@ -123,7 +96,31 @@ class MockProvider:
         prices, usage = self._settings.prices, response.usage
         if prices is not None and usage is not None:
             self._cost += (usage.input_tokens * prices.input + usage.output_tokens * prices.output) / _MILLION
+        given = request.metadata or {}
+        if self._settings.deltas and self._hooks is not None and given.get("stream") is not False:
+            ids = {name: given[name] for name in _IDS if name in given}
+            await self._show(response, {"provider": self.name, **ids, "request_id": f"{self.name}_{number}"})
         return response
+
+    async def _show(self, response: ChatResponse, about: Mapping[str, Any]) -> None:
+        """Emit the texts of an answer word by word."""
+        emit = self._hooks.emit  # type: ignore[union-attr]
+        for index, block in enumerate(response.content):
+            if isinstance(block, ThinkingBlock | TextBlock):
+                place = {**about, "block_index": index, "block_type": block.type}
+                await emit(_START, place)
+                text = block.text if isinstance(block, TextBlock) else block.thinking
+                for sequence, word in enumerate(_WORD.findall(text)):
+                    await emit(_DELTA, {**place, "sequence": sequence, "text": word})
+                await emit(_END, place)
+
+    def cost(self) -> dict[str, str]:
+        """Return the cost of all answers in US dollars, by the configured prices."""
+        return {"cost_usd": str(self._cost)}
+
+    def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
+        """Return the tool calls of one of this provider's responses."""
+        return list(response.tool_calls or [])
 
     def _pricing(self) -> Pricing | None:
         prices = self._settings.prices
@@ -155,14 +152,6 @@ class MockProvider:
             finish_reason="tool_calls" if calls else "stop",
             metadata={"model": model},
         )
-
-
-def _words(response: ChatResponse) -> Iterator[tuple[int, str, str]]:
-    """Yield the texts of an answer word by word: the index and the type of the block, and the word."""
-    for index, block in enumerate(response.content):
-        if isinstance(block, ThinkingBlock | TextBlock):
-            text = block.text if isinstance(block, TextBlock) else block.thinking
-            yield from ((index, block.type, word) for word in _WORD.findall(text))
 
 
 def _script_is_over(replies: int) -> ScriptedReply:

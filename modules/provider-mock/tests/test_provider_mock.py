@@ -92,24 +92,6 @@ async def test_a_reply_without_tool_calls_stops() -> None:
     assert (response.finish_reason, response.tool_calls, provider.parse_tool_calls(response)) == ("stop", None, [])
 
 
-async def test_a_reply_can_be_streamed_word_by_word_and_ends_whole() -> None:
-    reply = {"thinking": "hm, so", "text": "let me\n see ", "tool_calls": [{"name": "read"}]}
-    provider = await mounted({"responses": [reply, {"error": {"type": "RateLimitError"}}]})
-    *pieces, response = [piece async for piece in provider.stream(asking(), tools=[], model="other")]
-    assert response.metadata == {"model": "other"}
-    assert [(piece["block_type"], piece["content"]) for piece in pieces] == [
-        ("thinking", "hm,"),
-        ("thinking", " so"),
-        ("text", "let"),
-        ("text", " me"),
-        ("text", "\n see"),
-        ("text", " "),
-    ]
-    assert [block.type for block in response.content] == ["thinking", "text", "tool_call"]
-    with pytest.raises(llm_errors.RateLimitError):
-        await anext(provider.stream(asking()))
-
-
 async def test_changing_one_reply_does_not_change_the_script() -> None:
     call = {"name": "read", "arguments": {"paths": ["a"]}}
     provider = await mounted({"fallback": {"tool_calls": [call]}})
@@ -216,19 +198,24 @@ async def test_with_deltas_an_answer_is_emitted_word_by_word() -> None:
         heard.append(data)
         return HookResult()
 
-    coordinator.hooks.register("content_block:delta", note)
+    coordinator.hooks.register("llm:stream_block_delta", note)
     await mount(coordinator, {"responses": [{"thinking": "well", "text": "good day"}], "deltas": True})
     provider = coordinator.get("providers")["mock"]
     request = asking()
     request.metadata = {"turn_id": "t", "iteration": 1, "other": "x"}
     await provider.complete(request)
-    common = {"provider": "mock", "turn_id": "t", "iteration": 1}
-    assert [{name: one[name] for name in (*common, "block_type", "block_index", "delta")} for one in heard] == [
-        {**common, "block_type": "thinking", "block_index": 0, "delta": "well"},
-        {**common, "block_type": "text", "block_index": 1, "delta": "good"},
-        {**common, "block_type": "text", "block_index": 1, "delta": " day"},
+    about = {"provider": "mock", "turn_id": "t", "iteration": 1, "request_id": "mock_1"}
+    pieces = [
+        {**about, "block_type": "thinking", "block_index": 0, "sequence": 0, "text": "well"},
+        {**about, "block_type": "text", "block_index": 1, "sequence": 0, "text": "good"},
+        {**about, "block_type": "text", "block_index": 1, "sequence": 1, "text": " day"},
     ]
+    assert [{name: one[name] for name in pieces[0]} for one in heard] == pieces
     assert not any("other" in one for one in heard)
+    request.metadata = {"stream": False}
+    await provider.complete(request)
+    assert len(heard) == 3  # nobody reads an answer to such a question
+    assert not hasattr(provider, "stream")  # which loops of the community take for another protocol
 
 
 async def test_answers_cost_what_the_configured_prices_say() -> None:

@@ -10,6 +10,7 @@ from .endpoint import Endpoint
 from .prices import Catalogue
 from .provider import OpenAIProvider
 from .settings import Settings
+from .shown_answer import ANNOUNCED
 
 __all__ = ["Catalogue", "Endpoint", "OpenAIProvider", "Settings", "mount"]
 __amplifier_module_type__ = "provider"
@@ -27,4 +28,5 @@ async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> Ca
     provider = OpenAIProvider(settings, Endpoint(settings), getattr(coordinator, "hooks", None))
     await coordinator.mount("providers", provider, name=provider.name)
     coordinator.register_contributor("session.cost", "provider-openai", provider.cost)
+    coordinator.register_contributor("observability.events", "provider-openai", lambda: list(ANNOUNCED))
     return provider.close

@@ -2,8 +2,7 @@
 
 It keeps no conversation, only the sum of its answers' costs. Cancelling a request closes its connection. Events:
 `llm:request` and `llm:response` around an answer, `provider:retry` before each further try,
-`provider:tool_sequence_repaired` once for each repaired call, and `content_block:delta` for each piece of an answer of
-`complete`; with `stream` the caller announces the pieces.
+`provider:tool_sequence_repaired` once for each repaired call, and those of `ShownAnswer` for the pieces of an answer.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from decimal import Decimal
 from typing import Any, Final
@@ -27,6 +26,7 @@ from .failures import given_up
 from .prices import Catalogue
 from .reply import Reply
 from .settings import Settings
+from .shown_answer import ShownAnswer
 
 # For an unknown model: the defaults of small servers, since too small a value does less harm than too large a one.
 _CONTEXT_WINDOW: Final = 32_768
@@ -36,7 +36,7 @@ _REMEMBERED_REPAIRS: Final = 10_000
 
 
 class OpenAIProvider:
-    """The provider protocol over one `Endpoint`, and `stream` beside it."""
+    """The provider protocol over one `Endpoint`."""
 
     def __init__(
         self,
@@ -117,36 +117,43 @@ class OpenAIProvider:
         return found
 
     async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
-        """Return the model's answer; its pieces are announced as they come.
+        """Return the model's answer; its pieces are announced as they come, unless `metadata` has `stream: false`.
 
         An answer that breaks off is requested again, and its pieces then come from the beginning.
 
         Raises:
             LLMError: there is no answer; it contains a remedy.
         """
-        span = _span(request)
-        response: ChatResponse | None = None
-        async with aclosing(self._answers(request, kwargs, may_repeat=True)) as pieces:
-            async for piece in pieces:
-                if isinstance(piece, ChatResponse):
-                    response = piece
-                else:
-                    await self._emit(events.CONTENT_BLOCK_DELTA, {"provider": self.name, **span, **piece})
-        assert response is not None  # the last piece, or an error
-        return response
-
-    async def stream(self, request: ChatRequest, **kwargs: Any) -> AsyncGenerator[Any, None]:
-        """Yield the answer piece by piece as `{block_type, content}`, and then whole.
-
-        Raises:
-            LLMError: there is no answer, or it has no end; there is no retry after the first piece.
-        """
-        async with aclosing(self._answers(request, kwargs, may_repeat=False)) as pieces:
-            async for piece in pieces:
-                if isinstance(piece, ChatResponse):
-                    yield piece
-                else:
-                    yield {"block_type": piece["block_type"], "content": piece["delta"]}
+        model = str(kwargs.get("model") or request.model or self.default_model)
+        asked = asking(request, kwargs, model, self._catalogue.of(model), self._settings)
+        given = request.metadata or {}
+        span = {"provider": self.name, "model": model, **{name: given[name] for name in _SPANS if name in given}}
+        await self._tell_of_repair(asked, span)
+        about = {"message_count": len(asked.body["messages"]), "tools": len(asked.body.get("tools", ()))}
+        await self._emit(events.LLM_REQUEST, {**span, **about})
+        began, retry = time.monotonic(), 0
+        while True:
+            shown = ShownAnswer(None if given.get("stream") is False else self._hooks, span)
+            try:
+                response = await self._answer(asked, shown)
+            except LLMError as error:
+                await shown.abort(error)
+                retry += 1
+                delay = self._delay(retry, error)
+                if delay is None:
+                    raise given_up(error, retry) from error.__cause__
+                fields = {
+                    "attempt": retry,
+                    "max_retries": self._settings.max_retries,
+                    "delay": delay,
+                    "retry_after": getattr(error, "retry_after", None),
+                    "error": {"type": type(error).__name__, "msg": str(error)},
+                }
+                await self._emit(events.PROVIDER_RETRY, {**span, **fields})
+            else:
+                await self._tell_of_response(response, span, time.monotonic() - began)
+                return response
+            await self._sleep(delay)
 
     def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
         """Return the tool calls of one of this provider's responses."""
@@ -160,41 +167,6 @@ class OpenAIProvider:
         """Close the connections."""
         await self._endpoint.close()
 
-    async def _answers(
-        self, request: ChatRequest, wishes: Mapping[str, Any], *, may_repeat: bool
-    ) -> AsyncGenerator[dict[str, Any] | ChatResponse, None]:
-        """Yield the pieces of an answer and then the response."""
-        model = str(wishes.get("model") or request.model or self.default_model)
-        asked = asking(request, wishes, model, self._catalogue.of(model), self._settings)
-        span = {"provider": self.name, "model": model, **_span(request)}
-        await self._tell_of_repair(asked, span)
-        about = {"message_count": len(asked.body["messages"]), "tools": len(asked.body.get("tools", ()))}
-        await self._emit(events.LLM_REQUEST, {**span, **about})
-        began = time.monotonic()
-        for retry in range(1, self._settings.max_retries + 2):
-            is_shown = False
-            try:
-                async with aclosing(self._answer(asked)) as pieces:
-                    async for piece in pieces:
-                        if isinstance(piece, ChatResponse):
-                            await self._tell_of_response(piece, span, time.monotonic() - began)
-                        is_shown = True
-                        yield piece
-                return
-            except LLMError as error:
-                delay = self._delay(retry, error) if may_repeat or not is_shown else None
-                if delay is None:
-                    raise given_up(error, retry) from error.__cause__
-                fields = {
-                    "attempt": retry,
-                    "max_retries": self._settings.max_retries,
-                    "delay": delay,
-                    "retry_after": getattr(error, "retry_after", None),
-                    "error": {"type": type(error).__name__, "msg": str(error)},
-                }
-                await self._emit(events.PROVIDER_RETRY, {**span, **fields})
-            await self._sleep(delay)
-
     def _delay(self, retry: int, error: LLMError) -> float | None:
         """Return the seconds to wait before a retry, the server's if they are more; None if there is none."""
         wanted, most = getattr(error, "retry_after", None) or 0.0, self._settings.max_retry_delay
@@ -203,21 +175,22 @@ class OpenAIProvider:
         # Between half and all of it, so that clients that failed together do not come again together.
         return max(wanted, min(2.0 ** (retry - 1), most) * (0.5 + self._chance() / 2))
 
-    async def _answer(self, asked: Asking) -> AsyncGenerator[dict[str, Any] | ChatResponse, None]:
-        """Yield one try of an answer, continued where it is cut short."""
+    async def _answer(self, asked: Asking, shown: ShownAnswer) -> ChatResponse:
+        """Return the answer of one try, continued where it is cut short."""
         reply = Reply()
         for left in range(self._settings.max_continuations, -1, -1):
             body = asked.going_on(reply.text)
             async with aclosing(self._endpoint.chunks(body, asked.timeout)) as chunks:
                 async for chunk in chunks:
                     for kind, text in reply.take(chunk):
-                        yield {"block_type": kind, "block_index": reply.position(kind), "delta": text}
+                        await shown.piece(reply.position(kind), kind, text)
             if reply.finish_reason is None:
                 raise self._endpoint.broken_off(asked.model, "it ended without a reason for its end")
             if not reply.is_cut_short or reply.has_calls or not reply.text or not left:
                 break
             reply.go_on()
-        yield self._response(reply, asked)
+        await shown.end()
+        return self._response(reply, asked)
 
     def _response(self, reply: Reply, asked: Asking) -> ChatResponse:
         if reply.finish_reason == "content_filter" and not reply.text and not reply.has_calls:
@@ -271,8 +244,3 @@ class OpenAIProvider:
     def _capabilities(self) -> list[str]:
         common = [capabilities.TOOLS, capabilities.STREAMING, capabilities.JSON_MODE]
         return [*common, capabilities.VISION] if self._settings.is_openai else common
-
-
-def _span(request: ChatRequest) -> dict[str, Any]:
-    """Return the ids that distinguish the events of one request from those of another."""
-    return {name: value for name, value in (request.metadata or {}).items() if name in _SPANS}

@@ -50,12 +50,12 @@ async def _serve(plan: dict[str, Any], folders: dict[str, str], data: dict[str, 
     pieces: list[float] = []
 
     async def note(event: str, data: dict[str, Any]) -> HookResult:
-        if str(data["delta"]).isdigit():
-            pieces.append((time.monotonic_ns() - int(data["delta"])) / 1e6)
+        if str(data["text"]).isdigit():
+            pieces.append((time.monotonic_ns() - int(data["text"])) / 1e6)
         return HookResult()
 
     async with session:
-        session.coordinator.hooks.register("content_block:delta", note)
+        session.coordinator.hooks.register("llm:stream_block_delta", note)
         context = session.coordinator.get("context")
         for line in sys.stdin:
             order = json.loads(line)

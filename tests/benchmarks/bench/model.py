@@ -35,7 +35,7 @@ _TESTS: Final = Path(__file__).resolve().parents[2]
 _ROUNDS: Final = 12
 _TURNS: Final = 5  # in one block
 _INIT_SECONDS: Final = 60  # for less than one; hit only by a hang
-_DELTA: Final = "content_block:delta"
+_DELTA: Final = "llm:stream_block_delta"
 _KEY: Final = "sk-0123456789abcdef0123456789abcdef"
 _CALL: Final = {"name": "read_file", "arguments": {"file_path": "notes.txt"}}
 _SCRIPT: Final = {"turns": [{"tool_calls": [_CALL]}, {"text": ["{sent_ns}", " done"]}], "repeat": True}
@@ -95,8 +95,8 @@ async def _answers(python: Path, provider: Path, written: Path, rounds: int) -> 
     taken: list[float] = []
 
     async def note(event: str, data: dict[str, Any]) -> None:
-        if str(data["delta"]).isdigit():
-            taken.append((time.monotonic_ns() - int(data["delta"])) / 1e6)
+        if str(data["text"]).isdigit():
+            taken.append((time.monotonic_ns() - int(data["text"])) / 1e6)
 
     with TypedChat.started(str(written.parent), written.name, "--trust-plan", environ=environ) as chat:
         async with (

@@ -42,7 +42,7 @@ def plan_of(loop: str, context: str, *responses: Any, settings: dict[str, Any] |
         "providers": [
             {
                 "module": "provider-mock",
-                "config": {"responses": list(responses), "context_window": 901, "max_output_tokens": 1},
+                "config": {"responses": list(responses), "context_window": 901, "max_output_tokens": 1, "deltas": True},
             }
         ],
         "tools": [{"module": one} for one in PROJECTS if one.startswith("tool-")],

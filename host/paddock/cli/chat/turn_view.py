@@ -108,9 +108,11 @@ class TurnView:
             "content_block:start": self._on_block_start,
             "content_block:delta": partial(self._on_delta, "content_block"),
             "content_block:end": self._on_block_end,
+            "content_block:discarded": self._on_discarded,
             "llm:stream_block_start": self._on_block_start,
             "llm:stream_block_delta": partial(self._on_delta, "llm:stream_block"),
             "llm:stream_block_end": self._on_stream_end,
+            "llm:stream_aborted": self._on_aborted,
             "llm:stream:chunk": partial(self._on_delta, "llm:stream"),
             "llm:stream:thinking": partial(self._on_delta, "llm:stream", is_thought=True),
             "thinking:delta": partial(self._on_delta, "thinking", is_thought=True),
@@ -214,6 +216,18 @@ class TurnView:
         thinks = _thinks(data)
         if self._is_own(data) and self._reply.source.get(thinks, ("", None))[0] == "llm:stream_block":
             self._end_open(thinks)
+
+    def _on_aborted(self, data: Mapping[str, Any], emitter: str | None) -> None:
+        if self._is_own(data):
+            self._end_open()  # the next try sends the text from its beginning
+
+    def _on_discarded(self, data: Mapping[str, Any], emitter: str | None) -> None:
+        if not self._is_own(data):
+            return
+        self._end_open()
+        if self._reply.said:
+            self._drawn.notice("the answer broke off and is asked for again; what came of it does not count")
+        self._reply = _Reply()
 
     def _on_block_end(self, data: Mapping[str, Any], emitter: str | None) -> None:
         block = data.get("block")

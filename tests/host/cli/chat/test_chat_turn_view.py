@@ -276,6 +276,20 @@ def test_an_answer_that_begins_anew_is_another_text() -> None:
     assert _text(_played(_view(), _REQUEST, _delta("Hel"), retry, _delta("Hello"), _end("Hello"))) == "Hel|Hello|"
 
 
+def test_an_answer_that_is_void_is_marked_and_the_next_is_shown_whole() -> None:
+    void = ("content_block:discarded", {})
+    first, second = ("llm:stream_block_delta", {"text": "Hel"}), ("llm:stream_block_delta", {"text": "Hello"})
+    shown = _played(_view(), _REQUEST, first, void, second, _end("Hello"), answer="Hello")
+    assert _text(shown) == "Hel|Hello|" and len([part for part in shown if part[0] == "note"]) == 1
+    assert _played(_view(), _REQUEST, void, second, _end("Hello"), answer="Hello") == ["Hello", "|"]  # none was shown
+
+
+def test_an_answer_that_its_provider_aborts_is_another_text() -> None:
+    first, second = ("llm:stream_block_delta", {"text": "Hel"}), ("llm:stream_block_delta", {"text": "Hello"})
+    aborted = ("llm:stream_aborted", {"error": {"type": "StreamError", "msg": "cut"}})
+    assert _text(_played(_view(), _REQUEST, first, aborted, second, _end("Hello"))) == "Hel|Hello|"
+
+
 _KEY = "sk-123456"
 
 
