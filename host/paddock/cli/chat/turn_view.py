@@ -306,6 +306,8 @@ class TurnView:
         )
 
     def _on_tool_pre(self, data: Mapping[str, Any], emitter: str | None) -> None:
+        if self._is_own(data):
+            self._end_open()  # the reply that makes the call is over, although not all providers say so
         self._call_of(data).begin(self._clock())
 
     def _on_tool_post(self, data: Mapping[str, Any], emitter: str | None) -> None:
