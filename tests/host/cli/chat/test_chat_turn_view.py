@@ -284,6 +284,12 @@ def test_an_answer_that_is_void_is_marked_and_the_next_is_shown_whole() -> None:
     assert _played(_view(), _REQUEST, void, second, _end("Hello"), answer="Hello") == ["Hello", "|"]  # none was shown
 
 
+def test_a_text_ends_where_its_call_begins_although_nothing_says_so() -> None:
+    first, second = ("llm:stream:chunk", {"content": "Let me look."}), ("llm:stream:chunk", {"content": "Seen."})
+    shown = _played(_view(), first, _call("tool:pre"), _call("tool:post", result={}), second, answer="Seen.")
+    assert _text(shown) == "Let me look.|Seen.|"
+
+
 def test_an_answer_that_its_provider_aborts_is_another_text() -> None:
     first, second = ("llm:stream_block_delta", {"text": "Hel"}), ("llm:stream_block_delta", {"text": "Hello"})
     aborted = ("llm:stream_aborted", {"error": {"type": "StreamError", "msg": "cut"}})
