@@ -101,6 +101,22 @@ async def test_a_stream_is_shown_word_by_word_and_may_be_left_early(open_session
     assert len(deltas) == 2
 
 
+@pytest.mark.parametrize("silent", [False, True])
+async def test_a_loop_that_takes_any_stream_for_its_own_has_shipped_answers(
+    open_session: OpenSession, silent: bool
+) -> None:
+    responses = [{"text": "Next.", "tool_calls": [{"name": "answer", "arguments": {"output": "x"}}]}, "over the stones"]
+    async with open_session(
+        orchestrator=community("loop-current", config={"silent": silent}),
+        providers=[{"module": "provider-mock", "config": {"responses": responses, "deltas": True}}],
+        tools=[community("tool-answers")],
+    ) as session:
+        pieces = listen(session, "llm:stream_block_delta")
+        assert await session.execute("go") == "over the stones"
+        assert await contents(session, "tool") == ["x"]
+    assert [event.data["text"] for event in pieces] == ["Next.", "over", " the", " stones"]
+
+
 async def test_tools_handed_to_a_stream_show_what_is_said_on_their_class(open_session: OpenSession) -> None:
     async with open_session(
         orchestrator=community("loop-brisk", config={"offer": True}),

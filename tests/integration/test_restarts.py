@@ -215,3 +215,58 @@ async def test_an_error_of_any_kind_fails_its_turn_not_the_application(
         with pytest.raises(Exception, match=r"x{20}|cancelled|too large|cannot be sent"):
             await session.execute(prompt)
         assert await session.execute("fine") == "fine"
+
+
+_DYING = """
+    import os
+    from amplifier_core import ChatResponse, ProviderInfo, TextBlock
+
+    class Dying:
+        name = "dying"
+
+        def __init__(self, hooks):
+            self.hooks = hooks
+
+        def get_info(self):
+            return ProviderInfo(id="dying", display_name="Dying", defaults={"context_window": 9000})
+
+        async def list_models(self):
+            return []
+
+        async def complete(self, request, **kwargs):
+            is_first = not os.path.exists("second-life")
+            about = {"block_index": 0, "block_type": "text", "request_id": str(os.getpid())}
+            await self.hooks.emit("llm:stream_block_delta", {**about, "text": "half" if is_first else "whole"})
+            if is_first:
+                os._exit(3)
+            return ChatResponse(content=[TextBlock(text="whole")])
+
+        def parse_tool_calls(self, response):
+            return []
+
+    async def mount(coordinator, config):
+        await coordinator.mount("providers", Dying(coordinator.hooks), name="dying")
+"""
+
+
+@pytest.mark.parametrize("loop", ["loop-basic", "loop-streaming", "loop-events"])
+async def test_an_answer_whose_provider_dies_in_the_midst_is_void_and_comes_again(
+    open_session: OpenSession, write_module: WriteModule, tmp_path: Path, loop: str
+) -> None:
+    heard: list[str] = []
+
+    def note(event: str, data: dict[str, Any]) -> None:
+        (tmp_path / "work" / "second-life").touch()
+        heard.append(data.get("text", event))
+
+    async with open_session(
+        orchestrator={"module": loop},
+        context={"module": "context-simple"},
+        providers=[{"module": "provider-dying", "source": write_module("provider-dying", _DYING)}],
+    ) as session:
+        for event in ("llm:stream_block_delta", "content_block:discarded"):
+            session.coordinator.hooks.register(event, note)
+        assert await session.execute("go") == "whole"
+        said = await session.coordinator.get("context").get_messages()
+    assert heard == ["half", "content_block:discarded", "whole"]
+    assert [message["role"] for message in said] == ["user", "assistant"] and "half" not in str(said)
