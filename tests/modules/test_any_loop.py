@@ -44,6 +44,7 @@ _VENDORS: Mapping[str, Any] = {"provider-openai": OpenAIDialect, "provider-anthr
 _CRIERS = {"as openai and vllm": "blocks", "as ollama": "chunks", "as mock and chat-completions": "whole"}
 _PROVIDERS = ("provider-mock", *_VENDORS, *_CRIERS)
 _SHOWING = [one for one in _PROVIDERS if one != "as mock and chat-completions"]
+_CALL = {"name": "look", "arguments": {"at": "it"}}
 _FIRST, _ANSWER = "Let me look first.", "It says so, and more."
 
 
@@ -126,7 +127,7 @@ async def _scene(loop: str, provider: str, turns: list[dict[str, Any]]) -> Async
             played = [
                 {
                     "text": turn["text"],
-                    "tool_calls": [{"name": "look", "arguments": {}}] if turn.get("call") else [],
+                    "tool_calls": [_CALL] if turn.get("call") else [],
                     "faults": [{"kind": "stall", "after": 4}] if turn.get("hang") else [],
                 }
                 for turn in turns
@@ -135,13 +136,13 @@ async def _scene(loop: str, provider: str, turns: list[dict[str, Any]]) -> Async
             server = closing.enter_context(VendorServer(Script(played), dialect))
             config: dict[str, Any] = {"base_url": server.url, "default_model": "small", "api_key": "sk-1"}
         elif provider in _CRIERS:
-            steps = [{**turn, "call": "look" if turn.get("call") else None} for turn in turns]
+            steps = [{**turn, "call": _CALL if turn.get("call") else None} for turn in turns]
             config = {"how": _CRIERS[provider], "steps": steps}
         else:
             responses = [
                 {
                     "text": turn["text"],
-                    "tool_calls": [{"name": "look"}] if turn.get("call") else [],
+                    "tool_calls": [_CALL] if turn.get("call") else [],
                     "delay": 3600 if turn.get("hang") else 0,
                 }
                 for turn in turns
@@ -162,7 +163,7 @@ async def test_a_tool_is_called_and_the_answer_shown_once(loop: str, provider: s
     turns = [{"text": _FIRST, "call": True}, {"text": _ANSWER}]
     async with _scene(loop, provider, turns) as scene:
         assert await scene.play("go") == _ANSWER
-        assert scene.look.call_count == 1
+        assert (scene.look.call_count, scene.look.last_input) == (1, {"at": "it"})
         said = await scene.coordinator.get("context").get_messages()
     assert [one["role"] for one in said] == ["user", "assistant", "tool", "assistant"]
     assert scene.read.count("Itsaysso,andmore.") == 1 and scene.read.count("Letmelookfirst.") <= 1
