@@ -20,7 +20,7 @@ from amplifier_core.message_models import ChatRequest
 from .goal import PROGRESS, Goal, State, judgement, judging_messages
 from .settings import Settings
 from .steering import INJECTED, SteeringQueue
-from .streamed_reply import Heard, HeardReply, StreamedReply
+from .streamed_reply import Heard, HeardReply, response_of
 
 
 class StreamingTurn(Turn):
@@ -31,10 +31,10 @@ class StreamingTurn(Turn):
         self._steering = steering
         self._heard = heard
         self._shown = HeardReply()
+        self._stream = getattr(parts.provider, "stream", None)
         self._max_goal_turns = settings.max_goal_turns
         self._judge_role = settings.judge_role
         self._offered: Mapping[str, Any] = {}
-        self._streamed: StreamedReply | None = None
 
     async def prepare(self) -> None:
         for left in range(len(self._steering) - 1, -1, -1):
@@ -53,47 +53,27 @@ class StreamingTurn(Turn):
         return self._offered
 
     async def reply(self, request: ChatRequest) -> Any:
-        stream = getattr(self.parts.provider, "stream", None)
-        if not callable(stream):
-            self._shown = self._heard[self.span.turn_id] = HeardReply()
+        self._shown = self._heard[self.span.turn_id] = HeardReply()
+        if not callable(self._stream):
             response = await super().reply(request)
-            self._shown = HeardReply()
-            return response
-        reply = self._streamed = StreamedReply(self.gate, self.request_span)
-        async with AsyncExitStack() as closing:
-            pieces = stream(request, tools=list(self._offered.values()) if request.tools else [])
-            if inspect.isawaitable(pieces):  # a coroutine that returns the stream, instead of a generator
-                pieces = await pieces
-            if hasattr(pieces, "aclose"):
-                await closing.enter_async_context(aclosing(pieces))
-            async for piece in pieces:
-                await reply.take(piece)
-        return reply.finish()
+        else:
+            async with AsyncExitStack() as closing:
+                pieces = self._stream(request, tools=list(self._offered.values()) if request.tools else [])
+                if inspect.isawaitable(pieces):  # a coroutine that returns the stream, instead of a generator
+                    pieces = await pieces
+                if hasattr(pieces, "aclose"):
+                    await closing.enter_async_context(aclosing(pieces))
+                response = await response_of(pieces, self.gate, self.request_span)
+        self._shown = HeardReply()
+        return response
 
     def is_lost(self, error: LLMError) -> bool:
-        # A provider cannot take back streamed pieces, so it leaves the retry to the loop.
-        has_begun = self._streamed is not None and self._streamed.has_begun
+        # A provider cannot take back what its stream yielded, so it leaves the retry to the loop.
+        has_begun = callable(self._stream) and self._shown.has_begun
         return super().is_lost(error) or (has_begun and isinstance(error, StreamError) and error.retryable)
 
-    async def start_again(self) -> None:
-        streamed, self._streamed = self._streamed, None
-        if streamed is not None:
-            await streamed.break_off()
-        await super().start_again()
-
-    async def show(self, response: Any) -> None:
-        streamed, self._streamed = self._streamed, None
-        if streamed is None:
-            await super().show(response)
-        else:
-            await streamed.show_rest(response)
-
     async def break_off(self) -> None:
-        streamed, self._streamed = self._streamed, None
         shown, self._shown = self._shown.text, HeardReply()
-        if streamed is not None:
-            await streamed.break_off()
-            shown = "" if streamed.is_whole else streamed.text
         if shown:
             self.latest_text = shown
             await self.transcript.add_partial(shown)

@@ -17,7 +17,8 @@ from loop_streaming_stage import Stage
 
 pytestmark = pytest.mark.anyio
 
-_BLOCKS = ("content_block:start", "content_block:delta", "content_block:end")
+_PIECES = ("llm:stream_block_start", "llm:stream_block_delta", "llm:stream_block_end")
+_BLOCKS = ("content_block:start", "content_block:end")
 
 
 # --- a reply as it comes
@@ -25,11 +26,12 @@ _BLOCKS = ("content_block:start", "content_block:delta", "content_block:end")
 
 async def test_the_answer_is_announced_word_by_word_and_stored_whole() -> None:
     stage = Stage("over the stones")
-    stage.record(*_BLOCKS)
+    stage.record(*_PIECES, *_BLOCKS)
     assert await stage.play() == "over the stones"
-    assert [data["delta"] for data in stage.emitted("content_block:delta")] == ["over ", "the ", "stones"]
-    assert [name for name, _ in stage.events] == [_BLOCKS[0], *[_BLOCKS[1]] * 3, _BLOCKS[2]]
-    assert {(data["block_type"], data["block_index"]) for _, data in stage.events} == {("text", 0)}
+    pieces = [(data["sequence"], data["text"]) for data in stage.emitted(_PIECES[1])]
+    assert pieces == [(0, "over "), (1, "the "), (2, "stones")]
+    assert [name for name, _ in stage.events] == [_PIECES[0], *[_PIECES[1]] * 3, _PIECES[2], *_BLOCKS]
+    assert {data["block_index"] for _, data in stage.events} == {0}
     assert stage.emitted("content_block:end")[0]["block"] == {"type": "text", "text": "over the stones"}
     assert stage.said == [("user", "go"), ("assistant", "over the stones")]
 
@@ -42,7 +44,7 @@ async def test_each_piece_is_heard_before_the_next_is_taken() -> None:
         return {"content": "b"}
 
     stage = Stage([{"content": "a"}, second])
-    stage.hook("content_block:delta", lambda data: taken.append(data["delta"]))
+    stage.hook(_PIECES[1], lambda data: taken.append(data["text"]))
     await stage.play()
     assert taken == ["a", "second", "b"]
 
@@ -58,12 +60,14 @@ async def test_thinking_text_and_calls_are_blocks_in_the_order_of_the_reply() ->
         whole,
     ]
     stage = Stage(pieces, "done", tools=[MockTool("look")])
-    stage.record(*_BLOCKS)
+    stage.record(*_PIECES, *_BLOCKS)
     assert await stage.play() == "done"
     first = [data for _, data in stage.events if data["iteration"] == 1]
     assert [(data["block_type"], data["block_index"]) for data in first] == [
         *[("thinking", 0)] * 4,
         *[("text", 1)] * 3,
+        *[("thinking", 0)] * 2,
+        *[("text", 1)] * 2,
         *[("tool_call", 2)] * 2,
     ]
     ends = [data for data in stage.emitted("content_block:end") if data["iteration"] == 1]
@@ -99,7 +103,7 @@ async def test_a_provider_that_cannot_stream_is_asked_for_the_whole_answer() -> 
     stage.provider = Whole()
     stage.record(*_BLOCKS)
     assert await stage.play() == "at once"
-    assert [name for name, _ in stage.events] == [_BLOCKS[0], _BLOCKS[2]]
+    assert [name for name, _ in stage.events] == [*_BLOCKS]
 
 
 async def test_tools_of_one_reply_run_side_by_side_and_answer_in_order() -> None:
@@ -131,7 +135,7 @@ async def test_a_cancelled_reply_leaves_what_was_shown_and_closes_the_stream() -
         await never.wait()
 
     stage = Stage([{"content": "half an "}, {"content": "answer"}, hang])
-    stage.record(*_BLOCKS, "message.end")
+    stage.record(*_PIECES, "message.end")
     turn = asyncio.create_task(stage.play())
     with anyio.fail_after(60):
         await shown.wait()
@@ -140,17 +144,16 @@ async def test_a_cancelled_reply_leaves_what_was_shown_and_closes_the_stream() -
     assert await turn == "half an answer"
     assert stage.said == [("user", "go"), ("assistant", "half an answer")]
     assert stage.provider.closed == 1
-    (end,) = stage.emitted("content_block:end")
-    assert (end["aborted"], end["block"]["text"]) == (True, "half an answer")
+    assert not stage.emitted(_PIECES[2])
     assert stage.emitted("message.end")[0]["status"] == "cancelled"
 
 
 async def test_a_stream_that_fails_is_announced_raised_and_what_was_shown_stays() -> None:
     stage = Stage([{"content": "half"}, ProviderUnavailableError("gone")], "recovered")
-    stage.record("provider:error", "content_block:end", "error")
+    stage.record("provider:error", *_BLOCKS, "error")
     with pytest.raises(ProviderUnavailableError):
         await stage.play()
-    assert [name for name, _ in stage.events] == ["provider:error", "content_block:end", "error"]
+    assert [name for name, _ in stage.events] == ["provider:error", "error"]
     assert stage.said == [("user", "go"), ("assistant", "half")]
     assert await stage.play("again") == "recovered"
 
@@ -161,11 +164,9 @@ _LOST = [ProviderUnavailableError("it died", retryable=True, retry_after=0.0), S
 @pytest.mark.parametrize("error", _LOST, ids=["died", "cut"])
 async def test_an_answer_that_is_lost_in_the_middle_is_asked_for_again(error: Exception) -> None:
     stage = Stage([{"content": "half"}, error], [{"content": "whole"}])
-    stage.record("content_block:end", "content_block:discarded")
+    stage.record(*_PIECES, "content_block:discarded")
     assert await stage.play() == "whole"
-    assert [name for name, _ in stage.events] == ["content_block:end", "content_block:discarded", "content_block:end"]
-    first, second = stage.emitted("content_block:end")
-    assert (first["aborted"], first["block"]["text"], second["block"]["text"]) == (True, "half", "whole")
+    assert [data.get("text") for name, data in stage.events if name not in _PIECES[::2]] == ["half", None, "whole"]
     assert stage.said == [("user", "go"), ("assistant", "whole")]
 
 
@@ -178,14 +179,14 @@ async def test_a_stream_that_never_began_is_not_asked_for_again() -> None:
 # --- a reply whose pieces its provider announces
 
 
-_SHOWN = ("llm:stream_block_delta", *_BLOCKS, "content_block:discarded")
+_SHOWN = (_PIECES[1], *_BLOCKS, "content_block:discarded")
 
 
 async def test_pieces_that_the_provider_announces_are_announced_once() -> None:
     stage = Stage.announced([["over ", "the stones"]])
     stage.record(*_SHOWN)
     assert await stage.play() == "over the stones"
-    assert [name for name, _ in stage.events] == [_SHOWN[0], _SHOWN[0], _BLOCKS[0], _BLOCKS[2]]
+    assert [name for name, _ in stage.events] == [_SHOWN[0], _SHOWN[0], *_BLOCKS]
     assert stage.said == [("user", "go"), ("assistant", "over the stones")]
 
 

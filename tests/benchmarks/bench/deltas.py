@@ -15,7 +15,7 @@ from paddock_sdk.contract.message_models import ChatRequest, Message
 _ROUNDS: Final = 10
 _DELTAS: Final = 2000  # of one answer; a long one
 _IN_FLIGHT: Final = 16
-_EVENT: Final = "content_block:delta"
+_EVENT: Final = "llm:stream_block_delta"
 
 
 async def measure_deltas(effort: Effort) -> list[Row]:

@@ -51,8 +51,8 @@ class Deltas:
 
     async def _emit(self, numbers: Iterable[int]) -> None:
         for number in numbers:
-            data = {"block_type": "text", "block_index": 0, "delta": _DELTA, "sequence": number}
-            await self._hooks.emit("content_block:delta", data)
+            data = {"block_type": "text", "block_index": 0, "text": _DELTA, "sequence": number}
+            await self._hooks.emit("llm:stream_block_delta", data)
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> None:
