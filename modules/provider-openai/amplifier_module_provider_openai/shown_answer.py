@@ -24,7 +24,7 @@ class ShownAnswer:
         self._hooks = hooks
         self._about = {**about, "request_id": uuid.uuid4().hex}
         self._open: dict[str, Any] | None = None
-        self._sequences: dict[int, int] = {}
+        self._sequence = 0  # of the next piece in its block
         self._half = ""  # the first half of a character whose second one comes with the next piece
 
     async def piece(self, index: int, kind: str, text: str) -> None:
@@ -32,15 +32,14 @@ class ShownAnswer:
         block = {"block_index": index, "block_type": kind}
         if block != self._open:
             await self.end()
-            self._open = block
+            self._open, self._sequence = block, 0
             await self._emit(START, block)
         text = self._half + text
         self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
         text = text.removesuffix(self._half).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         if text:
-            sequence = self._sequences.get(index, 0)
-            self._sequences[index] = sequence + 1
-            await self._emit(DELTA, {**block, "sequence": sequence, "text": text})
+            await self._emit(DELTA, {**block, "sequence": self._sequence, "text": text})
+            self._sequence += 1
 
     async def end(self) -> None:
         """Announce the end of the block that is open."""

@@ -112,7 +112,6 @@ class TurnView:
             "llm:stream_block_start": self._on_block_start,
             "llm:stream_block_delta": partial(self._on_delta, "llm:stream_block"),
             "llm:stream_block_end": self._on_stream_end,
-            "llm:stream_aborted": self._on_aborted,
             "llm:stream:chunk": partial(self._on_delta, "llm:stream"),
             "llm:stream:thinking": partial(self._on_delta, "llm:stream", is_thought=True),
             "thinking:delta": partial(self._on_delta, "thinking", is_thought=True),
@@ -216,10 +215,6 @@ class TurnView:
         thinks = _thinks(data)
         if self._is_own(data) and self._reply.source.get(thinks, ("", None))[0] == "llm:stream_block":
             self._end_open(thinks)
-
-    def _on_aborted(self, data: Mapping[str, Any], emitter: str | None) -> None:
-        if self._is_own(data):
-            self._end_open()  # the next try sends the text from its beginning
 
     def _on_discarded(self, data: Mapping[str, Any], emitter: str | None) -> None:
         if not self._is_own(data):

@@ -290,12 +290,6 @@ def test_a_text_ends_where_its_call_begins_although_nothing_says_so() -> None:
     assert _text(shown) == "Let me look.|Seen.|"
 
 
-def test_an_answer_that_its_provider_aborts_is_another_text() -> None:
-    first, second = ("llm:stream_block_delta", {"text": "Hel"}), ("llm:stream_block_delta", {"text": "Hello"})
-    aborted = ("llm:stream_aborted", {"error": {"type": "StreamError", "msg": "cut"}})
-    assert _text(_played(_view(), _REQUEST, first, aborted, second, _end("Hello"))) == "Hel|Hello|"
-
-
 _KEY = "sk-123456"
 
 
