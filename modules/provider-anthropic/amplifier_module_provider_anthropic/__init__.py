@@ -6,10 +6,10 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from .observers import ANNOUNCED
 from .prices import Catalogue
 from .provider import AnthropicProvider
 from .settings import Settings
-from .shown_answer import ANNOUNCED
 
 __all__ = ["AnthropicProvider", "Catalogue", "Settings", "mount"]
 __amplifier_module_type__ = "provider"

@@ -1,4 +1,4 @@
-"""Emit the events of one request: `llm:request` and `llm:response`, retries, repairs, and those of `ShownAnswer`.
+"""Emit the events of one request: `llm:request` and `llm:response`, retries, repairs, and the blocks of an answer.
 
 Each event has the ids by which a loop distinguishes its requests. Without hooks no event is emitted.
 """
@@ -6,6 +6,7 @@ Each event has the ids by which a loop distinguishes its requests. Without hooks
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -14,10 +15,12 @@ from amplifier_core.llm_errors import LLMError
 from amplifier_core.message_models import ChatResponse
 
 from .conversation import Repair
-from .shown_answer import ShownAnswer
+from .reply import DELTA, END, START, Shown
 
 logger = logging.getLogger(__name__)
 
+_ABORTED: Final = "llm:stream_aborted"
+ANNOUNCED: Final = (START, DELTA, END, _ABORTED)  # as providers of the community announce answers within `complete`
 _SPANS: Final = ("turn_id", "span_id", "parent_span_id", "iteration")
 
 
@@ -27,6 +30,7 @@ class Observers:
     def __init__(self, hooks: Any | None, provider: str, model: str, metadata: Mapping[str, Any] | None) -> None:
         self._hooks = hooks
         self._shows = (metadata or {}).get("stream") is not False
+        self._try = ""  # the id of a try of which something was announced
         span = {name: value for name, value in (metadata or {}).items() if name in _SPANS}
         self._about = {"provider": provider, "model": model, **span}
 
@@ -54,9 +58,21 @@ class Observers:
         }
         await self._emit(events.PROVIDER_RETRY, about)
 
-    def shown(self) -> ShownAnswer:
-        """Return what announces the pieces of one try."""
-        return ShownAnswer(self._hooks if self._shows else None, self._about)
+    async def show(self, shown: Shown) -> None:
+        """Announce a part of an answer, unless nobody reads it."""
+        if not self._shows:
+            return
+        self._try = self._try or uuid.uuid4().hex
+        about = {"request_id": self._try, "block_index": shown.index, "block_type": shown.kind}
+        piece = {"sequence": shown.sequence, "text": shown.text} if shown.event == DELTA else {}
+        await self._emit(shown.event, {**about, **piece})
+
+    async def over(self, failure: LLMError | None = None) -> None:
+        """End a try; with a failure, announce that what was announced of it is void."""
+        ended, self._try = self._try, ""
+        if failure is not None and ended:
+            error = {"type": type(failure).__name__, "msg": str(failure)}
+            await self._emit(_ABORTED, {"request_id": ended, "error": error})
 
     async def answered(self, response: ChatResponse, seconds: float) -> None:
         about = {

@@ -38,7 +38,6 @@ from .observers import Observers
 from .prices import Catalogue
 from .reply import Reply, Spent
 from .settings import DEFAULT_MODEL, Settings
-from .shown_answer import ShownAnswer
 from .wire_request import Parameters, Sending, parameters
 
 logger = logging.getLogger(__name__)
@@ -179,13 +178,13 @@ class AnthropicProvider:
         """
         attempt, was_stripped = 0, False
         while True:
-            reply, shown = Reply(first_index), observers.shown()
+            reply = Reply(first_index)
             try:
-                await self._read(sending.parameters, reply, asked, shown)
+                await self._read(sending.parameters, reply, asked, observers)
                 return reply
             except Exception as error:
                 failure = failures.failure_of(error, asked)
-                await shown.abort(failure)
+                await observers.over(failure)
                 if failures.is_about_thinking(failure) and not was_stripped:
                     was_stripped, refused = True, sending.leave_out_thinking()
                     if refused is not None:
@@ -208,7 +207,7 @@ class AnthropicProvider:
         # Between half and all of it, so that clients that failed together do not come again together.
         return max(wanted, min(2.0 ** (retry - 1), most) * (0.5 + self._chance() / 2))
 
-    async def _read(self, sent: Parameters, reply: Reply, asked: Asked, shown: ShownAnswer) -> None:
+    async def _read(self, sent: Parameters, reply: Reply, asked: Asked, observers: Observers) -> None:
         """Make one request and read its answer into `reply`; the connection is closed when this ends."""
         stream = await self._client(asked).messages.create(**sent, stream=True)
         async with stream:
@@ -216,12 +215,11 @@ class AnthropicProvider:
             if not content_type.startswith("text/event-stream"):
                 raise failures.no_events(content_type, asked)
             async for event in stream:
-                piece = reply.take(event)
-                if piece is not None:
-                    await shown.piece(piece.index, piece.kind, piece.text)
+                for shown in reply.take(event):
+                    await observers.show(shown)
         if not reply.is_whole:
             raise failures.ended_early(asked)
-        await shown.end()
+        await observers.over()
         reply.content()  # raises for a call that cannot be carried out
 
     async def _tell_repairs(self, conversation: MessageList, observers: Observers) -> None:

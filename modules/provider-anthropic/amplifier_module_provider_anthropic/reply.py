@@ -1,8 +1,9 @@
-"""One answer of the model while its events come: its pieces as they come, and its blocks when it is over."""
+"""One answer of the model while its events come: what to show as it comes, and its blocks when it is over."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -20,16 +21,19 @@ _KINDS: dict[str, Kind] = {
     "tool_use": "tool_call",
 }
 _SHOWN = frozenset({"text", "thinking"})
+START, DELTA, END = "llm:stream_block_start", "llm:stream_block_delta", "llm:stream_block_end"
 _SHOWN_CHARACTERS = 200  # of arguments that are no JSON
 
 
 @dataclass(frozen=True, slots=True)
-class ReplyPiece:
-    """A part of the model's text or thinking; `index` counts the blocks of the whole answer."""
+class Shown:
+    """The start, a piece or the end of a block of text or thinking; `index` counts the blocks of the whole answer."""
 
+    event: str
     kind: Kind
     index: int
-    text: str
+    text: str = ""
+    sequence: int = 0  # of a piece in its block
 
 
 @dataclass(slots=True)
@@ -87,6 +91,8 @@ class _Open:
     id: str = ""
     name: str = ""
     is_over: bool = False
+    shown: int = 0  # pieces
+    half: str = ""  # the first half of a character whose second one comes with the next piece
 
     @classmethod
     def of(cls, content: Any) -> _Open:
@@ -110,8 +116,19 @@ class _Open:
     def sign(self, signature: str) -> None:
         self.signature += signature
 
-    def end(self) -> None:
+    def show(self, index: int, text: str) -> Iterator[Shown]:
+        """Yield a piece of a block that is shown, in whole characters."""
+        text = self.half + text
+        self.half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        text = text.removesuffix(self.half).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        if text and self.kind in _SHOWN:
+            yield Shown(DELTA, self.kind, index, text, self.shown)
+            self.shown += 1
+
+    def end(self, index: int) -> Iterator[Shown]:
         self.is_over = True
+        if self.kind in _SHOWN:
+            yield Shown(END, self.kind, index)
 
 
 class Reply:
@@ -134,25 +151,25 @@ class Reply:
     def next_index(self) -> int:
         return self.first_index + len(self._blocks)
 
-    def take(self, event: Any) -> ReplyPiece | None:
-        """Add an event, and return the piece to show.
+    def take(self, event: Any) -> list[Shown]:
+        """Add an event, and return what to show.
 
         Raises:
             StreamError: the vendor sends no such event, or not in this place.
         """
         try:
-            return self._take(event)
+            return [*self._take(event)]
         except (AttributeError, IndexError, TypeError, KeyError) as error:
             raise StreamError(f"the event {getattr(event, 'type', None)!r} makes no sense: {error}") from error
 
-    def _take(self, event: Any) -> ReplyPiece | None:
+    def _take(self, event: Any) -> Iterator[Shown]:
         match event.type:
             case "content_block_delta":
-                return self._delta(event.index, event.delta)
+                yield from self._delta(event.index, event.delta)
             case "content_block_start":
-                return self._start(event.index, event.content_block)
+                yield from self._start(event.index, event.content_block)
             case "content_block_stop":
-                self._blocks[event.index].end()
+                yield from self._blocks[event.index].end(self.first_index + event.index)
             case "message_start":
                 self.id, self.model = str(event.message.id), str(event.message.model)
                 self.spent.take(event.message.usage)
@@ -160,16 +177,17 @@ class Reply:
                 self.stop_reason = str(event.delta.stop_reason or "")
                 self.refusal = str(getattr(getattr(event.delta, "stop_details", None), "explanation", None) or "")
                 self.spent.take(event.usage)
-        return None
 
-    def _start(self, index: int, content: Any) -> ReplyPiece | None:
+    def _start(self, index: int, content: Any) -> Iterator[Shown]:
         if index != len(self._blocks) or (self._blocks and not self._blocks[-1].is_over):
             raise IndexError(f"block {index} begins after {len(self._blocks)} blocks")
         block = _Open.of(content)
         self._blocks.append(block)
-        return self._piece(block, index, block.text)
+        if block.kind in _SHOWN:
+            yield Shown(START, block.kind, self.first_index + index)
+            yield from block.show(self.first_index + index, block.text)
 
-    def _delta(self, index: int, delta: Any) -> ReplyPiece | None:
+    def _delta(self, index: int, delta: Any) -> Iterator[Shown]:
         block = self._blocks[index]
         match delta.type:
             case "text_delta":
@@ -180,16 +198,13 @@ class Reply:
                 text = delta.partial_json
             case "signature_delta":
                 block.sign(delta.signature)
-                return None
+                return
             case _:
-                return None
+                return
         if block.is_over:
             raise IndexError(f"block {index} goes on after its end")
         block.texts.append(text)
-        return self._piece(block, index, text)
-
-    def _piece(self, block: _Open, index: int, text: str) -> ReplyPiece | None:
-        return ReplyPiece(block.kind, self.first_index + index, text) if text and block.kind in _SHOWN else None
+        yield from block.show(self.first_index + index, text)
 
     def wire_blocks(self) -> list[dict[str, Any]]:
         """Return the part of a cut-off answer that can be sent back to continue it."""
