@@ -23,8 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-import platformdirs
-
+from paddock.state_folder import state_folder
 from paddock.token_bucket import TokenBucket
 
 _MAX_FILE_BYTES: Final = 16 << 20  # The file is rotated at this size; the one rotated before is deleted.
@@ -41,45 +40,6 @@ _UNFINISHED_SECONDS: Final = 0.05  # for another host to finish a line, which ta
 _OURS: Final = frozenset({"time", "session", "event", "left_out"})
 
 _log = logging.getLogger(__name__)
-
-
-def state_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """Return the user's state folder, without links, made for this user alone: it keeps records across sessions.
-
-    By default it is that of this process, else of the user with `environ`.
-
-    Raises:
-        OSError: it cannot be made, or it is somebody else's.
-    """
-    folder = platformdirs.user_state_path("paddock", appauthor=False) if environ is None else state_path(environ)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    make_private(folder)
-    return folder.resolve()
-
-
-def state_path(environ: Mapping[str, str]) -> Path:
-    """Return where the state folder of the user with `environ` is, as it is named: a link may be on the way."""
-    base, home = environ.get("XDG_STATE_HOME", ""), environ.get("HOME", "")
-    if os.path.isabs(base):
-        return Path(base) / "paddock"
-    return (Path(home) if os.path.isabs(home) else Path.home()) / ".local" / "state" / "paddock"
-
-
-def make_private(folder: Path) -> None:
-    """Deny others access to a folder of Paddock's.
-
-    Raises:
-        OSError: it is none, or not ours.
-    """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        info = os.fstat(descriptor)
-        if info.st_uid != os.geteuid():
-            raise PermissionError(f"{folder} belongs to uid {info.st_uid}, and we are uid {os.geteuid()}")
-        if stat.S_IMODE(info.st_mode) & 0o077:
-            os.fchmod(descriptor, 0o700)
-    finally:
-        os.close(descriptor)
 
 
 class AuditLog:

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from paddock import audit
-from paddock.audit import AuditLog, make_private, state_folder
+from paddock.audit import AuditLog
+from paddock.state_folder import make_private, state_folder
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:

@@ -62,7 +62,7 @@ _ROWS = (
     (("doctor",), ("msgpack", "doctor", "isolation", "workers")),
     (
         ("call", "run", "why", "module validate", "module test", "module shell"),
-        ("platformdirs", "audit", "egress", "encodings", "rpc", "session", "token_bucket"),
+        ("audit", "egress", "encodings", "rpc", "session", "state_folder", "token_bucket"),
     ),
     (("demo", "selftest"), ("demo", "selftest")),
     (("init",), ("email", "h11", "importlib.metadata")),

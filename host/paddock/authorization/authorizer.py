@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final, Self
 
 import anyio.to_thread
 
-from paddock.audit import state_folder
 from paddock.errors import ConsentRefusedError, PlanError, PlanProblem
 from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.plan.permissions import Permissions, added_grants, grants_of, preset_grants
@@ -36,6 +35,7 @@ from paddock.policy.rule import Rule
 from paddock.policy.secrets.store import SecretSources
 from paddock.policy.secrets.values import SecretValues
 from paddock.policy.trust import PlanAcceptance, Trust, own_rights_findings, with_places
+from paddock.state_folder import state_folder
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources import Resolution
 from paddock_sources.manifest import permission_request

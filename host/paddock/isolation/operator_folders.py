@@ -13,11 +13,11 @@ import site
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from paddock.audit import state_path
 from paddock.errors import PolicyFileError
 from paddock.policy.files.policy import user_config_folder
 from paddock.policy.files.sources import load_source_settings
 from paddock.policy.guarded_paths import links_on_the_way
+from paddock.state_folder import state_path
 from paddock_sources.cache.source_cache import place_of_user
 from paddock_sources.uri import FolderUri
 

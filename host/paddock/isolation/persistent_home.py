@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from paddock.audit import state_folder
 from paddock.plan.model import ModuleEntry
+from paddock.state_folder import state_folder
 from paddock_sources import SourceUriError, parse_source
 
 _DIGITS: Final = 32  # of the digest: half of it distinguishes folders, and a path is for people too

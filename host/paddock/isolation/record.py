@@ -22,7 +22,6 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AwareDatetime, BeforeValidator, Field, ValidationError
 
-from paddock.audit import make_private, state_folder
 from paddock.errors import PaddockError
 from paddock.isolation.compile import Confinement
 from paddock.isolation.denials.explained_module import ExplainedModule
@@ -37,6 +36,7 @@ from paddock.policy.authority import Authority
 from paddock.policy.limits import ResourceLimits
 from paddock.policy.owner import Owner
 from paddock.policy.rule import ConsultedRule
+from paddock.state_folder import make_private, state_folder
 from paddock_sandbox.profile import IsolationLevel, Mount, SandboxProfile
 from paddock_sources import Resolution
 from paddock_sources.lock.lock_file import LOCK_FILE

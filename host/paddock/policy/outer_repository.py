@@ -22,6 +22,7 @@ from paddock.policy.guarded_places import GIT
 from paddock.policy.owner import Owner
 from paddock.policy.path_walk import GrantedPath
 from paddock.policy.rule import BUILT_IN, Rule
+from paddock.state_folder import state_path
 from paddock_sandbox.profile import ANY_PROGRAM
 
 _LINKED: Final = Rule(BUILT_IN, "git reads the main repository of a linked working tree that may be read")
@@ -69,15 +70,16 @@ class OuterRepository:
 
 def outer_repositories(granted: Permissions, working_dir: Path, owner: Owner) -> Iterator[OuterRepository]:
     """Yield those of the granted folders in which git may be run, but for what is granted itself."""
+    if all(Path(program).name not in (ANY_PROGRAM, "git") for program in granted.run):
+        return
     paths = []
     for written in (*granted.read, *granted.write):
         with suppress(NotAcceptedError):  # starting the module is refused, with the reason
             paths.append(GrantedPath.resolve(written, working_dir, owner))
-    if any(Path(program).name in (ANY_PROGRAM, "git") for program in granted.run):
-        for folder in dict.fromkeys(path.path for path in paths if path.is_directory):
-            found = OuterRepository.of(folder, owner)
-            if found is not None and not any(found.place.is_relative_to(path.path) for path in paths):
-                yield found
+    for folder in dict.fromkeys(path.path for path in paths if path.is_directory):
+        found = OuterRepository.of(folder, owner)
+        if found is not None and not any(found.place.is_relative_to(path.path) for path in paths):
+            yield found
 
 
 def with_repositories(asked: Sequence[ModuleRequest], working_dir: Path, owner: Owner) -> Iterator[ModuleRequest]:
@@ -86,8 +88,6 @@ def with_repositories(asked: Sequence[ModuleRequest], working_dir: Path, owner: 
     None to which a module may write, if only as to its kept home.
     """
     written = (path for one in asked for path in grants_of(one.effective().permissions).write)
-    from paddock.audit import state_path  # only where modules are judged, since it loads much
-
     homes = state_path({**os.environ, "HOME": str(owner.home)})
     named = (owner.expanded(path, working_dir) for path in written)
     closed = [Path(os.path.realpath(place)) for place in (*named, homes)]

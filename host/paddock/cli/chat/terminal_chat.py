@@ -15,9 +15,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paddock.audit import state_folder
 from paddock.cli.chat.prompt_input import PromptInput, echo, open_history
 from paddock.cli.terminal.interruption import ended_by_signals, on_interrupt
+from paddock.state_folder import state_folder
 
 if TYPE_CHECKING:
     from paddock.cli.chat.slash_commands import SlashCommands
