@@ -7,6 +7,7 @@ an entry's grants are one error, which names each place in the plan and a replac
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +27,7 @@ from paddock.policy.limits import ResourceLimits
 from paddock.policy.outer_repository import OuterRepository, outer_repositories
 from paddock.policy.owner import Owner
 from paddock.policy.path_walk import GrantedPath
-from paddock.policy.programs import SYSTEM_FOLDERS, Program, configuration_of, read_at_start
+from paddock.policy.programs import SYSTEM_FOLDERS, Program, configuration_of
 from paddock.workers.limits.tree_limits import TreeLimits
 from paddock_sandbox.profile import IsolationLevel, Mount, NetworkAccess, SandboxProfile
 from paddock_sandbox.rlimits import Rlimit
@@ -41,6 +42,10 @@ _THREAD_BYTES: Final = 72 << 20  # of addresses, next to none of it memory: a st
 _LOCKED_BYTES: Final = 64 << 10
 _PENDING_SIGNALS: Final = 1024  # and timers, which take as much memory as they like otherwise
 _MAX_RLIMIT: Final = 2**63 - 1
+# Below `/etc`, what common runtimes read whenever they start. Those of Java are what its folder in `/usr` has links to:
+# it does not start without some of them.
+_OF_JAVA: Final = ("java-*/*", "java-*/security/*")
+_READ_AT_START: Final = ("ssl/openssl.cnf", "pki/tls/openssl.cnf", "python3*/sitecustomize.py", *_OF_JAVA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,8 +267,9 @@ def _show_runtime(table: MountTable, runtime_paths: RuntimePaths, grants: Grants
         show_system(table, grants.programs)
         show_located(table, located)
         seen.append(Path("/usr"))
-        for path in read_at_start():
-            table.grant(path.resolve(), path)
+        for path in (path for pattern in _READ_AT_START for path in Path("/etc").glob(pattern)):
+            if path.is_file() and path.stat().st_mode & stat.S_IROTH:
+                table.grant(path.resolve(), path)
         if not by_mounts:
             named = None if grants.programs is None else (*grants.programs, *grants.located)
             for path in configuration_of(named):

@@ -26,7 +26,6 @@ from paddock.policy.files.policy import Policy, rules_about
 from paddock.policy.grant_request import ModuleRequest, RequestedGrant, contradictions, families_written
 from paddock.policy.limits import Cap, judge_limits, share_of_tasks, with_lowered
 from paddock.policy.located_program import paths_of
-from paddock.policy.outer_repository import with_repositories
 from paddock.policy.owner import Owner
 from paddock.policy.paths import GrantPathRule, PathRules
 from paddock.policy.rule import Floor, PolicyFindings, Rule, written_list
@@ -64,13 +63,16 @@ def evaluate(asked: Sequence[ModuleRequest], context: EvaluationContext) -> tupl
         PolicyRefusedError: a rule refuses something; the error names every problem, mistakes of the plan included.
         PlanError: the plan has mistakes; the error names all of them.
     """
-    tasks = share_of_tasks([one.effective() for one in asked])
+    entries = [one.effective() for one in asked]
+    tasks = share_of_tasks(entries)
     judged = [_judged(one, context, tasks) for one in asked]
-    more = with_repositories(asked, context.working_dir, context.owner) if context.trust.accepted else ()
-    for number, one in enumerate(more):
-        # No rule is broken by what nobody asked for: the module goes without it.
-        if one != asked[number] and not (found := _judged(one, context, tasks))[0].refusals:
-            judged[number] = found
+    if context.trust.accepted and any(grants_of(entry.permissions).run for entry in entries):
+        from paddock.policy.outer_repository import with_repositories  # only where git may run
+
+        for number, one in enumerate(with_repositories(asked, context.working_dir, context.owner)):
+            # No rule is broken by what nobody asked for: the module goes without it.
+            if one != asked[number] and not (found := _judged(one, context, tasks))[0].refusals:
+                judged[number] = found
     raise_findings([findings for findings, _ in judged], context.positions)
     return tuple(decision for _, decision in judged)
 

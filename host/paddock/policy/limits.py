@@ -142,10 +142,11 @@ def judge_limits(
         if not cap.may_fail:
             demanded.setdefault(cap.name, cap.rule)
         value = getattr(defaults, cap.name)
+        if cap is tasks and value <= cap.value:
+            continue
         shown = limit_text(cap.name, value)
         if value is not None and value <= cap.value:
-            if cap is not tasks:
-                findings.consult(cap.rule, f"{shown} is within it")
+            findings.consult(cap.rule, f"{shown} is within it")
         elif cap.name not in defaults.written:
             lowered.setdefault(cap.name, type(value)(cap.value) if value is not None else int(cap.value))
             findings.consult(cap.rule, f"lowers the default, {shown}")

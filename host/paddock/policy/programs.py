@@ -32,9 +32,6 @@ SYSTEM_FOLDERS: Final = (
     *("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"),
 )
 _ACCOUNT_FILES: Final = frozenset({"passwd", "group", "nsswitch.conf"})
-# Below `/etc`. Those of Java are what its folder in `/usr` has links to: it does not start without some of them.
-_OF_JAVA: Final = ("java-*/*", "java-*/security/*")
-_READ_AT_START: Final = ("ssl/openssl.cnf", "pki/tls/openssl.cnf", "python3*/sitecustomize.py", *_OF_JAVA)
 _MAX_SCRIPTS: Final = 4  # scripts that name scripts: one fewer than the kernel follows
 _HELPER_FOLDERS: Final = ("lib", "libexec")
 
@@ -195,12 +192,6 @@ def helpers_of(name: str, path: Path) -> Iterator[Path]:
             helpers = prefix / folder / own
             if helpers.is_dir() and not helpers.is_symlink():
                 yield Path(os.path.realpath(helpers))
-
-
-def read_at_start() -> Iterator[Path]:
-    """Yield the files of `/etc` that common runtimes read whenever they start, as far as everybody may read them."""
-    found = (path for pattern in _READ_AT_START for path in Path("/etc").glob(pattern))
-    yield from (path for path in found if path.is_file() and path.stat().st_mode & stat.S_IROTH)
 
 
 def configuration_of(programs: Iterable[Program] | None) -> Iterator[Path]:

@@ -85,7 +85,13 @@ class CommandWorker:
 
     @classmethod
     async def started(
-        cls, access: CommandAccess, level: IsolationLevel, host: SandboxHost, audit: AuditLog, *, is_trial: bool = False
+        cls,
+        access: CommandAccess,
+        level: IsolationLevel,
+        host: SandboxHost,
+        audit: AuditLog | None,
+        *,
+        is_trial: bool = False,
     ) -> Self:
         """Start a worker. With `is_trial`, its start also shows whether the level works, which the host records.
 
@@ -228,7 +234,7 @@ def _supervisor(
     access: CommandAccess,
     level: IsolationLevel,
     host: SandboxHost,
-    audit: AuditLog,
+    audit: AuditLog | None,
     folder: Path,
     refused: RefusedHosts,
     steps: AsyncExitStack,
@@ -248,7 +254,7 @@ def _supervisor(
 
         granted = [NetRule.of(parse_authority(name, DEFAULT_PORT)) for name in access.hosts]
         rules = NetRules(granted, names_lead_inside=access.is_users_word)
-        gate = EgressGate(access.name, rules, audit=audit, on_denial=refused.note)
+        gate = EgressGate(access.name, rules, audit=audit or AuditLog.silent(), on_denial=refused.note)
         steps.push_async_callback(close_within_bound, gate.aclose)
         network = WorkerNetwork.through(gate, folder / "network", level)
         launcher = NetworkedLauncher(launcher, gate)

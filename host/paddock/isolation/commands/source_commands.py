@@ -40,7 +40,7 @@ class SourceCommands:
         self,
         environ: Mapping[str, str],
         levels: Sequence[IsolationLevel],
-        audit: AuditLog,
+        audit: AuditLog | None,
         steps: AsyncExitStack,
         host: SandboxHost | None,
     ) -> None:
@@ -81,7 +81,7 @@ class SourceCommands:
         """
         levels = (isolation,) if isolation else ISOLATION_LEVELS[: ISOLATION_LEVELS.index(minimum) + 1]
         steps = AsyncExitStack()
-        commands = cls(environ, levels, audit or AuditLog.silent(), steps, host)
+        commands = cls(environ, levels, audit, steps, host)
         try:
             yield commands
         finally:
