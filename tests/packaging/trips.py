@@ -92,10 +92,10 @@ async def call(trips: Trips, stage: Stage, tool: HostedModule) -> None:
     sent = tool.peer.channel.connection  # its count, unlike the module's, is asked for without a function of the host
     order = json.dumps({"tool": "trivial", "calls": 500, "input": {}})
     turn = asyncio.create_task(stage.coordinator.get("orchestrator").execute(order))
-    for number in range(_TIMES):
-        await _passed(sent, 10 + 40 * number, turn)
+    for number in range(5 * _TIMES):
+        await _passed(sent, 10 + 20 * number, turn)
         with trips.trip("call"):
-            await _passed(sent, 40 + 40 * number, turn)
+            await _passed(sent, 20 + 20 * number, turn)
     await turn
 
 

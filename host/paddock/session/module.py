@@ -72,7 +72,7 @@ class InSession:
     `call_policies` are those of mounted objects, by mount point.
     """
 
-    on_start: Callable[[HostedModule, Peer], None]
+    on_start: Callable[[Peer, HostedModule], None]
     restore: Callable[[HostedModule], Awaitable[None]]
     call_policies: Mapping[str, CallPolicy]
 
@@ -238,7 +238,7 @@ class HostedModule:
             )
             self._earlier_calls = self.calls
             self._life = _Life(process, peer, asyncio.get_running_loop().create_future())
-            self._in_session.on_start(self, peer)
+            self._in_session.on_start(peer, self)
             self._registrations.begin_life(peer)
             self.quota.begin_life()
             try:

@@ -38,7 +38,7 @@ def failed_result(error: Exception, report: ExitReport | None = None) -> ToolRes
 
 
 class HostedModules:
-    """Every module of the session, by the worker that is, or was, its own."""
+    """Every module of the session, by the worker that is, or was, its own: `of` returns it."""
 
     def __init__(self, marshaller: Marshaller, journal: ContextJournal) -> None:
         self.all: list[HostedModule] = []
@@ -46,8 +46,9 @@ class HostedModules:
         self._marshaller = marshaller
         self._journal = journal
         self._by_peer: WeakKeyDictionary[Peer, HostedModule] = WeakKeyDictionary()  # as long as a caller asks for one
+        self.of = self._by_peer.__getitem__
         self.in_session = InSession(
-            self._on_start,
+            self._by_peer.__setitem__,
             self._restore_context,
             {
                 "context": CallPolicy(self._admit, journal.note, journal.release),
@@ -65,13 +66,6 @@ class HostedModules:
     def at(self, path: str) -> HostedModule | None:
         """Return the module of the entry at a place in the plan, if it was taken on."""
         return self._by_path.get(path)
-
-    def of(self, peer: Peer) -> HostedModule:
-        """Return the module whose worker `peer` is or was."""
-        return self._by_peer[peer]
-
-    def _on_start(self, module: HostedModule, peer: Peer) -> None:
-        self._by_peer[peer] = module
 
     # -- the router's side -----------------------------------------------------------------
 
