@@ -1,12 +1,13 @@
 """The interface of each kind of module, as protocols, and the two models that approval hooks exchange.
 
-The protocols are for type checkers and readers: they cannot be used with `isinstance`. Members a module may leave out
-(a provider's `stream`, a context's `set_system_prompt_factory`) are not declared; callers look for them.
+`isinstance` answers for the protocols of the five kinds: whether an object has the members, not what they take. Members
+a module may leave out (a provider's `stream`, a context's `set_system_prompt_factory`) are not declared; callers look
+for them.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -26,9 +27,26 @@ __all__ = [
     "Tool",
 ]
 
+if TYPE_CHECKING:
+    from abc import ABCMeta as _ProtocolMeta
+else:
+    _ProtocolMeta = type(Protocol)
 
-class Tool(Protocol):
-    """Something a model can call."""
+_ASKED_OF_TOOLS: Final = ("name", "description", "execute")
+
+
+class _ToolMeta(_ProtocolMeta):
+    """Has `isinstance` ignore `input_schema`, which older tools lack; `typing` has no way that every Python takes."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        if cls is not Tool:
+            return super().__instancecheck__(instance)
+        return all(hasattr(instance, name) for name in _ASKED_OF_TOOLS)
+
+
+@runtime_checkable
+class Tool(Protocol, metaclass=_ToolMeta):
+    """Something a model can call; it need not have an `input_schema`."""
 
     @property
     def name(self) -> str:
@@ -50,6 +68,7 @@ class Tool(Protocol):
         ...
 
 
+@runtime_checkable
 class Provider(Protocol):
     """A way to language models."""
 
@@ -79,6 +98,7 @@ class Provider(Protocol):
         ...
 
 
+@runtime_checkable
 class Orchestrator(Protocol):
     """The loop that turns a prompt into an answer; the kernel also passes `coordinator=`."""
 
@@ -95,6 +115,7 @@ class Orchestrator(Protocol):
         ...
 
 
+@runtime_checkable
 class ContextManager(Protocol):
     """The conversation so far."""
 
@@ -121,6 +142,7 @@ class ContextManager(Protocol):
         ...
 
 
+@runtime_checkable
 class HookHandler(Protocol):
     """Something that is called on events."""
 

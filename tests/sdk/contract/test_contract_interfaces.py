@@ -1,4 +1,4 @@
-"""The protocols: what they ask for, and that they are not for `isinstance`."""
+"""The protocols: what they ask for, and which of them `isinstance` answers for."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Protocol, get_type_hints
 import pytest
 
 from paddock_sdk.contract import approval, display, interfaces, module_sources
+from paddock_sdk.testing import MockTool
 from support.rows import each_row
 
 PROTOCOLS: list[tuple[type, dict[str, str]]] = [
@@ -58,11 +59,41 @@ def test_a_protocol_asks_for_its_members(protocol: type, members: dict[str, str]
     assert own == members
 
 
-@each_row("protocol", [protocol for protocol, _ in PROTOCOLS], ids=lambda value: value.__name__)
-def test_a_protocol_cannot_be_used_with_isinstance(protocol: type) -> None:
+_KINDS = dict(PROTOCOLS[:5])
+
+
+@each_row("protocol", [protocol for protocol, _ in PROTOCOLS[5:]], ids=lambda value: value.__name__)
+def test_a_protocol_that_is_of_no_kind_is_not_for_isinstance(protocol: type) -> None:
     assert Protocol in protocol.__mro__
     with pytest.raises(TypeError):
         isinstance(object(), protocol)
+
+
+@pytest.mark.difference(
+    "`isinstance` answers for the protocols of the five kinds, and for a tool without `input_schema`"
+)
+@each_row("protocol", _KINDS, ids=lambda value: value.__name__)
+def test_an_object_is_of_a_kind_when_it_has_the_members(protocol: type) -> None:
+    asked = _KINDS[protocol].keys() - {"input_schema"}
+    whole = type("Whole", (), dict.fromkeys(asked, lambda *given: None))()
+    assert isinstance(whole, protocol)
+    for left_out in asked:
+        lacking = type("Lacking", (), dict.fromkeys(asked - {left_out}, lambda *given: None))()
+        assert not isinstance(lacking, protocol)
+
+
+def test_a_tool_that_declares_itself_one_is_no_other_declared_tool() -> None:
+    class Declared(interfaces.Tool):
+        name = description = "x"
+
+        async def execute(self, input: dict[str, Any]) -> Any:
+            return None
+
+    class Other(Declared):
+        pass
+
+    assert isinstance(MockTool(), interfaces.Tool) and isinstance(Other(), Declared)
+    assert not isinstance(Declared(), Other) and not isinstance(MockTool(), Declared)
 
 
 def test_a_declared_tool_has_an_empty_schema_by_default() -> None:
