@@ -84,8 +84,9 @@ class ModuleLoader(ReadyQueue):
         config: dict[str, Any] | None = None,
         source_hint: Any = None,
         coordinator: ModuleCoordinator | None = None,
+        profile_source: Any = None,
     ) -> Mount:
-        """Return the closure that mounts the module with `config`.
+        """Return the closure that mounts the module with `config`; `profile_source` is an older name of `source_hint`.
 
         Raises:
             ModuleNotFoundError: the contract's: there is no such module.
@@ -93,7 +94,8 @@ class ModuleLoader(ReadyQueue):
             ModuleValidationError: it does not keep to the contract of its kind.
         """
         coordinator = self._coordinator if coordinator is None else coordinator
-        folder, unresolved = await _resolved(module_id, source_hint, coordinator)
+        hint = profile_source if source_hint is None else source_hint
+        folder, unresolved = await _resolved(module_id, hint, coordinator)
         loaded = self._loaded.get(module_id)
         if loaded is not None and folder is not None and loaded.folder != folder:
             raise ModuleValidationError(

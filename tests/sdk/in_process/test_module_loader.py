@@ -40,7 +40,10 @@ async def answer(coordinator: MockCoordinator, **input: Any) -> Any:
         ("discover", {}, True),
         (
             "load",
-            {"module_id": inspect.Parameter.empty, "config": None, "source_hint": None, "coordinator": None},
+            {
+                "module_id": inspect.Parameter.empty,
+                **dict.fromkeys(("config", "source_hint", "coordinator", "profile_source")),
+            },
             True,
         ),
         ("initialize", {"mount": inspect.Parameter.empty, "coordinator": inspect.Parameter.empty}, True),
@@ -92,9 +95,12 @@ async def test_what_mount_returns_is_what_the_closure_returns(
     assert callable(await mount(coordinator))
 
 
-async def test_a_resolver_is_given_the_hint_twice(write_module: WriteModule, coordinator: MockCoordinator) -> None:
+@pytest.mark.parametrize("spelling", ["source_hint", "profile_source"])
+async def test_a_resolver_is_given_the_hint_twice(
+    write_module: WriteModule, coordinator: MockCoordinator, spelling: str
+) -> None:
     resolver = Resolver(tool_greet=write_module("tool-greet"))
-    await with_resolver(coordinator, resolver).load("tool-greet", source_hint={"any": "thing"})
+    await with_resolver(coordinator, resolver).load("tool-greet", **{spelling: {"any": "thing"}})
     assert resolver.asked == [("tool-greet", {"any": "thing"}, {"any": "thing"})]
 
 

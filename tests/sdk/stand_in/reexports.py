@@ -115,7 +115,8 @@ _CORE: Final = {
         "How a plain process loads modules.",
         {
             "contract.models": "ModuleInfo",
-            "in_process.module_loader": "ModuleLoader",
+            "contract.module_sources": "ModuleLoadError",
+            "in_process.module_loader": "ModuleLoader ModuleLoader as AmplifierModuleLoader",
             "kernel.coordinator": "ModuleCoordinator",
             "kernel.loading": "REASON_CODES as MODULE_FAILURE_REASONS TYPE_TO_MOUNT_POINT ModuleValidationError "
             "module_failure_reason",

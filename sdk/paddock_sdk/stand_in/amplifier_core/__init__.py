@@ -79,7 +79,9 @@ if TYPE_CHECKING:
         SessionStatus,
         ToolResult,
     )
+    from paddock_sdk.contract.module_sources import ModuleLoadError
     from paddock_sdk.in_process.module_loader import ModuleLoader
+    from paddock_sdk.in_process.module_loader import ModuleLoader as AmplifierModuleLoader
     from paddock_sdk.in_process.session import AmplifierSession
     from paddock_sdk.in_process.session import AmplifierSession as RustSession
     from paddock_sdk.kernel.cancellation import CancellationState, CancellationToken
@@ -106,7 +108,9 @@ __all__ = [
     "AmplifierSession",
     "ModuleCoordinator",
     "ModuleLoader",
+    "AmplifierModuleLoader",
     "ModuleValidationError",
+    "ModuleLoadError",
     "HookRegistry",
     "CancellationToken",
     "CancellationState",
@@ -211,6 +215,7 @@ _NAMES_OF_MODULE = {
     "paddock_sdk.contract.models": (
         "ConfigField ContextInjection HookResult ModelInfo ModuleInfo Pricing ProviderInfo SessionStatus ToolResult"
     ),
+    "paddock_sdk.contract.module_sources": "ModuleLoadError",
     "paddock_sdk.kernel.cancellation": "CancellationState CancellationToken",
     "paddock_sdk.kernel.coordinator": "ModuleCoordinator",
     "paddock_sdk.kernel.hooks": "HookRegistry",
@@ -230,6 +235,7 @@ _ORIGIN |= {
     "RustCoordinator": _ORIGIN["ModuleCoordinator"],
     "RustHookRegistry": _ORIGIN["HookRegistry"],
     "RustCancellationToken": _ORIGIN["CancellationToken"],
+    "AmplifierModuleLoader": _ORIGIN["ModuleLoader"],
 }
 
 # Reached as attributes without having been imported; `events` is not among them and never was.
