@@ -31,7 +31,7 @@ FieldsByName: TypeAlias = Annotated[dict[str, Any], FIRST_ERROR]
 def _refuse_float(value: object) -> object:
     if isinstance(value, float):
         # pydantic turns a ValueError into its own error; a TypeError would pass through it.
-        raise ValueError("money is exact: pass a Decimal, a string or an int, not a float")
+        raise ValueError("money is exact: it must be Decimal, a string or an int, not a float")
     return value
 
 

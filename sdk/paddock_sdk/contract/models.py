@@ -54,7 +54,7 @@ def _sanitize_for_llm(text: str) -> str:
 def _json_fallback(value: object) -> str:
     if isinstance(value, Decimal):
         return str(value)
-    raise TypeError(f"a tool's output holds a {type(value).__name__}, which JSON cannot express")
+    raise TypeError(f"a tool's output holds a {type(value).__name__}, which is not JSON serializable")
 
 
 def _plain_block(block: TextBlock | ImageBlock) -> TextBlock | ImageBlock:

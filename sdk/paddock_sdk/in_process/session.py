@@ -30,8 +30,11 @@ class AmplifierSession(kernel.AmplifierSession):
         try:
             await super().cleanup()
         finally:
-            if self._own_loader is not None:
-                self._own_loader.cleanup()
+            self._clean_up_loader()
+
+    def _clean_up_loader(self) -> None:
+        if self._own_loader is not None:
+            self._own_loader.cleanup()
 
     def _make_loader(self) -> ModuleLoading:
         self._own_loader = ModuleLoader(self._coordinator)
@@ -41,14 +44,10 @@ class AmplifierSession(kernel.AmplifierSession):
 class PlainAmplifierSession(AmplifierSession, kernel.PlainAmplifierSession):
     """The session of the contract package's `session` module; it has its loader from the beginning."""
 
-    async def cleanup(self) -> None:
-        """End the session, and have its loader remove its additions, also a loader that the caller passed."""
-        try:
-            await super().cleanup()
-        finally:
-            clean_up = getattr(self.loader, "cleanup", None)
-            if clean_up is not None:
-                clean_up()
+    def _clean_up_loader(self) -> None:
+        clean_up = getattr(self.loader, "cleanup", None)  # a loader that the caller passed may have none
+        if clean_up is not None:
+            clean_up()
 
     def _accept_loader(self, loader: ModuleLoading | None) -> None:
         self.loader = self._make_loader() if loader is None else loader

@@ -227,7 +227,9 @@ class ModuleCoordinator:
         elif mount_point in MULTI_POINTS:
             self._mount_points[mount_point][_mount_name(mount_point, module, name)] = module
         elif mount_point == "hooks":
-            raise ValueError("Nothing is mounted at 'hooks'; register handlers with coordinator.hooks instead")
+            raise ValueError(
+                "Hooks should be registered with coordinator.hooks.register; nothing is mounted at 'hooks'"
+            )
         else:
             raise ValueError(f"Unknown mount point: {mount_point}")
         return _DONE

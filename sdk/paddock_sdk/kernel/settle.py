@@ -36,8 +36,10 @@ class CancelWatch:
 
 
 def safe_exception_str(exc: BaseException) -> str:
-    """Return the exception's text, or its class if the text cannot be had."""
-    try:
-        return str(exc)
-    except Exception:  # `__str__` of a class we do not know
-        return f"<{type(exc).__name__} without a readable message>"
+    """Return the exception's text, or what it is made of if the text cannot be had, or its class."""
+    for text_of in (str, repr):
+        try:
+            return text_of(exc)
+        except Exception:  # noqa: S112 - `__str__` of a class we do not know
+            continue
+    return f"<{type(exc).__name__} without a readable message>"

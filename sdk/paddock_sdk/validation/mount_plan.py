@@ -45,7 +45,7 @@ class MountPlanValidator:
         """Check a plan and return the findings; no value of the plan makes this raise."""
         result = MountPlanValidationResult()
         if not isinstance(plan, dict):
-            result.fail("root_type", f"a mount plan is a dict, not {_kind(plan)}")
+            result.fail("root_type", f"a mount plan must be a dict, not {_kind(plan)}")
             return result
         result.succeed("root_type", "the mount plan is a dict")
         _check_session_present(result, plan)
@@ -74,7 +74,7 @@ def _check_sections(result: CheckList, plan: dict[Any, Any]) -> None:
 
 def _check_session(result: CheckList, session: Any) -> None:
     if not isinstance(session, dict):
-        result.fail("session_type", f"`session` has to be a dict, not {_kind(session)}")
+        result.fail("session_type", f"`session` must be a dict, not {_kind(session)}")
         return
     for name in _SINGLE_SPECS:
         if name in session:
@@ -85,7 +85,7 @@ def _check_session(result: CheckList, session: Any) -> None:
 
 def _check_list(result: CheckList, section: str, specs: Any) -> None:
     if not isinstance(specs, list):
-        result.fail(f"{section}_type", f"`{section}` has to be a list, not {_kind(specs)}")
+        result.fail(f"{section}_type", f"`{section}` must be a list, not {_kind(specs)}")
     elif not specs:
         result.succeed(f"{section}_empty", f"`{section}` is empty: nothing is loaded from it")
     else:
@@ -96,7 +96,7 @@ def _check_list(result: CheckList, section: str, specs: Any) -> None:
 def _check_spec(result: CheckList, path: str, spec: Any) -> None:
     if not isinstance(spec, dict):
         written = f"; write {{module: {spec}}}" if isinstance(spec, str) and spec else ""
-        result.fail(f"{path}_type", f"`{path}` has to be a dict, not {_kind(spec)}{written}")
+        result.fail(f"{path}_type", f"`{path}` must be a dict, not {_kind(spec)}{written}")
         return
     _check_module(result, path, spec)
     for name, type_ in (("config", dict), ("source", str)):
@@ -106,9 +106,9 @@ def _check_spec(result: CheckList, path: str, spec: Any) -> None:
 
 def _check_module(result: CheckList, path: str, spec: dict[Any, Any]) -> None:
     if "module" not in spec:
-        result.fail(f"{path}_module_required", f"`{path}` names no `module`")
+        result.fail(f"{path}_module_required", f"`{path}.module` is missing; expected is the id of a module")
     elif not isinstance(spec["module"], str):
-        result.fail(f"{path}_module_type", f"`{path}.module` has to be text, not {_kind(spec['module'])}")
+        result.fail(f"{path}_module_type", f"`{path}.module` must be a string, not {_kind(spec['module'])}")
     elif not spec["module"]:
         result.fail(f"{path}_module_empty", f"`{path}.module` is empty; it is the id of a module")
     else:
@@ -116,9 +116,9 @@ def _check_module(result: CheckList, path: str, spec: dict[Any, Any]) -> None:
 
 
 def _check_type(result: CheckList, name: str, path: str, value: Any, type_: type) -> None:
-    wanted = "text" if type_ is str else f"a {type_.__name__}"
+    wanted = "string" if type_ is str else type_.__name__
     if not isinstance(value, type_):
-        result.fail(name, f"`{path}` has to be {wanted}, not {_kind(value)}")
+        result.fail(name, f"`{path}` must be a {wanted}, not {_kind(value)}")
 
 
 def _kind(value: Any) -> str:

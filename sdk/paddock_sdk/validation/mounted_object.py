@@ -69,9 +69,8 @@ class MountedObjectValidator(ModuleValidator):
             result.warn("protocol_compliance", message, passed=True)
         else:
             given = "" if returned is None else f" and returned {_a(type(returned).__name__)}"
-            result.fail(
-                "protocol_compliance", f"mount() mounted no {self.kind}{given}; it has to `await {self.mounted_by}`"
-            )
+            message = f"No {self.kind} was mounted{given}; mount() has to `await {self.mounted_by}`"
+            result.fail("protocol_compliance", message)
 
     def _missing(self, obj: Any) -> list[str]:
         """Return the reasons why an object is not of this kind, each as the end of a sentence about it."""

@@ -115,7 +115,7 @@ def _imported(result: ValidationResult, package: Path | str) -> ModuleType | Non
         if watch.cancelled:
             raise
         missing = isinstance(error, ImportError) and error.path == str(package)
-        reason = str(error) if missing else f"importing `{_name(package)}` raised {described(error)}"
+        reason = f"nothing to import: {error}" if missing else f"importing `{_name(package)}` raised {described(error)}"
         result.fail("module_importable", reason)
         return None
     result.succeed("module_importable", f"`{_name(package)}` can be imported")
@@ -142,7 +142,7 @@ def _check_signature(result: ValidationResult, mount: Callable[..., Any]) -> Non
     if count_parameters(mount) < 2:
         result.fail(
             "mount_signature",
-            "mount() takes fewer than two arguments; it is called as `await mount(coordinator, config)`",
+            "mount() takes fewer than 2 parameters; it is called as `await mount(coordinator, config)`",
         )
     elif not is_async(mount):
         result.fail(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +97,25 @@ async def test_a_session_makes_a_loader_and_removes_its_paths_at_the_end(resolve
         assert sys.path != before
         assert await session.execute("Ada") == "hi, Ada"
     assert sys.path == before
+
+
+@pytest.mark.parametrize("session_class", [AmplifierSession, PlainAmplifierSession])
+async def test_a_loader_is_cleaned_up_once_also_after_a_cancelled_cleanup(
+    session_class: type[Any], resolver: Resolver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cleaned: list[bool] = []
+    monkeypatch.setattr(ModuleLoader, "cleanup", lambda loader: cleaned.append(True))
+    session = session_class(_PLAN)
+    session.coordinator.mount("module-source-resolver", resolver)
+    await session.initialize()
+
+    async def cancelled() -> None:
+        raise asyncio.CancelledError
+
+    session.coordinator.register_cleanup(cancelled)
+    with suppress(asyncio.CancelledError):
+        await session.cleanup()
+    assert cleaned == [True]
 
 
 async def test_a_session_that_fails_to_start_leaves_nothing_on_the_path(resolver: Resolver) -> None:

@@ -13,6 +13,7 @@ from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.loading import ModuleValidationError
 from paddock_sdk.kernel.session import AmplifierSession, PlainAmplifierSession
 from paddock_sdk.kernel.startup.initialization import initialize_session
+from paddock_sdk.testing import MockCoordinator
 from support.rows import each_row
 
 
@@ -456,6 +457,17 @@ async def test_the_previous_occupant_of_a_default_name_is_restored(plan: dict[st
     session = prepared(plan, loader)
     await session.initialize()
     assert session.coordinator.get("providers") == {"x": made[0], "second": made[1]}
+
+
+async def test_a_move_to_the_name_of_an_instance_is_in_the_record_of_a_mock(plan: dict[str, Any], loader: Any) -> None:
+    made: list[Any] = []
+    loader.modules["provider-x"] = provider(loader, "x", made)
+    plan["providers"] = [{"module": "provider-x", "instance_id": "mine"}]
+    coordinator = MockCoordinator()
+    coordinator.loader = loader
+    await initialize_session(plan, coordinator, "s", None)
+    assert coordinator.unmount_history == [{"mount_point": "providers", "name": "x"}]
+    assert coordinator.mount_history[-1] == {"mount_point": "providers", "module": made[0], "name": "mine"}
 
 
 async def test_a_provider_under_a_name_of_its_choice_stays_there(plan: dict[str, Any], loader: Any) -> None:

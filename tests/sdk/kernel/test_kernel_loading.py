@@ -18,6 +18,10 @@ class Unprintable(Exception):
         raise RuntimeError("no text")
 
 
+class Unspeakable(Unprintable):
+    __repr__ = Unprintable.__str__
+
+
 def caused(error: Exception, cause: Exception) -> Exception:
     error.__cause__ = cause
     return error
@@ -48,7 +52,8 @@ def test_a_failure_comes_down_to_one_word(error: Exception, reason: str) -> None
 
 
 def test_an_exception_without_text_has_a_text() -> None:
-    assert "Unprintable" in safe_exception_str(Unprintable())
+    assert safe_exception_str(Unprintable(b"\x9d")) == r"Unprintable(b'\x9d')"
+    assert "Unspeakable" in safe_exception_str(Unspeakable())
     assert safe_exception_str(ValueError("text")) == "text"
 
 

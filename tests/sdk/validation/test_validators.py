@@ -83,7 +83,7 @@ _WRONG = [
     ("tool", RIGHT["tool"], "def mount(:\n", "module_importable", "SyntaxError"),
     ("tool", RIGHT["tool"], "x = 1\n", "mount_exists", "has no `mount`"),
     ("tool", RIGHT["tool"], "mount = 3\n", "mount_exists", "cannot be called"),
-    ("tool", "mount(coordinator, config=None)", "mount(coordinator)", "mount_signature", "fewer than two"),
+    ("tool", "mount(coordinator, config=None)", "mount(coordinator)", "mount_signature", "fewer than 2 parameters"),
     (
         "tool",
         "mount(coordinator, config=None)",
@@ -99,7 +99,7 @@ _WRONG = [
         "protocol_compliance",
         "OSError: no disk",
     ),
-    ("tool", 'await coordinator.mount("tools", Tool())', "pass", "protocol_compliance", "mounted no tool"),
+    ("tool", 'await coordinator.mount("tools", Tool())', "pass", "protocol_compliance", "No tool was mounted"),
     ("tool", 'await coordinator.mount("tools", Tool())', "return 3", "protocol_compliance", "and returned an int"),
     ("tool", '    name = "probe"', "", "protocol_compliance", "raised ValueError"),
     ("tool", '    description = "Probes."', "", "protocol_compliance", "has no `description`"),
@@ -145,7 +145,7 @@ _WRONG = [
         'await coordinator.mount("orchestrator", Orchestrator())',
         "pass",
         "protocol_compliance",
-        "mounted no",
+        "was mounted",
     ),
     *(
         ("context", f"async def {method}", f"def {method}", f"context_{method}", "not asynchronous")
@@ -153,7 +153,13 @@ _WRONG = [
     ),
     ("context", "async def get_messages(", "async def messages_(", "protocol_compliance", "has no `get_messages`"),
     ("context", "add_message(self, message)", "add_message(self)", "context_add_message", "has 0 parameters"),
-    ("context", 'await coordinator.mount("context", Context())', "pass", "protocol_compliance", "mounted no context"),
+    (
+        "context",
+        'await coordinator.mount("context", Context())',
+        "pass",
+        "protocol_compliance",
+        "No context was mounted",
+    ),
 ]
 
 

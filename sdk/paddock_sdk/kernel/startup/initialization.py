@@ -115,7 +115,7 @@ class _Initialization:
             try:
                 await self._notify("provider.before_load", entry)
                 await self._load("provider", entry, index)
-                attempt.conclude()
+                await attempt.conclude()
             except Exception as error:  # module code; a session does without one provider
                 attempt.undo()
                 await self._announce_failure("provider", entry, error)
@@ -185,6 +185,7 @@ class ProviderAttempt:
     """
 
     def __init__(self, coordinator: ModuleCoordinator, entry: dict[str, Any]) -> None:
+        self._coordinator = coordinator
         self._module_id: str = entry["module"]
         self._instance_id: str | None = entry.get("instance_id")
         self._providers: dict[str, Any] = coordinator.get("providers")
@@ -192,7 +193,7 @@ class ProviderAttempt:
         self._loader = coordinator.loader if isinstance(coordinator.loader, SessionReadyQueue) else None
         self._ready_before = list(self._loader.get_on_session_ready_queue()) if self._loader is not None else []
 
-    def conclude(self) -> None:
+    async def conclude(self) -> None:
         """Give the mounted provider its final name.
 
         Raises:
@@ -206,10 +207,10 @@ class ProviderAttempt:
             return
         provider = self._providers[default_name]
         if default_name in self._before:
-            self._providers[default_name] = self._before[default_name]
+            await self._coordinator.mount("providers", self._before[default_name], name=default_name)
         else:
-            del self._providers[default_name]
-        self._providers[self._instance_id] = provider
+            await self._coordinator.unmount("providers", name=default_name)
+        await self._coordinator.mount("providers", provider, name=self._instance_id)
 
     def undo(self) -> None:
         """Put everything back as it was before."""
