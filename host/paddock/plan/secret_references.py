@@ -1,8 +1,8 @@
 """Find, check and replace `${NAME}` in a module's configuration and in the values of its variables.
 
 A reference is expanded for its own entry only, and only where that entry's `secrets` grant the name. A secret granted
-with `inject` is replaced by a placeholder: the module has the placeholder, the host the value. Nothing here reads the
-process's own environment.
+with `inject` is replaced by a placeholder: the module has the placeholder, the host the value. `$${NAME}` is no
+reference: it stands for the text `${NAME}`. Nothing here reads the process's own environment.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from paddock.plan.permissions import Permissions
 from paddock.plan.problems import path_text
 
 # Also matches the shell's forms with a default, to report that plans do not support them.
-_REFERENCE: Final = re.compile(r"\$\{([A-Za-z_]\w*)(:[^}]*|[-+=?][^}]*)?\}", re.ASCII)
+_REFERENCE: Final = re.compile(r"(\$?)\$\{([A-Za-z_]\w*)(:[^}]*|[-+=?][^}]*)?\}", re.ASCII)
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -45,11 +45,17 @@ def how_to_set(name: str) -> str:
     )
 
 
+def literal(text: str) -> str:
+    """Return text of somebody else as a plan writes it, so that nothing in it is a reference."""
+    return _REFERENCE.sub(r"$\g<0>", text)
+
+
 def references(value: Any, path: str = "") -> Iterator[Reference]:
     """Yield the references in a configuration, or any part of one, that stands at `path`."""
     for place, text in _texts(value, path):
         for match in _REFERENCE.finditer(text):
-            yield Reference(place, match[1], match[0], match[2] is not None)
+            if not match[1]:
+                yield Reference(place, match[2], match[0], match[3] is not None)
 
 
 def variable_references(permissions: Permissions, path: str = "") -> Iterator[Reference]:
@@ -99,10 +105,12 @@ def expanded(
     if isinstance(config, str):
 
         def value_of(match: re.Match[str]) -> str:
-            grant = permissions.secret(match[1])
-            if grant is None or match[2] is not None:
+            grant = permissions.secret(match[2])
+            if match[1]:
+                return match[0].removeprefix("$")
+            if grant is None or match[3] is not None:
                 return match[0]
-            return values[match[1]] if grant.inject is None else placeholders.get(match[1], match[0])
+            return values[match[2]] if grant.inject is None else placeholders.get(match[2], match[0])
 
         return _REFERENCE.sub(value_of, config)
     if isinstance(config, Mapping):

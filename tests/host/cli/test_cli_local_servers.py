@@ -6,11 +6,17 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import pytest
+from click.testing import CliRunner
 
+from paddock.cli.init.init_command import init
 from paddock.cli.init.local_servers import LocalServer, find_servers
+from paddock.plan.load import load_plan
+from paddock.plan.secret_references import expanded, references
 from support.rows import each_row
 
 _SECONDS = 60  # hit only by a hang
@@ -159,3 +165,14 @@ async def test_a_server_that_never_ends_its_answer_costs_a_bounded_time(kind: st
             servers = await find_servers([bad, good], seconds=1.0)
         over.set()
     assert servers == (LocalServer(good, ("a",)),)
+
+
+async def test_a_model_named_like_a_reference_is_no_secret_in_the_plan(tmp_path: Path) -> None:
+    plan, name = tmp_path / "plan.yaml", "x${OPENAI_API_KEY}"
+    async with listening(saying(models(name))) as (port, _):
+        words = [str(plan), "--yes", "--base-url", f"http://127.0.0.1:{port}/v1", "--key-variable", "OPENAI_API_KEY"]
+        result = await anyio.to_thread.run_sync(CliRunner().invoke, init, words)
+    assert result.exit_code == 0, result.output
+    (entry,) = load_plan(plan).providers
+    assert [one.place for one in references(entry.config)] == ["api_key"]
+    assert expanded(entry.config, entry.permissions, {"OPENAI_API_KEY": "sk-1"})["default_model"] == name

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from paddock.plan.permissions import Permissions, SecretGrant
 from paddock.plan.secret_references import (
     expanded,
+    literal,
     reference_problems,
     references,
     secrets_in_use,
@@ -30,6 +31,7 @@ GRANTED = Permissions.model_validate(
         ({"a": ["x${KEY}y${OTHER}"]}, [("config.a[0]", "KEY"), ("config.a[0]", "OTHER")]),
         ({"a b": {"c": "${KEY}"}}, [('config["a b"].c', "KEY")]),
         ({"a": "$KEY ${} ${1A} $${", "b": 5, "c": None}, []),
+        ({"a": "$${KEY} $$${KEY:-x} $x${OTHER}"}, [("config.a", "OTHER")]),
     ],
 )
 def test_a_reference_is_found_with_its_place(config: Any, found: list[tuple[str, str]]) -> None:
@@ -92,6 +94,8 @@ def test_a_secret_that_nothing_refers_to_is_not_in_use() -> None:
     assert secrets_in_use({"k": "${B}"}, Permissions(secrets=(SecretGrant(name="A"), SecretGrant(name="B")))) == ("B",)
 
 
-@given(st.text(), st.text())
-def test_text_without_a_granted_reference_stays_as_it_is(text: str, value: str) -> None:
-    assert expanded(text, Permissions(), {"KEY": value}) == text
+@given(st.text() | st.text("${}A:-"))
+def test_text_of_somebody_else_is_written_without_a_reference(text: str) -> None:
+    permissions = Permissions(secrets=(SecretGrant(name="A"),))
+    assert expanded(literal(text), permissions, {"A": "value"}) == text
+    assert not list(references(literal(text)))

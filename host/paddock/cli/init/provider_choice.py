@@ -26,6 +26,7 @@ from paddock.errors import KindError
 from paddock.plan.host_name import LOOPBACK, Destination
 from paddock.plan.net_rule import DEFAULT_PORT, NetRule
 from paddock.plan.permissions import Permissions, SecretGrant
+from paddock.plan.secret_references import literal
 from paddock.plan.writing import PlannedModule
 from paddock_sources import Resolution
 from paddock_sources.manifest.permission_request import read_paddock_table
@@ -88,8 +89,11 @@ class ModelService:
         place = self.destination.text
         is_open = self.base_url.startswith("http://") and not self.is_local
         config = {
-            "default_model": (self.model, "the model that answers"),
-            "base_url": (self.base_url, "the server" + ("; nothing encrypts what is sent there" if is_open else "")),
+            "default_model": (literal(self.model), "the model that answers"),
+            "base_url": (
+                literal(self.base_url),
+                "the server" + ("; nothing encrypts what is sent there" if is_open else ""),
+            ),
             "api_key": (
                 f"${{{self.key}}}" if self.key else "",
                 "names the variable that holds the key",
