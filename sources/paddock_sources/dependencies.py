@@ -310,7 +310,7 @@ class Dependencies:
         self._judge(uri)
         entry = self._git(uri, mine, near).fetch(one.commit)
         if entry.digest != one.tree:
-            raise pin_mismatch(one.source, one.tree, entry.digest)
+            raise pin_mismatch(one.source, one.tree, entry.digest, entry.with_compiled)
         root = entry.root / uri.subdirectory
         yield _import_root(root, one.name)
         yield self._metadata(root, one.commit)

@@ -272,11 +272,17 @@ def contradicts_rules(source: str, problem: str) -> SourceError:
     )
 
 
-def pin_mismatch(source: str, locked: str, found: str) -> SourceError:
-    """Return the error for code that differs from what was locked; `locked` and `found` are digests of its tree."""
+def pin_mismatch(source: str, locked: str, found: str, with_compiled: str = "") -> SourceError:
+    """Return the error for code that differs from what was locked; `locked` and `found` are digests of its tree.
+
+    `with_compiled` would be the digest with the compiled code in it, which is left out.
+    """
+    told = ["its lock is of a tree with compiled Python code, which is left out now"] if locked == with_compiled else []
     return SourceError(
         f"`{source}` is not what was locked",
         code="PinMismatchError",
-        detail=[f"locked: {locked}", f"found:  {found}"],
-        hints=["if the change is meant, lock it again: `paddock update`"],
+        detail=[f"locked: {locked}", f"found:  {found}", *told],
+        hints=[
+            "lock it again: `paddock update`" if told else "if the change is meant, lock it again: `paddock update`"
+        ],
     )

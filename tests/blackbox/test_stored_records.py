@@ -58,7 +58,7 @@ def test_commands_about_sources_read_the_lock_file_and_the_cache(stored: World) 
     kinds = [one["kind"] for one in stored.run("cache", "list", "--json").json["items"]]
     assert sorted(set(kinds)) == ["files", "metadata", "repository"]
     # One changed byte of it is noticed.
-    [path] = stored.cache.glob("trees-v1/*/tree.d/amplifier_module_tool_acts/__init__.py")
+    [path] = stored.cache.glob("trees-v2/*/tree.d/amplifier_module_tool_acts/__init__.py")
     path.chmod(0o644)
     path.write_text(path.read_text() + "#")
     assert stored.run("cache", "verify", "--json").json["ok"] is False

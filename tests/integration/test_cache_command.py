@@ -76,7 +76,7 @@ def test_a_cache_that_is_not_there_is_an_empty_one(folder: Path, command: str) -
 
 def test_the_room_it_takes_is_told_by_kind(filled: Path) -> None:
     facts = told("size")
-    assert facts["folders"]["trees-v1"] == 2048
+    assert facts["folders"]["trees-v2"] == 2048
     assert facts["folders"]["envs-v1"] == 100
     assert facts["bytes"] == sum(facts["folders"].values())
     lines = dict(line.split(None, 1) for line in done("size").stdout.splitlines())

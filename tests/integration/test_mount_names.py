@@ -38,7 +38,7 @@ _TOOL = """
 """
 _SECONDS = 60  # hit only by a hang
 _DIGEST = re.compile(r"[0-9a-f]{32,64}")
-_ROOMS = ("trees-v1", "metadata-v1", "envs-v1")
+_ROOMS = ("trees-v2", "metadata-v1", "envs-v1")
 
 
 def _folders(root: Path, write_module: WriteModule) -> tuple[Path, Path]:

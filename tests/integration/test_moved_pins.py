@@ -190,7 +190,7 @@ def test_without_a_terminal_a_pin_that_moved_is_refused_by_name(
     (moved,) = told["error"]["moved"]
     assert (moved["old"]["commit"], moved["new"]["commit"]) == (before, after)
     assert any("--trust-plan" in hint for hint in told["error"]["hints"])
-    assert not [*(tmp_path / "new").glob("trees-v1/*")]  # nothing was fetched for it
+    assert not [*(tmp_path / "new").glob("trees-v2/*")]  # nothing was fetched for it
     for option in ("--offline", "--locked", "--frozen"):
         assert project.is_refused(option)
     code, told = project.run("--trust-plan")

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import marshal
 import os
+import py_compile
 import re
+import shutil
 import textwrap
+from importlib.machinery import PathFinder
+from importlib.util import cache_from_source
 from pathlib import Path
+from py_compile import PycInvalidationMode
 
 import pytest
 
 from integration.command_line import Terminal, paddock
+from paddock_sources.cache import tree_digest
 from sources.git_repositories import module_files, repository
 from sources.index_server import IndexServer
 
@@ -61,6 +68,29 @@ def test_a_lock_file_cannot_name_another_tree_for_a_commit(project: Path, tmp_pa
     for options in ((), ("--offline",), ("--frozen",), ("--locked",)):
         code, out, said = _run(project, "--trust-plan", *options)
         assert code == 1 and "EVIL" not in out and "is not what was locked" in said, (options, out, said)
+
+
+def test_bytecode_in_a_repository_does_not_run_in_place_of_its_source(project: Path, tmp_path: Path) -> None:
+    good = repository(tmp_path / "good", module_files(answer="'good'"))
+    package = good.folder / "amplifier_module_tool_greet"
+    (tmp_path / "evil.py").write_text(module_files(answer="'EVIL'")["amplifier_module_tool_greet/__init__.py"])
+    compiled = cache_from_source(package / "__init__.py")
+    py_compile.compile(str(tmp_path / "evil.py"), compiled, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)
+    spec = PathFinder.find_spec(package.name, [str(good.folder)])
+    assert b"EVIL" in marshal.dumps(spec.loader.get_code(package.name))  # what an interpreter would run
+    good.commit({os.path.relpath(compiled, good.folder): Path(compiled).read_bytes()}, "compiled")
+    source = f"git+file://{good.folder}@main"
+    assert paddock("add", source, cwd=project).returncode == 0
+    _plan(project, f"- {{module: tool-greet, source: '{source}'}}")
+    assert "It said good" in _run(project, "--trust-plan")[1]
+    # A lock that was made with it names another tree, which is not in the cache any more.
+    lock = project / "paddock.lock"
+    shutil.copytree(good.folder, tmp_path / "whole", ignore=shutil.ignore_patterns(".git"))
+    lock.write_text(re.sub(r'tree = "sha256:\w+"', f'tree = "{tree_digest(tmp_path / "whole")}"', lock.read_text()))
+    code, out, said = _run(project, "--trust-plan")
+    assert code == 1 and not out and "tree with compiled Python code" in said and "again: `paddock update`" in said
+    assert paddock("update", cwd=project).returncode == 0
+    assert "It said good" in _run(project, "--trust-plan")[1]
 
 
 def test_a_lock_file_that_is_a_link_is_neither_read_nor_written(project: Path, tmp_path: Path) -> None:

@@ -190,7 +190,7 @@ def test_a_tag_that_moved_is_seen_and_not_followed(tmp_path: Path, origin: Origi
 
 def test_damage_to_what_is_locked_is_found(tmp_path: Path, origin: OriginRepository) -> None:
     assert told("add", f"{origin.address}@v1")[0] == 0
-    (damaged,) = (tmp_path / "cache").glob("trees-v1/*/tree.d/pyproject.toml")
+    (damaged,) = (tmp_path / "cache").glob("trees-v2/*/tree.d/pyproject.toml")
     damaged.chmod(0o644)
     damaged.write_text("[project]\n")
     code, verified = told("verify", "--offline")

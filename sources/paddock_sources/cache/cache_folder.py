@@ -46,7 +46,7 @@ class Bucket(Enum):
 
     GIT = "git-v1"
     COMMITS = "commits-v1"
-    TREES = "trees-v1"
+    TREES = "trees-v2"
     ENVIRONMENTS = "envs-v1"
     METADATA = "metadata-v1"
     RESOLUTIONS = "resolutions-v1"

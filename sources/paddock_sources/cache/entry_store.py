@@ -36,10 +36,11 @@ Stage = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
-    """A tree in the cache: `root` is the folder with its files."""
+    """A tree in the cache: `root` is the folder with its files; for `with_compiled` see `Contents`."""
 
     root: Path
     digest: str
+    with_compiled: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +84,11 @@ class EntryStore:
 
     def tree(self, digest: str) -> TreeEntry | None:
         """Return the tree of that digest, as `get` does; None if there is no such entry."""
-        found = self.get(digest)
-        return TreeEntry(found / self.bucket.content, PREFIX + _name_of(digest)) if found is not None else None
+        name = _name_of(digest)
+        marker = self._held(name) if self.store_context.folder.checked() else None
+        if marker is None:
+            return None
+        return TreeEntry(self.folder / name / self.bucket.content, PREFIX + name, marker.contents.with_compiled)
 
     def marker(self, digest: str) -> Marker | None:
         """Return the recorded facts of an entry; None if there is no such entry. This does not mark it as in use."""
@@ -129,7 +133,8 @@ class EntryStore:
                 if error.errno in FULL:
                     raise CacheError.disk_full(self.store_context.folder.path, reason_of(error)) from error
                 raise
-            return TreeEntry(building.publish(digest, facts, writer.contents) / self.bucket.content, digest)
+            root = building.publish(digest, facts, writer.contents) / self.bucket.content
+            return TreeEntry(root, digest, writer.contents.with_compiled)
 
     @contextmanager
     def begin(self) -> Iterator[StagedEntry]:

@@ -25,11 +25,15 @@ _CHUNK_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The contents of a tree: its digest, the number of files and links, and the bytes of the files."""
+    """The contents of a tree: its digest, the number of files and links, and the bytes of the files.
+
+    `with_compiled` would be its digest with the compiled code that it was given, and that was left out.
+    """
 
     digest: str
     files: int
     bytes: int
+    with_compiled: str = ""
 
 
 class TreeDigest:

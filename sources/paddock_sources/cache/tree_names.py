@@ -1,7 +1,8 @@
 """Which names a tree of files may have, so that it means the same on every machine and stays in its folder.
 
 A name is judged by itself and against the names before it. Two that differ only in case or in how accents are written
-would be one file on some machines: the code that was checked would not be the code that runs.
+would be one file on some machines: the code that was checked would not be the code that runs. Compiled Python code
+belongs into no tree: it may run in place of the source beside it, and nobody can read it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,18 @@ _MAX_DEPTH: Final = 64
 _FIRST_PRINTABLE: Final = 0x20
 _DELETE: Final = 0x7F
 _LAST_CONTROL: Final = 0x9F
+_COMPILED: Final = (".pyc", "__pycache__")
+
+
+def is_compiled(path: str) -> bool:
+    """Return whether a path is one of compiled Python code, or lies in a folder for such code."""
+    return any(name.endswith(_COMPILED[0]) or name == _COMPILED[1] for name in path.split("/"))
+
+
+def source_of(path: str) -> str:
+    """Return the path of the source of compiled code."""
+    *folders, name = path.split("/")
+    return "/".join([*(one for one in folders if one != _COMPILED[1]), f"{name.partition('.')[0]}.py"])
 
 
 class TreeNames:

@@ -1,8 +1,8 @@
 """Write an untrusted tree of files so that nothing in it lies, or leads, outside it.
 
 Every name is checked before it is used. Links are made last, so that no file is written through one. The amount written
-has bounds. The digest covers exactly the written files. They can be read, and executed if they are programs, but not
-changed.
+has bounds. Compiled Python code is left out. The digest covers exactly the written files. They can be read, but not
+changed, and executed if they are programs.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import hashlib
 import os
 import posixpath
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from paddock_sources.cache.errors import UnsafeTreeError
-from paddock_sources.cache.tree_digest import Contents, TreeDigest, text_sha256
-from paddock_sources.cache.tree_names import TreeNames
+from paddock_sources.cache.tree_digest import Contents, Kind, TreeDigest, text_sha256
+from paddock_sources.cache.tree_names import TreeNames, is_compiled
 
 _MIB: Final = 1 << 20
 _MAX_FOLLOWED: Final = 40  # as many as Linux follows
@@ -41,6 +41,7 @@ class TreeChecker:
         self._names = TreeNames()
         self._links: dict[str, str] = {}
         self._digest = TreeDigest()
+        self._with_compiled = TreeDigest()
         self._files = 0
         self._bytes = 0
         self._contents: Contents | None = None
@@ -60,14 +61,14 @@ class TreeChecker:
         self._make_folders(self._admit(path))
         content = hashlib.sha256()
         size = 0
-        with self._opened(path, executable) as write:
+        with _Sink(None) if is_compiled(path) else self._opened(path, executable) as write:
             for chunk in chunks:
                 size += len(chunk)
                 self._check_size(path, size)
                 content.update(chunk)
                 write(chunk)
         self._bytes += size
-        self._digest.add(path, "program" if executable else "file", content.hexdigest(), size)
+        self._take(path, "program" if executable else "file", content.hexdigest(), size)
 
     def add_link(self, path: str, target: str) -> None:
         """Add a symbolic link.
@@ -77,8 +78,9 @@ class TreeChecker:
         """
         check_target(path, target)
         self._make_folders(self._admit(path))
-        self._links[path] = target
-        self._digest.add(path, "link", text_sha256(target))
+        if not is_compiled(path):
+            self._links[path] = target
+        self._take(path, "link", text_sha256(target))
 
     def finish(self) -> str:
         """Finish the tree and return its digest.
@@ -88,14 +90,20 @@ class TreeChecker:
         """
         check_links(self._links)
         self._seal(self._links)
-        self._contents = self._digest.contents()
+        self._contents = replace(self._digest.contents(), with_compiled=self._with_compiled.contents().digest)
         return self._contents.digest
+
+    def _take(self, path: str, kind: Kind, content_sha256: str, size: int = 0) -> None:
+        self._with_compiled.add(path, kind, content_sha256, size)
+        if not is_compiled(path):
+            self._digest.add(path, kind, content_sha256, size)
 
     def _admit(self, path: str) -> list[str]:
         self._files += 1
         if self._files > self._caps.files:
             raise UnsafeTreeError(path, f"there are more than {self._caps.files} files in the tree")
-        return self._names.admit(path)
+        made = self._names.admit(path)
+        return [one for one in made if not is_compiled(one)]
 
     def _check_size(self, path: str, size: int) -> None:
         if size > self._caps.file_bytes:

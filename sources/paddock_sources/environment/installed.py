@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from paddock_sources.cache.tree_names import is_compiled
 from paddock_sources.constraints import PROVIDED
 from paddock_sources.environment.contract import check_contract
 from paddock_sources.environment.errors import InstalledDistributionError
@@ -44,7 +45,6 @@ _MAX_DISTRIBUTIONS = 2000  # among the dependencies of one
 _CHUNK_BYTES = 1 << 20
 _HASH = re.compile(r"sha256=([A-Za-z0-9_-]{43})")
 _ENTRY_POINT = re.compile(r"([A-Za-z_]\w*)((?:\.\w+)*)\s*(?::\s*([A-Za-z_]\w*)\s*)?(?:\[.*\])?", re.ASCII)
-_NOT_COPIED = ("__pycache__", ".pth", ".pyc")  # made for the interpreter they are installed for
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,8 +377,8 @@ def _is_own(path: str) -> bool:
         and ".." not in parts
         and "\\" not in path
         and path.isprintable()
-        and not path.endswith(_NOT_COPIED)
-        and "__pycache__" not in parts
+        and not path.endswith(".pth")
+        and not is_compiled(path)
     )
 
 

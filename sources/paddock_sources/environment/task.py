@@ -139,10 +139,8 @@ class Task:
 def compile_code(site: Path, runner: CommandRunner, python: Interpreter) -> None:
     """Compile a clean site, in a session that reaches nothing else: the compiler reads strangers' code.
 
-    Afterwards nothing compiled is in it but what was made here. If that fails or takes too long, there is nothing, and
-    each start of a module compiles what it imports.
+    If that fails or takes too long, nothing compiled is in it, and each start of a module compiles what it imports.
     """
-    _remove_compiled(site)
     access = CommandAccess(name="python", reads=(_COMPILE_SITE, *python.prefixes), writes=(site,))
     argv = (str(python.path), "-I", "-S", "-B", "-W", "ignore", str(_COMPILE_SITE), str(site))
     try:
@@ -150,11 +148,6 @@ def compile_code(site: Path, runner: CommandRunner, python: Interpreter) -> None
             is_done = session.run(argv, timeout=_COMPILE_SECONDS).code == 0
     except CommandError:
         is_done = False
-    if not is_done:
-        _remove_compiled(site)
-
-
-def _remove_compiled(site: Path) -> None:
-    for folder in list(site.rglob("__pycache__")):
+    for folder in () if is_done else list(site.rglob("__pycache__")):
         if folder.is_dir():
             shutil.rmtree(folder)

@@ -2,8 +2,8 @@
 
 The wheel is chosen here, by hash and by the interpreter's tags. Its members are judged like a repository's files
 (`cache.tree_names`) before anything unpacks them: their paths, the places where they go, their number, and their size
-compared with the size of the wheel. Sandboxed programs (`fetch_wheels.py`, `unpack_wheels.py`) do the rest. Scripts and
-headers are left out: no module needs them.
+compared with the size of the wheel. Sandboxed programs (`fetch_wheels.py`, `unpack_wheels.py`) do the rest. Scripts,
+headers and compiled code are left out: no module needs them.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def _places(name: str, contents: _Contents) -> list[str]:
         SourceError: it may not be unpacked.
     """
     from paddock_sources.cache.errors import UnsafeTreeError
-    from paddock_sources.cache.tree_names import TreeNames
+    from paddock_sources.cache.tree_names import TreeNames, is_compiled, source_of
 
     if contents.problem:
         raise _unsafe(name, contents.problem[:_MAX_SHOWN])
@@ -203,9 +203,12 @@ def _places(name: str, contents: _Contents) -> list[str]:
             places.append(_place(member.path))
             if places[-1]:
                 unpacked.admit(places[-1])
+        for path in filter(is_compiled, there := frozenset(places)):
+            if source_of(path) not in there:
+                raise UnsafeTreeError(path, "it is compiled code without its source")
     except UnsafeTreeError as error:
         raise _unsafe(name, f"cannot be taken: `{error.path[:_MAX_SHOWN]}`: {error.problem}") from None
-    return places
+    return ["" if is_compiled(place) else place for place in places]
 
 
 def _place(path: str) -> str:

@@ -73,9 +73,7 @@ class KeptCommits:
 
     def tree(self, kept: KeptCommit) -> TreeEntry | None:
         """Return the files of a commit, which are in use from now on; None where they were removed."""
-        trees = self._cache.trees
-        folder = trees.get(kept.tree)
-        return None if folder is None else TreeEntry(folder / trees.bucket.content, kept.tree)
+        return self._cache.trees.tree(kept.tree)
 
     def __contains__(self, commit: str) -> bool:
         """Return whether a commit's files are there, and a branch or tag led to it."""

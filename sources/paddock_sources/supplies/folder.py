@@ -43,14 +43,16 @@ class FolderSupply(TreeSupply[FolderUri]):
         return Code(root, root)
 
     def stale(self, uri: FolderUri, locked: LockedModule) -> StaleLock | None:
-        tree = self._snapshot(uri).digest
-        if tree == locked.tree:
+        entry = self._snapshot(uri)
+        if entry.digest == locked.tree:
             return None
+        is_same = entry.with_compiled == locked.tree
+        reason = "locked with compiled code, which is left out now" if is_same else "changed since it was locked"
         return StaleLock(
-            "changed since it was locked",
-            f"the code in {locked.source} was changed since it was locked: it runs as it is now and is locked again; "
-            "`--locked` refuses that, `--frozen` runs what was locked",
-            pin_mismatch(uri.text, locked.tree, tree),
+            reason,
+            f"the code in {locked.source} was {reason}: it runs as it is now and is locked again; `--locked` refuses "
+            "that, `--frozen` runs what was locked",
+            pin_mismatch(uri.text, locked.tree, entry.digest, entry.with_compiled),
         )
 
     def is_as_locked(self, uri: FolderUri, pinned: PinnedSource, locked: LockedModule) -> bool:

@@ -272,5 +272,5 @@ def expected(entry: TreeEntry, text: str, tree: str) -> Path:
         SourceError: it is not.
     """
     if entry.digest != tree:
-        raise pin_mismatch(text, tree, entry.digest)
+        raise pin_mismatch(text, tree, entry.digest, entry.with_compiled)
     return entry.root

@@ -71,7 +71,7 @@ def test_a_tree_is_added_by_what_it_turns_out_to_be(folder: Path) -> None:
     cache = SourceCache(folder)
     entry = cache.trees.add_tree(write_tree(1), {"commit": "c"})
     assert entry.digest == digest_of(1) == tree_digest(entry.root)
-    assert entry.root == folder / "trees-v1" / entry.digest.removeprefix("sha256:") / "tree.d"
+    assert entry.root == folder / "trees-v2" / entry.digest.removeprefix("sha256:") / "tree.d"
     assert cache.trees.tree(entry.digest) == entry
     assert facts_of(cache.trees, entry.digest) == {"commit": "c"}
 
@@ -320,7 +320,7 @@ def test_no_room_at_any_stage_is_said_and_leaves_nothing(folder: Path, stage: st
 
 def test_a_bucket_that_is_something_else_is_said(folder: Path) -> None:
     folder.mkdir(mode=0o700)
-    (folder / "trees-v1").write_text("", encoding="utf-8")
+    (folder / "trees-v2").write_text("", encoding="utf-8")
     with pytest.raises(CacheError):
         SourceCache(folder).trees.add_tree(write_tree(1))
     assert SourceCache(folder).trees.get(KEY) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import tempfile
@@ -14,6 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from paddock_sources.cache import TreeWriter, UnsafeTreeError, tree_digest
+from paddock_sources.cache.tree_digest import TreeDigest
 from paddock_sources.cache.tree_writer import TreeCaps, TreeChecker
 from support.examples import examples
 
@@ -48,6 +50,21 @@ def test_a_tree_is_written_as_it_was_given(tmp_path: Path) -> None:
     assert (root / "a/link").read_bytes() == b"#!/bin/sh\n"
     assert (root / "empty").read_bytes() == b""
     assert digest == tree_digest(root)
+
+
+def test_compiled_code_is_left_out_and_only_noted(tmp_path: Path) -> None:
+    compiled = [file("p/__pycache__/a.x.pyc"), file("q.pyc/deep"), link("p/b.pyc", "a.py"), link("__pycache__", "p")]
+    tree, whole = TreeWriter(tmp_path / "tree"), TreeDigest()
+    for act in (file("p/a.py"), *compiled):
+        act(tree)
+    for path, kind, content in (
+        *((path, "file", b"x") for path in ("p/a.py", "p/__pycache__/a.x.pyc", "q.pyc/deep")),
+        *((path, "link", target) for path, target in (("p/b.pyc", b"a.py"), ("__pycache__", b"p"))),
+    ):
+        whole.add(path, kind, hashlib.sha256(content).hexdigest())  # type: ignore[arg-type]
+    assert tree.finish() == write(tmp_path / "other", file("p/a.py")) == tree_digest(tmp_path / "tree")
+    assert [path.name for path in sorted((tmp_path / "tree").rglob("*"))] == ["p", "a.py"]
+    assert tree.contents.with_compiled == whole.contents().digest
 
 
 def test_nothing_that_is_written_can_be_changed(tmp_path: Path) -> None:

@@ -330,8 +330,8 @@ def test_a_malformed_record_is_found_and_not_believed(folder: Path) -> None:
 def test_folders_of_other_names_are_left_alone(folder: Path) -> None:
     cache = SourceCache(folder)
     fill(cache)
-    (folder / "trees-v1/notes").mkdir()
+    (folder / "trees-v2/notes").mkdir()
     (folder / "git-v1/notes").mkdir()
     assert len(cache.list()) == 5
     cache.clean()
-    assert (folder / "trees-v1/notes").is_dir()
+    assert (folder / "trees-v2/notes").is_dir()

@@ -128,6 +128,8 @@ def test_a_file_that_two_wheels_have_is_installed_once(customer: Customer) -> No
 
 
 NAMES = {
+    "compiled": ("hostile/outside.pyc", "`hostile/outside.pyc`: it is compiled code without its source"),
+    "compiled, elsewhere": ("hostile-1.0.data/purelib/__pycache__/outside.x.pyc", "compiled code without its source"),
     "leads out": ("../outside.py", "its path leads elsewhere"),
     "leads out by a folder of its own": ("hostile/../../outside.py", "its path leads elsewhere"),
     "absolute": ("/tmp/outside.py", "its path is absolute"),

@@ -113,12 +113,12 @@ def test_a_failure_at_any_stage_leaves_what_was_there_and_can_be_repeated(
     kept = source("main").fetch(first)
     for verb, when in product(("fetch", "cat-file", "ls-tree"), ("before", "after")):
         now = origin.commit({"a.py": f"{when} {verb}"})
-        trees = everything_in(tmp_path / "cache" / "trees-v1")
+        trees = everything_in(tmp_path / "cache" / "trees-v2")
         setattr(runner, when, partial(_fail, verb))
         with pytest.raises(FetchError):
             source("main").pin()
         setattr(runner, when, lambda at: None)
-        assert everything_in(tmp_path / "cache" / "trees-v1") == trees, (verb, when)
+        assert everything_in(tmp_path / "cache" / "trees-v2") == trees, (verb, when)
         assert (kept.root / "a.py").read_text() == "1", (verb, when)
         assert not list((tmp_path / "cache" / "tmp").iterdir()), (verb, when)
         assert source("main").pin().commit == now, (verb, when)
@@ -224,7 +224,7 @@ def test_a_damaged_repository_is_refused_and_costs_nothing_good(
 
 def take_files(folder: Path) -> None:
     """Take the files of all commits away, as one does who makes room, and leave what they were made from."""
-    for entry in (folder / "trees-v1").iterdir():
+    for entry in (folder / "trees-v2").iterdir():
         subprocess.run(["chmod", "-R", "u+w", str(entry)], check=True, timeout=60)
         subprocess.run(["rm", "-r", str(entry)], check=True, timeout=60)
 
@@ -340,7 +340,7 @@ def test_many_at_once_get_the_same_and_fetch_it_once(
     with ThreadPoolExecutor(6) as threads:
         roots = set(threads.map(resolve, range(6)))
     assert len(roots) == 1 and len(list(roots.pop().iterdir())) == 30
-    assert len(list((tmp_path / "cache" / "trees-v1").iterdir())) == 1
+    assert len(list((tmp_path / "cache" / "trees-v2").iterdir())) == 1
     assert sum(verb == "fetch" for verb in runner.verbs) == 1
 
 

@@ -86,7 +86,7 @@ def test_what_leads_elsewhere_or_is_no_name_is_refused_and_nothing_is_kept(
             source("odd").fetch(commit)
         assert caught.value.code in ("UnsafeTreeError", "DamagedRepositoryError"), (path, content)
         assert str(caught.value).isprintable() or "\n" in str(caught.value), (path, content)
-        assert len(list((tmp_path / "cache" / "trees-v1").iterdir())) == 1, (path, content)
+        assert len(list((tmp_path / "cache" / "trees-v2").iterdir())) == 1, (path, content)
         assert not list((tmp_path / "cache" / "tmp").iterdir()), (path, content)
         assert not (tmp_path / "up").exists() and not (tmp_path / "cache" / "up").exists(), (path, content)
     # None of them is refused for what another has left.

@@ -34,7 +34,7 @@ _STEP: Final = 1024
 _KINDS: Final = {
     "git-v1": "repository",
     "commits-v1": "commit",
-    "trees-v1": "files",
+    "trees-v2": "files",
     "envs-v1": "packages",
     "metadata-v1": "metadata",
     "resolutions-v1": "chosen versions",
