@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 
@@ -18,6 +19,7 @@ from paddock.policy.files.policy import Policy
 from paddock.policy.pins import Pins
 from paddock_sources import Resolution
 from paddock_sources.cache import SourceCache
+from sources.git_repositories import module_repository
 from support.examples import repeating
 
 pytestmark = pytest.mark.usefixtures("commands_end")
@@ -189,6 +191,21 @@ def test_a_repository_that_no_rule_lets_be_used_starts_nothing(ground: Ground) -
     done = ground.run("--trust-plan")
     assert done.returncode in (1, 4)
     assert not json.loads(done.stdout)["modules"] and ground.is_untouched()
+
+
+def test_denied_code_starts_nothing_by_its_source_commit_or_files(ground: Ground) -> None:
+    made = module_repository(ground.root / "made", "tool-filesystem")
+    ground.write_plan(f"source: git+file://{made.folder}@v1")
+    assert ground.paddock("lock", str(ground.plan)).returncode == 0
+    assert ground.run("--trust-plan").returncode == 0
+    lock = (ground.root / "paddock.lock").read_text()
+    for match in (f"git+file://{made.folder}", f"commit:{made.head()}", re.findall(r'tree = "(\S+)"', lock)[0]):
+        policy = ground.own_rule(f"[[module]]\nmatch = '{match}'\ndeny = 'it steals'\n")
+        done = ground.run("--trust-plan")
+        assert refusals(done, policy)[0] == ("tools[0].source", 3) and "is denied: it steals" in done.stderr, match
+    ground.own_rule("[[module]]\nmatch = 'builtin:*'\ndeny = 'it steals'\n")
+    checked = ground.paddock("policy", "show")
+    assert "this denies modules that come with Paddock" in checked.stdout + checked.stderr
 
 
 def test_what_may_be_a_password_in_a_source_is_not_shown(ground: Ground) -> None:

@@ -205,9 +205,8 @@ class Authorizer:
             PolicyRefusedError, PlanError, SecretError: the call is not allowed, or a path that a flag names does not
                 exist.
         """
-        return await self._authorize(
-            [ModuleRequest(entry, resolution.source, (), named, resolution.commit)], [resolution], _BY_FLAGS, None
-        )
+        asked = ModuleRequest(entry, resolution.source, (), named, resolution.commit, resolution.tree)
+        return await self._authorize([asked], [resolution], _BY_FLAGS, None)
 
     def check_call(self, granted: Permissions) -> None:
         """Refuse a variable or a secret that a flag names and that is not set, before any code is looked for.
@@ -411,7 +410,7 @@ def _asked(
     for entry in plan.entries():
         code = resolutions[entry.path]
         granted = given.get(entry.path) or acceptance.given(entry, code.source)
-        asked.append(ModuleRequest(acceptance.held(entry), code.source, granted, named, code.commit))
+        asked.append(ModuleRequest(acceptance.held(entry), code.source, granted, named, code.commit, code.tree))
     return asked
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from paddock.errors import PlanError, PolicyRefusedError
-from paddock.plan.host_name import split_port
+from paddock.plan.host_name import LOOPBACK, split_port
 from paddock.plan.model import ModuleEntry
 from paddock.plan.net_rule import SELF, NetRule
 from paddock.plan.permissions import SecretGrant, grants_of
@@ -140,7 +140,7 @@ def _judged(request: ModuleRequest, context: EvaluationContext, tasks: Cap) -> t
     if context.policy.files:  # otherwise no rule about sources exists
         held = _rules_held(request, context.policy, findings)
         path = path_text(request.entry.path, "source") if request.entry.source is not None else request.entry.path
-        judge_source(path, request.source, context.policy, findings, commit=request.commit)
+        judge_source(path, request.source, context.policy, findings, commit=request.commit, tree=request.tree)
     floor = _floor(request, context.policy, held, findings)
     working_dir, home = context.working_dir, context.owner.home
     path_rules = list(judge_trust(request, context.trust, working_dir, home, floor, findings, context.folder))
@@ -179,7 +179,7 @@ def _rules_held(
     request: ModuleRequest, policy: Policy, findings: PolicyFindings
 ) -> list[tuple[PolicyFile, ModuleRule]]:
     try:
-        name = SourceName.of(request.source)
+        name = _name_of(request.source, request.commit, request.tree)
     except NotAcceptedError:
         return []  # refused where rules depend on it
     held = []
@@ -290,10 +290,12 @@ def _is_within(written: str, networks: Iterable[Network]) -> bool:
     return any(NetRule(network, rule.ports, "").covers(rule) for network in networks)
 
 
-def judge_source(path: str, source: str, policy: Policy, findings: PolicyFindings, *, commit: str = "") -> None:
-    """Note the objections to a source at `path` in the plan, whose code was locked to `commit`, if to any."""
+def judge_source(
+    path: str, source: str, policy: Policy, findings: PolicyFindings, *, commit: str = "", tree: str = ""
+) -> None:
+    """Note the objections to a source at `path` in the plan; `commit` and `tree` are those of its code, if known."""
     try:
-        name = SourceName.of(source)
+        name = _name_of(source, commit, tree)
     except NotAcceptedError as error:
         for rule in _dependent(policy):
             findings.refuse(path, f"{error.problem}, and rules depend on what it is", error.accepted, rule)
@@ -301,16 +303,30 @@ def judge_source(path: str, source: str, policy: Policy, findings: PolicyFinding
     for file in policy.files:
         _judge_host(path, source, name, file, findings)
         _judge_pin(path, source, file, findings, commit)
+        for denying in (rule for rule in rules_about(name, file)[0] if rule.deny is not None):
+            rule = file.rule_of_module(denying, "deny", f'"{denying.deny}"')
+            hint = f"use another, or have the rule changed: {file.name}"
+            findings.refuse(path, f"`{name.text}` is denied: {denying.deny}", hint, rule)
+
+
+def _name_of(source: str, commit: str, tree: str) -> SourceName:
+    """Return the name of a source with what is known of the version of its code; raises as `SourceName.of` does."""
+    name = SourceName.of(source)
+    ref = "" if source.startswith("/") else parse_source(source).requested[0]
+    return replace(name, pins=frozenset({f"commit:{ref}", f"commit:{commit}", tree}))
 
 
 def _judge_host(path: str, source: str, name: SourceName, file: PolicyFile, findings: PolicyFindings) -> None:
     if file.git_hosts is None:
         return
     rule = file.rule("git_hosts", written_list(file.git_hosts))
-    if name.family != "git" or name.scheme == "file":
+    is_local = name.scheme == "file"
+    if name.family != "git" or (is_local and not file.bind_local_git):
         findings.consult(rule, "is not about this source, which no host serves")
         return
-    port = name.port or DEFAULT_PORTS[name.scheme]
+    if is_local:
+        name = replace(name, host=str(LOOPBACK))
+    port = name.port or DEFAULT_PORTS.get(name.scheme)
     if any(_is_host(listed, name, port) for listed in file.git_hosts):
         findings.consult(rule, f"lists `{name.host}`")
         return
@@ -325,9 +341,9 @@ def _judge_host(path: str, source: str, name: SourceName, file: PolicyFile, find
     )
 
 
-def _is_host(listed: str, name: SourceName, port: int) -> bool:
+def _is_host(listed: str, name: SourceName, port: int | None) -> bool:
     host, listed_port = split_port(listed)
-    if port != (listed_port or DEFAULT_PORTS[name.scheme]):
+    if port != (listed_port or DEFAULT_PORTS.get(name.scheme)):
         return False
     # With its dot: `*.example.org` is neither `example.org` nor `badexample.org`.
     return name.host.endswith(host[1:]) if host.startswith("*.") else name.host == host

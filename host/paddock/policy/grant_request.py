@@ -143,8 +143,8 @@ class ModuleRequest:
     """A module that is to be started: its entry, the source where it was found, and the operator's further grants.
 
     `source` is that of its resolution, not of its entry: a variable may have replaced it. `given` is granted beyond the
-    entry; `named` is the level that a flag gives to entries that name none. `commit` is the locked commit of its code,
-    if any.
+    entry; `named` is the level that a flag gives to entries that name none. `commit` and `tree` are those of its code;
+    both can be empty.
     """
 
     entry: ModuleEntry
@@ -152,6 +152,7 @@ class ModuleRequest:
     given: tuple[OperatorGrant, ...] = ()
     named: IsolationLevel | None = None
     commit: str = ""
+    tree: str = ""
 
     def effective(self) -> ModuleEntry:
         """Return the entry with all its grants."""

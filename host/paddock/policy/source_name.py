@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Literal, Self
 from urllib.parse import unquote, urlsplit
@@ -31,7 +31,8 @@ _PLAINLY: Final = "write the address plainly: scheme, host and path, with nothin
 class SourceName:
     """A source as rules name it, `family` being its kind.
 
-    `host` is empty except for what has an address, `port` None where it is the scheme's own.
+    `host` is empty except for what has an address, `port` None where it is the scheme's own. `pins` say which version
+    of the code it is, as far as that is known: `commit:<digits>`, and the digest of its files.
     """
 
     family: str
@@ -39,6 +40,7 @@ class SourceName:
     scheme: str = ""
     host: str = ""
     port: int | None = None
+    pins: frozenset[str] = field(default=frozenset(), compare=False)
 
     @classmethod
     def of(cls, source: str) -> Self:

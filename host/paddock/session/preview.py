@@ -139,7 +139,8 @@ class Preview:
             raise ModuleMissingError.of(entry.module, error) from error
         trust = self._acceptance.trust if self._acceptance.trust.accepted else _AS_IF_ACCEPTED
         given = self._acceptance.given(entry, resolution.source)
-        request = ModuleRequest(self._acceptance.held(entry), resolution.source, given, None, resolution.commit)
+        held = self._acceptance.held(entry)
+        request = ModuleRequest(held, resolution.source, given, None, resolution.commit, resolution.tree)
         context = EvaluationContext(
             self._policy, trust, self._working_dir, self._owner, _EverySecret(), self.plan.positions
         )

@@ -364,6 +364,41 @@ def test_repositories_come_from_hosts_that_are_listed(work: Path, hosts: str, so
         assert refused(lambda: refuse_sources({"tools[0].source": source}, policy(text)))[0][0] == "tools[0].source"
 
 
+def test_a_repository_here_is_bound_where_that_is_asked(work: Path) -> None:
+    here, bound = f"git+file://{work}", "bind_local_git = true\ngit_hosts = ['{}']"
+    assert decide(work, "git_hosts = ['github.com']", source=here)
+    assert decide(work, bound.format("localhost"), source=here)
+    ((_, message, *_),) = refused(lambda: decide(work, bound.format("github.com"), source=here))
+    assert "is on `127.0.0.1`, and repositories may come from: `github.com`" in message
+
+
+@each_row(
+    ("match", "denied"),
+    [
+        ("git+https://github.com/org/*", True),
+        ("git+https://GitHub.com/ORG/repo", True),
+        ("commit:0123456789012345678901234567890123456789", True),
+        ("commit:1123456789012345678901234567890123456789", False),
+        ("git+https://github.com/other", False),
+        ("*", True),
+    ],
+)
+def test_what_a_rule_denies_is_refused_with_its_reason(work: Path, match: str, denied: bool) -> None:
+    text = f"module = [{{match = '{match}', deny = 'it steals'}}]"
+    asks = (lambda: decide(work, text), lambda: refuse_sources({"tools[0].source": REPOSITORY}, policy(text)))
+    for ask in asks:
+        if denied:
+            ((_, message, _, line),) = refused(ask)
+            assert message == "`git+https://github.com/org/repo` is denied: it steals" and line == 1
+        else:
+            ask()
+    # The more specific rule counts, but a version is the most specific there is.
+    allowed = "[[module]]\nmatch = 'git+https://github.com/org/repo'\nlimits = {tasks_max = 8}\n"
+    is_denied = denied and match.startswith("commit:")
+    both = f"{allowed}[[module]]\nmatch = '{match.replace('GitHub.com/ORG/repo', 'github.com/*')}'\ndeny = 'it steals'"
+    assert bool(refused(lambda: decide(work, both)) if is_denied else decide(work, both))
+
+
 def test_every_files_list_of_hosts_counts(work: Path) -> None:
     assert decide(work, "git_hosts = ['github.com', 'git.example']", "git_hosts = ['github.com']")
     assert refused(lambda: decide(work, "git_hosts = ['git.example']", "git_hosts = ['github.com']"))

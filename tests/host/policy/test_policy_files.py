@@ -116,6 +116,10 @@ def test_a_rule_is_told_with_its_line() -> None:
         ("minimum_isolation = 'none'", "minimum_isolation", 1, "`none` is no level | `none` is no minimum"),
         ("minimum_isolation = 'nss'", "minimum_isolation", 1, "must be one of 'ns', 'bwrap' or 'landlock'"),
         ("git_hosts = ['*']", "git_hosts", 1, "`*`"),
+        ("bind_local_git = true", "bind_local_git", 1, "no git_hosts"),
+        ("module = [{match = '*', deny = ''}]", "module[0].deny", 1, "says nothing"),
+        ("module = [{match = '*', deny = 'x', level = 'ns'}]", "module[0].deny", 1, "nothing to bound"),
+        (f"module = [{{match = 'sha256:{'a' * 64}'}}]", "module[0].match", 1, "can only deny"),
         ("git_hosts = ['https://github.com']", "git_hosts", 1, "`https://github.com`"),
         ("git_hosts = ['127.1']", "git_hosts", 1, "some read it as one"),
         ("require_pinned = 'yes'", "require_pinned", 1, "must be true or false"),
@@ -196,8 +200,8 @@ VALUES = st.recursive(
     ),
     max_leaves=6,
 )
-KEYS = ["minimum_isolation", "allow_unenforced", "git_hosts", "require_pinned", "max_limits", "module", "x"]
-MODULE = st.dictionaries(st.sampled_from(["match", "grants", "limits", "level", "x"]), VALUES, max_size=4)
+KEYS = ["minimum_isolation", "allow_unenforced", "git_hosts", "bind_local_git", "max_limits", "module", "x"]
+MODULE = st.dictionaries(st.sampled_from(["match", "grants", "limits", "level", "deny", "x"]), VALUES, max_size=4)
 
 
 @given(st.dictionaries(st.sampled_from(KEYS), VALUES | st.lists(MODULE, max_size=2), max_size=4))

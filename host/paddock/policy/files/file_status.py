@@ -18,12 +18,14 @@ from paddock.plan.permissions import FAMILIES
 from paddock.policy.files.accepted_plans import AcceptedPlan
 from paddock.policy.files.grants import GrantsFile
 from paddock.policy.files.owned_file import ROOT, OperatorFile
-from paddock.policy.files.policy import SYSTEM_FILE, user_config_folder
+from paddock.policy.files.policy import SYSTEM_FILE, rules_about, user_config_folder
 from paddock.policy.files.policy_file import ModuleRule, PolicyFile
 from paddock.policy.files.secrets import secrets_in
 from paddock.policy.files.sources import read_source_settings
 from paddock.policy.owner import Owner
+from paddock.policy.source_name import SourceName
 from paddock_sandbox.profile import ISOLATION_LEVELS
+from paddock_sources import BuiltinSource
 from paddock_sources.settings import SourceSettings
 
 if TYPE_CHECKING:
@@ -108,6 +110,8 @@ def _bounds_of_all(file: PolicyFile) -> Iterator[str]:
         yield _line(file, "allow_unenforced", f"{names}: may be written where the machine cannot enforce it")
     if file.git_hosts is not None:
         yield _line(file, "git_hosts", f"code by git comes from {', '.join(file.git_hosts) or 'nowhere'}")
+    if file.bind_local_git:
+        yield _line(file, "bind_local_git", "that counts for repositories on this machine, which are on `127.0.0.1`")
     if file.require_pinned:
         yield _line(file, "require_pinned", "a git source names a whole commit, or is locked")
     if file.refused_networks:
@@ -119,7 +123,8 @@ def _bounds_of_all(file: PolicyFile) -> Iterator[str]:
 
 
 def _bounds_of_rule(file: PolicyFile, rule: ModuleRule) -> str:
-    parts = [f"at level `{rule.level}` or above"] if rule.level is not None else []
+    parts = [f"denied: {rule.deny}"] if rule.deny is not None else []
+    parts += [f"at level `{rule.level}` or above"] if rule.level is not None else []
     parts += [f"{name} at most {limit_text(name, value)}" for name, value in rule.limits if value is not None]
     if rule.caps is not None:
         capped = [(family, ", ".join(rule.caps.texts(family))) for family in sorted(rule.caps.capped)]
@@ -165,6 +170,8 @@ def _of_sources(settings: SourceSettings | None) -> list[str] | None:
 def left_open(file: PolicyFile) -> tuple[PlanProblem, ...]:
     """Return a warning for each rule and each wider one whose bounds it takes away, at the rule's line.
 
+    Also for each rule that denies modules of Paddock's own.
+
     Within a file only the most specific rule about a source applies, as a whole. So a rule that only sets a limit also
     takes the bounds of a wider rule away from its modules, which few people mean. Nothing is decided here: the file
     says what it says. Another file takes nothing away, since each file bounds by itself.
@@ -173,6 +180,13 @@ def left_open(file: PolicyFile) -> tuple[PlanProblem, ...]:
 
 
 def _warnings(file: PolicyFile, rule: ModuleRule) -> Iterator[PlanProblem]:
+    if rule.deny is not None:
+        own = [one for one in BuiltinSource().list() if rule in rules_about(SourceName.of(f"builtin:{one}"), file)[0]]
+        if own:
+            said = f"this denies modules that come with Paddock: {', '.join(own)}"
+            hint = 'if that is not meant, give match = "builtin:*" a rule of its own'
+            yield PlanProblem(f"{rule.path}.deny", said, hint, file.positions.line_of(f"{rule.path}.deny"))
+        return
     wider = [one for one in file.modules if one.match.literal < rule.match.literal]
     named: set[str] = set()
     for one in sorted(wider, key=lambda one: -one.match.literal):

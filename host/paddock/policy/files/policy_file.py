@@ -78,6 +78,12 @@ def _network(written: str) -> Network:
         ) from None
 
 
+def _reason(text: str) -> str:
+    if not text.strip() or not text.isprintable():
+        raise NotAcceptedError("says nothing that could be shown", 'write why, as in deny = "takes over accounts"')
+    return text
+
+
 _Level = Annotated[Literal["ns", "bwrap", "landlock"] | None, BeforeValidator(_level)]
 
 
@@ -88,6 +94,7 @@ class _ModuleTable(StrictModel):
     grants: Annotated[GrantCaps | None, BeforeValidator(GrantCaps.written)] = None
     limits: Limits = Field(default_factory=Limits)
     level: _Level = None
+    deny: Annotated[str, AfterValidator(_reason)] | None = None
 
 
 class _FileTable(StrictModel):
@@ -96,6 +103,7 @@ class _FileTable(StrictModel):
     minimum_isolation: _Level = None
     allow_unenforced: Annotated[tuple[str, ...], BeforeValidator(_tuple), AfterValidator(_known_limits)] = ()
     git_hosts: Annotated[tuple[str, ...] | None, BeforeValidator(_tuple), AfterValidator(_known_hosts)] = None
+    bind_local_git: bool = False
     require_pinned: bool = False
     refused_networks: Annotated[tuple[str, ...], BeforeValidator(_tuple), AfterValidator(_networks)] = ()
     max_limits: Limits = Field(default_factory=Limits)
@@ -125,11 +133,14 @@ class ModuleRule:
     caps: GrantCaps | None = None
     limits: Limits = field(default_factory=Limits)
     level: IsolationLevel | None = None
+    deny: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyFile:
     """The rules of one file. `git_hosts` None: any; `allow_unenforced` names limits that may go unenforced.
+
+    With `bind_local_git`, `git_hosts` has to list `127.0.0.1` for repositories on this machine.
 
     A module may not connect to any of `refused_networks`.
     """
@@ -141,6 +152,7 @@ class PolicyFile:
     require_pinned: bool = False
     refused_networks: tuple[Network, ...] = ()
     max_limits: Limits = field(default_factory=Limits)
+    bind_local_git: bool = False
     modules: tuple[ModuleRule, ...] = ()
 
     @classmethod
@@ -174,6 +186,7 @@ class PolicyFile:
             table.require_pinned,
             cast(tuple[Network, ...], table.refused_networks),
             table.max_limits,
+            table.bind_local_git,
             tuple(_module_rule(f"module[{index}]", one, positions) for index, one in enumerate(table.module)),
         )
         contradictions = list(file._contradictions())
@@ -205,8 +218,16 @@ class PolicyFile:
         return self.rule_of_module(rule, f"grants.{family}", written_list(texts))
 
     def _contradictions(self) -> Iterator[PlanProblem]:
+        if self.bind_local_git and self.git_hosts is None:
+            yield PlanProblem("bind_local_git", "there is no git_hosts that it could bind", "add git_hosts")
         seen: dict[str, ModuleRule] = {}
         for rule in self.modules:
+            if rule.deny is None and rule.match.family == "pin":
+                yield PlanProblem(f"{rule.path}.match", "a rule for one version can only deny it", "add deny")
+            if rule.deny is not None and (rule.caps, rule.limits, rule.level) != (None, Limits(), None):
+                yield PlanProblem(
+                    f"{rule.path}.deny", "a denied module has nothing to bound", "leave out all but match"
+                )
             first = seen.setdefault(rule.match.text, rule)
             if first is not rule:
                 yield PlanProblem(
@@ -243,4 +264,4 @@ class PolicyFile:
 def _module_rule(path: str, table: _ModuleTable, positions: Positions) -> ModuleRule:
     match = SourcePattern.parse(table.match)
     rule = Rule(positions.place_of(f"{path}.match"), f'[[module]] match = "{match.text}"')
-    return ModuleRule(path, match, rule, table.grants, table.limits, table.level)
+    return ModuleRule(path, match, rule, table.grants, table.limits, table.level, table.deny)

@@ -1,16 +1,18 @@
 """The sources of a rule: `git+https://github.com/org/*`, `builtin:*`, `/home/x/modules/*`, a package, or `*`.
 
 A `*` stands for part of a name and never for a slash, except at the end, where it stands for everything below; `*.`
-before a host stands for all names below it. A source that only resembles a pattern, by its case, its scheme or its
-port, is recognised, so that the rule applies to it as well.
+before a host stands for all names below it. `commit:<digits>` and `sha256:<digits>`, the digest of files in a lock
+file, stand for one version of code, wherever it comes from. A source that only resembles a pattern, by its case, its
+scheme or its port, is recognised, so that the rule applies to it as well.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Final, Literal, Self
 
 from paddock.plan.host_name import host_text, parse_host
 from paddock.plan.problems import NotAcceptedError
@@ -27,8 +29,9 @@ from paddock_sources.kinds.package_uri import package_key
 
 _ACCEPTED: Final = (
     "a match is `*`, `builtin:<id>`, `git+https://host/path`, `git+*`, `file:///folder` or a package's name, "
-    "each with `*` for part of a name, or at the end for all that is below"
+    "each with `*` for part of a name, or at the end for all that is below; or `commit:<digits>`, or `sha256:<digits>`"
 )
+_PIN: Final = re.compile(r"commit:(?:[0-9a-f]{40}|[0-9a-f]{64})|sha256:[0-9a-f]{64}")
 _PACKAGE: Final = re.compile(r"[A-Za-z0-9*](?:[A-Za-z0-9._*-]*[A-Za-z0-9*])?")
 _MODULE_ID: Final = re.compile(r"[A-Za-z0-9*][A-Za-z0-9_*-]*")
 _STAR: Final = "*"
@@ -42,7 +45,7 @@ class SourcePattern:
     """The sources that a rule applies to; `text` is their one spelling, `literal` counts all but stars."""
 
     text: str
-    family: Family | None = None
+    family: Family | Literal["pin"] | None = None
     scheme: str = ""
     host: str = ""
     port: int | None = None
@@ -59,6 +62,8 @@ class SourcePattern:
         """
         if written == _STAR:
             return cls(written)
+        if _PIN.fullmatch(written):
+            return cls(written, "pin")
         if written == "git+*":
             return cls(written, "git")
         if written.startswith("builtin:"):
@@ -118,10 +123,12 @@ class SourcePattern:
     @property
     def literal(self) -> int:
         """The number of characters that are no star: of two patterns, the one with more is the more specific."""
-        return len(self.text) - self.text.count(_STAR)
+        return sys.maxsize if self.family == "pin" else len(self.text) - self.text.count(_STAR)
 
     def matches(self, name: SourceName) -> bool:
-        """Whether the rule applies to a source by its exact name."""
+        """Whether the rule applies to a source by its exact name, or to its version."""
+        if self.family == "pin":
+            return self.text in name.pins
         if self.family is None or (self.family == name.family and not self._exact):
             return True
         return (
