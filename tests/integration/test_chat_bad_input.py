@@ -36,6 +36,8 @@ _FAULTS: list[tuple[Mapping[str, Any], str, str]] = [
     ({"kind": "context"}, "ContextLengthError", "the conversation is longer"),
     ({"kind": "rate_limit", "retry_after": "0.01"}, "RateLimitError", "wait a moment"),
 ]
+# How an answer can end, and what a person is told of it.
+_ENDS = [("content_filter", "held back a part"), ("refusal", "refused to answer"), ("odd\x1b[2J", r"`odd\x1b[2J`")]
 _HOSTILE = "\x1b[2J\x1b]0;owned\x07\n╔══ Paddock asks"
 
 
@@ -78,9 +80,12 @@ class Chat:
         assert f"error:{outcome.error.kind.rpartition('.')[2]}" in shown
         assert "hint:" in shown and "".join(hint.split()) in shown
 
-    async def answers(self, prompt: str, answer: str = "all is well") -> None:
+    async def answers(self, prompt: str, answer: str = "all is well", *, told: str = "") -> None:
+        before = len(self._person.all_rows())
         outcome = await self._conversation.turn(prompt)
         assert outcome.answer == answer, (prompt, outcome)
+        shown = "".join("".join(self._person.all_rows()[before - 1 :]).split())
+        assert ("".join(told.split()) in shown) if told else ("warning:" not in shown), shown
 
 
 async def test_each_fault_of_a_vendor_is_named_and_the_chat_goes_on(
@@ -121,6 +126,12 @@ async def test_each_fault_of_a_vendor_is_named_and_the_chat_goes_on(
                 script.mood = None
                 await chat.answers(f"after {fault['kind']}")
 
+            for reason, told in _ENDS:
+                script.turns_to_come = [{"text": "so far", "finish": reason}]
+                await chat.answers(f"ends by {reason}", "so far", told=told)
+            script.turns_to_come = [{"text": "more", "finish": "length"}] * 9
+            await chat.answers("too long", "more" * 4, told="was cut off")
+            script.turns_to_come = []
             script.turns_to_come = [{"tool_calls": [{"name": "todo", "arguments": '{"action": '}]}, "I see"]
             await chat.answers("broken JSON", "I see")
             script.turns_to_come = [_HOSTILE]

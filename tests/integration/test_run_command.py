@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,11 @@ import pytest
 from integration.command_line import paddock, reachable_level, require_unreachable
 from integration.conftest import WriteModule
 from integration.tricky_tool import LOOK_FIRST, calling, json_output, plan_of
+from modules import shipped
 from support.examples import repeating
+from vendors.openai_dialect import OpenAIDialect
+from vendors.script import Script
+from vendors.server import VendorServer
 
 pytestmark = pytest.mark.usefixtures("commands_end")
 
@@ -248,3 +253,19 @@ def test_all_refusals_are_reported_at_once_before_any_start(tmp_path: Path, tric
         assert problem["hint"] and f"hint: {problem['path']}: {problem['hint']}" in done.stderr
     assert "started" not in done.stderr
     assert all((module["level"], module["exit_reports"]) == ("", []) for module in reported["modules"])
+
+
+def test_a_prompt_that_is_no_text_is_sent_and_an_answer_that_was_cut_off_is_told(tmp_path: Path) -> None:
+    with VendorServer(Script([{"text": "so", "finish": "length"}]), OpenAIDialect()) as server:
+        provider = {
+            "module": "provider-openai",
+            "source": str(shipped.beside_its_packages("provider-openai", tmp_path)),
+            "config": {"base_url": server.url, "default_model": "small", "max_continuations": 0},
+            "permissions": {"net": [f"127.0.0.1:{server.port}"]},
+        }
+        plan = {"session": {"orchestrator": "loop-basic", "context": "context-simple"}, "providers": [provider]}
+        (tmp_path / "plan.yaml").write_text(json.dumps(plan), encoding="utf-8")
+        done = paddock("run", "--trust-plan", "plan.yaml", "caf\udce9", cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (0, "so\n"), done.stderr
+        assert "warning: the answer was cut off" in done.stderr
+        assert server.answers[-1].body["messages"][-1]["content"] == "caf\ufffd"

@@ -31,6 +31,7 @@ from paddock.cli.options import (
     session_options,
 )
 from paddock.cli.session_on_screen import SessionOpener, row_of
+from paddock.cli.terminal.answer_ends import AnswerEnds
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.consent import TerminalConsent
 from paddock.cli.terminal.denial_notes import (
@@ -108,7 +109,9 @@ def run(
     screen = Screen(sys.stderr, is_quiet=quiet)
     opener = SessionOpener(plan, options, screen, is_verbose=verbose)
     if prompt is None:  # a plan that is not there is reported at once
-        prompt = read_stdin(screen, "the prompt") if plan.exists() else None
+        prompt = read_stdin(screen, "the prompt", errors="replace") if plan.exists() else None
+    else:  # bytes that are not UTF-8 became halves of characters, which no server takes
+        prompt = os.fsencode(prompt).decode("utf-8", "replace")
     if prompt is not None and not prompt.strip():
         raise click.UsageError("the prompt is empty")
     follows = (options.working_dir or Path.cwd()).resolve() if not (as_json or quiet) and _is_one_terminal() else None
@@ -214,6 +217,7 @@ class _Turn:
             self.fail(error)
             return
         self._session_id = session_id
+        ends = AnswerEnds(session)
         if self._followed_in is not None:
             # For a terminal alone: drawing markdown takes a while to load.
             from paddock.cli.chat.conversation import follow
@@ -235,6 +239,7 @@ class _Turn:
                 self.interrupted = interruption.end if interruption.happened else None
                 self._modules = _as_before_the_end(self._modules, session.modules) or session.modules
         self._say_what_happened()
+        ends.tell(self._screen)
         for change in session.changes:
             self._screen.warning(change)
         left_out = sum(module.denials_left_out for module in self._modules)

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 import anyio
-import click
 import pytest
 
 from paddock.cli.terminal.line_input import PipedLines
@@ -50,7 +49,6 @@ def test_no_input_is_its_end() -> None:
     assert _all(Path(os.devnull)) == [""]
 
 
-def test_input_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "input").write_bytes(b"fine\n\xff\n")
-    with pytest.raises(click.UsageError, match="not UTF-8 text, at byte 0"):
-        _all(tmp_path / "input")
+def test_input_that_is_not_utf_8_is_made_well_formed(tmp_path: Path) -> None:
+    (tmp_path / "input").write_bytes(b"fine\ncaf\xe9\n")
+    assert _all(tmp_path / "input") == ["fine", "caf\ufffd", ""]

@@ -19,6 +19,7 @@ from paddock.cli import failure
 from paddock.cli.chat.conversation_screen import ConversationScreen
 from paddock.cli.chat.spending import Spending
 from paddock.cli.chat.turn_view import TurnView
+from paddock.cli.terminal.answer_ends import AnswerEnds
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.denial_notes import tell_denials
 from paddock.cli.terminal.interruption import on_interrupt
@@ -95,6 +96,7 @@ class ChatConversation:
         self._spending = spending
         self._view = view
         self._is_verbose = is_verbose
+        self._ends = AnswerEnds(session)
         self._is_abandoned = False  # whether the turn before was cancelled, since its loop did not end it
         self._reported: dict[str, tuple[int, int]] = {}  # by module, how many ends and denials were shown
         for event in _SPENDING:
@@ -137,6 +139,7 @@ class ChatConversation:
         self._approval.resume()
         if self._view is not None:
             self._view.end(answer if failed is None else None)
+        self._ends.tell(self._screen)
         self.tell_news()
         if interruption.happened:
             self._screen.note("interrupted; the conversation continues")

@@ -10,8 +10,6 @@ import asyncio
 import sys
 from pathlib import Path
 
-import click
-
 from paddock.cli import failure
 from paddock.cli.chat.conversation import ChatConversation
 from paddock.cli.chat.slash_commands import Next, SlashCommands
@@ -46,17 +44,13 @@ class LineChat:
         self._code = 0
 
     def run(self) -> int:
-        """Hold the conversation, and return the exit code.
-
-        Raises:
-            click.UsageError: the input is not UTF-8.
-        """
+        """Hold the conversation, and return the exit code."""
         with LogLines(self._screen, verbose=self._is_verbose), self._opener.fetching:
             try:
                 asyncio.run(self._run())
             except KeyboardInterrupt:
                 return INTERRUPTED
-            except (SystemExit, click.UsageError, Interrupted):
+            except (SystemExit, Interrupted):
                 raise
             except Exception as error:  # the top of a command: an unforeseen error is reported here
                 self._screen.text(failure.text(error))

@@ -18,7 +18,6 @@ from typing import Any, Final, TextIO
 
 import anyio
 import anyio.lowlevel
-import click
 
 _DEBOUNCE: Final = 0.5  # seconds in which a person cannot have read anything yet
 _BURST: Final = 0.05  # seconds in which no person types two lines, and a paste arrives completely
@@ -160,20 +159,13 @@ class PipedLines:
         self._is_over = False
 
     async def line(self) -> str | None:
-        """Return the next line without its end, None at the end of the input.
-
-        Raises:
-            click.UsageError: it is not UTF-8.
-        """
+        """Return the next line without its end, None at the end of the input; U+FFFD is where it is not UTF-8."""
         while not self._ready and not self._is_over:
             await self._arrival.of(self._descriptor)
             self._take(os.read(self._descriptor, _CHUNK))
         if not self._ready:
             return None
-        try:
-            return self._ready.popleft().decode("utf-8").removeprefix("\ufeff").removesuffix("\r")
-        except UnicodeDecodeError as error:
-            raise click.UsageError(f"a line on stdin is not UTF-8 text, at byte {error.start}") from error
+        return self._ready.popleft().decode("utf-8", "replace").removeprefix("\ufeff").removesuffix("\r")
 
     def _take(self, data: bytes) -> None:
         """Split input into lines; none at all is its end."""

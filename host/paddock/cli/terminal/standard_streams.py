@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import click
 
@@ -17,16 +18,16 @@ from paddock.cli.terminal.render import Screen
 from paddock.text import escape
 
 
-def read_stdin(screen: Screen, what: str) -> str:
-    """Return all of stdin as text.
+def read_stdin(screen: Screen, what: str, *, errors: Literal["strict", "replace"] = "strict") -> str:
+    """Return all of stdin as text; bytes that are not UTF-8 are `errors`.
 
     Raises:
-        click.UsageError: it cannot be read, or is not UTF-8.
+        click.UsageError: it cannot be read, or is not UTF-8 where that is an error.
     """
     if sys.stdin.isatty():
         screen.note(f"reading {what} from the terminal; Ctrl-D ends it")
     try:
-        return sys.stdin.buffer.read().decode("utf-8-sig")
+        return sys.stdin.buffer.read().decode("utf-8-sig", errors)
     except OSError as error:
         raise click.UsageError(f"{what} cannot be read from stdin: {error.strerror}") from error
     except UnicodeDecodeError as error:
