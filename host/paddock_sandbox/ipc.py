@@ -54,20 +54,6 @@ class _SemaphoreLimits(ctypes.Structure):
     )
 
 
-def set_bounds() -> None:
-    """Set the limits of the namespace that the calling process is in.
-
-    Raises:
-        OSError: it may not; or `/proc/sys` cannot be written to.
-    """
-    for name, value in _SETTINGS.items():
-        setting = os.open(f"/proc/sys/kernel/{name}", os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            os.write(setting, value.encode("ascii"))
-        finally:
-            os.close(setting)
-
-
 def are_bounded() -> bool:
     """Return whether the limits are in force, or stricter ones."""
     segments, queues, semaphores = _SegmentLimits(), _QueueLimits(), _SemaphoreLimits()
@@ -101,7 +87,9 @@ def enter_bounded_namespace() -> None:
     if child == 0:
         try:
             namespaces.leave_for_new_ipc(uid, gid)
-            set_bounds()
+            for name, value in _SETTINGS.items():
+                with open(f"/proc/sys/kernel/{name}", "w", encoding="ascii") as setting:
+                    setting.write(value)
             os.write(say, b".")
             signal.pause()
         finally:

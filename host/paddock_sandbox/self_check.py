@@ -191,17 +191,17 @@ def _with_a_stream(act: Callable[[socket.socket], object], family: int = socket.
         act(stream)
 
 
-def _check_interfaces(stream: socket.socket) -> None:
-    """Refuse when there is one address, the loopback's."""
+def _check_addresses(stream: socket.socket) -> None:
+    """Refuse when the network has one address at most: no interface beside the loopback can be reached by."""
     size, _ = _INTERFACES.unpack(fcntl.ioctl(stream, _SIOCGIFCONF, _INTERFACES.pack(0, 0)))  # how many bytes it takes
     if size <= _INTERFACE_BYTES:
-        raise FileNotFoundError(errno.ENOENT, "no other interface")
+        raise FileNotFoundError(errno.ENOENT, "no other address")
 
 
 _ACTS_OF_WHO_SERVES: Final[Mapping[str, Callable[[], object]]] = {
     "datagrams by path": lambda: _socket(socket.AF_UNIX, socket.SOCK_DGRAM),
     "a file by path": partial(_with_a_stream, lambda stream: stream.connect(_A_FILE), socket.AF_UNIX),
-    "another interface": partial(_with_a_stream, _check_interfaces),
+    "another address": partial(_with_a_stream, _check_addresses),
 }
 
 

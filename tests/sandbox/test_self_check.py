@@ -216,7 +216,7 @@ _OF_WHO_SERVES = {"socket inet", "socket unix", "serve"}
 @pytest.mark.parametrize("verdict", [SUCCEEDED, "ECONNREFUSED", None])
 def test_with_a_loopback_of_its_own_a_way_to_others_is_a_breach(level: IsolationLevel, verdict: object) -> None:
     profile = SandboxProfile(level, network=NetworkAccess((), serves=True))
-    acts = (*ACTS, *ACTS_BY_A_SOCKET, "datagrams by path", "a file by path", "another interface")
+    acts = (*ACTS, *ACTS_BY_A_SOCKET, "datagrams by path", "a file by path", "another address")
     promised = {*acts} & (PROMISED_OF_SOCKETS[level] | PROMISED[level] | {*acts[-3:]}) - _OF_WHO_SERVES
     for act in acts:
         found = breaches(profile, {**dict.fromkeys(acts, "EACCES"), act: verdict})
@@ -224,19 +224,19 @@ def test_with_a_loopback_of_its_own_a_way_to_others_is_a_breach(level: Isolation
 
 
 @pytest.mark.parametrize("user", USERS)
-def test_an_interface_beside_the_loopback_is_found(user: str) -> None:
+def test_an_address_beside_the_loopbacks_is_found(user: str) -> None:
     if refusal := apart.why_not(user):
         pytest.skip(f"as {user}: {refusal}")
     program = """
 import fcntl, struct
 from paddock_sandbox import network
 def looked():
-    return self_check._outcome(self_check._ACTS_OF_WHO_SERVES["another interface"])
+    return self_check._outcome(self_check._ACTS_OF_WHO_SERVES["another address"])
 def act(trees):
     network.open_network(NetworkAccess((), serves=True))
     alone = looked()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        # To whoever asks for addresses, one with a label of its own is another interface's.
+        # Addresses are listed by their labels, as if each label were an interface.
         address = struct.pack("HH4s16x", socket.AF_INET, 0, socket.inet_aton("192.0.2.1"))
         fcntl.ioctl(asking, 0x8916, struct.pack("16s", b"lo:1") + address)
     return [alone, looked()]

@@ -56,18 +56,11 @@ _TRIED_IN_TURN: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap", "landlock")
 _GIT_THAT_READS: Final = {"GIT_OPTIONAL_LOCKS": "0", "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"}
 _PASSED_ON: Final = ("LANG", "LC_ALL", "TZ")  # language and time zone reveal nothing that answers do not
 # Programs that start a thread or a job for each processor, and see no quota, are told the number of those they have.
-_TOLD_PROCESSORS: Final[Mapping[str, str]] = {
-    "CMAKE_BUILD_PARALLEL_LEVEL": "{}",
-    "GOMAXPROCS": "{}",
-    "JOBS": "{}",  # node-gyp's; of `npm_config_jobs` npm says at each command that it is unknown
-    "MAKEFLAGS": "-j{}",
-    "MKL_NUM_THREADS": "{}",
-    "OMP_NUM_THREADS": "{}",
-    "OPENBLAS_NUM_THREADS": "{}",
-    "PYTHON_CPU_COUNT": "{}",
-    "RAYON_NUM_THREADS": "{}",
-    "UV_THREADPOOL_SIZE": "{}",
-}
+_TOLD_PROCESSORS: Final = (
+    *("CMAKE_BUILD_PARALLEL_LEVEL", "GOMAXPROCS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"),
+    *("PYTHON_CPU_COUNT", "RAYON_NUM_THREADS", "UV_THREADPOOL_SIZE"),
+    "JOBS",  # node-gyp's; of `npm_config_jobs` npm says at each command that it is unknown
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,7 +404,8 @@ def environment_of(
         "HOME": home or scratch,
         "TMPDIR": scratch,
         **_GIT_THAT_READS,
-        **{name: form.format(math.ceil(cpu_quota)) for name, form in _TOLD_PROCESSORS.items()},
+        **dict.fromkeys(_TOLD_PROCESSORS, str(math.ceil(cpu_quota))),
+        "MAKEFLAGS": f"-j{math.ceil(cpu_quota)}",
     }
     for grant in granted.env:
         name, is_set, value = grant.partition("=")

@@ -46,7 +46,6 @@ async def provisioning(
     cache: SourceCache | None = None,
     *,
     offline: bool = False,
-    recalls: bool = True,
     no_fetching: NoFetching = OFFLINE,
     live: bool = False,
     lends_keys: bool = True,
@@ -57,8 +56,7 @@ async def provisioning(
 ) -> AsyncIterator[Provisioner]:
     """Yield a provisioner for the user who has `environ`.
 
-    Provided code is kept in `cache`, and stays there while that is open; by default while this context is. That one
-    `recalls` versions that were chosen within a day, or not.
+    Provided code is kept in `cache`, and stays there while that is open; by default while this context is.
 
     With `offline`, nothing is fetched; `no_fetching` says why, and what to do about it. With `live`, modules in folders
     run from there. Without `lends_keys`, for a plan that the user has not accepted, nothing is fetched that takes the
@@ -72,7 +70,7 @@ async def provisioning(
     settings = await anyio.to_thread.run_sync(load_source_settings, environ)
     judged_by = await anyio.to_thread.run_sync(Policy.load, environ) if policy is None else policy
     with ExitStack() as stack:
-        kept = cache or stack.enter_context(SourceCache.of_user(environ, check=check_cancelled, recalls=recalls))
+        kept = cache or stack.enter_context(SourceCache.of_user(environ, check=check_cancelled))
         async with SourceCommands.started(environ, audit=audit, host=host) as commands:
             yield Provisioner(
                 kept,

@@ -220,6 +220,10 @@ class Permissions(StrictModel):
         return place
 
 
+class OfPreset(Permissions):
+    """By family, what an older meaning of a preset grants: nobody wrote it."""
+
+
 FAMILIES: Final = tuple(name for name in Permissions.model_fields if name != "preset")
 
 
@@ -259,7 +263,7 @@ def as_accepted(permissions: Permissions, version: int) -> Permissions:
     if not any(added_grants(then, now)):
         return permissions
     kept = {family: tuple(one for one in getattr(now, family) if one in getattr(then, family)) for family in FAMILIES}
-    return Permissions().model_copy(update=kept)
+    return OfPreset().model_copy(update=kept)
 
 
 def united(several: Sequence[Permissions]) -> Permissions:

@@ -17,7 +17,7 @@ from paddock.errors import PlanError, PolicyRefusedError
 from paddock.plan.host_name import LOOPBACK, split_port
 from paddock.plan.model import ModuleEntry
 from paddock.plan.net_rule import SELF, NetRule
-from paddock.plan.permissions import SecretGrant, grants_of
+from paddock.plan.permissions import OfPreset, SecretGrant, grants_of
 from paddock.plan.problems import NotAcceptedError, path_text
 from paddock.plan.secret_references import how_to_set, secrets_in_use, variable_problems
 from paddock.plan.source_map import Positions
@@ -163,7 +163,8 @@ def _judged(request: ModuleRequest, context: EvaluationContext, tasks: Cap) -> t
     _judge_secrets(entry, grants, context.secrets, findings)
     limits = judge_limits(entry, context.policy, held, findings, tasks)
     rules = PathRules(request.entry, tuple(path_rules), grants)
-    written = any(SELF in one.net for one in (request.entry.permissions, *(one.permissions for one in request.given)))
+    stated = (request.entry.permissions, *(one.permissions for one in request.given))
+    written = any(SELF in one.net and not isinstance(one, OfPreset) for one in stated)
     decided = with_lowered(entry, limits)
     return findings, Decision(decided, limits, floor, tuple(findings.consulted), rules, closed, written)
 

@@ -50,11 +50,9 @@ class SourceCache:
         self.repositories = Repositories(self._store_context)
 
     @classmethod
-    def of_user(
-        cls, environ: Mapping[str, str], *, check: Callable[[], None] = lambda: None, recalls: bool = True
-    ) -> Self:
+    def of_user(cls, environ: Mapping[str, str], *, check: Callable[[], None] = lambda: None) -> Self:
         """Return the cache that `environ` names, or else the one that the user has by default."""
-        return cls(place_of_user(environ), check=check, recalls=recalls)
+        return cls(place_of_user(environ), check=check)
 
     def __enter__(self) -> Self:
         return self

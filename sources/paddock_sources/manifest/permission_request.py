@@ -44,9 +44,13 @@ _MAX_BYTES: Final = 256 * 1024
 
 
 def preset_table(preset: str, version: int | None = None) -> Mapping[str, tuple[str, ...]]:
-    """Return a preset's grants by family, in that version of the presets; by default in the newest."""
+    """Return a preset's grants by family, in that version of the presets; by default in the newest.
+
+    In a version that is not known, as a newer Paddock or an edited file may name it, they are those of the first.
+    """
+    known = PRESETS_VERSION if version is None else version if 1 <= version <= PRESETS_VERSION else 1
     meanings = PRESETS[preset]
-    return meanings[max(since for since in meanings if version is None or since <= version)]
+    return meanings[max(since for since in meanings if since <= known)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from failures import failing
 from paddock.errors import PlanError, PolicyRefusedError, render
 from paddock.isolation.enforcement import require_enforced
 from paddock.plan.load import load_plan
-from paddock.plan.permissions import Permissions
+from paddock.plan.permissions import Permissions, as_accepted
 from paddock.plan.source_map import Location
 from paddock.policy.decision import Decision
 from paddock.policy.evaluate import EvaluationContext, evaluate, refuse_sources
@@ -95,6 +95,18 @@ def capped(grants: str, match: str = "*") -> str:
 
 
 # -- nothing in the way
+
+
+def test_only_what_a_person_wrote_is_a_written_loopback(work: Path) -> None:
+    older = as_accepted(Permissions(preset="shell"), 1).model_copy(update={"net": ("self",)})  # as if the first had it
+    for asked, is_written in ((older, False), (Permissions(net=("self",)), True), (Permissions(preset="shell"), False)):
+        for request in (
+            ModuleRequest(entry().model_copy(update={"permissions": asked}), REPOSITORY),
+            ModuleRequest(entry(), REPOSITORY, (OperatorGrant(asked, FLAG),)),
+        ):
+            (decision,) = evaluate([request], situation(work))
+            assert decision.entry.permissions.preset or "self" in decision.entry.permissions.net
+            assert decision.loopback_is_written is is_written, request
 
 
 def test_an_unbounded_request_is_granted_as_it_was_asked_for(work: Path) -> None:

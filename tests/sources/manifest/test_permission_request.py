@@ -96,9 +96,11 @@ def test_presets_stand_for_what_plans_grant_by_them() -> None:
 def test_a_version_of_the_presets_keeps_its_meanings(monkeypatch: pytest.MonkeyPatch) -> None:
     meanings = {"a": {1: {"read": (".",)}, 3: {}}, "b": {1: {}, 2: {"run": ("*",)}}}
     monkeypatch.setattr(permission_request, "PRESETS", meanings)
+    monkeypatch.setattr(permission_request, "PRESETS_VERSION", 3)
     read, run = {"read": (".",)}, {"run": ("*",)}
-    assert [preset_table("a", version) for version in (1, 2, 3, 9, None)] == [read, read, {}, {}, {}]
+    assert [preset_table("a", version) for version in (1, 2, 3, None)] == [read, read, {}, {}]
     assert [preset_table("b", version) for version in (1, 2, 3, None)] == [{}, run, run, run]
+    assert [preset_table("b", version) for version in (-1, 0, 4)] == [{}] * 3, "no version that is known"
 
 
 def test_every_preset_has_a_meaning_from_the_first_version_on() -> None:

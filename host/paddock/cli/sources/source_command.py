@@ -107,12 +107,13 @@ class CommandContext:
 @asynccontextmanager
 async def open_provider(environ: Mapping[str, str], progress: Progress, *, offline: bool) -> AsyncIterator[Provisioner]:
     """Open a fetcher of code for the user who has `environ`; versions for a lock file are always chosen anew."""
+    from paddock.isolation.commands.cancellation import check_cancelled
     from paddock.module_sources.provisioning import provisioning
+    from paddock_sources.cache.source_cache import SourceCache, place_of_user
 
-    async with provisioning(
-        environ, offline=offline, recalls=False, no_fetching=no_fetching(), progress=progress
-    ) as provisioner:
-        yield provisioner
+    with SourceCache(place_of_user(environ), check=check_cancelled, recalls=False) as cache:
+        async with provisioning(environ, cache, offline=offline, no_fetching=no_fetching(), progress=progress) as found:
+            yield found
 
 
 def run_source_command(

@@ -63,7 +63,7 @@ class ForbiddenListeners:
 
     def knocks(self) -> tuple[str, ...]:
         """Return the reached listeners, and reset them."""
-        return tuple(f"somebody came to {name}" for name, one in self._sockets.items() if _was_reached(one))
+        return tuple(f"somebody came to {name}" for name, one in self._sockets.items() if arrived(one))
 
     def _open(self) -> None:
         for name, host in _addresses().items():
@@ -118,9 +118,9 @@ def _addresses() -> dict[str, str]:
     return addresses
 
 
-def _was_reached(one: socket.socket) -> bool:
-    """Return whether a connection arrived, and drop all that wait."""
-    reached = False
+def arrived(one: socket.socket) -> int:
+    """Return how many connections or messages wait at a socket that does not block, and drop them."""
+    count = 0
     while True:
         try:
             if one.type == socket.SOCK_STREAM:
@@ -128,5 +128,5 @@ def _was_reached(one: socket.socket) -> bool:
             else:
                 one.recv(100)
         except BlockingIOError:
-            return reached
-        reached = True
+            return count
+        count += 1
