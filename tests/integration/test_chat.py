@@ -111,6 +111,28 @@ def test_a_person_sees_text_the_change_the_question_and_the_outcome(
     assert (tmp_path / "notes.txt").read_text(encoding="utf-8") == "alpha\ngamma\n"
 
 
+def test_a_file_that_is_typed_goes_into_the_line_and_a_pasted_one_does_not(
+    plan: Callable[..., Path], tmp_path: Path
+) -> None:
+    plan("first: {prompt}", "second: {prompt}")
+    (tmp_path / "granted").mkdir()
+    (tmp_path / "large.txt").write_text("word " * 52_000, encoding="utf-8")  # a window has 128,000 tokens
+    with _chat() as terminal:
+        terminal.until(_OPEN)
+        terminal.type("read @no\t\r")
+        terminal.until("put into your line: notes.txt")
+        terminal.until("first: read @notes.txt")
+        terminal.until("beta")
+        terminal.until(_OPEN)
+        terminal.type("\x1b[200~see @notes.txt @nowhere.txt\x1b[201~ @large.txt @granted\r")
+        terminal.until("`@notes.txt` stays text: it was pasted; type it to put the file in")
+        terminal.until("`@granted` stays text: `granted` is a folder")
+        terminal.until("large.txt is left out: with it the line takes about 65")
+        terminal.until("second: see @notes.txt")
+        terminal.until(_OPEN)
+        _leave(terminal)
+
+
 def test_what_a_model_writes_moves_and_imitates_nothing(plan: Callable[..., Path]) -> None:
     plan(_HOSTILE, {"tool_calls": [{"name": "x\x1b[2J\n> ", "arguments": {"path": "\x1b]0;a\x07"}}]}, "end")
     with _chat() as terminal:
