@@ -34,7 +34,7 @@ from paddock.policy.pins import LockMovedError, Pins
 from paddock.policy.rule import Rule
 from paddock.policy.secrets.store import SecretSources
 from paddock.policy.secrets.values import SecretValues
-from paddock.policy.trust import PlanAcceptance, Trust, own_rights_findings, with_places
+from paddock.policy.trust import PlanAcceptance, Trust, instruction_findings, own_rights_findings, with_places
 from paddock.state_folder import state_folder
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources import Resolution
@@ -294,6 +294,7 @@ class Authorizer:
             _log.warning("%s keeps its preset as you accepted it, without %s", place, *lacks)
         if trust_plan or given or acceptance != acceptance.of_today():
             await anyio.to_thread.run_sync(self._tell_of_presets, today)
+        raise_findings([instruction_findings(plan, acceptance.trust)], plan.positions)
         codes = [resolutions[one.entry.path] for one in asked]
         authorization = await self._authorize(asked, codes, acceptance.trust, plan.positions, _folder_of(plan))
         return replace(authorization, accepts_weaker=acceptance.trust.accepted, digest=plan.digest, plan=written)

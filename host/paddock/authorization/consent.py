@@ -53,6 +53,7 @@ class PlanReview:
     are grants of an earlier acceptance that stay, where the plan `is_again` asked about: it was accepted as it is, and
     what its modules could be given has changed since.
     `is_refused_as_it_is` means that nothing starts without an answer: of what takes trust, or without a proposal.
+    `told` are the files of the plan's instruction, and `told_outside` those of them that take trust.
     """
 
     plan: str
@@ -66,6 +67,8 @@ class PlanReview:
     is_again: bool = False
     is_refused_as_it_is: bool = False
     fetches: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
+    told_outside: tuple[str, ...] = ()
 
     @property
     def is_of_the_lock(self) -> bool:
@@ -75,7 +78,7 @@ class PlanReview:
     @property
     def needs_trust(self) -> bool:
         """Whether the plan states anything that takes an accepted plan."""
-        return any(module.needs_trust for module in self.modules)
+        return bool(self.told_outside) or any(module.needs_trust for module in self.modules)
 
     @property
     def starts_as_it_is(self) -> bool:

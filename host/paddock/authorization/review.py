@@ -50,8 +50,10 @@ def review_plan(
     known = ProposalContext(context.working_dir, context.owner, environ, context.secrets)
     modules = tuple(_module(one, resolutions[one.entry.path], context, known) for one in asked)
     warnings = open_web_warnings(map(_granted, asked, modules))
-    is_refused = _is_refused(asked, context)
-    return PlanReview(plan.title, plan.digest, modules, warnings=warnings, is_refused_as_it_is=is_refused)
+    told = plan.instruction
+    is_refused = bool(told.outside) or _is_refused(asked, context)
+    review = PlanReview(plan.title, plan.digest, modules, warnings=warnings, is_refused_as_it_is=is_refused)
+    return replace(review, told=told.files, told_outside=told.outside)
 
 
 def _is_refused(asked: Sequence[ModuleRequest], context: EvaluationContext) -> bool:

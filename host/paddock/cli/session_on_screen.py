@@ -67,7 +67,7 @@ class SessionOpener:
             sources=self._sources,
         )
         screen.hide_with(session.mask)
-        for note in session.plan.notes:
+        for note in session.notes:
             screen.note(f"note: {note}")
         return session
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from paddock.errors import KindError, PaddockError
+from paddock.isolation.mentioned_files import with_instruction
 from paddock.plan import USUAL_PLAN
 from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.policy.evaluate import refuse_sources
@@ -378,7 +379,8 @@ def _usual_plan(folder: Path) -> tuple[MountPlan | None, PaddockError | None]:
 
 
 def _is_accepted(plan: MountPlan, pins: Pins, working_dir: Path, environ: Mapping[str, str]) -> bool:
-    judged = with_places(plan, working_dir, Owner.current(environ))
+    owner = Owner.current(environ)
+    judged = with_places(with_instruction(plan, working_dir, owner), working_dir, owner)
     acceptance = PlanAcceptance.of(judged, GrantsFile.of_user(environ))
     return acceptance.trust.accepted and not acceptance.moved(pins)
 

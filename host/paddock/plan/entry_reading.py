@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 from pydantic import ValidationError
 
 from paddock.errors import PlanError, PlanProblem
+from paddock.plan.instruction import Instruction
 from paddock.plan.model import ENTRY_KEYS, EntryPlace, Kind, ModuleEntry, PlanConstraints
 from paddock.plan.problems import must_be, path_text, problems_of, unknown_key
 from paddock.plan.secret_references import malformed_references
@@ -30,6 +31,7 @@ _SESSION_KEYS: Final = (
     "metadata",
     "raw",
 )
+_TELL: Final = "write instruction: text, or instruction: {file: ./AGENTS.md}"
 _RESOLVER_KEYS: Final = ("module-source-resolver", "module_source_resolver", "resolver", "resolvers")
 
 
@@ -68,10 +70,11 @@ class EntryReading:
             return ()
 
     def check_session(self, session: Mapping[str, Any], path: str) -> None:
-        """Report problems of the table `session`, apart from the modules it names."""
+        """Report problems of the table `session`, apart from the modules it names; an agent's has no instruction."""
+        known = _SESSION_KEYS if self._agent is not None else (*_SESSION_KEYS, "instruction")
         for key in session:
-            if key not in _SESSION_KEYS:
-                self.problems.append(unknown_key(key, _SESSION_KEYS, path))
+            if key not in known:
+                self.problems.append(unknown_key(key, known, path))
         for key in ("injection_budget_per_turn", "injection_size_limit"):
             value = session.get(key)
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
@@ -81,6 +84,20 @@ class EntryReading:
             self.problems.append(must_be("a table", metadata, path_text(path, "metadata")))
         if raw_wanted is not None and not isinstance(raw_wanted, bool):
             self.problems.append(must_be("true or false", raw_wanted, path_text(path, "raw")))
+
+    def instruction(self, session: Mapping[str, Any]) -> Instruction:
+        """Return the instruction in a plan's table `session`."""
+        match session:
+            case {"instruction": str() as text} if text.strip():
+                return Instruction(text)
+            case {"instruction": {"file": str() as file, **rest}} if file.strip() and not rest:
+                return Instruction(file=file)
+            case {"instruction": _}:
+                problem = PlanProblem(
+                    "session.instruction", "must be text, or a table with the name of a `file`", _TELL
+                )
+                self.problems.append(problem)
+        return Instruction()
 
     def session_module(
         self,

@@ -137,6 +137,7 @@ class _Reading:
         context = self._session_module("context", session, raw)
         modules = {section: entries.section(section, raw) for section in SECTIONS}
         constraints = entries.constraints(raw)
+        instruction = entries.instruction(session)
         own = OwnEntries(orchestrator, context, modules["providers"], modules["tools"], modules["hooks"])
         agents = read_agents(raw.get("agents", {}), own, entries)
         self._put_first(plain.problems)
@@ -155,6 +156,7 @@ class _Reading:
             positions=self._positions,
             notes=tuple(entries.notes),
             constraints=constraints,
+            instruction=instruction,
         )
         problem = _too_many_constraints(plan)
         if problem is not None:

@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from paddock.errors import PlanError, PlanProblem
+from paddock.plan.instruction import Instruction
 from paddock.plan.limits import Limits
 from paddock.plan.permissions import FAMILIES, Permissions, SecretGrant
 from paddock.plan.plain_data import merged
@@ -270,7 +271,7 @@ class MountPlan:
     folders in `source` are absolute, references to secrets stay references, and its lists match the tuples here index
     by index. `origin` is the file it came from, and `positions` its lines; `digest` covers the whole content of that
     file as it was read. `notes` name values that were passed on without being understood. `constraints` are on what any
-    of its modules depends on.
+    of its modules depends on. `instruction` is as it is written until its files are read.
     """
 
     orchestrator: ModuleEntry
@@ -285,6 +286,7 @@ class MountPlan:
     positions: Positions
     notes: tuple[str, ...]
     constraints: tuple[str, ...] = ()
+    instruction: Instruction = field(default_factory=Instruction)
 
     @property
     def title(self) -> str:

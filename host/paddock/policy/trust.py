@@ -280,6 +280,15 @@ def own_rights_findings(takes: Mapping[str, str]) -> PolicyFindings:
     return findings
 
 
+def instruction_findings(plan: MountPlan, trust: Trust) -> PolicyFindings:
+    """Return the refusal of files that the instruction of a plan was read from and that need an accepted plan."""
+    findings = PolicyFindings()
+    for name in () if trust.accepted else plan.instruction.outside:
+        said = f"`{name}` lies outside the working directory, which {_NEEDS_TRUST}"
+        findings.refuse("session.instruction", said, _ACCEPT, trust.rule or _UNACCEPTED)
+    return findings
+
+
 def lies_outside(source: str, around: Iterable[Path]) -> bool:
     """Whether a source is a folder or a repository of this machine outside of the folders `around`.
 

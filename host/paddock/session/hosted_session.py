@@ -87,6 +87,7 @@ class HostedSession(AmplifierSession):
         is_resumed: bool,
     ) -> None:
         self.plan = plan
+        self.instruction = ""  # what its model is told first
         self._working_dir = working_dir
         self._runtime: SessionRuntime | None = None
         self._authorized: Mapping[str, AuthorizedModule] = {}

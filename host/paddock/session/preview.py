@@ -14,6 +14,7 @@ from typing import Final
 from paddock.authorization.preflight import check_working_dir
 from paddock.errors import KindError, ModuleMissingError, PlanError, PolicyRefusedError, Refusal
 from paddock.isolation.compile import confine
+from paddock.isolation.mentioned_files import with_instruction
 from paddock.isolation.record import ModuleRecord, SessionRecord
 from paddock.isolation.runtime_paths import RuntimePaths
 from paddock.module_sources.provisioning import offline_provisioner
@@ -88,7 +89,8 @@ class Preview:
         self._working_dir = check_working_dir(working_dir)
         self._owner = Owner.current(environ)
         self._policy = Policy.load(environ)
-        accepted = with_places(self.plan, self._working_dir, self._owner)
+        instructed = with_instruction(self.plan, self._working_dir, self._owner)
+        accepted = with_places(instructed, self._working_dir, self._owner)
         self._acceptance = PlanAcceptance.of(accepted, GrantsFile.of_user(environ))
         self._runtime_paths = runtime_paths
         base = self.plan.origin.parent if self.plan.origin is not None else Path.cwd()

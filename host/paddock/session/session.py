@@ -23,15 +23,18 @@ from paddock.authorization.consent import Consent
 from paddock.authorization.preflight import check_working_dir, checked_resolutions
 from paddock.errors import ModuleDiedError, ModuleError, PaddockError
 from paddock.isolation.commands.cancellation import check_cancelled
+from paddock.isolation.mentioned_files import with_instruction
 from paddock.isolation.planner import OnConfined, SandboxPlanner
 from paddock.isolation.sandbox_host import SandboxHost
 from paddock.module_sources.resolve import ModuleSources, SourceOptions
 from paddock.plan.load import load_plan
 from paddock.plan.model import MountPlan
 from paddock.policy.files.policy import Policy
+from paddock.policy.owner import Owner
 from paddock.policy.secrets.values import NO_SECRETS, SecretStream, SecretValues
 from paddock.rpc.peer import Handle
 from paddock.session.hosted_session import HostedSession, ModuleStatus
+from paddock.session.instructing import changes_of_instruction, give_instruction
 from paddock.session.journal import closing_messages
 from paddock.session.recorder import SessionRecorder
 from paddock.session.resources import OnOutput, SessionResources, StartOptions
@@ -109,6 +112,8 @@ class Session:
         self._id = session_id or str(uuid.uuid4())
         self._policy = Policy.given(policy)
         self._working_dir = check_working_dir(Path(working_dir or Path.cwd()))
+        self._instruct = partial(with_instruction, self.plan, self._working_dir, Owner.current(self._environ))
+        self._instructed = self._instruct()
         self._audit = AuditLog(self._id, environ=self._environ, mask=self.mask)
         self._session_recorder = SessionRecorder.of_plan(
             self.plan, self._id, self._audit, self._working_dir, self._environ
@@ -133,8 +138,9 @@ class Session:
             display_system=display,
             is_resumed=is_resumed,
         )
+        self._kernel.instruction = self._instructed.instruction.text
         self._request = _PlanRequest(
-            self.plan,
+            self._instructed,
             self._options,
             self.coordinator,
             sources or SourceOptions(),
@@ -149,6 +155,11 @@ class Session:
     @property
     def session_id(self) -> str:
         return self._id
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What in the plan was passed on without being understood, and what its instruction mentions in vain."""
+        return (*self.plan.notes, *self._instructed.instruction.notes)
 
     def mask(self, text: str) -> str:
         """Return `text` with the values of the session's secrets hidden, for text that people or files get."""
@@ -176,8 +187,10 @@ class Session:
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """Changes, since the session was opened, to files that other programs run by themselves, for people."""
-        return self._resources.changes() if self._resources is not None else ()
+        """Changes, since the session was opened, to its instruction and to files that other programs run."""
+        if self._resources is None:
+            return ()
+        return (*self._resources.changes(), *changes_of_instruction(self._instructed, self._instruct))
 
     @property
     def _opened(self) -> HostedSession:
@@ -240,6 +253,7 @@ class Session:
                 stack.push_async_callback(sub_sessions.aclose)
             with located(self.plan):
                 await self._kernel.start()
+                await give_instruction(self._kernel)
             self._stack = stack.pop_all()
 
     async def execute(self, prompt: str) -> str:

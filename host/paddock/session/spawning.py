@@ -134,7 +134,7 @@ class SubSessions:
             agent=request.agent,
             plan=plan_of(self._parent.plan, agent, request),
             self_delegation_depth=request.self_delegation_depth,
-            instruction="" if agent is None else agent.instruction,
+            instruction=self._parent.instruction if agent is None else agent.instruction,
             history=payload.messages,
         )
         return await self._run(conversation, request.instruction)
@@ -273,6 +273,7 @@ class SubSessions:
             display_system=parent.display_system,
             is_resumed=conversation.transcript is not None,
         )
+        session.instruction = conversation.instruction
         for name, value in parent.application_capabilities().items():
             if not isinstance(getattr(value, "__self__", None), SubSessions):  # which each session has for itself
                 session.coordinator.register_capability(name, value)

@@ -33,13 +33,17 @@ from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.progress import ActivityLine, activity_of
 from paddock.cli.terminal.question import Option, Question
 from paddock.errors import PaddockError, render
+from paddock.isolation.mentioned_files import MentionedFiles, with_instruction
 from paddock.plan.edit import PlanEdit, PlanNotEditedError, grant_lines, with_permissions
 from paddock.plan.formats.document import read_document
+from paddock.plan.instruction import MentioningText, compose
 from paddock.plan.load import load_plan
 from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.plan.permissions import Permissions
+from paddock.plan.problems import NotAcceptedError
 from paddock.policy.owner import Owner
 from paddock.policy.trust import with_places
+from paddock.session.instructing import over_half_a_window
 from paddock.session.session import Session
 from paddock.text import escape
 
@@ -193,8 +197,30 @@ class ChatSession:
                 return following
         if scope.cancelled_caught:
             return Next.GO_ON
-        await conversation.turn(line)
+        await conversation.turn(await self._with_files(conversation.session, line))
         return Next.GO_ON
+
+    async def _with_files(self, session: Session, line: str) -> str:
+        """Return what the person typed, followed by the files that it mentions, and say which these are."""
+        files = MentionedFiles(self._folder, Owner.current(os.environ))
+
+        def read(mention: str) -> MentioningText:
+            if mention in self._prompt.pasted:
+                raise NotAcceptedError("it was pasted; type it to put the file in")
+            return files.own(mention)
+
+        composed = await anyio.to_thread.run_sync(compose, MentioningText(line, read))
+        for note in composed.notes:
+            self._screen.warning(escape(note))
+        if not composed.files:
+            return line
+        names = escape(", ".join(composed.files))
+        problem = await over_half_a_window(session.coordinator, composed.text)
+        if problem:
+            self._screen.warning(f"{names} is left out: with it the line {problem}")
+            return line
+        self._screen.note(f"put into your line: {names}")
+        return composed.text
 
     # -- /grant and /revoke ----------------------------------------------------------------
 
@@ -215,9 +241,11 @@ class ChatSession:
         if edit.after == edit.before:
             self._screen.note(f"the plan says that of {escape(entry.module)} already; it is not changed")
             return False
-        is_covered = await anyio.to_thread.run_sync(self._consent.covers, edit.plan)
+        owner = Owner.current(os.environ)
+        plan = await anyio.to_thread.run_sync(with_instruction, edit.plan, self._folder, owner)
+        is_covered = await anyio.to_thread.run_sync(self._consent.covers, plan)
         if is_covered:
-            means = await anyio.to_thread.run_sync(self._consent.consequences, edit.plan, entry.path)
+            means = await anyio.to_thread.run_sync(self._consent.consequences, plan, entry.path)
             if not await self._agrees(entry, "\n".join([*lines, *map(escape, means)])):
                 self._screen.note("the plan is not changed")
                 return False
@@ -230,7 +258,7 @@ class ChatSession:
         # Written once the session has ended: a running one reports any change of its plan as another program's.
         self._agreed = edit
         if is_covered:
-            self._consent.agree(edit.plan)
+            self._consent.agree(plan)
         return True
 
     async def _agrees(self, entry: ModuleEntry, lines: str) -> bool:

@@ -28,6 +28,7 @@ from prompt_toolkit.output import ColorDepth, Output, create_output
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle
 
+from paddock.plan.instruction import mentions_in
 from paddock.text import escape
 
 PROMPT: Final = "> "
@@ -52,6 +53,7 @@ class PromptInput:
         output: Output | None = None,
         has_colour: bool = True,
     ) -> None:
+        self.pasted: set[str] = set()  # mentions of files that were in a paste, which is somebody else's text
         self._is_leaving = False
         self._session: PromptSession[str] = PromptSession(
             PROMPT,
@@ -136,7 +138,9 @@ class PromptInput:
             event.app.exit(exception=EOFError)
 
         def paste(event: Any) -> None:
-            event.current_buffer.insert_text(harmless(event.data))
+            text = harmless(event.data)
+            self.pasted.update(mentions_in(text))
+            event.current_buffer.insert_text(text)
 
         keys.add("enter")(send)
         keys.add("escape", "enter")(begin_line)

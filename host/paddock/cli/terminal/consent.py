@@ -82,6 +82,8 @@ def _show(screen: Screen, review: PlanReview) -> None:
     for module in review.modules:
         screen.title(marked(f"- {module.name} ({module.kind}) from {module.source}"))
         screen.labelled([*_lines(module)] or [("    ", "is granted nothing, and needs nothing more")])
+    if review.told:
+        screen.title(marked(f"- the model is told what is in {', '.join(review.told)}"))
     for warning in review.warnings:
         screen.alarm(marked(warning))
 
@@ -152,6 +154,8 @@ def _text(review: PlanReview) -> Iterator[str]:
         yield "You accepted it before, but not what its modules could be given now."
     if asking:
         yield f"It has grants that need your consent, for {', '.join(asking)}."
+    if review.told_outside:
+        yield f"Its instruction has what is in {', '.join(review.told_outside)}, outside the working directory."
     if given:
         yield f"With your consent Paddock also grants what fits, to {', '.join(given)}."
     if review.warnings:

@@ -1,0 +1,128 @@
+"""Read, as the host, the files that a plan's instruction or a person's line mentions, within its writer's rights.
+
+The host could read all that its user can, and what it reads is sent to a model. So a text of the working directory,
+which may come from a stranger, mentions only plain files below it that the plan lets a module read, and no link leads
+out. Only a plan's own text, and a line that a person types, may name other places; for the plan it has to be accepted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from paddock.errors import PlanError, PlanProblem
+from paddock.isolation.denials.attempted_path import AttemptedPath, open_within
+from paddock.plan.instruction import MAX_FILE, MentioningText, NoSuchFileError, compose
+from paddock.plan.model import MountPlan
+from paddock.plan.permissions import grants_of
+from paddock.plan.problems import NotAcceptedError
+from paddock.policy.owner import Owner
+from paddock.policy.path_walk import GrantedPath
+from paddock.text import reason_of
+from paddock_sandbox.profile import Mount
+
+_PLACE: Final = "session.instruction"
+_ELSEWHERE: Final = "a file may mention only what is in the working directory"
+
+
+@dataclass(frozen=True, slots=True)
+class MentionedFiles:
+    """The files that may be mentioned in one working directory, in `granted` alone; None: in all of it."""
+
+    working_dir: Path
+    owner: Owner
+    granted: tuple[Path, ...] | None = None
+
+    def own(self, mention: str) -> MentioningText:
+        """Return a file for the plan's own text, or for a person; raises as `inside` does."""
+        named = Path(os.path.normpath(self.owner.expanded(mention, self.working_dir)))
+        if named.is_relative_to(self.working_dir):
+            return self.inside(str(named.relative_to(self.working_dir)))
+        place = GrantedPath.resolve(str(named), self.working_dir, self.owner).path
+        if place.is_relative_to(self.working_dir):
+            return self.inside(str(place.relative_to(self.working_dir)))
+        descriptor = open_within(place.parent, place.name)
+        if descriptor is None:
+            raise NotAcceptedError(f"`{mention}` is no plain file, or may not be read", "name a file")
+        return MentioningText(_text(descriptor, mention), self.inside, mention, is_outside=True)
+
+    def inside(self, mention: str) -> MentioningText:
+        """Return a file for a text of the working directory.
+
+        Raises:
+            NotAcceptedError: there is none that such a text may mention.
+        """
+        if mention.startswith(("/", "~")):
+            raise NotAcceptedError(_ELSEWHERE)
+        descriptor = open_within(self.working_dir, mention)
+        if descriptor is None:
+            raise self._refusal(mention)
+        place = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        if self.granted is not None and not any(place.is_relative_to(one) for one in self.granted):
+            os.close(descriptor)
+            raise NotAcceptedError(f"no module of the plan may read `{mention}`", f"grant one: read: [./{mention}]")
+        return MentioningText(_text(descriptor, mention), self.inside, mention)
+
+    def _refusal(self, mention: str) -> NotAcceptedError:
+        folder = str(self.working_dir)
+        found = AttemptedPath.follow(self.working_dir / mention, [Mount(folder, folder)])
+        if found is None or found.nearest is None:
+            return NotAcceptedError(f"`{mention}` leads out of the working directory `{folder}`", "keep it in there")
+        if found.is_there:
+            return NotAcceptedError(f"`{mention}` is a folder, or may not be read", "name a file")
+        return NoSuchFileError(f"there is no file `{mention}` in the working directory `{folder}`", "create it")
+
+
+def with_instruction(plan: MountPlan, working_dir: Path, owner: Owner) -> MountPlan:
+    """Return a plan with its instruction composed from files as they are now, which its digest then covers; blocks.
+
+    Raises:
+        PlanError: the file that it names cannot be the instruction.
+    """
+    written = plan.instruction
+    if not (written.text or written.file):
+        return plan
+    files = MentionedFiles(working_dir, owner, tuple(_readable(plan, working_dir, owner)))
+    try:
+        first = files.own(written.file) if written.file else MentioningText(written.text, files.own)
+    except NotAcceptedError as error:
+        problem = PlanError([PlanProblem(f"{_PLACE}.file", error.problem, error.accepted)])
+        if plan.positions.has_lines:
+            problem.locate(plan.positions.file, plan.positions.line_of)
+        raise problem from error
+    composed = compose(first)
+    digest = hashlib.sha256(f"{plan.digest}\0{composed.text}".encode()).hexdigest()
+    return replace(plan, instruction=composed, digest=f"sha256:{digest}" if composed.files else plan.digest)
+
+
+def _readable(plan: MountPlan, working_dir: Path, owner: Owner) -> Iterator[Path]:
+    """Yield the places that the plan lets a module of the session itself read."""
+    for entry in plan.own_entries():
+        granted = grants_of(entry.permissions)
+        for written in (*granted.read, *granted.write):
+            with suppress(NotAcceptedError):  # starting the module is refused, with the reason
+                yield GrantedPath.resolve(written, working_dir, owner).path
+
+
+def _text(descriptor: int, mention: str) -> str:
+    """Return the text of an open file, which is closed.
+
+    Raises:
+        NotAcceptedError: it is too large, no text, or cannot be read.
+    """
+    with open(descriptor, "rb") as file:
+        try:
+            data = file.read(MAX_FILE + 1)
+        except OSError as error:
+            raise NotAcceptedError(f"`{mention}` cannot be read: {reason_of(error)}", "name another file") from error
+    if len(data) > MAX_FILE:
+        raise NotAcceptedError(f"`{mention}` has more than {MAX_FILE // 1024} KiB", "name a shorter one")
+    with suppress(UnicodeError):
+        if b"\0" not in data:
+            return data.decode("utf-8-sig")
+    raise NotAcceptedError(f"`{mention}` is binary: no text in UTF-8", "name a text file")

@@ -1,0 +1,73 @@
+"""Have a session's context tell the model the plan's instruction, as it was read when the session was made.
+
+The context asks the host for it at each request, by the contract's factory of the system prompt, so that it is no part
+of the stored conversation. A context without one gets it as a message, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import anyio
+
+from paddock.errors import PlanError, PlanProblem
+from paddock.plan.model import MountPlan
+from paddock.session.hosted_session import HostedSession
+from paddock_sdk.kernel.coordinator import ModuleCoordinator
+
+_PATIENCE: Final = 5.0  # seconds for a provider to name its window
+_CHARACTERS_OF_TOKEN: Final = 4  # about
+
+
+async def give_instruction(session: HostedSession) -> None:
+    """Give a session's instruction, if it has one, to its context.
+
+    Raises:
+        PlanError: it leaves less than half of the model's window to the conversation.
+    """
+    coordinator, text = session.coordinator, session.instruction
+    if not text:
+        return
+    problem = await over_half_a_window(coordinator, text)
+    if problem:
+        raise PlanError([PlanProblem("session.instruction", problem, "shorten it, or mention fewer files")])
+
+    async def factory() -> str:
+        return text
+
+    context = coordinator.get("context")
+    take_factory = getattr(context, "set_system_prompt_factory", None)
+    if take_factory is not None:
+        await take_factory(factory)
+    elif (message := {"role": "system", "content": text}) not in await context.get_messages():
+        await context.add_message(message)
+
+
+async def over_half_a_window(coordinator: ModuleCoordinator, text: str) -> str:
+    """Return that a text is larger than half of the window of the session's first provider; empty if it is not.
+
+    A provider that does not name its window sets no bound.
+    """
+    window: Any = None
+    for provider in list((coordinator.get("providers") or {}).values())[:1]:
+        with anyio.move_on_after(_PATIENCE):
+            try:
+                window = (await provider.get_info()).defaults["context_window"]
+            except Exception:  # the module's own, also of a shape that the contract does not have
+                window = None
+    tokens = len(text) // _CHARACTERS_OF_TOKEN
+    if not isinstance(window, int) or tokens <= window // 2:
+        return ""
+    return f"takes about {tokens} tokens, more than half of the model's window of {window}"
+
+
+def changes_of_instruction(told: MountPlan, read: Callable[[], MountPlan]) -> tuple[str, ...]:
+    """Return, for people, that a plan whose instruction was told would by now be `read` with another; blocks."""
+    try:
+        if read().instruction.text == told.instruction.text:
+            return ()
+    except PlanError:
+        pass  # a file of it is gone, which the next session reports
+    files = ", ".join(told.instruction.files) or "a file that it mentions"
+    return (f"the instruction changed during the session, in {files}: the change counts from the next session on",)
