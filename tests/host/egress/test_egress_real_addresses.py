@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from ipaddress import IPv4Address, IPv4Network, ip_network
 
 import anyio
@@ -18,10 +18,10 @@ import pytest
 
 from host.egress.certificates import TestAuthority
 from host.egress.ground import LOOPBACK, PATIENCE, SITE, Ground, Line, Names, World, brief, gate_for, look_up, serving
-from host.egress.origin import origin
+from host.egress.origin import Origin, origin
 from host.egress.test_egress_gate import shout
 from host.egress.test_egress_http import get
-from host.egress.test_egress_tls import spoken
+from host.egress.test_egress_tls import hello_of, spoken
 from paddock.egress.injection import KeyInjection
 from paddock.egress.name_table import NAMES
 from paddock.egress.rules import RefusedNetwork
