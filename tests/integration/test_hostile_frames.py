@@ -20,7 +20,7 @@ _LIAR = """
     from amplifier_core.models import ToolResult
 
     HEADER = struct.Struct(">IBBHIIIIH")
-    REQUEST, RESPONSE, NOTIFY, ITEM, MIRROR, RELEASE, HELLO = 3, 4, 6, 8, 10, 11, 1
+    REQUEST, RESPONSE, ITEM, MIRROR, HELLO = 3, 4, 8, 10, 1
 
     def wire():
         for name in os.listdir("/proc/self/fd"):
@@ -48,8 +48,6 @@ _LIAR = """
         "second hello": frame(HELLO, body=msgpack.packb({})),
         "too deep": frame(REQUEST, method=5, id=900, body=deep(5000)),
         "same key twice": frame(REQUEST, method=5, id=900, body=b"\\x92\\xa1e\\x82\\xa1a\\x01\\xa1a\\x02"),
-        "unknown method": frame(REQUEST, method=999, id=900, body=b"\\x90"),
-        "malformed argument": frame(REQUEST, method=8, id=900, body=msgpack.packb([1, 2, 3])),
         "forged object": frame(REQUEST, target=31337, id=900, body=msgpack.packb([[], {}])),
         "forged handle": frame(
             REQUEST, method=8, id=900, body=msgpack.packb(["tools", "x", msgpack.ExtType(1, b"\\0\\0\\0\\0")]),
@@ -59,7 +57,6 @@ _LIAR = """
             REQUEST, method=8, id=900, body=msgpack.packb(["tools", "x", msgpack.ExtType(1, b"\\0\\0\\0\\0")]),
             handles=struct.pack(">BII", 0, 31337, 0), count=1,
         ),
-        "host attribute": frame(NOTIFY, method=11, body=msgpack.packb("_observer") + msgpack.packb(1)),
     }
 
     class Liar:
@@ -92,12 +89,9 @@ _LIES = [
     "second hello",
     "too deep",
     "same key twice",
-    "unknown method",
-    "malformed argument",
     "forged object",
     "forged handle",
     "handle without description",
-    "host attribute",
 ]
 
 
@@ -119,6 +113,48 @@ _GARBLER = """
     async def mount(coordinator, config):
         await coordinator.mount("orchestrator", Garbler())
 """
+
+
+_MISFIT = """
+    from amplifier_core.models import ToolResult
+
+    class Misfit:
+        name, description, calls = "misfit", "says what means nothing", 0
+
+        def __init__(self, coordinator):
+            self.driver = coordinator._driver
+
+        async def execute(self, input):
+            self.calls += 1
+            if input.get("answer"):
+                return ToolResult.model_construct(success=False, output="x", error="a text")
+            said = []
+            for method, value in ((999, []), (8, [1, 2, 3]), (5, "no event")):
+                try:
+                    await self.driver.call(0, method, value)
+                except ValueError as error:
+                    said.append(str(error))
+            self.driver.notify(11, 1, head="_observer")
+            return ToolResult(output=[self.calls, len(said)])
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Misfit(coordinator))
+"""
+
+
+async def test_what_means_nothing_costs_a_module_that_call_and_no_state(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    entry = {"module": "tool-misfit", "source": write_module("tool-misfit", _MISFIT)}
+    async with open_session(tools=[entry]) as session:
+        asked = json.dumps({"tool": "misfit"})
+        assert json.loads(await session.execute(asked))["output"] == [1, 3]
+        with pytest.raises(ValueError, match=r"no class accepts: ToolResult\.error"):
+            await session.execute(json.dumps({"tool": "misfit", "input": {"answer": True}}))
+        assert json.loads(await session.execute(asked))["output"] == [3, 3]
+        (tool,) = [module for module in session.modules if module.kind == "tool"]
+    assert [denial["target"] for denial in tool.denials] == ["a notification SET_ATTRIBUTE"]
+    assert not tool.exit_reports
 
 
 async def test_an_answer_that_is_no_value_ends_the_module_that_gave_it(

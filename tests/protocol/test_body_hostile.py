@@ -17,10 +17,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from paddock_sdk.protocol import MAX_DEPTH, MAX_ELEMENTS, RemoteProtocolError
+from paddock_sdk.contract.vocabulary import ContractVocabulary
+from paddock_sdk.protocol import MAX_DEPTH, MAX_ELEMENTS, RemoteProtocolError, UnfitValueError
 from paddock_sdk.protocol import body as body_module
 from paddock_sdk.protocol import caps as caps_module
-from paddock_sdk.protocol.body import Codec, unpack_prefix
+from paddock_sdk.protocol.body import NO_OBJECT, Codec, unpack_prefix
 from paddock_sdk.protocol.caps import Ext, check_caps, end_of_value
 from support.rows import each_row
 
@@ -387,9 +388,41 @@ def test_a_body_that_says_nothing_sensible_is_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("content", [0, 1, 2, 3])
-def test_however_a_vocabulary_fails_it_is_the_peers_fault(content: int) -> None:
-    with pytest.raises(RemoteProtocolError, match="no value"):
+def test_however_a_vocabulary_fails_the_bytes_are_not_to_blame(content: int) -> None:
+    with pytest.raises(UnfitValueError, match="that no class accepts"):
         Codec(Careless()).decode(_ext(Ext.MODEL, bytes([content])))
+
+
+@each_row(
+    ("scalar", "is_unfit"),
+    [
+        (["date", "2024-02-30"], True),
+        (["uuid", "x"], True),
+        (["decimal", "x"], True),
+        (["colour", "red"], True),
+        (["path", 5], True),
+        (["decimal", "1e9999"], False),
+        (["path", "x" * 5000], False),
+    ],
+)
+def test_a_scalar_that_is_none_is_unfit_and_one_over_its_cap_is_not(scalar: list[Any], is_unfit: bool) -> None:
+    with pytest.raises(RemoteProtocolError) as caught:
+        Codec().decode(_ext(Ext.SCALAR, msgpack.packb(scalar)))
+    assert isinstance(caught.value, UnfitValueError) is is_unfit
+
+
+def test_an_object_where_only_data_may_stand_is_unfit_and_one_of_no_row_is_not() -> None:
+    with pytest.raises(UnfitValueError, match="only data"):
+        Codec().decode(_ext(Ext.HANDLE, bytes(4)), [NO_OBJECT])
+    with pytest.raises(RemoteProtocolError, match="row 1 of a table of 1"):
+        Codec().decode(_ext(Ext.HANDLE, b"\0\0\0\1"), [NO_OBJECT])
+
+
+def test_what_is_said_of_a_refused_model_names_the_field_and_not_the_value() -> None:
+    fields = msgpack.packb(["ToolResult", {"success": True, "error": "secret"}])
+    with pytest.raises(UnfitValueError, match=r"ToolResult\.error: Input should be") as caught:
+        Codec(ContractVocabulary()).decode(_ext(Ext.MODEL, fields))
+    assert "secret" not in str(caught.value)
 
 
 def test_bytes_behind_an_extensions_value_escape_no_cap() -> None:

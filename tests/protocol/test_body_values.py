@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock_sdk.protocol import MAX_DEPTH, MAX_HANDLES, RemoteProtocolError
+from paddock_sdk.protocol import MAX_DEPTH, MAX_HANDLES, RemoteProtocolError, UnfitValueError
 from paddock_sdk.protocol.body import Codec, EncodeError, unpack_prefix
 from paddock_sdk.protocol.caps import Ext
 from support.rows import each_row
@@ -234,10 +234,10 @@ def test_models_and_exceptions_are_the_vocabularys_business() -> None:
 
 def test_what_the_vocabulary_will_not_rebuild_is_refused() -> None:
     body, _ = Codec(Shapes()).encode(1j)
-    with pytest.raises(RemoteProtocolError, match="extension 2 where only plain values"):
+    with pytest.raises(UnfitValueError, match="extension 2 where only plain values"):
         Codec().decode(body)
     for content in ("complex", ["rational", [1, 2]], ["complex", ["a", 1]], None):
-        with pytest.raises(RemoteProtocolError, match="no value"):
+        with pytest.raises(UnfitValueError, match="that no class accepts"):
             Codec(Shapes()).decode(msgpack.packb(msgpack.ExtType(Ext.MODEL, msgpack.packb(content))))
 
 

@@ -45,7 +45,7 @@ class HostMethods(Protocol):
     """The host's own methods, as the router hands workers' requests on to them."""
 
     def serve(self, call: IncomingCall, method: int, message: Encoded) -> None:
-        """Answer `call`, now or later, through the router; raise RemoteProtocolError for nonsense."""
+        """Answer `call`, now or later, through the router; raise UnfitValueError for arguments that do not fit."""
 
     def notice(self, peer: Peer, method: int, message: Encoded) -> None:
         """Take a notification."""

@@ -25,7 +25,7 @@ from paddock.rpc.open_calls import FOREVER
 from paddock.rpc.peer import AnyHandle, Encoded, Handle, Peer
 from paddock.rpc.router import Router
 from paddock_sdk.contract.boundary_errors import ModuleGoneError, OverLimitError
-from paddock_sdk.protocol import Frame, Kind, RemoteProtocolError
+from paddock_sdk.protocol import Frame, Kind, RemoteProtocolError, UnfitValueError
 from paddock_sdk.protocol.frames import Buffer
 
 _STREAM_WINDOW: Final = 32  # items a stream may run ahead of the host
@@ -268,16 +268,21 @@ class HostCalls:
         return routed
 
     async def call_value(self, handle: Handle, method: int, message: Encoded, begun: HostCall | None = None) -> Any:
-        """Call a worker's object, and return the answer's value; an answer that cannot be decoded ends the worker.
+        """Call a worker's object, and return the answer's value; an answer that is no value ends the worker.
 
         A call that was `begun` before is waited for.
 
         Raises:
+            UnfitValueError: no class accepts the answer.
             Exception: as `call`.
         """
         answer = await self._exchange(current.get(), handle, method, message, begun=begun)
         try:
             return self.marshaller.decode(answer)
+        except UnfitValueError as exc:
+            unfit = UnfitValueError(f"module `{handle.owner.name}` answered with {exc}")
+            unfit.__dict__["remote_type"] = ValueError.__name__  # the module's own error, as if it had raised it
+            raise unfit from exc
         except RemoteProtocolError as exc:
             self.router.end_for(handle.owner, exc)
             broken = RoutedCall(current.get(), handle, method, message)

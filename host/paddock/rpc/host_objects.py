@@ -7,13 +7,14 @@ fast as its reader wants its items, and closed in any case. The caller's right w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+import functools
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 from paddock.rpc.calls import IncomingCall
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded, HostObject
-from paddock_sdk.protocol import LocalProtocolError
+from paddock_sdk.protocol import LocalProtocolError, UnfitValueError
 from paddock_sdk.protocol.describing import member_of
 from paddock_sdk.protocol.description import Flavour
 
@@ -30,30 +31,30 @@ class HostObjects:
         """Return the answer to a call; the items of a stream are sent on the way.
 
         Raises:
-            AttributeError: the object has no such member.
+            UnfitValueError: the object has no such member, or its arguments are none.
         """
         members = handle.description.members
         if method >= len(members):
-            raise AttributeError(f"no member {method}")
+            raise UnfitValueError(f"no member {method}")
         member = members[method]
+        match self._marshaller.decode(message):
+            case [list() as args, dict() as named, *_]:  # the other circumstances are for tools in workers
+                run = functools.partial(_run, handle, member.name, args, named)
+            case _:
+                raise UnfitValueError(f"the arguments of `{member.name}` are an array and a mapping, in an array")
         if member.flavour is Flavour.STREAM:
             call.begin_stream()
-            return self._stream(call, handle, member.name, message)
-        return self._call(handle, member.name, message)
+            return self._stream(call, run)
+        return self._call(run)
 
-    def _returned(self, handle: HostObject, member: str, message: Encoded) -> Any:
-        function: Any = handle.value if handle.description.is_function else member_of(handle.value, member)
-        args, kwargs, *_ = self._marshaller.decode(message)  # the other circumstances are for tools in workers
-        return function(*args, **kwargs)
-
-    async def _call(self, handle: HostObject, member: str, message: Encoded) -> Encoded:
-        result = self._returned(handle, member, message)
+    async def _call(self, run: Callable[[], Any]) -> Encoded:
+        result = run()
         if asyncio.iscoroutine(result) or asyncio.isfuture(result):
             result = await result
         return self._marshaller.encode(result, share=isinstance(result, AsyncIterator))
 
-    async def _stream(self, call: IncomingCall, handle: HostObject, member: str, message: Encoded) -> Encoded:
-        source = self._returned(handle, member, message)
+    async def _stream(self, call: IncomingCall, run: Callable[[], Any]) -> Encoded:
+        source = run()
         try:
             async for item in source:
                 await _send_item(call, self._marshaller.encode(item))
@@ -61,6 +62,11 @@ class HostObjects:
             if hasattr(source, "aclose"):
                 await source.aclose()
         return self._marshaller.encode(None)
+
+
+def _run(handle: HostObject, member: str, args: list[Any], named: dict[str, Any]) -> Any:
+    function: Any = handle.value if handle.description.is_function else member_of(handle.value, member)
+    return function(*args, **named)
 
 
 async def _send_item(call: IncomingCall, item: Encoded) -> None:

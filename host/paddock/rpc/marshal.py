@@ -16,7 +16,7 @@ import asyncio
 import dataclasses
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import AsyncGeneratorType, CoroutineType, GeneratorType, ModuleType, SimpleNamespace
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from paddock.rpc.peer import AnyHandle, Encoded, Handle, HostObject
 from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.kernel.live_values import FunctionName, live_kind
 from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
-from paddock_sdk.protocol.body import Codec, EncodeError
+from paddock_sdk.protocol.body import NO_OBJECT, Codec, EncodeError
 from paddock_sdk.protocol.describing import describe, is_function
 from paddock_sdk.protocol.description import Description, encode_description
 from paddock_sdk.protocol.frames import Buffer
@@ -90,17 +90,25 @@ class Marshaller:
         Raises:
             RemoteProtocolError: it has none.
         """
-        if not message.handles:
-            return self.codec.decode(message.body)
-        objects = [self.object_of(handle) for handle in message.handles]
+        return self._decode(message.body, [self.object_of(handle) for handle in message.handles])
+
+    def decode_handles(self, message: Encoded) -> Any:
+        """Return the value of a message with handles in the places of objects.
+
+        Raises:
+            RemoteProtocolError: it has none.
+        """
+        return self._decode(message.body, message.handles)
+
+    def _decode(self, body: Buffer, objects: Sequence[object]) -> Any:
         try:
-            return self.codec.decode(message.body, objects)
+            return self.codec.decode(body, objects)
         except RemoteProtocolError as exc:
-            if exc.__cause__ is None:
+            if not objects or exc.__cause__ is None:
                 raise
             # The error of a model or a class about a refused value may quote an object of the application.
-            kind = type(exc.__cause__).__name__
-        raise RemoteProtocolError(f"a body that is no value: {kind}, over what may be an object of the host")
+            refused, kind = type(exc), type(exc.__cause__).__name__
+        raise refused(f"a value that is refused: {kind}, over what may be an object of the host")
 
     def decode_named(self, message: Encoded, keeps: Callable[[Handle], bool] | None = None) -> Any:
         """Return the value of a message with the name of its type in the place of each object.
@@ -110,15 +118,13 @@ class Marshaller:
         Raises:
             RemoteProtocolError: it has none.
         """
-        if not message.handles:
-            return self.codec.decode(message.body)
         objects = [
             self.object_of(handle)
             if keeps is not None and isinstance(handle, Handle) and keeps(handle)
             else self._name_of(handle)
             for handle in message.handles
         ]
-        return self.codec.decode(message.body, objects)
+        return self._decode(message.body, objects)
 
     def named(self, value: object) -> Any:
         """Return a copy of a decoded value with names in the places of objects.
@@ -207,6 +213,16 @@ class Marshaller:
     def stand_for(self, instance: object, handle: AnyHandle) -> None:
         """Send `instance` to workers as `handle`, which itself has another stand-in here."""
         self._handles[instance] = handle
+
+
+def data_of(message: Encoded, codec: Codec) -> Any:
+    """Return the value of a message of data alone.
+
+    Raises:
+        RemoteProtocolError: it has none.
+        UnfitValueError: it refers to an object.
+    """
+    return codec.decode(message.body, (NO_OBJECT,) * len(message.handles))
 
 
 def _is_tied(value: object) -> bool:

@@ -41,6 +41,7 @@ from paddock_sdk.protocol import (
     Kind,
     LocalProtocolError,
     RemoteProtocolError,
+    UnfitValueError,
 )
 from paddock_sdk.protocol.caps import weight_of
 from paddock_sdk.protocol.description import Flavour
@@ -126,14 +127,13 @@ class Router:
         peer = call.peer
         if peer.incoming.get(call.id) is not call:
             return
-        if handle is None:
+        if not isinstance(handle, Handle):
             peer.charge(message.body)
-            self.host_methods.serve(call, method, message)
-        elif type(handle) is HostObject:
-            peer.charge(message.body)
-            self._serve_host_object(call, handle, method, message)
+            try:
+                self._serve_here(call, handle, method, message)
+            except UnfitValueError as exc:
+                self.fail(call, exc)
         else:
-            assert isinstance(handle, Handle)  # there is no third sort
             forward = Forward(self, call, handle, method, message)
             call.serve_by(forward)
             if call.cause is not None:
@@ -154,14 +154,17 @@ class Router:
         # The caller gets the error of a missing member where the call is made.
         return method >= len(members) or peer.authority.may_use_lent(handle.mounted[0], members[method].name)
 
-    def _serve_host_object(self, call: IncomingCall, handle: HostObject, method: int, message: Encoded) -> None:
-        call.bring_rights()
-        try:
-            work = self._host_objects.answer(call, handle, method, message)
-        except AttributeError as exc:
-            self.fail(call, exc)
+    def _serve_here(self, call: IncomingCall, handle: HostObject | None, method: int, message: Encoded) -> None:
+        """Serve a request of the host itself, or of one of its objects.
+
+        Raises:
+            UnfitValueError: it means nothing here, and fails for it; bytes that are no request end the worker.
+        """
+        if handle is None:
+            self.host_methods.serve(call, method, message)
         else:
-            self.serve(call, work)
+            call.bring_rights()
+            self.serve(call, self._host_objects.answer(call, handle, method, message))
 
     def on_event(self, peer: Peer, event: Frame) -> None:
         """Take any other frame of a worker."""
@@ -224,12 +227,14 @@ class Router:
             call.peer.channel.fail(call.id, self.marshaller.encode_error(exc))
 
     def fail(self, call: IncomingCall, error: BaseException) -> None:
-        """End `call` with an error."""
+        """End `call` with an error, which is charged to its worker: it takes longer to write than to cause."""
         if not self._finish(call):
             return
-        channel = call.peer.channel
+        channel, body = call.peer.channel, self.marshaller.encode_error(error)
+        if channel.is_open:
+            call.peer.charge(body)
         try:
-            channel.fail(call.id, self.marshaller.encode_error(error))
+            channel.fail(call.id, body)
         except LocalProtocolError:
             channel.fail(call.id, self.marshaller.encode_error(RuntimeError("the error was too large to be sent")))
 

@@ -49,7 +49,7 @@ from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.contract.display import DisplaySystem
 from paddock_sdk.contract.models import ToolResult
-from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
+from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError, UnfitValueError
 from paddock_sources import Resolution, SourceError, parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.constraints import NO_RULES, DependencyRules
@@ -222,6 +222,8 @@ class ToolCallSession:
             answer = marshaller.decode(await session_runtime.host_calls.call_now(handle, method, message))
         except LocalProtocolError as error:
             return _failed(type(error).__name__, f"the input cannot be sent to the tool: {error}")
+        except UnfitValueError as error:
+            return _failed("ValueError", f"the tool returned {error}")
         except RemoteProtocolError as error:
             module.on_violation(error)
             raise await module.death(handle.owner, "execute") from error

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from paddock_sdk.protocol.connection import Connection, Role
 from paddock_sdk.protocol.decoder import FrameDecoder
-from paddock_sdk.protocol.errors import LocalProtocolError, OverBudgetError, ProtocolError, RemoteProtocolError
+from paddock_sdk.protocol.errors import (
+    LocalProtocolError,
+    OverBudgetError,
+    ProtocolError,
+    RemoteProtocolError,
+    UnfitValueError,
+)
 from paddock_sdk.protocol.frames import (
     MAX_DEPTH,
     MAX_ELEMENTS,
@@ -44,6 +50,7 @@ __all__ = [
     "LocalProtocolError",
     "RemoteProtocolError",
     "OverBudgetError",
+    "UnfitValueError",
     "Frame",
     "Kind",
     "Flag",

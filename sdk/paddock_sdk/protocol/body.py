@@ -23,10 +23,13 @@ from uuid import UUID
 import msgpack
 
 from paddock_sdk.protocol.caps import MAX_LOOSE_KEYS, SCANNED_EXTENSIONS, Ext, check_caps, end_of_value, fits_inside
-from paddock_sdk.protocol.errors import LocalProtocolError, RemoteProtocolError
+from paddock_sdk.protocol.errors import LocalProtocolError, RemoteProtocolError, UnfitValueError
 from paddock_sdk.protocol.frames import MAX_DEPTH, MAX_ELEMENTS, MAX_HANDLES, Buffer
 
-_VOCABULARY_EXTENSIONS: Final = frozenset({int(Ext.MODEL), int(Ext.ERROR)})
+NO_OBJECT: Final = object()
+"""Stands in the place of an object that a body refers to, where only data may stand."""
+
+_EXTENSIONS: Final = frozenset(map(int, Ext))
 _COLLECTIONS: Final[dict[int, Callable[[list[Any]], object]]] = {
     Ext.TUPLE: tuple,
     Ext.SET: set,
@@ -36,6 +39,7 @@ _MAX_INTEGER_DIGITS: Final = 1024  # far past any real number; int() of a long t
 _MAX_SCALAR_CHARACTERS: Final = 4096  # the longest path there is
 _MAX_DECIMAL_EXPONENT: Final = 6144  # IEEE 754's widest; the integer behind a few characters more fills all memory
 _SHOWN_ERRORS: Final = 20  # of one model
+_REASON: Final = 200  # characters of why a value is refused
 _LONG_BYTES: Final = 4096  # a short body has too few mappings for a second writing to pay
 _SECOND_WRITING_BYTES: Final = 256 * 1024  # most of a longer body is one text, which takes longer to copy than to read
 _KEPT_PACKER_BYTES: Final = 64 * 1024  # a packer's memory never shrinks, so one that packed more is not used again
@@ -132,6 +136,7 @@ class Codec:
 
         Raises:
             RemoteProtocolError: the body is no value, or over a cap.
+            UnfitValueError: it is one that no class accepts, or refers to an object where only data may stand.
         """
         check_caps(body)
         return _unpack(body, functools.partial(self._extension, objects) if objects else self._plain_extension)
@@ -214,6 +219,8 @@ class Codec:
             index = int.from_bytes(data, "big")
             if index >= len(objects):
                 raise RemoteProtocolError(f"a handle to row {index} of a table of {len(objects)}")
+            if objects[index] is NO_OBJECT:
+                raise UnfitValueError("an object where only data may stand")
             return objects[index]
         if code == Ext.TEXT:
             return data.decode("utf-8", "surrogatepass")
@@ -224,17 +231,22 @@ class Codec:
         raise RemoteProtocolError(f"extension {code} is not part of the protocol")
 
     def _container(self, code: int, content: Any) -> object:
-        if code in _VOCABULARY_EXTENSIONS:
-            if self._vocabulary is None:
-                raise RemoteProtocolError(f"extension {code} where only plain values are expected")
-            return self._vocabulary.from_wire(code, content)
-        if code == Ext.SCALAR:
-            return _read_scalar(content)
-        if type(content) is not list:
-            raise RemoteProtocolError(f"extension {code} without a list in it")
-        if code != Ext.TUPLE and _is_loose(content):
-            raise RemoteProtocolError(f"a set of more than {MAX_LOOSE_KEYS} values that are not text")
-        return _COLLECTIONS[code](content)
+        if code in _COLLECTIONS:
+            if type(content) is not list:
+                raise RemoteProtocolError(f"extension {code} without a list in it")
+            if code != Ext.TUPLE and _is_loose(content):
+                raise RemoteProtocolError(f"a set of more than {MAX_LOOSE_KEYS} values that are not text")
+            return _COLLECTIONS[code](content)
+        try:
+            if code == Ext.SCALAR:
+                return _read_scalar(content)
+            if self._vocabulary is not None:
+                return self._vocabulary.from_wire(code, content)
+        except (MemoryError, RemoteProtocolError):
+            raise
+        except Exception as exc:  # each class refuses in its own way
+            raise UnfitValueError(f"a value that no class accepts: {_reason(exc)}") from exc
+        raise UnfitValueError(f"extension {code} where only plain values are expected")
 
 
 def _unpack(body: Buffer, hook: Callable[[int, bytes], object]) -> Any:
@@ -246,15 +258,18 @@ def _unpack(body: Buffer, hook: Callable[[int, bytes], object]) -> Any:
     except RemoteProtocolError:
         raise
     except Exception as exc:  # msgpack, the hooks and the models raise many types; each means the same here
-        raise RemoteProtocolError(f"a body that is no value: {type(exc).__name__}: {_reason(exc)}") from exc
+        raise RemoteProtocolError(f"a body that is no value: {_reason(exc)}") from exc
 
 
-def _reason(error: Exception) -> str:
-    """Return the beginning of an error's text; a model's with many errors would first be laid out in a hundred MB."""
-    count = getattr(error, "error_count", None)
-    if callable(count) and (errors := count()) > _SHOWN_ERRORS:
-        return f"{errors} validation errors"
-    return str(error)[:200]
+def _reason(error: Any) -> str:
+    """Return the beginning of an error's text, of a model's without the refused values, which are of any size."""
+    if not hasattr(error, "error_count"):
+        return f"{type(error).__name__}: {error}"[:_REASON]
+    model, count = error.title, error.error_count()
+    if count > _SHOWN_ERRORS:  # they would first be laid out in a hundred MB
+        return f"{model}: {count} validation errors"
+    told = error.errors(include_url=False, include_context=False, include_input=False)
+    return "; ".join(f"{'.'.join(map(str, (model, *one['loc'])))}: {one['msg']}" for one in told)[:_REASON]
 
 
 def _unpack_plain(body: bytes) -> Any:
@@ -312,7 +327,8 @@ def _check_keys(body: bytes) -> None:
 
 
 def _no_extension(code: int, data: bytes) -> object:
-    raise RemoteProtocolError(f"extension {code} where only plain values are expected")
+    refused = UnfitValueError if code in _EXTENSIONS else RemoteProtocolError
+    raise refused(f"extension {code} where only plain values are expected")
 
 
 def _scalar(value: object) -> list[str] | None:
@@ -368,9 +384,11 @@ SCALARS: Final[dict[str, Callable[[str], object]]] = {
 
 def _read_scalar(content: Any) -> object:
     match content:
-        case [str() as name, str() as text] if name in SCALARS and len(text) <= _MAX_SCALAR_CHARACTERS:
+        case [str() as name, str() as text] if name in SCALARS:
+            if len(text) > _MAX_SCALAR_CHARACTERS:
+                raise RemoteProtocolError(f"a {name} of {len(text)} characters")
             return SCALARS[name](text)
-    raise RemoteProtocolError("a scalar of no known type")
+    raise UnfitValueError("a scalar of no known type")
 
 
 _LISTED: Final[tuple[type[Any], ...]] = (

@@ -17,7 +17,7 @@ import msgpack
 
 from paddock_sdk.protocol.body import Codec, EncodeError
 from paddock_sdk.protocol.caps import weight_of
-from paddock_sdk.protocol.errors import RemoteProtocolError
+from paddock_sdk.protocol.errors import RemoteProtocolError, UnfitValueError
 from paddock_sdk.protocol.frames import MAX_DESCRIPTION_BYTES, MAX_DESCRIPTION_VALUES, Buffer
 
 MAX_MEMBERS: Final = 256
@@ -181,7 +181,11 @@ def decode_description(data: bytes, codec: Codec) -> Description:
     """
     if len(data) > MAX_DESCRIPTION_VALUES:  # each takes a byte at least
         check_description(data)
-    match codec.decode(data):
+    try:
+        content = codec.decode(data)
+    except UnfitValueError as exc:  # it is a part of a frame, and not of what the frame says
+        raise RemoteProtocolError(f"malformed object description: {exc}") from exc
+    match content:
         case [
             str() as type_name,
             bool() as is_function,

@@ -20,6 +20,14 @@ class RemoteProtocolError(ProtocolError):
     """Raised when the peer sent bytes that the protocol does not allow; the connection is then unusable."""
 
 
+class UnfitValueError(RemoteProtocolError, ValueError):
+    """Raised for a value that no class accepts, for arguments that do not fit, and for a method that is not there.
+
+    It is the meaning of a whole body that is wrong, so only the call that it belongs to fails. Every other
+    `RemoteProtocolError` ends the connection.
+    """
+
+
 class OverBudgetError(RemoteProtocolError):
     """Raised when the peer sent more than it may; `limit` names the budget, `allowed` and `observed` are numbers."""
 

@@ -9,7 +9,7 @@ import pytest
 from paddock.rpc.calls import IncomingCall, current
 from paddock.rpc.peer import Encoded
 from paddock.token_bucket import TokenBucket
-from paddock_sdk.protocol import Flag, Kind
+from paddock_sdk.protocol import Flag, Kind, UnfitValueError
 from support.scripted_end import ASYNC, STREAM
 
 from .conftest import Network
@@ -45,6 +45,19 @@ async def test_requests_beyond_the_budget_are_admitted_later_and_in_order(networ
     assert served == [*range(12)]
     await until(lambda: not peer.admission.is_behind)
     assert network.failure_policy.violations == []
+
+
+async def test_a_refusal_counts_for_the_one_who_caused_it(network: Network) -> None:
+    """It takes the host longer to write than the request took to send."""
+    peer, worker = await network.connect("worker", work=TokenBucket(per_second=1e-6, at_once=60))
+
+    def refuse(call: IncomingCall, message: Encoded) -> None:
+        raise UnfitValueError("malformed request")
+
+    network.service.methods[7] = refuse
+    with pytest.raises(ValueError, match="malformed request"):
+        await worker.ask(0, 7, None)
+    assert peer.admission.is_behind
 
 
 async def test_answers_are_heard_while_requests_are_put_off(network: Network) -> None:

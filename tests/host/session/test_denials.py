@@ -321,23 +321,25 @@ _BAD_ATTEMPTS: list[Any] = [
 
 @pytest.mark.parametrize("attempts", _BAD_ATTEMPTS, ids=range(len(_BAD_ATTEMPTS)))
 @pytest.mark.parametrize("method", [HostMethod.EXPLAIN, HostMethod.ATTEMPTED])
-async def test_an_account_of_attempts_that_is_none_ends_the_worker(
+async def test_an_account_of_attempts_that_is_none_is_not_looked_at(
     hosted: Hosted, method: HostMethod, attempts: Any
 ) -> None:
     module, worker = await hosted.start("tool", "tool-x")
     if method == HostMethod.EXPLAIN:
-        worker.request(0, method, [attempts, 1.0])
-    else:
-        worker.notify(method, attempts)
-    await worker.cut_off()
-    assert module.reports[-1].reason == "protocol"
+        with pytest.raises(ValueError, match="malformed"):
+            await worker.ask(0, method, [attempts, 1.0])
+        return
+    worker.notify(method, attempts)
+    await worker.round_trip()
+    assert [denial.reason for denial in module.denials] == ["malformed account of attempts"]
 
 
-@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), 1, None])
-async def test_a_time_that_is_none_ends_the_worker(hosted: Hosted, seconds: Any) -> None:
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), -1, 10**400, "1", None])
+async def test_a_time_that_is_none_is_refused(hosted: Hosted, seconds: Any) -> None:
     _, worker = await hosted.start("tool", "tool-x")
-    worker.request(0, HostMethod.EXPLAIN, [[], seconds])
-    await worker.cut_off()
+    with pytest.raises(ValueError, match="its seconds does not fit"):
+        await worker.ask(0, HostMethod.EXPLAIN, [[], seconds])
+    assert await worker.ask(0, HostMethod.EXPLAIN, [[], 1]) == []
 
 
 async def test_resetting_the_turn_is_for_hooks_and_orchestrators(hosted: Hosted) -> None:

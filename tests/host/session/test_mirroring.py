@@ -248,23 +248,25 @@ async def test_a_replaced_state_dict_is_the_one_modules_write_to(hosted: Hosted)
         pytest.param({"key": 1}, id="no change at all"),
     ],
 )
-async def test_a_patch_that_is_none_ends_the_worker_and_leaves_the_state_alone(patch: Any, hosted: Hosted) -> None:
+async def test_a_patch_that_is_none_is_noted_and_leaves_the_state_alone(patch: Any, hosted: Hosted) -> None:
     hosted.coordinator.session_state["a"] = {"b": 1}
     module, writer = await hosted.start("tool", "tool-writer")
     writer.notify(HostMethod.PATCH_STATE, [patch])
-    await writer.cut_off()
-    assert [report.reason.value for report in module.reports] == ["protocol"]
+    await writer.round_trip()
+    assert [denial.reason for denial in module.denials] == ["malformed change of state"]
+    assert module.peer.state_changes_taken == 1  # or the worker would remember it for good
     assert hosted.coordinator.session_state == {"a": {"b": 1}}
 
 
-async def test_state_holds_data_only_so_a_live_object_in_a_patch_ends_the_worker(hosted: Hosted) -> None:
+async def test_state_holds_data_only_so_no_live_object_gets_into_it(hosted: Hosted) -> None:
     """An object of the host's own bookkeeping must never become something that modules can call."""
     module, writer = await hosted.start("tool", "tool-writer")
     _, reader = await hosted.start("tool", "tool-reader")
     reader.frames.clear()
     writer.notify(HostMethod.PATCH_STATE, [[["key"], [writer.own(9, {"work": ASYNC})]]])
-    await writer.cut_off()
-    assert [report.reason.value for report in module.reports] == ["protocol"]
+    await writer.round_trip()
+    assert [denial.reason for denial in module.denials] == ["an object where only data may stand"]
+    assert hosted.coordinator.session_state == {}
     await reader.round_trip()
     assert reader.heard(Kind.MIRROR) == []
 

@@ -1,7 +1,6 @@
 """Denials of a module: a worker asks for them when a call has failed, or reports its attempts unasked.
 
-A module learns nothing that was found out outside its grants (session/decisions.md, 0001). An invalid report ends its
-worker.
+A module learns nothing that was found out outside its grants (session/decisions.md, 0001).
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def _read_attempts(written: list[Any]) -> list[AccessAttempt]:
     """Return a worker's report of its module's attempts.
 
     Raises:
-        RemoteProtocolError: it is none.
+        UnfitValueError: it is none.
     """
     if len(written) > _MAX_ATTEMPTS:
         raise malformed(_ACCOUNT)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, NamedTuple
 from paddock.errors import Denial
 from paddock.rpc.calls import IncomingCall, current
 from paddock.rpc.host_calls import HostCalls
+from paddock.rpc.marshal import data_of
 from paddock.rpc.peer import Encoded
 from paddock.session.host_api.delivery import EventDelivery
 from paddock.session.host_api.handler import Decode, handles, malformed, within
@@ -24,7 +25,7 @@ from paddock_sdk.contract import events
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.kernel.emitter import answer_emitter_with
 from paddock_sdk.kernel.payload import Payload
-from paddock_sdk.protocol import RemoteProtocolError
+from paddock_sdk.protocol import UnfitValueError
 from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.methods import HostMethod
 
@@ -85,12 +86,12 @@ class EmissionService:
         self._router.respond(call, written)
 
     def _read(self, message: Encoded) -> tuple[str, Payload]:
-        match self._plain.decode(message.body):
+        match data_of(message, self._plain):
             case [str() as event, data] if len(event) <= MAX_NAME:
                 try:
                     return event, Payload.of(data)
                 except (RuntimeError, TypeError) as exc:
-                    raise RemoteProtocolError(f"an event with data that no event has: {exc}") from exc
+                    raise UnfitValueError(f"an event with data that no event has: {exc}") from exc
         raise malformed("event")
 
     def _undelivered(self, module: HostedModule, event: str) -> HookResult | None:

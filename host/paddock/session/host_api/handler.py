@@ -1,10 +1,9 @@
 """Declaration of the host's methods: one decorated function each, with the form of its arguments and their decoding.
 
 `@handles` states all of it as data. `HostService` has the one table, and the one place where a request is decoded,
-checked and answered. A coroutine function answers as a task; arguments of a wrong form fail the request. The result of
-any other function is the answer before the next frame is read; arguments of a wrong form then end the worker that sent
-them. The same holds for a notification, which has no answer. A function that `answers_itself` also decodes by itself:
-its result is no answer.
+checked and answered. Arguments of a wrong form fail the request; a notification of them has no effect. A coroutine
+function answers as a task. The result of any other function is the answer before the next frame is read. A function
+that `answers_itself` also decodes by itself: its result is no answer.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from paddock_sdk.protocol import RemoteProtocolError
+from paddock_sdk.protocol import UnfitValueError
 from paddock_sdk.protocol.methods import HostMethod
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -98,9 +97,9 @@ def handlers_of(part: object) -> Iterator[tuple[HostMethod, MethodHandler]]:
             )
 
 
-def malformed(what: str) -> RemoteProtocolError:
-    """Return the error that ends a worker for arguments that do not fit their method."""
-    return RemoteProtocolError(f"malformed {what}")
+def malformed(what: str, why: str = "") -> UnfitValueError:
+    """Return the error for arguments that do not fit their method."""
+    return UnfitValueError(f"malformed {what}{why}")
 
 
 def within(least: float, most: float) -> Callable[[float], bool]:
@@ -127,13 +126,14 @@ def _reader(spec: HandlerSpec) -> Callable[[Any], Any]:
     if spec.args is None:
         return _as_it_is
     model, what = spec.args, spec.what
-    checks = [_check_of(hint) for hint in get_type_hints(model, include_extras=True).values()]
+    checks = {name: _check_of(hint) for name, hint in get_type_hints(model, include_extras=True).items()}
 
     def read(value: Any) -> Any:
         if not isinstance(value, (list, tuple)) or len(value) != len(checks):
-            raise malformed(what)
-        if not all(check(item) for check, item in zip(checks, value, strict=True)):
-            raise malformed(what)
+            raise malformed(what, f": it is an array of {', '.join(checks)}")
+        for (name, check), item in zip(checks.items(), value, strict=True):
+            if not check(item):
+                raise malformed(what, f": its {name} does not fit")
         return model(*value)
 
     return read
@@ -151,4 +151,6 @@ def _check_of(hint: Any) -> Callable[[Any], bool]:
         return lambda value: True
     of = get_args(hint) if isinstance(hint, UnionType) else (hint,)
     classes = tuple(NoneType if one is None else get_origin(one) or one for one in of)
+    if float in classes:
+        classes += (int,)  # encoders of many languages write 1.0 so
     return lambda value: isinstance(value, classes)

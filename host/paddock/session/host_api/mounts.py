@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 from paddock.errors import Denial
 from paddock.plan.problems import type_text
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Handle
 from paddock.session.host_api.emissions import MAX_NAME
-from paddock.session.host_api.handler import Decode, at_most, handles
+from paddock.session.host_api.handler import Decode, handles
 from paddock.session.module import HostedModule
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.state.mirrors import Mirrors
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol.description import check_description, decode_description
-from paddock_sdk.protocol.frames import MAX_DESCRIPTION_BYTES
 from paddock_sdk.protocol.methods import HostMethod
 
 
@@ -34,7 +33,7 @@ class _Unmount(NamedTuple):
 
 class _Describe(NamedTuple):
     object_id: int
-    description: Annotated[bytes, at_most(MAX_DESCRIPTION_BYTES)]
+    description: bytes
 
 
 class MountService:

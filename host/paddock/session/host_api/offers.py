@@ -20,7 +20,7 @@ from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.state.ownership import SharedItem
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
-from paddock_sdk.protocol import RemoteProtocolError
+from paddock_sdk.protocol import UnfitValueError
 from paddock_sdk.protocol.caps import weight_of
 from paddock_sdk.protocol.methods import HostMethod
 
@@ -88,7 +88,7 @@ class OfferService:
         """Attach an attribute to the coordinator; its value stays encoded."""
         name, value = args
         if not name.isidentifier() or name.startswith("__") or name in _OWN_ATTRIBUTES:
-            raise RemoteProtocolError(f"an attribute named {name!r}, which is not a module's to set")
+            raise UnfitValueError(f"an attribute named {name!r}, which is not a module's to set")
         if self._keeps_attribute(module, name):
             return
         try:

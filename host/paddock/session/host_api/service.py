@@ -1,9 +1,9 @@
 """The host's own methods, as workers call them: each argument is checked, each act counted, then done.
 
-A request that does not fit its method ends the module that sent it. A request that the module has no right to make is
-refused; an event is dropped and answered as if no handler had objected. A request that needs no module's help is
-carried out before the next frame is read, so that its caller may rely on it when the answer comes. Each method is
-described where it is declared (`handler.py`).
+A request that does not fit its method fails, and such a notification has no effect. A request that the module has no
+right to make is refused; an event is dropped and answered as if no handler had objected. A request that needs no
+module's help is carried out before the next frame is read, so that its caller may rely on it when the answer comes.
+Each method is described where it is declared (`handler.py`).
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from paddock.errors import CallRefusedError
+from paddock.errors import CallRefusedError, Denial
 from paddock.rpc.calls import IncomingCall
 from paddock.rpc.fan_in import ResponseBudget
 from paddock.rpc.host_calls import HostCalls
+from paddock.rpc.marshal import data_of
 from paddock.rpc.peer import AnyHandle, Encoded, Peer
 from paddock.rpc.router import Router
 from paddock.session.host_api.approvals import ApprovalService
@@ -33,9 +34,10 @@ from paddock.session.mount_rules import NameTakenError
 from paddock.session.requester import PendingPrompts
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.state.mirrors import Mirrors
-from paddock_sdk.protocol import RemoteProtocolError
+from paddock_sdk.protocol import UnfitValueError
 from paddock_sdk.protocol.body import Codec, unpack_prefix
 from paddock_sdk.protocol.caps import weight_of
+from paddock_sdk.protocol.methods import HostMethod
 
 _NOTHING: Final = Encoded(b"\xc0")
 
@@ -88,27 +90,29 @@ class HostService:
         module = self._module_of(call.peer)
         handler = self._handlers.get(method)
         if handler is None or handler.spec.is_notice:
-            raise RemoteProtocolError(f"request of unknown host method {method}")
+            raise UnfitValueError(f"the host has no method {method} to ask for")
         if handler.spec.answers_itself:
             handler.run(call, module, message)
             return
-        decoded = self._decoded(handler, call.peer, message)
+        args = handler.read(self._decoded(handler, call.peer, message))
         if handler.is_async:
-            self._router.serve(call, self._answer_later(call.peer, handler, module, decoded))
+            self._router.serve(call, self._answer_later(call.peer, handler, module, args))
         else:
-            self._answer(call, handler, module, handler.read(decoded))
+            self._answer(call, handler, module, args)
 
     def notice(self, peer: Peer, method: int, message: Encoded) -> None:
-        """Take a worker's notification."""
+        """Take a worker's notification; one that does not fit, which no answer can say, is noted as a denial."""
         handler = self._handlers.get(method)
-        if handler is None or not handler.spec.is_notice:
-            raise RemoteProtocolError(f"notification of unknown host method {method}")
         module = self._module_of(peer)
-        args = handler.read(self._decoded(handler, peer, message))
         try:
-            handler.run(module, args)
+            if handler is None or not handler.spec.is_notice:
+                raise UnfitValueError(f"the host has no method {method} to notify")
+            handler.run(module, handler.read(self._decoded(handler, peer, message)))
         except CallRefusedError as exc:
             module.deny(exc.denial)
+        except UnfitValueError as exc:
+            known = HostMethod(method).name if handler is not None else "unknown"
+            module.deny(Denial("send", f"a notification {known}", module.name, reason=str(exc)))
 
     def refuse(self, peer: Peer, handle: AnyHandle) -> CallRefusedError:
         """Note that a worker may not call an object it was shown; return the error for its request."""
@@ -125,11 +129,11 @@ class HostService:
             case Decode.NAMED:
                 return self._marshaller.decode_named(message)
             case Decode.HANDLES:
-                return self._marshaller.codec.decode(message.body, message.handles)
+                return self._marshaller.decode_handles(message)
             case Decode.DATA:
-                return self._marshaller.codec.decode(message.body)
+                return data_of(message, self._marshaller.codec)
             case Decode.PLAIN:
-                return self._plain.decode(message.body)
+                return data_of(message, self._plain)
             case Decode.HEADED:
                 return self._headed(peer, message)
             case Decode.NOT:
@@ -159,10 +163,10 @@ class HostService:
         call.peer.charge(written.body)  # a small question may take long to answer
         self._router.respond(call, written)
 
-    async def _answer_later(self, peer: Peer, handler: MethodHandler, module: HostedModule, decoded: Any) -> Encoded:
+    async def _answer_later(self, peer: Peer, handler: MethodHandler, module: HostedModule, args: Any) -> Encoded:
         try:
             with ResponseBudget(keeps_all=True) as gathered:
-                written = self._marshaller.encode(await handler.run(module, handler.read(decoded)))
+                written = self._marshaller.encode(await handler.run(module, args))
         except CallRefusedError as exc:
             module.deny(exc.denial)
             raise

@@ -1,7 +1,7 @@
 """Modules' changes of `session_state`: each is checked, charged to the responsible module, then made.
 
-An invalid change ends the module that sent it. A change that the module may not make, or that exceeds its quota, is not
-made: it is noted, and the module gets the present value.
+A change that does not fit, that the module may not make, or that exceeds its quota, is not made: it is noted, and the
+module gets the present value where the change has a key.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable
 from typing import Final
 
 from paddock.errors import Denial
+from paddock.rpc.marshal import data_of
 from paddock.rpc.peer import Encoded, Peer
 from paddock.session.host_api.handler import Decode, handles, malformed
 from paddock.session.module import HostedModule
@@ -17,6 +18,7 @@ from paddock.session.quota import SharedStateQuota
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.state.ownership import SharedItem
 from paddock_sdk.contract.boundary_errors import OverLimitError
+from paddock_sdk.protocol import UnfitValueError
 from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.caps import weight_of
 from paddock_sdk.protocol.methods import HostMethod
@@ -39,23 +41,30 @@ class StateService:
         """Take a module's changes.
 
         Raises:
-            RemoteProtocolError: they are malformed.
+            UnfitValueError: they are malformed; they count as taken in all the same.
         """
-        match self._codec.decode(message.body):  # data alone, no live objects
+        try:
+            changes = self._read(message)
+        except UnfitValueError:
+            self._coordinator.keep_state(module.peer, ())
+            raise
+        keys = {path[0]: None for path, _ in changes}
+        try:  # before it is sent on: a value over the bound is not kept
+            _check(module, changes, weight_of(message.body))
+        except OverLimitError as exc:
+            module.peer.charge_weight(sum(map(self._coordinator.state_weight, keys)))
+            self._coordinator.keep_state(module.peer, keys)
+            for key in keys:
+                module.deny(Denial("leave", str(SharedItem("state", key)), module.name, reason=str(exc)))
+            return
+        module.peer.charge_weight(sum(self._weight(module, key) for key in keys))
+        for refusal in self._coordinator.patch_state_from(module.peer, module.authority, changes):
+            module.deny(refusal)
+
+    def _read(self, message: Encoded) -> list[Change]:
+        match data_of(message, self._codec):
             case [*changes] if len(changes) <= _MAX_CHANGES and all(is_change(change) for change in changes):
-                keys = {path[0]: None for path, _ in changes}
-                try:  # before it is sent on: a value over the bound is not kept
-                    _check(module, changes, weight_of(message.body))
-                except OverLimitError as exc:
-                    module.peer.charge_weight(sum(map(self._coordinator.state_weight, keys)))
-                    self._coordinator.keep_state(module.peer, keys)
-                    for key in keys:
-                        module.deny(Denial("leave", str(SharedItem("state", key)), module.name, reason=str(exc)))
-                    return
-                module.peer.charge_weight(sum(self._weight(module, key) for key in keys))
-                for refusal in self._coordinator.patch_state_from(module.peer, module.authority, changes):
-                    module.deny(refusal)
-                return
+                return changes
         raise malformed("change of state")
 
     def _weight(self, module: HostedModule, key: Hashable) -> int:
