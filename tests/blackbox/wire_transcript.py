@@ -20,7 +20,9 @@ _STATE = b"\x91\x92\x91\xa4todo\x91\x01"  # [[["todo"], [1]]]
 _FAILURE = b"\xc7\x10\x03\x95\x91\xaaValueError\xa0\x90\x80\xa0"
 
 
-class _Wire:
+class Wire:
+    """Both ends of a conversation, and its frames."""
+
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.host, self.worker = Connection(Role.HOST), Connection(Role.WORKER)
@@ -36,7 +38,7 @@ class _Wire:
 
 def transcript() -> list[str]:
     """Return the frames, each with who sent it and what its receiver made of it."""
-    wire = _Wire()
+    wire = Wire()
     host, worker = wire.host, wire.worker
     handed = [HandleEntry(HandleSide.SENDER, 7, b"\x96\xa1X\xc2\x90\x80\x80\x90")]
     back = [HandleEntry(HandleSide.RECEIVER, 7)]

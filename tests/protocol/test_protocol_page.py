@@ -20,6 +20,7 @@ from paddock_sdk.protocol.body import SCALARS
 from paddock_sdk.protocol.caps import MAX_EXTENSION_BYTES, MAX_LOOSE_KEYS, Ext
 from paddock_sdk.protocol.frames import HEADER_BYTES, MAX_DESCRIBED_BYTES, MAX_DESCRIPTION_BYTES, MAX_DESCRIPTION_VALUES
 
+from .model_appendix import appendix, section
 from .wire_inputs import KINDS
 
 PAGE = (Path(__file__).parents[2] / "sdk" / "PROTOCOL.md").read_text(encoding="utf-8")
@@ -60,6 +61,10 @@ def test_caps_are_those_of_the_page() -> None:
         (str(MAX_EXTENSION_BYTES >> 20), "M"),
         (str(MAX_LOOSE_KEYS), ""),
     ]
+
+
+def test_the_appendix_is_the_vocabularys() -> None:
+    assert section(PAGE) == appendix(), "PYTHONPATH=tests python -m protocol.model_appendix"
 
 
 def test_the_version_and_the_size_of_a_header_are_those_of_the_page() -> None:
