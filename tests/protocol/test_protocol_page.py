@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from paddock.policy.limits import ResourceLimits
+from paddock.rpc import handed_out, peer
 from paddock_sdk.protocol import (
     MAX_DEPTH,
     MAX_ELEMENTS,
@@ -15,6 +17,7 @@ from paddock_sdk.protocol import (
     FrameDecoder,
     HandleEntry,
     HandleSide,
+    connection,
 )
 from paddock_sdk.protocol.body import SCALARS
 from paddock_sdk.protocol.caps import MAX_EXTENSION_BYTES, MAX_LOOSE_KEYS, Ext
@@ -59,6 +62,10 @@ def test_caps_are_those_of_the_page() -> None:
         (str(MAX_DEPTH), ""),
         (str(MAX_ELEMENTS), ""),
         (str(MAX_EXTENSION_BYTES >> 20), "M"),
+        (str(ResourceLimits().calls_max), ""),
+        (str(handed_out._MAX_OBJECTS), ""),
+        (str(peer._MAX_UNCONFIRMED), ""),
+        (str(connection._MAX_CREDIT), ""),
         (str(MAX_LOOSE_KEYS), ""),
     ]
 
