@@ -44,7 +44,7 @@ from paddock_sdk.protocol import (
     UnfitValueError,
 )
 from paddock_sdk.protocol.caps import weight_of
-from paddock_sdk.protocol.description import Flavour
+from paddock_sdk.protocol.description import Flavour, Member
 from paddock_sdk.protocol.frames import Buffer
 from paddock_sdk.protocol.methods import WorkerMethod
 
@@ -147,10 +147,7 @@ class Router:
         handle = grant.handle
         if handle.mounted is None:
             return True
-        description = (
-            handle.description if isinstance(handle, HostObject) else handle.description(self.marshaller.codec)
-        )
-        members = description.members
+        members = handle.description.members if isinstance(handle, HostObject) else self._members(handle)
         # The caller gets the error of a missing member where the call is made.
         return method >= len(members) or peer.authority.may_use_lent(handle.mounted[0], members[method].name)
 
@@ -375,7 +372,7 @@ class Router:
     def _hand_over(self, routed: RoutedCall, parent: int) -> None:
         """Send a call to its owner, in the service of its owner's own request `parent`."""
         handle, owner = routed.handle, routed.owner
-        members = handle.description(self.marshaller.codec).members
+        members = self._members(handle)
         if routed.method >= len(members):
             raise AttributeError(f"an object of `{owner.name}` has no member {routed.method}")
         flags = _FLAGS[members[routed.method].flavour]
@@ -514,11 +511,19 @@ class Router:
             self.failure_policy.on_violation(peer, error)
             peer.channel.close()
 
+    def _members(self, handle: Handle) -> tuple[Member, ...]:
+        """Return the members of a worker's object; a description that is none ends its owner, and never the caller."""
+        try:
+            return handle.description(self.marshaller.codec).members
+        except RemoteProtocolError as exc:
+            self.end_for(handle.owner, exc)
+            return ()
+
     def method_name(self, routed: RoutedCall) -> str:
         """Return the name of the member that `routed` calls, for people and journals."""
         if routed.handle.object_id == 0:
             return WorkerMethod(routed.method).name.lower()
-        members = routed.handle.description(self.marshaller.codec).members
+        members = self._members(routed.handle)
         return members[routed.method].name if routed.method < len(members) else f"member {routed.method}"
 
     def now(self) -> float:

@@ -130,6 +130,20 @@ async def test_an_object_out_of_nowhere_ends_the_worker_that_names_it(lent: Lent
     assert not answering.heard(Kind.REQUEST)
 
 
+async def test_a_description_that_is_none_ends_its_owner_and_not_the_caller(network: Network) -> None:
+    requester, asking = await network.connect("asker")
+    _, answering = await network.connect("answerer")
+    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
+    asking.call_object(target)
+    no_description = Lent(HandleEntry(HandleSide.SENDER, 9, b"\x90"))
+    answering.respond((await answering.request_from_host()).id, no_description)
+    ((_, given),) = ids((await asking.take(Kind.RESPONSE)).handles)
+    with pytest.raises(AttributeError, match="no member 0"):
+        await asking.answer(asking.call_object(given))
+    await answering.cut_off()
+    assert network.failure_policy.violations == [("answerer", "malformed object description")]
+
+
 async def test_an_answer_with_an_unknown_object_ends_the_callee(network: Network) -> None:
     requester, asking = await network.connect("asker")
     _, answering = await network.connect("answerer")
