@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from hypothesis import strategies as st
 from modules import shipped
 from modules.scene import Scene, Sleep, scenes
 from vendors.anthropic_dialect import AnthropicDialect
+from vendors.dialect import Reply
 from vendors.openai_dialect import OpenAIDialect
 
 sys.path.insert(0, str(shipped.FOLDER / "agent-loops"))
@@ -59,9 +61,9 @@ def _anthropic(
 
 
 _VENDORS: Mapping[str, Any] = {"openai": (OpenAIDialect, _openai), "anthropic": (AnthropicDialect, _anthropic)}
-_LOOPS: Mapping[str, Callable[[], Any]] = {
-    "loop-basic": lambda: BasicOrchestrator(BasicSettings(max_iterations=4)),
-    "loop-streaming": lambda: StreamingOrchestrator(StreamingSettings(max_iterations=4)),
+_LOOPS: Mapping[str, Callable[[int], Any]] = {
+    "loop-basic": lambda most: BasicOrchestrator(BasicSettings(max_iterations=most)),
+    "loop-streaming": lambda most: StreamingOrchestrator(StreamingSettings(max_iterations=most)),
 }
 
 
@@ -105,7 +107,12 @@ async def play(request: pytest.FixtureRequest) -> AsyncIterator[Open]:
         begin = await closing.enter_async_context(scenes(dialect, made))
 
         async def played(
-            turns: list[Any], *prompts: str, context: Any | None = None, script: dict[str, Any] | None = None
+            turns: list[Any],
+            *prompts: str,
+            context: Any | None = None,
+            script: dict[str, Any] | None = None,
+            config: dict[str, Any] | None = None,
+            requests: int = 4,
         ) -> Play:
             words = {"cut": "max_tokens" if vendor == "anthropic" else "length"}
             written = [
@@ -114,10 +121,10 @@ async def play(request: pytest.FixtureRequest) -> AsyncIterator[Open]:
                 else turn
                 for turn in turns
             ]
-            scene = begin(written, **(script or {}))
+            scene = begin(written, config, **(script or {}))
             play = Play(scene, _Look(), context or MockContextManager(), EventRecorder())
             for prompt in prompts or ("hello",):
-                answer = await _LOOPS[loop]().execute(
+                answer = await _LOOPS[loop](requests).execute(
                     prompt, play.context, {vendor: scene.provider}, {"look": play.look}, play.events
                 )
                 play.answers.append(answer)
@@ -176,6 +183,125 @@ async def test_a_conversation_that_is_too_long_is_sent_once_more_in_half(play: O
     assert played.answers == ["done"] and "[shortened" in played.told
     whole = await played.context.get_messages()
     assert "[shortened" not in json.dumps(whole) and not played.scene.slept
+
+
+@pytest.mark.parametrize("play", [f"openai, {loop}" for loop in _LOOPS], indirect=True)  # for servers of one's own
+async def test_a_small_model_that_slips_in_every_way_finishes_a_long_task(play: Open) -> None:
+    slips = [slip.turn for slip in _SLIPS.values()]
+    work = [{"tool_calls": [_call({"at": step, "times": 900})]} for step in range(10)]  # more than it can take at once
+    turns = [turn for pair in zip_longest(slips, work) for turn in pair if turn is not None]
+    small = {"context_window": 8192, "max_output_tokens": 1024}
+    script = {"context_tokens": 8192}
+    played = await play([*turns, "done"], context=SimpleContextManager(), script=script, config=small, requests=30)
+    assert played.answers == ["done"] and [one["at"] for one in played.look.seen] == list(range(10))
+    assert not played.scene.server.refusals and not played.scene.slept and "[shortened" in played.told
+
+
+def _said(*deltas: Mapping[str, Any], finish: str | None = None, **more: Any) -> list[dict[str, Any]]:
+    """Return chunks of a server, one for each delta; the last one has the reason for the end."""
+    ends = [None] * (len(deltas) - 1) + [finish]
+    return [
+        {"choices": [{"index": 0, "delta": delta, "finish_reason": end}], **more}
+        for delta, end in zip(deltas, ends, strict=True)
+    ]
+
+
+def _part(index: int | None, id: str | None, name: str | None, arguments: Any) -> dict[str, Any]:
+    call = {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+    return {"tool_calls": [call if index is None else {"index": index, **call}]}
+
+
+_NOTHING: dict[str, Any] = dict.fromkeys(("content", "role", "function_call", "tool_calls", "audio", "refusal"))
+_BOTH = [{"at": 1}, {"at": 2}]
+
+# How servers on one's own machine were seen to stream two calls, {"at": 1} and {"at": 2}.
+_SERVERS: Mapping[str, list[dict[str, Any]]] = {
+    "Ollama, each call at index 0, then `stop`": _said(
+        {"role": "assistant", "content": "", "reasoning": "hm"},
+        {"role": "assistant", "content": "", **_part(0, "call_a", "look", '{"at":1}')},
+        {"role": "assistant", "content": "", **_part(0, "call_b", "look", '{"at":2}')},
+        {"role": "assistant", "content": ""},
+        finish="stop",
+        system_fingerprint="fp_ollama",
+    ),
+    "Ollama of old, without an index": _said(
+        {"content": "", **_part(None, "call_a", "look", '{"at":1}')},
+        {"content": "", **_part(None, "call_b", "look", '{"at":2}')},
+        finish="stop",
+    ),
+    "vLLM, the end in the chunk of the last arguments": _said(
+        {"role": "assistant", "content": "", "tool_calls": []},
+        _part(0, "chatcmpl-tool-a", "look", ""),
+        {"tool_calls": [{"index": 0, "function": {"arguments": '{"at": 1}'}}]},
+        _part(1, "chatcmpl-tool-b", "look", '{"at": '),
+        {"tool_calls": [{"index": 1, "function": {"arguments": "2}"}}]},
+        finish="tool_calls",
+    ),
+    "llama.cpp, with its timings and thoughts": _said(
+        {"role": "assistant", "content": None},
+        {"reasoning_content": "hm"},
+        _part(0, "a", "look", "{"),
+        {"tool_calls": [{"index": 0, "function": {"arguments": '"at":1}'}}]},
+        _part(1, "b", "look", '{"at":2}'),
+        {},
+        finish="tool_calls",
+        timings={"prompt_n": 10, "predicted_ms": 2.5},
+    ),
+    "llama.cpp, a call that has no id": _said(
+        _part(0, "", "look", '{"at":1}'), _part(1, "", "look", '{"at":2}'), {}, finish="stop"
+    ),
+    "LM Studio, ids of digits": _said(
+        {"role": "assistant"},
+        _part(0, "365174485", "look", ""),
+        {"tool_calls": [{"index": 0, "type": "function", "function": {"arguments": '{"at":1}'}}]},
+        _part(1, "365174486", "look", ""),
+        {"tool_calls": [{"index": 1, "type": "function", "function": {"arguments": '{"at":2}'}}]},
+        {},
+        finish="tool_calls",
+    ),
+    "LiteLLM, each key in each delta, and an end of another vendor": [
+        {"id": "", "model": "", "choices": [], "usage": None},
+        *_said(
+            {**_NOTHING, "role": "assistant", "content": ""},
+            {**_NOTHING, **_part(0, "call_a", "look", "")},
+            {**_NOTHING, **_part(0, None, None, '{"at": 1}')},
+            {**_NOTHING, **_part(1, "call_b", "look", '{"at": 2}')},
+            _NOTHING,
+            finish="end_turn",
+        ),
+    ],
+    "LiteLLM, arguments as an object": _said(
+        _part(0, "call_a", "look", {"at": 1}), _part(1, "call_b", "look", {"at": 2}), {}, finish="tool_calls"
+    ),
+}
+
+
+class _Recorded(OpenAIDialect):
+    """Streams these chunks as its first answer."""
+
+    def __init__(self, chunks: list[dict[str, Any]], quirks: frozenset[str]) -> None:
+        super().__init__(quirks)
+        self._chunks = chunks
+
+    def events(self, reply: Reply) -> Iterator[str]:
+        if reply.number > 1:
+            yield from super().events(reply)
+            return
+        for chunk in self._chunks:
+            yield f"data: {json.dumps(chunk)}\n\n"
+        yield "data: [DONE]\n\n"
+
+
+@pytest.mark.parametrize("server", _SERVERS)
+async def test_the_calls_of_a_local_server_are_made_as_it_means_them(server: str) -> None:
+    async with scenes(lambda quirks: _Recorded(_SERVERS[server], quirks), _openai) as begin:
+        scene, look = begin(["recorded", "done"]), _Look()
+        context: Any = MockContextManager()
+        answer = await _LOOPS["loop-streaming"](4).execute(
+            "hello", context, {"openai": scene.provider}, {"look": look}, EventRecorder()
+        )
+        assert answer == "done" and look.seen == _BOTH
+        assert not scene.server.refusals and not scene.slept
 
 
 async def test_two_calls_of_one_id_are_both_answered(play: Open) -> None:
