@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import chain, repeat, zip_longest
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from amplifier_core.llm_errors import InvalidRequestError
+from amplifier_core.llm_errors import ContextLengthError, InvalidRequestError, InvalidToolCallError, LLMError
 from amplifier_core.message_models import ChatRequest, Message
 from amplifier_core.models import ToolResult
 from amplifier_core.testing import EventRecorder, MockContextManager
@@ -279,7 +280,7 @@ _SERVERS: Mapping[str, list[dict[str, Any]]] = {
 class _Recorded(OpenAIDialect):
     """Streams these chunks as its first answer."""
 
-    def __init__(self, chunks: list[dict[str, Any]], quirks: frozenset[str]) -> None:
+    def __init__(self, chunks: Iterable[dict[str, Any]], quirks: frozenset[str]) -> None:
         super().__init__(quirks)
         self._chunks = chunks
 
@@ -302,6 +303,42 @@ async def test_the_calls_of_a_local_server_are_made_as_it_means_them(server: str
         )
         assert answer == "done" and look.seen == _BOTH
         assert not scene.server.refusals and not scene.slept
+
+
+async def test_a_call_without_an_end_is_not_heard_out_and_told() -> None:
+    endless = chain(_said(_part(0, "a", "look", "")), repeat(_said(_part(0, "a", None, "x" * 100_000))[0]))
+    async with scenes(lambda quirks: _Recorded(endless, quirks), _openai) as begin:
+        scene = begin(["done"])
+        with pytest.raises(InvalidToolCallError, match="more than 4,000,000 characters") as caught:
+            await scene.provider.complete(ChatRequest(messages=[Message(role="user", content="hello")]))
+        assert len(caught.value.raw_arguments or "") < 1000
+        again = await scene.provider.complete(ChatRequest(messages=[Message(role="user", content="hello")]))
+        assert again.content[0].text == "done" and not scene.slept
+
+
+async def test_a_provider_that_shows_and_does_not_answer_is_named() -> None:
+    async def complete(request: ChatRequest, **kwargs: Any) -> None:
+        await events.emit("llm:stream_block_delta", {"block_index": 0, "block_type": "text", "text": "so"})
+
+    events, context = EventRecorder(), MockContextManager()
+    for make in _LOOPS.values():
+        with pytest.raises(LLMError, match="gave no answer: it returned NoneType"):
+            await make(4).execute("hello", context, {"mute": SimpleNamespace(complete=complete)}, {}, events)
+    assert {one["role"] for one in await context.get_messages()} <= {"user", "assistant"}
+
+
+async def test_a_window_too_small_for_the_prompt_is_told_and_the_next_one_fits(play: Open) -> None:
+    context, small = SimpleContextManager(), {"context_tokens": 512}
+    with pytest.raises(ContextLengthError):
+        await play(["never"], "word " * 4000, context=context, script=small)
+    played = await play(["yes"], "short", context=context, script=small)
+    assert played.answers == ["yes"]
+
+
+async def test_much_text_in_one_piece_is_an_answer_and_the_next_turn_goes_on(play: Open) -> None:
+    much = "x" * 10_000_000
+    played = await play([{"text": [much]}, "again"], "hello", "go on", script={})
+    assert played.answers == [much, "again"]
 
 
 async def test_two_calls_of_one_id_are_both_answered(play: Open) -> None:

@@ -285,7 +285,13 @@ class Turn:
 
     async def _announcing(self, request: ChatRequest, reply: Reply, provider: str) -> Any:
         try:
-            return await reply(request)
+            response = await reply(request)
+            if not hasattr(response, "content"):
+                said = f"it returned {type(response).__name__}, where a ChatResponse belongs"
+                raise LLMError(
+                    f"The provider gave no answer: {said}. What it showed does not count.", provider=provider
+                )
+            return response
         except Exception as error:
             # Emitted from the task that made the request, so that the kernel knows which request failed.
             await self.gate.ask(

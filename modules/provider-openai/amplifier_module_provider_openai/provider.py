@@ -184,7 +184,9 @@ class OpenAIProvider:
                 async for chunk in chunks:
                     for kind, text in reply.take(chunk):
                         await shown.piece(reply.position(kind), kind, text)
-            if reply.finish_reason is None:
+                    if reply.is_endless:
+                        break
+            if reply.finish_reason is None and not reply.is_endless:
                 raise self._endpoint.broken_off(asked.model, "it ended without a reason for its end")
             if not reply.is_cut_short or reply.has_calls or not reply.text or not left:
                 break
@@ -226,6 +228,7 @@ class OpenAIProvider:
             "status": "ok",
             "duration_ms": round(seconds * 1000),
             "finish_reason": response.finish_reason,
+            "response_model": (response.metadata or {}).get("model"),
             "usage": None if response.usage is None else response.usage.model_dump(mode="json"),
             "tool_calls": len(response.tool_calls or ()),
         }

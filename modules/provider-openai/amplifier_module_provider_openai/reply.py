@@ -20,6 +20,7 @@ TEXT: Final = "text"
 THINKING: Final = "thinking"
 _FIELDS: Final = {"reasoning_content": THINKING, "reasoning": THINKING, "content": TEXT, "refusal": TEXT}
 CUT_SHORT: Final = "length"
+_MOST_CHARACTERS: Final = 4_000_000  # of one call's arguments
 _SHOWN_CHARACTERS: Final = 200  # of arguments that are no JSON
 
 
@@ -29,6 +30,7 @@ class _Call:
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list)
+    size: int = 0  # characters of the arguments
 
     def take(self, id: str, name: Any, arguments: Any) -> None:
         """Add a part of the call; the first id and name stay."""
@@ -39,6 +41,7 @@ class _Call:
             arguments = json.dumps(arguments)
         if isinstance(arguments, str):
             self.arguments.append(arguments)
+            self.size += len(arguments)
 
 
 class Reply:
@@ -64,6 +67,11 @@ class Reply:
     def is_cut_short(self) -> bool:
         """Whether the answer ended because it became too long."""
         return self.finish_reason == CUT_SHORT
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether a call is longer than any that a model means."""
+        return any(call.size > _MOST_CHARACTERS for call in self._calls)
 
     def position(self, kind: str) -> int:
         """Return which block of the response the pieces of a kind are."""
@@ -154,6 +162,8 @@ class Reply:
         if arguments is None or not call.name:
             wrong = f"with arguments that are no JSON object: {_shown(text)}" if call.name else "without its name"
             cut = "The answer was cut off there: pass less at once, or raise `max_output_tokens`. "
+            if call.size > _MOST_CHARACTERS:
+                wrong = f"with more than {_MOST_CHARACTERS:,} characters, and was not heard to its end"
             raise InvalidToolCallError(
                 f"The model called `{call.name or 'a tool'}` {wrong}. {cut if self.is_cut_short else ''}Make the call "
                 "again, with one JSON object.",
@@ -161,7 +171,7 @@ class Reply:
                 model=model,
                 retryable=False,
                 tool_name=call.name,
-                raw_arguments=text,
+                raw_arguments=text if call.size <= _MOST_CHARACTERS else text[:_SHOWN_CHARACTERS],
             )
         return ToolCall(id=call.id or f"call_{uuid.uuid4().hex[:24]}", name=call.name, arguments=arguments)
 
