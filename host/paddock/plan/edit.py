@@ -14,7 +14,7 @@ import shlex
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,6 +35,9 @@ SECTIONS: Final[Mapping[Kind, str]] = {"provider": "providers", "tool": "tools",
 
 _ITEM: Final = re.compile(r"(providers|tools|hooks)\[([0-9]+)\]")
 _BYTE_ORDER_MARK: Final = "\ufeff"
+
+Keys = Mapping[str, Mapping[str, Any]]
+"""Values of keys, by the places of the entries that have them."""
 
 
 class PlanNotEditedError(PaddockError):
@@ -178,27 +181,65 @@ def with_permissions(path: Path, place: str, permissions: Permissions, *, keeps_
         PlanError: the file is no plan.
         PlanNotEditedError: the entry cannot be found for certain in its text.
     """
-    keys: dict[str, Any] = {"permissions": permissions.as_written(), **({"state": "keep"} if keeps_home else {})}
+    keys = grant_keys(permissions, keeps_home=keeps_home)
     lines = [f"write at `{place}`:", *grant_lines(path, permissions, keeps_home=keeps_home)]
     match = _ITEM.fullmatch(place)
     if match is None:
         raise PlanNotEditedError(path, f"`{place}` is no entry of a list", lines=lines)
     section, index = match[1], int(match[2])
 
+    told: list[tuple[tuple[str, ...], object]] = []  # families alone, so that comments of others stay
+
     def change(content: dict[str, Any]) -> str:
-        content[section][index].update(_unshared(keys))
+        entry, after = content[section][index], keys["permissions"]
+        before = entry.get("permissions")
+        if isinstance(before, dict) and isinstance(after, dict):
+            told.extend((("permissions", name), one) for name, one in after.items() if before.get(name) != one)
+        entry.update(_unshared(keys))
         return place
 
     def propose(text: str) -> Iterator[str]:
+        whole = [((key,), value) for key, value in keys.items()]
         for kept in (without_comments(text, section, index, GRANT_COMMENT), text):
-            yield from _with_keys(kept, section, index, list(keys.items()))
+            for several in ([*told, *whole[1:]], whole):
+                yield from _with_keys(kept, section, index, several)
 
     return _edited(path, change, propose, lines)
+
+
+def with_keys(path: Path, written: bytes, changes: Keys) -> MountPlan:
+    """Return the plan whose file is `written`, with other values of keys in entries; nothing is written.
+
+    A `config` keeps what is not named, and is no part of what a person accepts: the digest stays that of the file.
+
+    Raises:
+        PlanError: the result is no plan.
+    """
+    content = _unshared(read_document(path, written).content)
+    settings: dict[str, Any] = {}
+    for place, keys in changes.items():
+        match = _ITEM.fullmatch(place)
+        assert match is not None, place
+        content[match[1]][int(match[2])].update({key: one for key, one in keys.items() if key != "config"})
+        settings[place] = keys.get("config", {})
+    if any(keys.keys() - {"config"} for keys in changes.values()):
+        dumped = json.dumps(content) if _is_json(path) else yaml.safe_dump(content, allow_unicode=True, sort_keys=False)
+        written = dumped.encode()
+    plan = load_plan(path, written=written)
+    providers = (
+        one.model_copy(update={"config": {**one.config, **settings.get(one.path, {})}}) for one in plan.providers
+    )
+    return replace(plan, providers=tuple(providers))
 
 
 def entry_lines(path: Path, entry: Mapping[str, Any]) -> list[str]:
     """Return the lines of an entry in the format of the plan at `path`."""
     return json.dumps(dict(entry), indent=2, ensure_ascii=False).split("\n") if _is_json(path) else item_lines(entry)
+
+
+def grant_keys(permissions: Permissions, *, keeps_home: bool) -> dict[str, Any]:
+    """Return the keys of an entry that would grant this, and let the module's home stay."""
+    return {"permissions": permissions.as_written(), **({"state": "keep"} if keeps_home else {})}
 
 
 def grant_line(path: Path | None, permissions: Permissions) -> str:
@@ -208,7 +249,7 @@ def grant_line(path: Path | None, permissions: Permissions) -> str:
 
 def grant_lines(path: Path | None, permissions: Permissions, *, keeps_home: bool) -> list[str]:
     """Return the lines of an entry that would grant this, and let the module's home stay."""
-    return [grant_line(path, permissions), *([_key_line(path, "state", "keep")] if keeps_home else [])]
+    return [_key_line(path, key, value) for key, value in grant_keys(permissions, keeps_home=keeps_home).items()]
 
 
 def _key_line(path: Path | None, key: str, value: object) -> str:
@@ -275,7 +316,7 @@ def _with_list(content: dict[str, Any], section: str) -> dict[str, Any]:
     return {**content, section: content.get(section, [])}
 
 
-def _with_keys(text: str, section: str, index: int, keys: Sequence[tuple[str, object]]) -> Iterator[str]:
+def _with_keys(text: str, section: str, index: int, keys: Sequence[tuple[tuple[str, ...], object]]) -> Iterator[str]:
     """Propose texts of YAML in which an item has all of these values."""
     if not keys:
         yield text

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddock.errors import PlanError
-from paddock.plan.edit import PlanNotEditedError, grant_line, with_entry, with_permissions, without_entry
+from paddock.plan.edit import PlanNotEditedError, grant_line, with_entry, with_keys, with_permissions, without_entry
 from paddock.plan.formats.yaml_items import with_item, without_item
 from paddock.plan.load import load_plan
 from paddock.plan.permissions import Permissions
@@ -224,6 +224,8 @@ def test_the_line_that_would_grant_is_as_the_plan_is_written(name: str, line: st
 # -- what an entry is granted ------------------------------------------------------------------
 
 GRANTED = "permissions: {read: [., /data]}"
+TABLE = f"{LIST}    permissions: # what\n      # those here\n      read: # these\n        - . # all\n"
+MORE = "\n        - /data"
 
 
 @pytest.mark.parametrize(
@@ -231,13 +233,25 @@ GRANTED = "permissions: {read: [., /data]}"
     [
         (LIST, f"{LIST}    {GRANTED}\n"),
         (f"{LIST}    permissions: workspace # enough\nx: 1\n", f"{LIST}    {GRANTED} # enough\nx: 1\n"),
-        (f"{LIST}    permissions:\n      read:\n      - .\nx: 1\n", f"{LIST}    {GRANTED}\nx: 1\n"),
+        (f"{TABLE}x: 1\n", f"{TABLE.replace('all', 'all' + MORE)}x: 1\n"),
+        (f"{LIST}    permissions:\n      read: [.] # why\n", f"{LIST}    permissions:\n      read: [., /data] # why\n"),
+        (f"{LIST}    permissions:\n      write: [.]\n", f"{LIST}    {GRANTED}\n"),
         (f"{ON_A_LINE}]\n", f"{SESSION}tools: [{{module: a, {GRANTED}}}, {{module: b}}]\n"),
         (f"{COMMENTED}# end\n", f"{COMMENTED.removesuffix(LACKS)}    {GRANTED}\n# end\n"),
         (f"{LIST}  - module: b\n", f"{LIST}    {GRANTED}\n  - module: b\n"),
         (f"{LITERAL}\nx: 1\n", f"{LITERAL}    {GRANTED}\n\nx: 1\n"),
     ],
-    ids=["none before", "a preset", "a table", "on a line", "comments", "before another", "a text of several lines"],
+    ids=[
+        "none before",
+        "a preset",
+        "a table",
+        "a list on a line",
+        "a family that goes",
+        "on a line",
+        "comments",
+        "before another",
+        "a text of several lines",
+    ],
 )
 def test_what_a_yaml_entry_is_granted_is_all_that_changes(text: str, expected: str, tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
@@ -341,3 +355,23 @@ def test_a_plan_in_json_stays_and_its_owner_is_told_what_to_write(
     assert list(caught.value.lines) == lines and path.read_bytes() == before
     if case != "an orchestrator":  # that is told in YAML as well
         assert caught.value.hints[0].startswith("`paddock init --from plan.json` writes it as YAML")
+
+
+# -- in memory -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["plan.yaml", "plan.json"])
+def test_values_for_one_session_are_in_no_file(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    content = {
+        "session": {"orchestrator": "a", "context": "b"},
+        "providers": [{"module": "p", "config": {"default_model": "small", "x": "${KEY}"}}],
+        "tools": [{"module": "t", "permissions": "workspace"}],
+    }
+    path.write_text(json.dumps(content), encoding="utf-8")
+    before, whole = path.read_bytes(), load_plan(path)
+    model = with_keys(path, before, {"providers[0]": {"config": {"default_model": "large"}}})
+    assert model.providers[0].config == {"default_model": "large", "x": "${KEY}"} and model.digest == whole.digest
+    granted = with_keys(path, before, {"tools[0]": {"permissions": {"read": ["."]}}})
+    assert granted.tools[0].permissions.read == (".",) and granted.digest != whole.digest
+    assert path.read_bytes() == before and with_keys(path, before, {}).raw == whole.raw

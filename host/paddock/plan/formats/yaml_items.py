@@ -53,15 +53,17 @@ def without_item(text: str, section: str, index: int) -> Iterator[str]:
         yield from edit.without_block_item(*found, index)
 
 
-def with_key(text: str, section: str, index: int, key: str, value: object) -> Iterator[str]:
-    """Propose texts in which an item of the top-level list `section` has this value under `key`."""
+def with_key(text: str, section: str, index: int, keys: Sequence[str], value: object) -> Iterator[str]:
+    """Propose texts in which an item of the top-level list `section` has this value under `keys`, each in the last."""
     edit = _Edit.of(text)
     found = edit.section(section) if edit is not None else None
     if edit is None or found is None or not isinstance(found[1], yaml.SequenceNode) or index >= len(found[1].value):
         return
-    item = found[1].value[index]
+    item, *outer = found[1].value[index], *keys[:-1]
+    for key in outer:
+        item = next((one for name, one in getattr(item, "value", ()) if name.value == key), None)
     if isinstance(item, yaml.MappingNode) and item.value:
-        yield from edit.with_value(item, key, flow_text(value))
+        yield from edit.with_value(item, keys[-1], value)
 
 
 def without_comments(text: str, section: str, index: int, stale: re.Pattern[str]) -> str:
@@ -158,8 +160,14 @@ class _Edit:
     def _lines(self, lines: Sequence[str], indent: str) -> str:
         return "".join(f"{indent}{line}".rstrip(" ") + self._newline for line in lines)
 
-    def with_value(self, item: yaml.MappingNode, key: str, value: str) -> Iterator[str]:
-        there = next((pair for pair in item.value if pair[0].value == key), None)
+    def with_value(self, item: yaml.MappingNode, key: str, new: object) -> Iterator[str]:
+        there, value = next((pair for pair in item.value if pair[0].value == key), None), flow_text(new)
+        if there is not None and isinstance(there[1], yaml.SequenceNode) and isinstance(new, list):
+            more = new[len(there[1].value) :]  # behind those that are there, whose comments stay
+            if there[1].flow_style and there[1].value and more:
+                yield self.spliced(there[1].value[-1].end_mark.index, 0, f", {flow_text(more)[1:-1]}")
+            elif more:
+                yield from self.with_last(there[1], [f"- {flow_text(one)}" for one in more])
         if there is None:
             first, last = item.value[0][0], item.value[-1][1]
             if item.flow_style:
