@@ -91,8 +91,8 @@ def test_a_person_sees_text_the_change_the_question_and_the_outcome(
 ) -> None:
     plan(_edit(), "# Done\n\nAll is *well*.", hooks=({"module": "hooks-approval"},))
     with _chat(columns, 40) as terminal:
-        terminal.until(_OPEN)
-        terminal.type("fix it\r")  # the session is not there yet
+        terminal.until("start")  # the session is not there yet
+        terminal.type("fix it\r")
         terminal.until("Deny")
         terminal.until("deny:")
         asked = terminal.rows(all_of_them=True)
@@ -150,23 +150,24 @@ def test_what_a_model_writes_moves_and_imitates_nothing(plan: Callable[..., Path
     assert "\u202e" not in "".join(rows) and r"\u202e" in "".join(rows)
 
 
-def test_one_interruption_ends_a_turn_well_and_two_at_once(plan: Callable[..., Path], tmp_path: Path) -> None:
+def test_an_interruption_waits_for_a_tool_alone_and_a_second_for_none(
+    plan: Callable[..., Path], tmp_path: Path
+) -> None:
     sleeping = {"tool_calls": [{"name": "bash", "id": "slow", "arguments": {"command": "touch started; sleep 60"}}]}
     tools = ({"module": "tool-bash", "permissions": "shell"},)
-    plan({"text": "wait", "delay": 2}, sleeping, "after: {last_tool_result}", tools=tools)
+    plan({"text": "wait", "delay": 60}, sleeping, "after: {last_tool_result}", tools=tools)
     with _chat() as terminal:
         terminal.until(_OPEN)
         terminal.type("one\r")
         terminal.until("waiting for the model")
         terminal.type("\x03")
-        terminal.until("stopping after the running tool call")
-        terminal.until("wait")
+        terminal.until("stopping at once")  # no tool runs
         terminal.until("interrupted; the conversation continues")
         terminal.until(_OPEN)
         terminal.type("two\r")
         terminal.until("bash touch started")
         terminal.type("\x03")
-        terminal.until("stopping after")
+        terminal.until("stopping after the running tool call")
         terminal.type("\x03")
         terminal.until("stopping at once")
         terminal.until("interrupted; the conversation continues")
@@ -221,6 +222,49 @@ def test_a_provider_that_fails_or_dies_does_not_end_the_chat(
         _leave(terminal)
 
 
+def test_a_person_is_greeted_asked_and_answers_where_it_matters(plan: Callable[..., Path], tmp_path: Path) -> None:
+    call = {"tool_calls": [{"name": "read_file", "arguments": {"file_path": "/etc/hostname"}}]}
+    path = plan(
+        call,
+        "it was refused",
+        tools=({"module": "tool-web", "permissions": {"net": ["a.example"]}},),
+    )
+    with Seen(100, 40, "chat") as terminal:
+        terminal.until("yes, no or stop, and Enter:")
+        asked = terminal.rows(all_of_them=True)
+        terminal.type("yes\n")
+        terminal.until("plan.yaml: model mock-model, 5 modules started")
+        terminal.until(_OPEN)
+        path.write_bytes((before := path.read_bytes()) + b"\n")
+        terminal.type("/cost\r")
+        terminal.until("plan.yaml changed since this session started")
+        terminal.until(_OPEN)
+        path.write_bytes(before)
+        terminal.type("look\r")
+        terminal.until("it was refused")
+        terminal.until("yes, chat or no, and Enter:")
+        terminal.type("chat\n")
+        terminal.until("yes, no or stop, and Enter:")
+        terminal.type("yes\n")
+        terminal.until(_READY)
+        terminal.until(_OPEN)
+        terminal.type("/why tool-filesystem read /etc/hostname\r")
+        terminal.until("allowed:")
+        terminal.type("/model\r")
+        terminal.until("mock-model answers; the provider has mock-model")
+        terminal.type("/model other\r")
+        terminal.until("plan.yaml: model other, 5 modules started")
+        terminal.until(_OPEN)
+        terminal.type("/context\r")
+        terminal.until("instruction")
+        terminal.until("tokens in 4 messages")
+        terminal.until("of the model's window of 128,000")
+        terminal.until(_OPEN)
+        _leave(terminal)
+    assert not any(row.startswith("> ") for row in asked)  # no line is open before the answer
+    assert path.read_bytes() == before
+
+
 def test_commands_show_the_session_and_a_grant_keeps_what_was_said(plan: Callable[..., Path], tmp_path: Path) -> None:
     path = plan("first answer")
     with _chat(100, 30) as terminal:
@@ -236,7 +280,7 @@ def test_commands_show_the_session_and_a_grant_keeps_what_was_said(plan: Callabl
         terminal.until("1 request; tokens:")
         terminal.type("/grant tool-filesystem read=/etc/hostname\r")
         terminal.until("Paddock asks, not a module")
-        terminal.until("yes or no, and Enter:")
+        terminal.until("yes, chat or no, and Enter:")
         terminal.type("yes\n")
         terminal.until("the plan is written")
         terminal.until(_READY)
@@ -247,7 +291,7 @@ def test_commands_show_the_session_and_a_grant_keeps_what_was_said(plan: Callabl
         (path.parent / ".vscode").mkdir()
         terminal.type("/grant tool-filesystem write=.vscode\r")
         terminal.until("may run its code")
-        terminal.until("yes or no, and Enter:")
+        terminal.until("yes, chat or no, and Enter:")
         terminal.type("no\n")
         terminal.until("the plan is not changed")
         terminal.type("/clear\r")
@@ -280,7 +324,7 @@ def test_a_grant_is_asked_about_once_and_taken_back_by_an_interruption(plan: Cal
         path.write_bytes(before)
         terminal.until(_OPEN)
         terminal.type("/grant tool-filesystem net=example.org\r")
-        terminal.until("yes or no, and Enter:")
+        terminal.until("yes, chat or no, and Enter:")
         terminal.type("yes\n")
         terminal.until(_READY)
         terminal.until(_OPEN)
@@ -408,9 +452,9 @@ def test_a_coding_task_outlives_a_cut_network_and_a_killed_provider(
         (tmp_path / "plan.yaml").write_text(json.dumps(plan), encoding="utf-8")
         before = set(psutil.Process().children(recursive=True))
         with _chat(100, 40, "--isolation", "ns") as terminal:
+            terminal.until("plan.yaml: model small, 6 modules started, isolation: ns;")
             terminal.until(_OPEN)
             terminal.type("mend add.py\r")
-            terminal.until("6 modules started, isolation: ns;")
             for _ in range(2):  # the network is cut after the first, and the request made again
                 terminal.until("it is deny:")
                 terminal.type("1\n")
@@ -440,4 +484,5 @@ def test_a_coding_task_outlives_a_cut_network_and_a_killed_provider(
     assert called == [message["tool_call_id"] for message in last if message["role"] == "tool"] and len(called) == 4
     assert [one.fault for one in asked] == ["", "", "cut", "", "stall", "", "", ""]
     assert not any(one.refusal for one in asked)  # as of a tool call without an answer, which the vendor refuses
+    assert sum("what came of it does not count" in row for row in rows) == 1  # of the killed provider
     assert "  I see it, and mend it." in rows and "  Now I check again." in rows

@@ -1,6 +1,6 @@
 """The options that several commands take, and their values.
 
-This file imports nothing that a command works with: a chat asks for its first line before it loads the rest.
+This file imports nothing that a command works with: a chat has the terminal keep its keys before it loads the rest.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
 import click
@@ -47,6 +47,7 @@ from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.progress import ActivityLine, activity_of
 from paddock.cli.terminal.render import Screen
+from paddock.cli.terminal.request_parts import tell_request
 from paddock.cli.terminal.standard_streams import print_answer, read_stdin
 from paddock.errors import PaddockError, render
 from paddock.plan.permissions import Permissions, permissions_line
@@ -54,6 +55,8 @@ from paddock.session.session import ModuleStatus, Session
 
 if TYPE_CHECKING:
     from paddock.cli.chat.turn_view import TurnView
+
+_LAST: Final = 1_000_000  # after the handlers of modules
 
 
 def _checked_words(words: tuple[str, ...]) -> PlanAndPrompt:
@@ -82,7 +85,10 @@ def _checked_words(words: tuple[str, ...]) -> PlanAndPrompt:
 @JSON
 @QUIET
 @click.option(
-    "-v", "--verbose", is_flag=True, help="Show every module with its grants, what each used, and more messages."
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Show every module with its grants, what each used, what goes to the model, and more messages.",
 )
 @click.option(
     "--print-grants",
@@ -159,6 +165,7 @@ class _Turn:
         self._followed_in = followed_in
         self._view: TurnView | None = None
         self._session_id: str | None = None
+        self._first_of: Session | None = None  # whose first request is to be shown
         self._modules: tuple[ModuleStatus, ...] = ()
         self._error: Exception | None = None
         self._is_running = False
@@ -260,6 +267,11 @@ class _Turn:
         async with session:
             self._say_what_started(session.modules)
             self._is_running = True
+            if self._verbose:
+                self._first_of = session
+                session.coordinator.hooks.register(
+                    "provider:request", self._on_request, priority=_LAST, name="paddock-run"
+                )
             try:
                 self.response = await session.execute(prompt)
             finally:
@@ -269,6 +281,12 @@ class _Turn:
                     self.is_shown = True
                 # Before the session ends: then each module gets a report on its ordinary end as well.
                 self._modules = session.modules
+
+    async def _on_request(self, event: str, data: object) -> None:
+        """Show the parts of the turn's first request."""
+        session, self._first_of = self._first_of, None
+        if session is not None:
+            await tell_request(session, self._screen)
 
     # -- interruption ----------------------------------------------------------------------
 

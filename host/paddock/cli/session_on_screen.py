@@ -16,6 +16,7 @@ from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.confinement_notes import Confined, LevelNote, tell_confinements
 from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.render import Screen, ScreenDisplay
+from paddock.plan.model import MountPlan
 from paddock.session.hosted_session import ModuleStatus
 from paddock.session.session import Session
 from paddock.workers.output import OutputLine
@@ -45,15 +46,24 @@ class SessionOpener:
         self._sources = options.sources.read(self.fetching)
         self._level = LevelNote(screen)
 
-    def session(self, approval: TerminalApproval, consent: Consent, session_id: str | None = None) -> Session:
+    def session(
+        self,
+        approval: TerminalApproval,
+        consent: Consent,
+        session_id: str | None = None,
+        *,
+        plan: MountPlan | None = None,
+    ) -> Session:
         """Return a session that is not started yet; from now on the screen masks its secrets.
+
+        It is of `plan`, by default as its file has it now.
 
         Raises:
             PaddockError: the plan has problems.
         """
         options, screen = self._options, self._screen
         session = Session(
-            self._plan,
+            plan or self._plan,
             working_dir=options.working_dir,
             approval=approval,
             display=ScreenDisplay(screen, self._level.say),
@@ -71,15 +81,15 @@ class SessionOpener:
             screen.note(f"note: {note}")
         return session
 
-    def started(self, modules: Iterable[ModuleStatus], more: str = "") -> None:
-        """Write how many modules started, and `more`; warn if no provider asks a model.
+    def started(self, modules: Iterable[ModuleStatus], more: str = "", before: str = "") -> None:
+        """Write how many modules started, between `before` and `more`; warn if no provider asks a model.
 
         No isolation levels are written from now on.
         """
         started = [module for module in modules if module.is_mounted]
         levels = ", ".join(sorted({module.level for module in started}))
         count = "1 module" if len(started) == 1 else f"{len(started)} modules"
-        self._screen.note(f"{count} started, isolation: {levels}{more}")
+        self._screen.note(f"{before}{count} started, isolation: {levels}{more}")
         self._level.drop()
         providers = dict.fromkeys(module.module for module in started if module.kind == "provider")
         if providers and all(map(is_scripted, providers)):

@@ -62,7 +62,7 @@ class Session:
     """One conversation with one plan's modules.
 
     Args:
-        plan: a plan file (YAML or JSON) or the plan itself.
+        plan: a plan file (YAML or JSON) or the plan itself, as a table or as it was read.
         working_dir: the folder modules work in; the current one by default.
         approval: the approval system for hooks' requests; without one, nothing is approved.
         display: where hooks' messages are shown; without one, they are logged.
@@ -89,7 +89,7 @@ class Session:
 
     def __init__(
         self,
-        plan: Path | str | Mapping[str, Any],
+        plan: Path | str | Mapping[str, Any] | MountPlan,
         *,
         working_dir: Path | str | None = None,
         approval: ApprovalSystem | None = None,
@@ -108,7 +108,7 @@ class Session:
         sources: SourceOptions | None = None,
     ) -> None:
         self._environ = dict(os.environ if environ is None else environ)
-        self.plan: MountPlan = load_plan(plan)
+        self.plan: MountPlan = plan if isinstance(plan, MountPlan) else load_plan(plan)
         self._id = session_id or str(uuid.uuid4())
         self._policy = Policy.given(policy)
         self._working_dir = check_working_dir(Path(working_dir or Path.cwd()))

@@ -52,9 +52,12 @@ def chat(words: tuple[str, ...], options: SessionOptions, verbose: bool) -> int:
             return failure.exit_code(error)
     # Imported here, so that neither kind of chat waits for the imports of the other.
     if sys.stdin.isatty() and sys.stdout.isatty():
-        from paddock.cli.chat.terminal_chat import TerminalChat
+        from paddock.cli.chat.prompt_input import echo
 
-        return asyncio.run(TerminalChat(plan, options, is_verbose=verbose).run())
+        with echo(sys.stdin, wanted=False):  # from now on keys wait for the line as they are
+            from paddock.cli.chat.chat_session import hold_chat
+
+            return asyncio.run(hold_chat(plan, options, is_verbose=verbose))
     from paddock.cli.chat.line_chat import LineChat
 
     return LineChat(plan, options, is_verbose=verbose).run()

@@ -1,6 +1,7 @@
-"""The sessions behind a chat on a terminal: the first, and one more for each `/grant`, which takes over the messages.
+"""A chat on a terminal: its first session, and another one for each change of the plan, which takes over what was said.
 
-`terminal_chat` imports this module in a thread while the person is typing, so that the prompt appears at once.
+What needs consent is asked before the first line can be typed; keys typed meanwhile wait for that line. A failed turn
+is reported, and the prompt opens again. Leaving ends the session and all of its processes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +22,7 @@ from paddock.authorization.consent import Consent, ConsentAnswer, PlanReview
 from paddock.authorization.grant_lines import far_reaching_lines
 from paddock.cli import failure
 from paddock.cli.chat.conversation import ChatConversation, follow
-from paddock.cli.chat.prompt_input import PromptInput
+from paddock.cli.chat.prompt_input import PromptInput, open_history
 from paddock.cli.chat.prompted_screen import PromptedDialogue, PromptedScreen
 from paddock.cli.chat.slash_commands import Next, SlashCommands
 from paddock.cli.chat.spending import Spending
@@ -28,64 +30,82 @@ from paddock.cli.options import SessionOptions
 from paddock.cli.session_on_screen import SessionOpener
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.consent import TerminalConsent
-from paddock.cli.terminal.interruption import on_interrupt
+from paddock.cli.terminal.denial_notes import lines_to_paste
+from paddock.cli.terminal.interruption import ended_by_signals, on_interrupt
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.progress import ActivityLine, activity_of
 from paddock.cli.terminal.question import Option, Question
-from paddock.errors import PaddockError, render
+from paddock.cli.terminal.request_parts import preferred_provider
+from paddock.errors import PaddockError, PlanError, render
 from paddock.isolation.mentioned_files import MentionedFiles, with_instruction
-from paddock.plan.edit import PlanEdit, PlanNotEditedError, grant_lines, with_permissions
-from paddock.plan.formats.document import read_document
+from paddock.lookalikes import marked
+from paddock.plan.edit import Keys, PlanEdit, PlanNotEditedError, grant_keys, grant_lines, with_keys, with_permissions
+from paddock.plan.formats.document import Document, read_document
 from paddock.plan.instruction import MentioningText, compose
 from paddock.plan.load import load_plan
 from paddock.plan.model import ModuleEntry, MountPlan
-from paddock.plan.permissions import Permissions
+from paddock.plan.permissions import Permissions, united
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.owner import Owner
 from paddock.policy.trust import with_places
 from paddock.session.instructing import over_half_a_window
 from paddock.session.session import Session
+from paddock.state_folder import state_folder
 from paddock.text import escape
 
-_WORDS: Final = {"yes": True, "no": False}
+_ANSWERS: Final = {word: word for word in ("yes", "chat", "no")}
 
-Line = asyncio.Task[str | None]
-Use = Callable[[SlashCommands, Callable[[str], str]], None]
-"""Takes the commands to complete, and the function that masks secrets."""
+
+async def hold_chat(plan: Path, options: SessionOptions, *, is_verbose: bool) -> int:
+    """Hold a conversation on the terminal of stdin and stdout, and return the exit code."""
+    with ended_by_signals():
+        return await ChatSession(plan, options, is_verbose=is_verbose).converse()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of the plan that the person agreed to: in its file, and in this chat alone, by the places of entries."""
+
+    edit: PlanEdit | None = None
+    only_here: Keys = field(default_factory=dict)
 
 
 class ChatSession:
-    """The sessions of one chat, beside the line of `prompt`."""
+    """The sessions of one chat."""
 
-    def __init__(
-        self, plan: Path, options: SessionOptions, prompt: PromptInput, folder: Path, *, is_verbose: bool
-    ) -> None:
+    def __init__(self, plan: Path, options: SessionOptions, *, is_verbose: bool) -> None:
         self._plan = plan
         self._working_dir = options.working_dir
         self._is_verbose = is_verbose
-        self._prompt = prompt
-        self._folder = folder
-        self._screen = PromptedScreen(sys.stdout, prompt, asyncio.get_running_loop())
+        self._folder = folder = (options.working_dir or Path.cwd()).resolve()
+        self._commands: SlashCommands | None = None
+        self._mask: Callable[[str], str] = str
+        history = open_history(state_folder, lambda text: self._mask(text))
+        self._prompt = PromptInput(self._words, folder, history, has_colour=not os.environ.get("NO_COLOR"))
+        self._screen = PromptedScreen(sys.stdout, self._prompt, asyncio.get_running_loop())
         self._dialogue = PromptedDialogue(self._screen, sys.stdin)
         self._opener = SessionOpener(plan, options, self._screen, is_verbose=is_verbose)
         self._spending = Spending()
         self._consent = GrantConsent(TerminalConsent(self._dialogue), folder, is_trusted=options.trust_plan)
         self._said: list[Any] = []  # messages of the session before, which the next one takes over
-        self._agreed: PlanEdit | None = None  # to be written when the session has ended
-        self._written: PlanEdit | None = None  # to be undone if no session starts with it
+        self._only_here: Keys = {}  # what entries say in this chat alone
+        self._agreed: Change | None = None  # to be made when the session has ended
+        self._before: Change | None = None  # to be restored if no session starts with the change
+        self._digest = self._told = "none"  # of the plan's file: when the session started, and when a change was told
+        self._declined: set[str] = set()  # modules that are to get no more in this chat
         self._conversation: ChatConversation | None = None
 
-    async def converse(self, first: Line, ready: asyncio.Event, use: Use) -> int:
-        """Hold the conversation, and return the exit code; `first` ends with the first line that is typed."""
-        line: Line | None = first
+    def _words(self, before: str) -> list[str]:
+        return [] if self._commands is None else [*self._commands.words(before)]
+
+    async def converse(self) -> int:
+        """Hold the conversation, and return the exit code."""
         with LogLines(self._screen, verbose=self._is_verbose), self._opener.fetching:
             while True:
                 try:
-                    following = await self._one_session(line, ready, use)
+                    following = await self._one_session()
                 except Exception as error:  # the top of a command: an unforeseen error is reported here
-                    is_over = self._written is None
-                    if is_over:
-                        await self._end_line(first)
+                    is_over = self._before is None
                     self._screen.text(failure.text(error))
                     if is_over:
                         if self._agreed is not None:
@@ -94,59 +114,59 @@ class ChatSession:
                     following = Next.RESTART
                 if following is Next.LEAVE:
                     return 0
-                line = None
                 self._change_plan()
 
-    async def _end_line(self, first: Line) -> None:
-        if self._prompt.is_open:
-            self._prompt.leave()
-        else:  # the person sent a line, which waits for a session that does not start
-            first.cancel()
-        with suppress(asyncio.CancelledError):
-            await first
-
     def _change_plan(self) -> None:
-        """Write the agreed change, or undo one that no session started with; if that fails, the plan stays."""
-        written, self._written = self._written, None
+        """Make the agreed change, or undo one that no session started with; if that fails, the plan stays."""
+        before, self._before = self._before, None
         agreed, self._agreed = self._agreed, None
         try:
-            if written is not None:
+            if before is not None:
                 self._consent.forget()
-                written.undo()
-                self._screen.note("the plan is restored; the chat continues without the change")
-                self._screen.note("you accepted it, so a plan that is changed to the same again is not asked about")
+                self._only_here = before.only_here
+                if before.edit is not None:
+                    before.edit.undo()
+                    self._digest = load_plan(self._plan, written=before.edit.before).digest
+                    self._screen.note("the plan is restored")
+                self._screen.note("the chat continues without the change; the same again is not asked about")
             elif agreed is not None:
-                agreed.write()
-                self._written = agreed
-                self._screen.note("the plan is written; the session starts again with it")
+                if agreed.edit is not None:
+                    self._digest = agreed.edit.write().digest
+                    self._screen.note("the plan is written; the session starts again with it")
+                self._before, self._only_here = Change(agreed.edit, self._only_here), agreed.only_here
         except PlanNotEditedError as error:
             self._consent.forget()
             self._screen.text(render(error))
 
-    async def _one_session(self, line: Line | None, ready: asyncio.Event, use: Use) -> Next:
+    async def _one_session(self) -> Next:
         screen = self._screen
         approval = TerminalApproval(self._dialogue, preview=self._preview)
-        session = self._opener.session(approval, self._consent)
-        with anyio.CancelScope() as scope, self._interruptible_start(line, scope):
+        written = (await anyio.to_thread.run_sync(read_document, self._plan)).written
+        digest = load_plan(self._plan, written=written).digest
+        if self._only_here and digest != self._digest:
+            self._only_here = {}  # the places of entries may be others
+            screen.warning(f"{self._plan} changed, so what was for this chat alone holds no more")
+        self._digest = self._told = digest
+        session = self._opener.session(approval, self._consent, plan=with_keys(self._plan, written, self._only_here))
+        with anyio.CancelScope() as scope, self._interruptible_start(scope):
             with ActivityLine(screen, lambda: activity_of(session)):
                 await session.initialize()
         if scope.cancel_called:
             await session.cleanup()
-            return Next.LEAVE if self._written is None else Next.RESTART
+            return Next.LEAVE if self._before is None else Next.RESTART
         try:
             is_verbose = self._is_verbose
             view = follow(session, screen, self._folder, is_verbose=is_verbose)
             conversation = self._conversation = ChatConversation(
                 session, screen, approval, self._spending, view, is_verbose=is_verbose
             )
-            commands = SlashCommands(conversation, screen, self._working_dir, self._regrant)
-            use(commands, session.mask)
+            commands = SlashCommands(conversation, screen, self._working_dir, self._regrant, self._set_model)
+            self._commands, self._mask = commands, session.mask
             self._say_what_started(session)
             if self._said:
                 await conversation.go_on_from(self._said)
-            self._written = None
-            ready.set()
-            return await self._talk(conversation, commands, line)
+            self._before = None
+            return await self._talk(conversation, commands)
         finally:
             self._conversation = None
             with ActivityLine(screen, lambda: "stopping the modules"):
@@ -155,17 +175,13 @@ class ChatSession:
                 screen.warning(change)
 
     @contextmanager
-    def _interruptible_start(self, line: Line | None, scope: anyio.CancelScope) -> Iterator[None]:
-        """Cancel a start when the person leaves, and a later one by Ctrl-C: by the second where that ends the chat."""
-        if line is not None:
-            line.add_done_callback(lambda done: _cancel_if_left(done, scope))
-            yield
-            return
+    def _interruptible_start(self, scope: anyio.CancelScope) -> Iterator[None]:
+        """Cancel a start by Ctrl-C: by the second where that ends the chat."""
         warned = False
 
         def interrupt() -> None:
             nonlocal warned
-            if warned or self._written is not None:
+            if warned or self._before is not None:
                 scope.cancel()
             else:
                 warned = True
@@ -178,17 +194,18 @@ class ChatSession:
         if self._conversation is not None:
             self._conversation.preview(prompt)
 
-    async def _talk(self, conversation: ChatConversation, commands: SlashCommands, first: Line | None) -> Next:
+    async def _talk(self, conversation: ChatConversation, commands: SlashCommands) -> Next:
         """Take line after line until the person leaves, or the session has to start again."""
-        line = await first if first is not None else ""
-        while line is not None:
+        following = Next.GO_ON
+        while following is Next.GO_ON:
+            conversation.tell_news()
+            await self._unchanged(is_asked=False)
+            line = await self._prompt.line()
+            if line is None:
+                return Next.LEAVE
             if line.strip():
                 following = await self._do(conversation, commands, line)
-                if following is not Next.GO_ON:
-                    return following
-            conversation.tell_news()
-            line = await self._prompt.line()
-        return Next.LEAVE
+        return following
 
     async def _do(self, conversation: ChatConversation, commands: SlashCommands, line: str) -> Next:
         with anyio.CancelScope() as scope, on_interrupt(scope.cancel):
@@ -198,6 +215,8 @@ class ChatSession:
         if scope.cancelled_caught:
             return Next.GO_ON
         await conversation.turn(await self._with_files(conversation.session, line))
+        with anyio.CancelScope() as scope, on_interrupt(scope.cancel):
+            return await self._answer_denials(conversation)
         return Next.GO_ON
 
     async def _with_files(self, session: Session, line: str) -> str:
@@ -222,61 +241,125 @@ class ChatSession:
         self._screen.note(f"put into your line: {names}")
         return composed.text
 
-    # -- /grant and /revoke ----------------------------------------------------------------
+    # -- /grant, /revoke, /model and answers to denials ------------------------------------
 
-    async def _regrant(self, entry: ModuleEntry, permissions: Permissions, keeps_home: bool) -> bool:
-        """Show what the entry would say, ask, and write it; return whether it was written."""
-        conversation = self._conversation
-        assert conversation is not None
+    async def _answer_denials(self, conversation: ChatConversation) -> Next:
+        """Ask about each module that was refused something whether to grant it that."""
+        for name, lacking in lines_to_paste(conversation.take_refused(), {}).items():
+            for entry in conversation.session.plan.entries():
+                if name in self._declined or (entry.instance_id or entry.module) != name:
+                    continue
+                status = next(one for one in conversation.session.modules if one.place == entry.path)
+                keeps_home = status.keeps_home and entry.state != "keep"
+                try:
+                    if await self._regrant(entry, united((status.granted, lacking)), keeps_home, is_offer=True):
+                        self._screen.note("the model does not know of it: ask again")
+                        return Next.RESTART
+                except PlanNotEditedError:  # the line to write was shown with the denial
+                    self._declined.add(name)
+        return Next.GO_ON
+
+    async def _set_model(self, entry: ModuleEntry, model: str) -> bool:
+        """Ask another model in this chat, whose session starts again with it."""
+        document = await self._unchanged()
+        if document is not None:
+            here = {**self._only_here.get(entry.path, {}), "config": {"default_model": model}}
+            await self._agree(Change(None, {**self._only_here, entry.path: here}), document)
+        return document is not None
+
+    async def _unchanged(self, *, is_asked: bool = True) -> Document | None:
+        """Return the plan's file; None if it is no longer the one that the session started with.
+
+        That is said once, and where something `is_asked` that the change stands in the way of.
+        """
+        digest = ""
+        with suppress(PlanError):
+            document = await anyio.to_thread.run_sync(read_document, self._plan)
+            digest = load_plan(self._plan, written=document.written).digest
+            if digest == self._digest:
+                return document
+        if is_asked or digest != self._told:
+            self._told = digest
+            self._screen.warning(f"{self._plan} changed since this session started; start the chat again for it")
+        return None
+
+    async def _agree(self, change: Change, document: Document) -> None:
+        """Keep what was said, and make a change once the session has ended: a running one reports any of its plan."""
+        assert self._conversation is not None
+        written = document.written if change.edit is None else change.edit.after
+        plan = await self._instructed(with_keys(self._plan, written, change.only_here))
+        is_covered = await anyio.to_thread.run_sync(self._consent.covers, plan)
+        self._said = await self._conversation.messages()
+        self._agreed = change
+        if is_covered:
+            self._consent.agree(plan)
+
+    async def _instructed(self, plan: MountPlan) -> MountPlan:
+        """Return a plan as it is accepted, with the files of its instruction."""
+        return await anyio.to_thread.run_sync(with_instruction, plan, self._folder, Owner.current(os.environ))
+
+    async def _regrant(
+        self, entry: ModuleEntry, permissions: Permissions, keeps_home: bool, *, is_offer: bool = False
+    ) -> bool:
+        """Show what the entry would say and ask; return whether the session starts again with it.
+
+        An offer is made whether or not the question about the whole plan follows.
+        """
         path = self._plan
-        lines = [escape(line) for line in grant_lines(path, permissions, keeps_home=keeps_home)]
-        written = await anyio.to_thread.run_sync(lambda: read_document(path).written)
+        lines = [escape(marked(line)) for line in grant_lines(path, permissions, keeps_home=keeps_home)]
         # The question shows one entry, and answers for the whole plan.
-        if load_plan(path, written=written).digest != conversation.session.plan.digest:
-            self._screen.warning(f"{escape(str(path))} changed since this session started; start the chat again for it")
+        document = await self._unchanged(is_asked=not is_offer)
+        if document is None:
             return False
         edit = with_permissions(path, entry.path, permissions, keeps_home=keeps_home)
-        if edit.before != written:
+        if edit.before != document.written:
             raise PlanNotEditedError(path, "somebody else changed it at this moment", hints=["try again"])
         if edit.after == edit.before:
             self._screen.note(f"the plan says that of {escape(entry.module)} already; it is not changed")
             return False
-        owner = Owner.current(os.environ)
-        plan = await anyio.to_thread.run_sync(with_instruction, edit.plan, self._folder, owner)
-        is_covered = await anyio.to_thread.run_sync(self._consent.covers, plan)
-        if is_covered:
+        plan = await self._instructed(edit.plan)
+        is_covered, answer = await anyio.to_thread.run_sync(self._consent.covers, plan), "yes"
+        if is_covered or is_offer:
             means = await anyio.to_thread.run_sync(self._consent.consequences, plan, entry.path)
-            if not await self._agrees(entry, "\n".join([*lines, *map(escape, means)])):
-                self._screen.note("the plan is not changed")
-                return False
-        else:
+            answer = await self._answer(entry, "\n".join([*lines, *map(escape, means)]))
+        if answer == "no":
+            if is_offer:
+                self._declined.add(entry.instance_id or entry.module)
+            self._screen.note("the plan is not changed")
+            return False
+        if not is_covered:
             becomes = ", ".join(lines)
             self._screen.note(
                 f"the entry of {escape(entry.module)} becomes {becomes}; Paddock asks about the whole plan next"
             )
-        self._said = await conversation.messages()
-        # Written once the session has ended: a running one reports any change of its plan as another program's.
-        self._agreed = edit
-        if is_covered:
-            self._consent.agree(plan)
+        here = dict(self._only_here.get(entry.path, {}))
+        keys = grant_keys(permissions, keeps_home=keeps_home)
+        here = {**here, **keys} if answer == "chat" else {key: one for key, one in here.items() if key not in keys}
+        await self._agree(Change(edit if answer == "yes" else None, {**self._only_here, entry.path: here}), document)
         return True
 
-    async def _agrees(self, entry: ModuleEntry, lines: str) -> bool:
+    async def _answer(self, entry: ModuleEntry, lines: str) -> str:
         path = escape(str(self._plan))
         question = Question(
             title="Paddock asks, not a module",
             text=f"In {path}, the entry of {escape(entry.module)} ({entry.path}) becomes\n{lines}\n"
-            "Write it, accept the plan with it, and start the session again? The conversation is kept.",
-            options=(Option("yes", "write it"), Option("no ", "do not change the plan")),
-            prompts=lambda count: ("type the word yes or no, and Enter:", "yes or no:"),
+            "Accept the plan with it, and start the session again? The conversation is kept.",
+            options=(
+                Option("yes ", "write it into the plan"),
+                Option("chat", "for this chat alone; the file stays as it is"),
+                Option("no  ", "do not change the plan"),
+            ),
+            prompts=lambda count: ("type the word yes, chat or no, and Enter:", "yes, chat or no:"),
             is_ours=True,
         )
-        return await self._dialogue.ask(question, lambda typed, _: _WORDS.get(typed.casefold())) or False
+        return await self._dialogue.ask(question, lambda typed, _: _ANSWERS.get(typed.casefold())) or "no"
 
     # -- display ---------------------------------------------------------------------------
 
     def _say_what_started(self, session: Session) -> None:
-        self._opener.started(session.modules, "; /help lists the commands")
+        provider = preferred_provider(session)
+        model = f"model {provider.default_model}, " if hasattr(provider, "default_model") else ""
+        self._opener.started(session.modules, "; /help lists the commands", f"{self._plan}: {model}")
         for module in session.modules:
             if isinstance(module.problem, PaddockError):
                 self._screen.text(render(module.problem))
@@ -331,8 +414,3 @@ class GrantConsent:
         answer = await self._terminal.ask(review)
         self._is_declined = answer is ConsentAnswer.AS_IT_IS and (review.needs_trust or review.has_proposals)
         return answer
-
-
-def _cancel_if_left(line: Line, scope: anyio.CancelScope) -> None:
-    if not line.cancelled() and line.exception() is None and line.result() is None:
-        scope.cancel()

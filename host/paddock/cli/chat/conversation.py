@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -98,6 +98,7 @@ class ChatConversation:
         self._is_verbose = is_verbose
         self._ends = AnswerEnds(session)
         self._is_abandoned = False  # whether the turn before was cancelled, since its loop did not end it
+        self._refused: list[Mapping[str, object]] = []  # denials that were shown and not asked about
         self._reported: dict[str, tuple[int, int]] = {}  # by module, how many ends and denials were shown
         for event in _SPENDING:
             session.coordinator.hooks.register(event, self._on_spent, priority=_LAST, name=_NAME)
@@ -117,7 +118,10 @@ class ChatConversation:
     # -- turns -----------------------------------------------------------------------------
 
     async def turn(self, prompt: str) -> TurnOutcome:
-        """Run one turn, show it, and return its outcome; a first Ctrl-C waits for running tools, a second does not."""
+        """Run one turn, show it, and return its outcome.
+
+        A first Ctrl-C waits for running tools; where none runs, it stops at once, as a second one does.
+        """
         session = self.session
         session.coordinator.cancellation.reset()
         if self._is_abandoned:
@@ -150,10 +154,13 @@ class ChatConversation:
         self._screen.text(failure.text(cause) if self._is_verbose else failure.brief(cause, session.mask))
         return TurnOutcome(error=cause)
 
-    def _stop_gently(self) -> None:
+    def _stop_gently(self) -> bool:
         self._approval.withdraw()
-        self.session.cancel()
-        self._screen.note(_STOPPING)
+        runs = bool(self.session.coordinator.cancellation.running_tools)
+        if runs:
+            self.session.cancel()
+            self._screen.note(_STOPPING)
+        return runs
 
     def _stop_now(self) -> None:
         self.session.cancel(immediate=True)
@@ -168,7 +175,13 @@ class ChatConversation:
             for report in module.exit_reports[ends:]:
                 self._screen.warning(f"module {report.describe()}")
             tell_denials(self._screen, module.denials[denials:])
+            self._refused += module.denials[denials:]
             self._reported[module.module] = (len(module.exit_reports), len(module.denials))
+
+    def take_refused(self) -> list[Mapping[str, object]]:
+        """Return the denials that `tell_news` showed since this was called last."""
+        refused, self._refused = self._refused, []
+        return refused
 
     async def forget(self) -> None:
         """Make the context forget the conversation.
@@ -196,9 +209,12 @@ class ChatConversation:
 
 
 class _Interruption:
-    """What each Ctrl-C does to a turn: the first lets running tools end, the second does not, the third abandons it."""
+    """What each Ctrl-C does to a turn: the first lets running tools end, the second does not, the third abandons it.
 
-    def __init__(self, gently: Callable[[], None], at_once: Callable[[], None], abandon: Callable[[], None]) -> None:
+    `gently` returns whether a tool runs; where none does, the first is as the second.
+    """
+
+    def __init__(self, gently: Callable[[], bool], at_once: Callable[[], None], abandon: Callable[[], None]) -> None:
         self._requests = 0
         self._gently = gently
         self._at_once = at_once
@@ -211,9 +227,9 @@ class _Interruption:
 
     def request(self) -> None:
         self._requests += 1
-        if self._requests == 1:
-            self._gently()
-        elif self._requests == 2:
+        if self._requests == 1 and self._gently():
+            return
+        if self._timer is None:
             self._at_once()
             # A loop that ignores the cancellation token would otherwise block the chat forever.
             self._timer = asyncio.get_running_loop().call_later(_PATIENCE, self._abandon)

@@ -80,11 +80,11 @@ class PromptInput:
         """Whether it takes keys now."""
         return bool(self._session.app.is_running)
 
-    async def line(self, begun: str = "") -> str | None:
-        """Return the line that is typed, which starts as `begun`; None if the person leaves."""
+    async def line(self) -> str | None:
+        """Return the line that is typed; None if the person leaves."""
         self._is_leaving = False
         try:
-            typed: str = await self._session.prompt_async(default=begun, handle_sigint=False)
+            typed: str = await self._session.prompt_async(handle_sigint=False)
         except (EOFError, KeyboardInterrupt):
             return None
         return typed
@@ -105,12 +105,6 @@ class PromptInput:
         draw()
         app.renderer.reset()
         app.invalidate()
-
-    def leave(self) -> None:
-        """Let a `line` that is open return None, as if the person left."""
-        if self.is_open:
-            with suppress(Exception):  # the line has just returned
-                self._session.app.exit(exception=EOFError)
 
     def _stay(self, _: object) -> None:
         self._is_leaving = False

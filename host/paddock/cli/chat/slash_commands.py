@@ -23,6 +23,7 @@ from paddock.cli.plan_options import read_grants
 from paddock.cli.session_on_screen import row_of
 from paddock.cli.terminal.denial_notes import tell_denials
 from paddock.cli.terminal.render import Screen
+from paddock.cli.terminal.request_parts import preferred_provider, tell_request
 from paddock.cli.why_command import run_why
 from paddock.errors import PaddockError, render
 from paddock.isolation.denials.explain import Family
@@ -33,6 +34,7 @@ from paddock_sources.near import near
 _COMMAND: Final = re.compile(r"/([A-Za-z]*)(?:\s+(.*))?", re.DOTALL)
 _PARAGRAPHS: Final = re.compile(r"\n\s*\n")
 _MAX_SUMMARY: Final = 300  # characters of a tool's description
+_MAX_MODELS: Final = 50  # that are listed
 _MORE: Final = " …"
 _FAMILY_NAMES: Final = get_args(Family)
 
@@ -55,7 +57,8 @@ class _Command:
 class SlashCommands:
     """The commands of one chat.
 
-    `regrant` sets a module's grants, and whether its home is to stay; it returns whether the session starts again.
+    `regrant` sets a module's grants, and whether its home is to stay; `set_model` sets the model that a provider asks.
+    Both return whether the session starts again. Without a terminal there is no `set_model`.
     """
 
     def __init__(
@@ -64,12 +67,14 @@ class SlashCommands:
         screen: Screen,
         working_dir: Path | None,
         regrant: Callable[[ModuleEntry, Permissions, bool], Awaitable[bool]],
+        set_model: Callable[[ModuleEntry, str], Awaitable[bool]] | None = None,
     ) -> None:
         self._conversation = conversation
         self._session = conversation.session
         self._screen = screen
         self._working_dir = working_dir
         self._regrant = regrant
+        self._set_model = set_model
         self._commands: Mapping[str, _Command] = {
             "tools": _Command("", "list the tools that the model can call", self._tools),
             "modules": _Command("", "the modules and their state", self._modules),
@@ -89,6 +94,12 @@ class SlashCommands:
                 self._revoke,
             ),
             "lift": _Command("MODULE", "let a module that ended too often be started again", self._lift),
+            "model": _Command(
+                "[NAME [MODULE]]",
+                "ask another model in this chat; without a name, the models to choose from",
+                self._model,
+            ),
+            "context": _Command("", "what goes to the model, in tokens by part", self._context),
             "cost": _Command("", "the tokens that this chat used, and their cost", self._cost),
             "clear": _Command("", "clear the conversation", self._clear),
             "help": _Command("", "list the commands and keys", self._help),
@@ -222,7 +233,7 @@ class SlashCommands:
         Raises:
             click.UsageError: there is none, or several have the id.
         """
-        entries = {entry.instance_id or entry.module: entry for entry in self._session.plan.entries()}
+        entries = {_name_of(entry): entry for entry in self._session.plan.entries()}
         of_id = [entry for entry in entries.values() if entry.module == name]
         if name in entries or len(of_id) == 1:
             return entries[name] if name in entries else of_id[0]
@@ -234,6 +245,26 @@ class SlashCommands:
             f"there is no module `{name}` in the plan; "
             + (f"did you mean `{close[0]}`?" if close else f"its modules are {', '.join(entries)}")
         )
+
+    async def _model(self, words: Sequence[str]) -> Next | None:
+        entries = [self._entry(words[1])] if len(words) == 2 else list(self._session.plan.providers)
+        if not words:
+            provider = preferred_provider(self._session)
+            try:
+                listed = ", ".join(model.id for model in (await provider.list_models())[:_MAX_MODELS])
+            except Exception as error:  # modules raise any class
+                listed = f"a list that cannot be had: {error}"
+            self._screen.note(f"{getattr(provider, 'default_model', '')} answers; the provider has {listed}")
+        elif len(words) > 2 or len(entries) != 1 or entries[0].kind != "provider":
+            raise click.UsageError(f"name a model, and one of {', '.join(map(_name_of, self._session.plan.providers))}")
+        elif self._set_model is None:
+            raise click.UsageError(f"no terminal; write `default_model` in `config` of {entries[0].path} of the plan")
+        elif await self._set_model(entries[0], words[0]):
+            return Next.RESTART
+        return None
+
+    async def _context(self, words: Sequence[str]) -> None:
+        await tell_request(self._session, self._screen)
 
     async def _cost(self, words: Sequence[str]) -> None:
         for line in await self._conversation.spent():
@@ -249,12 +280,16 @@ class SlashCommands:
         )
         self._screen.note(
             "Enter sends the line. Alt-Enter or Ctrl-J adds a line. Tab completes commands, and paths after @. "
-            "Ctrl-C stops a turn after the running tool call, and a second Ctrl-C stops it at once. "
+            "Ctrl-C stops a turn: at once, or after the running tool call, for which a second Ctrl-C does not wait. "
             "Ctrl-D in an empty line, or Ctrl-C twice, ends the chat; during a turn, Ctrl-D ends it after the turn."
         )
 
     async def _exit(self, words: Sequence[str]) -> Next:
         return Next.LEAVE
+
+
+def _name_of(entry: ModuleEntry) -> str:
+    return entry.instance_id or entry.module
 
 
 def fewer_permissions(granted: Permissions, words: Sequence[str]) -> Permissions:
@@ -284,7 +319,8 @@ def more_permissions(granted: Permissions, words: Sequence[str]) -> Permissions:
     """
     if len(words) == 1 and words[0] in PRESETS:
         preset = Permissions.parse(words[0])
-        return preset if granted == Permissions() else united((granted, preset))
+        whole = united((granted, preset))
+        return preset if whole == united((preset,)) else whole
     families: dict[str, list[str]] = {}
     for word in words:
         family, equals, value = word.partition("=")

@@ -32,6 +32,7 @@ from support.rows import each_row
         ({}, ["net=example.org,example.com:80"], {"net": ["example.org", "example.com:80"]}),
         ({"read": ["."]}, ["read=/a", "run=git"], {"read": [".", "/a"], "run": ["git"]}),
         ({"read": ["."]}, ["read=."], {"read": ["."]}),
+        ({"read": ["."]}, ["workspace"], "workspace"),
         ({"net": ["h"]}, ["workspace-read"], {"net": ["h"], "read": ["."]}),
         ("workspace", ["run=git"], {"read": ["."], "write": ["."], "run": ["git"]}),
     ],

@@ -1,0 +1,74 @@
+"""Show what the next request to the model has in it, by its parts: instruction, tools, conversation, and the window.
+
+The messages are those that the session's context makes for a request. Tokens are estimated at four bytes each, as
+contexts without a tokenizer do; a hook may add messages at the last moment, which are not among these.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from paddock.cli.terminal.render import Screen
+from paddock.session.session import Session
+
+_BYTES_PER_TOKEN: Final = 4
+_SHOWN: Final = 10  # of the latest messages
+_MAX_WORDS: Final = 60  # characters of each
+
+
+def preferred_provider(session: Session) -> Any:
+    """Return the provider that loops ask, that with the lowest `priority`, the first one of several; None without."""
+    providers: Mapping[str, Any] = session.coordinator.get("providers") or {}
+    return min(providers.values(), key=_priority, default=None)
+
+
+async def tell_request(session: Session, screen: Screen) -> None:
+    """Write the parts of the next request, and the latest messages in it.
+
+    Raises:
+        PaddockError: the context or the provider ended.
+    """
+    provider, context = preferred_provider(session), session.coordinator.get("context")
+    prepare = getattr(context, "get_messages_for_request", None)
+    messages = list(await (context.get_messages() if prepare is None else prepare(provider=provider)))
+    tools: Mapping[str, Any] = session.coordinator.get("tools") or {}
+    said = [one for one in messages if one.get("role") != "system"]
+    described = [
+        [name, getattr(one, "description", ""), getattr(one, "input_schema", {})] for name, one in tools.items()
+    ]
+    instruction = _tokens(one for one in messages if one.get("role") == "system")
+    of_tools, of_messages = _tokens(described), _tokens(said)
+    whole = instruction + of_tools + of_messages
+    info = await provider.get_info() if hasattr(provider, "get_info") else None
+    window = (getattr(info, "defaults", None) or {}).get("context_window")
+    share = (
+        f" of the model's window of {window:,} ({whole * 100 // window} %)"
+        if isinstance(window, int) and window > 0
+        else ""
+    )
+    rows = [
+        ("  instruction  ", f"{instruction:,} tokens"),
+        ("  tools  ", f"{of_tools:,} tokens: {', '.join(tools) or 'none'}"),
+        ("  conversation  ", f"{of_messages:,} tokens in {len(said)} messages"),
+        *((f"    {one.get('role')}  ", f"{_tokens([one]):,} tokens: {_words(one, screen)}") for one in said[-_SHOWN:]),
+        ("  together  ", f"about {whole:,} tokens{share}"),
+    ]
+    screen.labelled(rows)
+
+
+def _priority(provider: Any) -> float:
+    value = getattr(provider, "priority", None)
+    return value if isinstance(value, int | float) else 100
+
+
+def _tokens(parts: Iterable[Any]) -> int:
+    size = sum(len(json.dumps(part, ensure_ascii=False, default=str).encode("utf-8", "replace")) for part in parts)
+    return -(-size // _BYTES_PER_TOKEN)
+
+
+def _words(message: Mapping[str, Any], screen: Screen) -> str:
+    content = message.get("content") or message.get("tool_calls") or ""
+    text = screen.mask(content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str))
+    return " ".join(text[: 4 * _MAX_WORDS].split())[:_MAX_WORDS]
