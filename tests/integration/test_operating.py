@@ -469,7 +469,7 @@ def test_a_chat_takes_back_what_a_module_was_granted(tmp_path: Path) -> None:
         terminal.type("/revoke tool-filesystem write\r")
         terminal.until("`write` is not granted")
         terminal.type("/revoke tool-filesystem read=.\r")
-        terminal.until("type the word yes or no")
+        terminal.until("type the word yes, chat or no")
         terminal.type("yes\r")
         terminal.until("the session starts again with it")
         terminal.until("/help lists the commands")

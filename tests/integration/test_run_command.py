@@ -191,6 +191,10 @@ def test_modules_and_their_grants_are_listed_when_more_is_asked_for(tmp_path: Pa
     assert any(line[0] == "tool-filesystem" and line[1].startswith("run ") for line in lines if len(line) == 2)
     assert ["loop-basic", "nothing is granted"] in lines
     assert "hidden" not in done.stderr
+    sent = {line[0]: line[1] for line in lines if len(line) == 2}  # of the first request, in tokens
+    assert sent["instruction"] == "0 tokens" and "read_file" in sent["tools"]
+    assert sent["conversation"].endswith("tokens in 1 message") and sent["user"].endswith("tokens: hello")
+    assert "of the model's window of 128,000 (" in sent["together"]
     # A level that is named is accepted for all modules that name none.
     done = paddock(*run, "--isolation", "none", "--json")
     names = ["loop-basic", "context-simple", "provider-mock", "tool-filesystem"]

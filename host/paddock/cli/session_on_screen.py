@@ -47,12 +47,7 @@ class SessionOpener:
         self._level = LevelNote(screen)
 
     def session(
-        self,
-        approval: TerminalApproval,
-        consent: Consent,
-        session_id: str | None = None,
-        *,
-        plan: MountPlan | None = None,
+        self, approval: TerminalApproval, consent: Consent, session_id: str | None = None, plan: MountPlan | None = None
     ) -> Session:
         """Return a session that is not started yet; from now on the screen masks its secrets.
 

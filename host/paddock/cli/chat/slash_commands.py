@@ -264,7 +264,10 @@ class SlashCommands:
         return None
 
     async def _context(self, words: Sequence[str]) -> None:
-        await tell_request(self._session, self._screen)
+        try:
+            await tell_request(self._session, self._screen)
+        except Exception as error:  # modules raise any class
+            self._screen.warning(f"what goes to the model cannot be had: {error}")
 
     async def _cost(self, words: Sequence[str]) -> None:
         for line in await self._conversation.spent():

@@ -51,7 +51,7 @@ async def tell_request(session: Session, screen: Screen) -> None:
     rows = [
         ("  instruction  ", f"{instruction:,} tokens"),
         ("  tools  ", f"{of_tools:,} tokens: {', '.join(tools) or 'none'}"),
-        ("  conversation  ", f"{of_messages:,} tokens in {len(said)} messages"),
+        ("  conversation  ", f"{of_messages:,} tokens in {len(said)} message{'' if len(said) == 1 else 's'}"),
         *((f"    {one.get('role')}  ", f"{_tokens([one]):,} tokens: {_words(one, screen)}") for one in said[-_SHOWN:]),
         ("  together  ", f"about {whole:,} tokens{share}"),
     ]
