@@ -115,6 +115,7 @@ def test_an_installed_wheel_alone_writes_a_plan_and_chats(wheel: Path, tmp_path:
     assert "list_directory" in chat and chat.endswith("You said: two\n")
 
 
+@pytest.mark.exhaustive  # its wheel, once it is built, is installed as the other one
 def test_the_source_archive_is_installed_by_name_as_the_wheel_is(tmp_path: Path, names: set[str]) -> None:
     (tmp_path / "index").mkdir()
     _built(tmp_path / "index", "sdist")

@@ -19,6 +19,7 @@ from sources.git_repositories import below, library_files, module_files, reposit
 from sources.git_server import GitServer, Stalls
 from sources.index_server import IndexServer
 from sources.warm.warm_hosts import Host, WarmHosts
+from support.examples import IN_FULL
 
 SECONDS = 200  # for one host; hit only by a hang
 
@@ -119,11 +120,11 @@ def test_hosts_that_resolve_the_same_source_fetch_it_once(
     check(tmp_path / "cache")
 
 
-def test_hosts_killed_at_every_stage_leave_nothing_in_the_way(
+def test_hosts_killed_at_any_stage_leave_nothing_in_the_way(
     tmp_path: Path, hosts: Hosts, addresses: Sequence[str]
 ) -> None:
     cache, wanted = tmp_path / "cache", addresses[2:]
-    for stage in STAGES:
+    for stage in STAGES if IN_FULL else STAGES[1::3]:
         code, _, errors = hosts.begin(cache, wanted, stage).end()
         assert code == -signal.SIGKILL, (stage, errors)
         with SourceCache(cache) as fresh:
