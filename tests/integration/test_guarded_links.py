@@ -13,6 +13,7 @@ import pytest
 from escape.ordinary_user import as_ordinary_user, home_of_its_own, require_root
 from integration import guarding_links
 from integration.guarding_links import HELD
+from support.examples import repeating
 
 _SECONDS = 200  # hit only by a hang
 
@@ -41,7 +42,7 @@ def test_outside_each_of_these_acts_replaces_a_link(tmp_path: Path) -> None:
             shutil.rmtree(tmp_path / "work")
 
 
-@pytest.mark.parametrize(("level", "user"), [("ns", "mine"), ("ns", "ordinary"), ("bwrap", "ordinary")])
+@pytest.mark.parametrize(("level", "user"), [("ns", "mine"), ("bwrap", "ordinary"), *repeating(("ns", "ordinary"))])
 def test_a_module_replaces_no_link_and_its_user_does(level: str, user: str, tmp_path: Path) -> None:
     seen = _session(level, user, tmp_path)
     assert not {(name, act): came for name, act, came in seen["attacked"] if came == "done"}

@@ -18,6 +18,7 @@ from paddock import Session
 from paddock.isolation.compile import Confinement
 from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
 from paddock_sandbox.profile import IsolationLevel
+from support.examples import repeating
 
 _SECONDS = 60  # for one call; hit only by a hang
 _GIT = """
@@ -67,10 +68,14 @@ def _git(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.fixture(params=("ns", "bwrap", "landlock"))
+@pytest.fixture(params=("ns", "landlock", *repeating("bwrap")))
 def level(request: pytest.FixtureRequest) -> IsolationLevel:
     """Each level: they put the places that git looks at together in ways of their own."""
     return require_level(request.param)
+
+
+# What the host judges before any level has its turn.
+_judged = pytest.mark.parametrize("level", ["ns", *repeating("bwrap", "landlock")], indirect=True)
 
 
 @pytest.fixture
@@ -146,6 +151,7 @@ def _outside(folder: Path, *commands: str) -> list[list[Any]]:
     return told
 
 
+@pytest.mark.parametrize("level", ["ns", "bwrap", "landlock"], indirect=True)
 async def test_git_works_in_a_linked_working_tree_and_writes_nothing(
     calls: Calls, main: Path, tree: Path, level: IsolationLevel
 ) -> None:
@@ -160,6 +166,7 @@ async def test_git_works_in_a_linked_working_tree_and_writes_nothing(
     assert "written" not in looks and head.read_text() == "ref: refs/heads/trunk\n"
 
 
+@_judged
 async def test_a_linked_tree_with_relative_paths_works_as_well(calls: Calls, main: Path, tree: Path) -> None:
     own = main / ".git/worktrees/tree"
     (tree / ".git").write_text("gitdir: ../main/.git/worktrees/tree\n")
@@ -226,6 +233,7 @@ def _can_be_written_to_by_others(main: Path, tree: Path) -> str:
     return "not yours alone"
 
 
+@_judged
 @pytest.mark.parametrize(
     "lie",
     [
@@ -303,6 +311,7 @@ async def test_a_repository_that_begins_above_takes_the_grant_that_is_named(call
     assert calls.notes == ()
 
 
+@_judged
 async def test_objects_that_are_borrowed_take_the_grant_that_is_named(calls: Calls, main: Path, home: Path) -> None:
     _git(home, "clone", "-q", "--shared", str(main), "borrower")
     outcome = await calls.outcome(home / "borrower", *_LOOK[:1])
@@ -316,6 +325,7 @@ async def test_objects_that_are_borrowed_take_the_grant_that_is_named(calls: Cal
     assert calls.notes == ()
 
 
+@_judged
 async def test_a_plan_that_was_not_accepted_stays_in_its_folder(
     write_module: WriteModule, tree: Path, level: IsolationLevel
 ) -> None:

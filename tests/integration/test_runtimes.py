@@ -12,6 +12,7 @@ import pytest
 from integration.command_line import require_level
 from paddock.policy.programs import SEARCH_PATH
 from paddock.session.tool_call import ToolCallSession
+from support.examples import repeating
 
 _SECONDS = 60
 _BASH = Path(__file__).resolve().parents[2] / "modules/tool-bash"
@@ -28,8 +29,19 @@ _STARTS = {
 }
 
 
-@pytest.mark.parametrize("level", ["ns", "bwrap", "landlock"])
-@pytest.mark.parametrize("grant", ["by its name", "with all programs"])
+@pytest.mark.parametrize(
+    ("level", "grant"),
+    [
+        ("ns", "by its name"),
+        ("landlock", "with all programs"),
+        *repeating(
+            ("ns", "with all programs"),
+            ("landlock", "by its name"),
+            ("bwrap", "by its name"),
+            ("bwrap", "with all programs"),
+        ),
+    ],
+)
 @pytest.mark.parametrize("program", _STARTS)
 async def test_a_runtime_starts(program: str, grant: str, level: str, home: Path) -> None:
     if shutil.which(program, path=os.pathsep.join(SEARCH_PATH)) is None:

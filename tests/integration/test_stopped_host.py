@@ -17,8 +17,10 @@ import pytest
 
 from integration.conftest import WriteModule
 from integration.tricky_tool import json_output
+from support.examples import repeating
 
 _SECONDS = 60  # hit only by a hang
+_LIMITS = {"call": ("runtime_max", 2), "mount": ("start_max", 3)}  # in seconds; a start is in the one of a mount
 _WAITING = """
     import asyncio
     from pathlib import Path
@@ -48,8 +50,14 @@ _WAITING = """
 """
 
 
-@pytest.mark.parametrize("waits_in", ["call", "mount"])
-@pytest.mark.parametrize("goes_on", ["while the host is stopped", "afterwards"])
+@pytest.mark.parametrize(
+    ("waits_in", "goes_on"),
+    [
+        ("call", "while the host is stopped"),
+        ("mount", "afterwards"),
+        *repeating(("call", "afterwards"), ("mount", "while the host is stopped")),
+    ],
+)
 def test_a_module_keeps_its_time_while_the_host_is_stopped(
     in_tmp_path: None,
     write_module: WriteModule,
@@ -85,10 +93,10 @@ def test_a_module_that_overstays_is_ended_also_after_the_host_was_stopped(
 
 @contextmanager
 def _calling(write_module: WriteModule, folder: Path, waits_in: str) -> Iterator[subprocess.Popen[str]]:
-    """Start a call of the tool as a process of its own, with four seconds for where it waits."""
+    """Start a call of the tool as a process of its own, with few seconds for where it waits."""
     source = write_module("tool-waiting", _WAITING.format(folder=str(folder)))
     (folder / f"go on from {'mount' if waits_in == 'call' else 'call'}").touch()
-    limit = {"call": "runtime_max=4s", "mount": "start_max=4s"}[waits_in]
+    limit = "{}={}s".format(*_LIMITS[waits_in])
     command = [sys.executable, "-c", "from paddock.cli import main; main()", "call", source, "waiting", "{}", "--json"]
     command += [f"--allow-read={folder}", f"--allow-write={folder}", "--limit", limit]
     host = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
@@ -105,7 +113,7 @@ def _stopped(host: subprocess.Popen[str], folder: Path, waits_in: str) -> Iterat
     _until((folder / waits_in).exists)
     os.kill(host.pid, signal.SIGSTOP)
     _until(lambda: psutil.Process(host.pid).status() == psutil.STATUS_STOPPED)
-    over = time.monotonic() + 4.5
+    over = time.monotonic() + _LIMITS[waits_in][1] + 0.5
     yield
     _until(lambda: time.monotonic() > over)
     os.kill(host.pid, signal.SIGCONT)
