@@ -8,6 +8,7 @@ it one request at a time and nothing else. It ends when its control socket close
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 from contextlib import suppress
@@ -127,6 +128,10 @@ class ForkServerLauncher:
             try:
                 return await template.launch(spec, request)
             except OSError as error:
+                if error.errno == errno.ETOOMANYREFS:  # an ordinary user's; the template is well
+                    message = "more descriptors of this user are on their way than it may open files"
+                    hints = ["raise the limit of open files: `ulimit -n 1024`, or `LimitNOFILE=1024` in a unit"]
+                    raise LaunchError(spec.name, "hand-over", message, errno=error.errno, hints=hints) from error
                 last_words = str(error)
             except LaunchError as error:
                 if error.step != ENDED_SILENTLY or not await template.ends_soon():

@@ -11,10 +11,10 @@ import socket
 import struct
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from itertools import islice
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import anyio
 import pytest
@@ -24,6 +24,7 @@ from host.workers.levels import BWRAP, LANDLOCK, NONE, NS, NS_BY_EXEC, Levels, W
 from host.workers.test_isolation_levels import refused, with_changes
 from host.workers.waiting import PATIENCE, answer, ended, here
 from paddock.errors import LaunchError
+from paddock.workers import fork_server
 from paddock.workers.init_socket import WorkerSockets
 from paddock_sandbox import landlock, self_check
 from paddock_sandbox.network import GATEWAY, LOOKUP_PORT
@@ -288,16 +289,45 @@ async def test_a_host_that_can_have_no_more_descriptors_says_so(levels: Levels, 
     assert (failed.value.step, failed.value.errno) == ("network", errno.EMFILE)
 
 
+@by(NS)
+async def test_a_user_that_can_send_no_more_descriptors_is_told_so(
+    levels: Levels, way: Way, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the kernel answers an ordinary user whose processes have sent more, to anybody, than their limit is."""
+    launcher = levels.launcher(way)
+    try:
+        with anyio.fail_after(PATIENCE):
+            first = await launcher.launch(levels.spec(way.level, scratch))  # starts the template
+        with monkeypatch.context() as full, pytest.raises(LaunchError) as failed:
+            full.setattr(fork_server.socket, "send_fds", Mock(side_effect=OSError(errno.ETOOMANYREFS, "")))
+            await launcher.launch(levels.spec(way.level, scratch))
+        await first.stop(0)
+        first.rpc.close()
+    finally:
+        await launcher.aclose()
+    assert (failed.value.step, failed.value.errno) == ("hand-over", errno.ETOOMANYREFS)
+    assert "ulimit -n" in failed.value.hints[0]
+
+
 @contextmanager
 def few_descriptors(more: int) -> Iterator[None]:
-    """Let this process have only some more descriptors than it has."""
+    """Let this process have only some more descriptors than it has.
+
+    Its limit stays high: what all processes of an ordinary user have on its way counts against that as well.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    taken = {*map(int, os.listdir("/proc/self/fd"))}
-    free = (number for number in range(soft) if number not in taken)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (next(islice(free, more, None)), hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1024), hard))
+    opened: list[int] = []
     try:
+        with suppress(OSError):
+            while True:
+                opened.append(os.open(os.devnull, os.O_RDONLY))
+        for _ in range(more):
+            os.close(opened.pop())
         yield
     finally:
+        for fd in opened:
+            os.close(fd)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
