@@ -27,7 +27,7 @@ def state_path(environ: Mapping[str, str]) -> Path:
     base, home = environ.get("XDG_STATE_HOME", ""), environ.get("HOME", "")
     if os.path.isabs(base):
         return Path(base) / "paddock"
-    return (Path(home) if os.path.isabs(home) else Path.home()) / ".local" / "state" / "paddock"
+    return Path(home if os.path.isabs(home) else os.path.abspath(os.path.expanduser("~")), ".local/state/paddock")
 
 
 def make_private(folder: Path) -> None:

@@ -11,6 +11,7 @@ import ctypes
 import mmap
 import os
 import signal
+import struct
 from typing import Final
 
 from paddock_sandbox import namespaces
@@ -33,44 +34,30 @@ _SETTINGS: Final = {
 _IPC_INFO: Final = 3
 
 
-class _SegmentLimits(ctypes.Structure):
-    """struct shminfo."""
-
-    _fields_ = tuple((name, ctypes.c_ulong) for name in ("max", "min", "number", "each", "pages", *"abcd"))
-
-
-class _QueueLimits(ctypes.Structure):
-    """struct msginfo."""
-
-    _fields_ = tuple((name, ctypes.c_int) for name in ("pool", "map", "max", "bytes", "number", "size", "all", "rest"))
-
-
-class _SemaphoreLimits(ctypes.Structure):
-    """struct seminfo."""
-
-    _fields_ = tuple(
-        (name, ctypes.c_int)
-        for name in ("map", "sets", "all", "undo", "each", "operation", "most_undo", "size", "value", "adjust")
-    )
+# Of struct shminfo: segments, their pages; of msginfo: the bytes of a queue, queues; of seminfo: sets, semaphores.
+_SEGMENT_LIMITS: Final = struct.Struct("16xL8xL32x")
+_QUEUE_LIMITS: Final = struct.Struct("12xii12x")
+_SEMAPHORE_LIMITS: Final = struct.Struct("4xii28x")
 
 
 def are_bounded() -> bool:
     """Return whether the limits are in force, or stricter ones."""
-    segments, queues, semaphores = _SegmentLimits(), _QueueLimits(), _SemaphoreLimits()
     try:
-        call("shmctl", 0, _IPC_INFO, segments)
-        call("msgctl", 0, _IPC_INFO, queues)
-        call("semctl", 0, 0, _IPC_INFO, semaphores)
+        segments, pages = _limits(_SEGMENT_LIMITS, "shmctl", 0)
+        queue_bytes, queues = _limits(_QUEUE_LIMITS, "msgctl", 0)
+        sets, semaphores = _limits(_SEMAPHORE_LIMITS, "semctl", 0, 0)
     except OSError:
         return False
-    return bool(
-        segments.pages * mmap.PAGESIZE <= SEGMENT_BYTES
-        and segments.number <= _SEGMENTS
-        and queues.number <= _QUEUES
-        and queues.bytes <= _QUEUE_BYTES
-        and semaphores.all <= _SEMAPHORES[1]
-        and semaphores.sets <= _SEMAPHORES[3]
-    )
+    most = (SEGMENT_BYTES, _SEGMENTS, _QUEUES, _QUEUE_BYTES, _SEMAPHORES[1], _SEMAPHORES[3])
+    found = (pages * mmap.PAGESIZE, segments, queues, queue_bytes, semaphores, sets)
+    return all(one <= bound for one, bound in zip(found, most, strict=True))
+
+
+def _limits(form: struct.Struct, control: str, *of: int) -> tuple[int, int]:
+    known = ctypes.create_string_buffer(form.size)
+    call(control, *of, _IPC_INFO, known)
+    first, second = form.unpack(known)
+    return first, second
 
 
 def enter_bounded_namespace() -> None:

@@ -47,7 +47,7 @@ _LONGEST_PAUSE: Final = 0.02  # seconds; the first look again comes after a twen
 _PIDFDS_AT_ONCE: Final = 64
 # The errors of a file that vanishes before it is opened, or before it is read.
 _GONE: Final = (errno.ENOENT, errno.ENODEV)
-_Count = TypeVar("_Count", int, float)
+_Count = TypeVar("_Count")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +99,7 @@ class _Files(Protocol):
 
     def memory_peak(self, directory: str, /) -> int | None: ...
 
-    def memory_kills(self, directory: str, /) -> int: ...
-
-    def all_memory_kills(self, directory: str, /) -> int: ...
+    def memory_kills(self, directory: str, /) -> tuple[int, int]: ...
 
     def cpu_throttled_seconds(self, directory: str, /) -> float: ...
 
@@ -200,10 +198,11 @@ class Cgroup:
 
     def readings(self) -> CgroupReadings:
         """Return the kernel's counts so far; empty where the group or its controller is gone."""
+        kills = self._memory_kills()
         return CgroupReadings(
             memory_peak=self._counted("memory", lambda part: _FILES_OF[part.version].memory_peak(part.directory)),
-            memory_kills=self._counted("memory", lambda part: _FILES_OF[part.version].memory_kills(part.directory)),
-            memory_kills_outside=self._counted("memory", _kills_outside),
+            memory_kills=kills and kills[0],
+            memory_kills_outside=kills and kills[1],
             tasks_refused=self._counted("pids", lambda part: files.table(part.directory, "pids.events").get("max")),
             cpu_throttled_seconds=self._counted(
                 "cpu", lambda part: _FILES_OF[part.version].cpu_throttled_seconds(part.directory)
@@ -212,7 +211,7 @@ class Cgroup:
 
     def memory_kills(self) -> int:
         """Return how many processes were killed so far at the limit of memory; 0 once the group is gone."""
-        return self._counted("memory", lambda part: _FILES_OF[part.version].memory_kills(part.directory)) or 0
+        return (self._memory_kills() or (0, 0))[0]
 
     def mark_to_kill(self, spared: int, marked: frozenset[int]) -> frozenset[int]:
         """Have the kernel kill all but one process of the group before that one, when it is at the limit of memory.
@@ -293,6 +292,9 @@ class Cgroup:
                 return None
             raise
 
+    def _memory_kills(self) -> tuple[int, int] | None:
+        return self._counted("memory", lambda part: _FILES_OF[part.version].memory_kills(part.directory))
+
     def _part(self, controller: Controller) -> CgroupPlace:
         part = self._find(controller)
         if part is None:
@@ -342,11 +344,6 @@ def enter(doors: Iterable[int]) -> None:
     for door in doors:
         os.write(door, b"0")
         os.close(door)
-
-
-def _kills_outside(part: CgroupPlace) -> int:
-    read = _FILES_OF[part.version]
-    return 0 if read.memory_kills(part.directory) else read.all_memory_kills(part.directory)
 
 
 class _Pauses:

@@ -41,21 +41,16 @@ def memory_peak(directory: str) -> int | None:
     return files.number(directory, "memory.max_usage_in_bytes")
 
 
-def memory_kills(directory: str) -> int:
-    """Return how many processes the kernel killed because the group was at its limit."""
-    kills = all_memory_kills(directory)
+def memory_kills(directory: str) -> tuple[int, int]:
+    """Return how many processes of the group the kernel killed for memory: at its own limit, and at others."""
+    kills = files.table(directory, "memory.oom_control").get("oom_kill", 0)  # absent before Linux 4.13
     if not kills:
-        return 0
+        return 0, 0
     # The counter also includes processes killed because the whole machine was out of memory. `failcnt` does not help,
     # as some kernels leave it at zero. A group killed at its limit has been close to it.
     limit = files.number(directory, "memory.limit_in_bytes")
     peak = files.number(directory, "memory.max_usage_in_bytes")
-    return kills if peak >= limit - limit // 16 else 0
-
-
-def all_memory_kills(directory: str) -> int:
-    """Return how many processes of the group the kernel killed for memory, at this limit or any other."""
-    return files.table(directory, "memory.oom_control").get("oom_kill", 0)  # absent before Linux 4.13
+    return (kills, 0) if peak >= limit - limit // 16 else (0, kills)
 
 
 def cpu_throttled_seconds(directory: str) -> float:

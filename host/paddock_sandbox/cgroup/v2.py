@@ -24,16 +24,13 @@ def memory_peak(directory: str) -> int | None:
     return files.number(directory, "memory.peak") if files.exists(directory, "memory.peak") else None
 
 
-def memory_kills(directory: str) -> int:
-    """Return how many processes the kernel killed because the group was at its limit; some kernels count one twice."""
-    # The first counter also includes processes killed because the whole machine was out of memory.
+def memory_kills(directory: str) -> tuple[int, int]:
+    """Return how many processes of the group the kernel killed for memory: at its own limit, and at others.
+
+    Some kernels count one twice.
+    """
     events = files.table(directory, "memory.events")
-    return events["oom_kill"] if events["oom"] else 0
-
-
-def all_memory_kills(directory: str) -> int:
-    """Return how many processes of the group the kernel killed for memory, at this limit or any other."""
-    return files.table(directory, "memory.events")["oom_kill"]
+    return (events["oom_kill"], 0) if events["oom"] else (0, events["oom_kill"])
 
 
 def cpu_throttled_seconds(directory: str) -> float:
