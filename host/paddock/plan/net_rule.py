@@ -54,7 +54,7 @@ class PublicHosts:
         """Whether a host, as `parse_host` returns it, is a name that can be public."""
         return isinstance(host, str) and "." in host and host.rpartition(".")[2] not in _NOT_PUBLIC
 
-    def cover(self, hosts: str | IPv4Network | IPv6Network | PublicHosts | OwnLoopback) -> bool:
+    def cover(self, hosts: str | IPv4Network | IPv6Network | PublicHosts) -> bool:
         """Whether this includes all hosts of a rule, in the form of `NetRule`."""
         if isinstance(hosts, PublicHosts):
             return True
@@ -64,14 +64,9 @@ class PublicHosts:
 PUBLIC_HOSTS: Final = PublicHosts()
 
 
-@dataclass(frozen=True, slots=True)
-class OwnLoopback:
-    """No host: the loopback of the module's own network, at every port, where only the module itself answers."""
-
-
-_WORDS: Final[Mapping[str, tuple[PublicHosts | OwnLoopback, tuple[int, ...], str]]] = {
+_WORDS: Final[Mapping[str, tuple[str | PublicHosts, tuple[int, ...], str]]] = {
     PUBLIC: (PUBLIC_HOSTS, PUBLIC_PORTS, "every public one, at two ports of its own"),
-    SELF: (OwnLoopback(), (), "the module's own loopback, at every port"),
+    SELF: ("", (), "the module's own loopback, at every port"),
 }
 
 
@@ -79,11 +74,11 @@ _WORDS: Final[Mapping[str, tuple[PublicHosts | OwnLoopback, tuple[int, ...], str
 class NetRule:
     """A permission to connect to `hosts` at `ports`; two rules are equal if they permit the same.
 
-    `hosts` is a name, a pattern such as `*.example.org`, a network (a network of one for an address), every public
-    host, or the module's own loopback.
+    `hosts` is a name, a pattern such as `*.example.org`, a network (a network of one for an address), or every public
+    host. It is empty, as `ports` are, for the module's own loopback.
     """
 
-    hosts: str | IPv4Network | IPv6Network | PublicHosts | OwnLoopback
+    hosts: str | IPv4Network | IPv6Network | PublicHosts
     ports: tuple[int, ...]
     written: str = field(compare=False)
 
@@ -133,12 +128,12 @@ class NetRule:
     @property
     def is_self(self) -> bool:
         """Whether the rule is about the module's own loopback, and permits no connection to any host."""
-        return isinstance(self.hosts, OwnLoopback)
+        return not self.hosts
 
     @property
     def destination(self) -> Destination | None:
         """Return the only destination that the rule permits; None where it permits several."""
-        if isinstance(self.hosts, (PublicHosts, OwnLoopback)):
+        if isinstance(self.hosts, PublicHosts) or self.is_self:
             return None
         (port,) = self.ports
         if isinstance(self.hosts, str):
@@ -153,7 +148,7 @@ class NetRule:
         only = self.destination
         if only is not None:
             return only.text
-        if isinstance(self.hosts, (PublicHosts, OwnLoopback)):
+        if self.is_public or self.is_self:
             return PUBLIC if self.is_public else SELF
         (port,) = self.ports
         return f"[{self.hosts}]:{port}" if isinstance(self.hosts, IPv6Network) else f"{self.hosts}:{port}"
@@ -190,7 +185,7 @@ class NetRule:
             return isinstance(other.hosts, IPv4Network) and other.hosts.subnet_of(self.hosts)
         if isinstance(self.hosts, IPv6Network):
             return isinstance(other.hosts, IPv6Network) and other.hosts.subnet_of(self.hosts)
-        return self.is_self and other.is_self
+        return False
 
 
 def _pattern(host: str, written: str) -> str:
