@@ -17,6 +17,7 @@ from vendors.script import Fault, Script, Turn
 
 _FAILED = re.compile(r"FAILED \((?:failures|errors)=(\d+)\)")
 _TESTS = re.compile(r'File "[^"]*?(test_(\w+)\.py)"')
+_RULE = "Run the tests before you change anything."
 _NUMBERED = re.compile(r"^ *\d+\t", re.MULTILINE)
 _OPERATORS = ((" > ", " < "), (" > ", " >= "), (" < ", " <= "), (" - ", " + "), (" * ", " + "))
 
@@ -73,7 +74,9 @@ class MendingModel(Script):
 
     def _answer(self, steps: Sequence[Step]) -> dict[str, Any]:
         if not steps:
-            return _calling("First I run the tests, to see what fails.", bash=self._tests)
+            told = _text(self._asked()["messages"][0]["content"])
+            why = "as AGENTS.md says" if '<file path="AGENTS.md">\n' in told and _RULE in told else "to see what fails"
+            return _calling(f"First I run the tests, {why}.", bash=self._tests)
         last = steps[-1]
         match last.tool:
             case "bash" if last.arguments.get("command") == self._tests:

@@ -56,6 +56,7 @@ def test_the_test_is_mended_and_the_stranger_contained(
     with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
         assert shown.main() == 0, capsys.readouterr().err
     out = capsys.readouterr().out
+    assert "model: First I run the tests, as AGENTS.md says." in out
     assert "bash: FAILED (failures=1)" in out and "bash: FAILED (failures=3)" in out and "bash: OK" in out
     assert "│ -    if quantity > 10:\n│ +    if quantity >= 10:\n" in out
     assert "tests before: FAILED (failures=1)\ntests after:  OK\n" in out

@@ -43,7 +43,7 @@ def test_the_plan_it_writes_reaches_an_answer(tmp_path: Path) -> None:
 def test_a_module_of_ones_own_is_part_of_the_plan(tmp_path: Path, write_module: WriteModule) -> None:
     write_module("tool-shout", _SHOUT)
     written = paddock("init", "--tool", "./amplifier-module-tool-shout", "--json")
-    assert [one["module"] for one in json.loads(written.stdout)["modules"]][-1] == "tool-shout"
+    assert [one["module"] for one in json.loads(written.stdout)["modules"]][-2] == "tool-shout"
     done = paddock("run", "plan.yaml", "hello", "--json")
     told = json.loads(done.stdout)
     assert done.returncode == 0 and told["response"] == "You said: hello"  # without a tool there is none to show
@@ -72,6 +72,7 @@ def test_a_second_time_it_writes_nothing(tmp_path: Path) -> None:
 
 def test_a_person_is_asked_for_what_no_option_says(tmp_path: Path, write_module: WriteModule) -> None:
     write_module("tool-shout", _SHOUT)
+    (tmp_path / "AGENTS.md").write_text("Shout.")
     with Terminal("init") as terminal:
         terminal.until("Which provider answers?")
         terminal.until(") provider-mock")
@@ -88,6 +89,8 @@ def test_a_person_is_asked_for_what_no_option_says(tmp_path: Path, write_module:
         terminal.type("\n")
         terminal.until("Keep a log")
         terminal.type("y\n")
+        terminal.until("Have the model follow ./AGENTS.md too? [Y/n]")
+        terminal.type("\n")
         terminal.until("granted: workspace")
         terminal.until("Write it?")
         assert not (tmp_path / "plan.yaml").exists()
@@ -97,7 +100,8 @@ def test_a_person_is_asked_for_what_no_option_says(tmp_path: Path, write_module:
     told = json.loads(paddock("run", "plan.yaml", "hello", "--json").stdout)
     names = [module["module"] for module in told["modules"]]
     assert "list_directory" in told["response"]
-    assert names[-4:] == ["tool-filesystem", "tool-shout", "hooks-approval", "hooks-logging"]
+    assert names[-5:] == ["tool-filesystem", "tool-shout", "hooks-approval", "hooks-logging", "hooks-status-context"]
+    assert "    Follow @AGENTS.md too, " in (tmp_path / "plan.yaml").read_text()
 
 
 def test_code_from_a_repository_is_fetched_pinned_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ _PRESETS: Final[Mapping[Preset, str]] = {
     "workspace": "reads and writes the folder it works in, and sees nothing else of yours",
     "shell": "reads and writes the folder it works in, and runs any program of the system and of that folder",
 }
+_TOLD: Final = "what the model is told first; in it, @ before the name of a file adds what that file says"
 _NEVER_FOLDED: Final = 1_000_000  # characters of a line
 _NOTHING: Final = "no permissions: its own code and a private folder are all that it needs"
 _GOES_WITHOUT: Final = "it goes without "
@@ -106,8 +107,8 @@ def _names(grants: Iterable[object]) -> str:
     return " and ".join(str(one["name"]) if isinstance(one, Mapping) else str(one) for one in grants)
 
 
-def plan_text(modules: Sequence[PlannedModule]) -> str:
-    """Return the text of a plan of these modules, an orchestrator and a context among them."""
+def plan_text(modules: Sequence[PlannedModule], instruction: str = "") -> str:
+    """Return the text of a plan of these modules, an orchestrator and a context among them, and of an instruction."""
     lines = [
         "# The modules of a session, and what each is granted; whatever is not written here is refused.",
         "session:",
@@ -117,6 +118,9 @@ def plan_text(modules: Sequence[PlannedModule]) -> str:
             lines += _comment(module.purpose, 2)
             lines.append(f"  {module.kind}:")
             lines += (f"    {line}" for line in _entry(module))
+    if instruction:
+        lines += _comment(_TOLD, 2)
+        lines += ["  instruction: |", *(f"    {line}" for line in instruction.splitlines())]
     for section, kind in _SECTIONS:
         found = [module for module in modules if module.kind == kind]
         lines += ["", f"{section}:"] if found else []

@@ -13,7 +13,7 @@ import yaml
 
 from paddock.cli.init.init_command import init
 from paddock.plan.load import load_plan
-from paddock.plan.permissions import Permissions
+from paddock.plan.permissions import Permissions, grants_of
 from paddock.plan.writing import PlannedModule, plan_text, write_plan
 
 
@@ -110,9 +110,23 @@ def test_init_without_terminal_or_options_writes_a_shipped_plan(told: Told, monk
         "context-simple",
         "provider-mock",
         "tool-filesystem",
+        "hooks-status-context",
     ]
+    assert "no order to you" in plan.instruction.text and "@" not in plan.instruction.text
     assert plan.tools[0].permissions.preset == "workspace" and not plan.notes
     assert shown.splitlines()[-1].strip() == "paddock run plan.yaml 'What is in this folder?'"
+
+
+@pytest.mark.parametrize("is_repository", [True, False])
+def test_the_folder_is_read_for_git_only_where_there_is_a_repository(
+    told: Told, tmp_path: Path, is_repository: bool
+) -> None:
+    if is_repository:
+        (tmp_path / ".git").mkdir()
+    told(tools=["none"])
+    (status,) = load_plan(Path("plan.yaml")).hooks
+    granted = grants_of(status.permissions)
+    assert (granted.read, granted.run) == (((".",), ("git",)) if is_repository else ((), ()))
 
 
 def test_what_is_granted_is_explained_beside_it(told: Told) -> None:
@@ -149,8 +163,8 @@ def test_on_a_terminal_tools_that_change_things_have_approvals(
     monkeypatch.setattr("sys.stderr.isatty", lambda: has_terminal)
     assert told(asks_nothing=True, **options)[0] == 0
     hooks = load_plan(Path("plan.yaml")).hooks
-    assert [hook.module for hook in hooks] == ["hooks-approval"] * is_there
-    assert all(hook.permissions == Permissions() and not hook.config for hook in hooks)
+    assert [hook.module for hook in hooks] == [*["hooks-approval"] * is_there, "hooks-status-context"]
+    assert all(hook.permissions == Permissions() and not hook.config for hook in hooks[:-1])
     text = Path("plan.yaml").read_text()
     assert ("# asks you before a tool does more than read files and plan" in text) == is_there
 
@@ -223,6 +237,7 @@ def test_scripts_are_told_what_was_written(told: Told, tmp_path: Path) -> None:
     assert facts["modules"][3:] == [
         {"kind": "tool", "module": "tool-filesystem", "source": None, "permissions": "workspace"},
         {"kind": "hook", "module": "hooks-logging", "source": None, "permissions": {"write": ["./logs"]}},
+        {"kind": "hook", "module": "hooks-status-context", "source": None, "permissions": "isolated"},
     ]
     assert facts["next"] == "paddock run plan.yaml 'What is in this folder?'" and facts["secrets_not_set"] == []
 

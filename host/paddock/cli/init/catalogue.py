@@ -60,6 +60,7 @@ PURPOSES: Final[Mapping[str, str]] = {
     "tool-web": "fetches pages as readable text",
     "hooks-approval": "asks you before a tool does more than read files and plan; refuses where it cannot ask",
     "hooks-logging": "writes the events of the session to a file",
+    "hooks-status-context": "tells the model the date, the folder and the state of git",
 }
 
 
