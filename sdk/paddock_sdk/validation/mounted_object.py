@@ -50,7 +50,8 @@ class MountedObjectValidator(ModuleValidator):
             message = f"mount() mounted {_a(name)}, which is no {self.kind}: it {'; it '.join(missing)}"
             result.fail("protocol_compliance", message)
         else:
-            result.succeed("protocol_compliance", f"mount() mounted {_a(name)}, with all that {_a(self.kind)} has")
+            message = f"mount() mounted {_a(name)}, which implements {self.kind.capitalize()} interface"
+            result.succeed("protocol_compliance", message)
             self.check_members(result, obj)
 
     def _check_returned(self, result: ValidationResult, returned: Any) -> None:

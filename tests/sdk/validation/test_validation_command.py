@@ -51,7 +51,7 @@ def test_a_module_that_is_wrong_is_printed_with_what_is_wrong(tmp_path: Path) ->
         "  ✓ [info]    module_importable: `amplifier_module_probe` can be imported",
         "  ✓ [info]    mount_exists: `mount` is there and can be called",
         "  ✓ [info]    mount_signature: mount() is asynchronous and takes a coordinator and a configuration",
-        "  ✓ [info]    protocol_compliance: mount() mounted a Tool, with all that a tool has",
+        "  ✓ [info]    protocol_compliance: mount() mounted a Tool, which implements Tool interface",
         "  ✓ [info]    tool_name: `name` is probe",
         "  ✗ [warning] tool_description: models read the `description`; it has to be a text, not ''",
         "  ✓ [info]    tool_input_schema: `input_schema` is a dict, or not there",
