@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from amplifier_core.message_models import ChatRequest, Message, ToolCall, ToolSpec
+from amplifier_core.utils import redact_secrets, truncate_values
 
 from .hook_gate import Injection
 from .spans import Span
@@ -21,6 +22,8 @@ from .spans import Span
 logger = logging.getLogger(__name__)
 
 _CALLS = ("tool_call", "tool_use")  # types of blocks that call a tool
+_SHOWN = 100_000  # characters of a conversation, as JSON, that hooks are shown
+_SHOWN_TEXT = 10_000  # characters of one text in it
 
 
 def request_for(
@@ -129,6 +132,22 @@ def tool_calls_of(provider: Any, response: Any) -> list[ToolCall]:
 def new_call_id() -> str:
     """Return an id for a tool call that has none of its own."""
     return f"call_{uuid.uuid4().hex[:24]}"
+
+
+def shown(messages: Sequence[Any]) -> list[Any]:
+    """Return the latest messages as hooks are shown them: within the bounds, without values under keys of secrets.
+
+    A text beyond its bound is cut; earlier messages beyond that of all are left out.
+    """
+    kept: list[Any] = []
+    room = _SHOWN
+    for message in reversed(messages):
+        entry = truncate_values(redact_secrets(plain(message)), _SHOWN_TEXT)
+        room -= size_of([entry])
+        if room < 0:
+            break
+        kept.append(entry)
+    return kept[::-1]
 
 
 def size_of(messages: Iterable[Any]) -> int:

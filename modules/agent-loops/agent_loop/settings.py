@@ -14,12 +14,12 @@ class LoopSettings:
     """How long one prompt may keep the loop going, and which data hooks get.
 
     `max_iterations` counts requests to the model that offer tools. Fifty is far above ordinary tasks and stops a model
-    that calls tools in circles before it has spent a fortune; -1 removes the limit. `show_messages` puts the
-    conversation into every `provider:request`, which costs time and shows it to every hook that listens.
+    that calls tools in circles before it has spent a fortune; -1 removes the limit. `show_messages` shows
+    the conversation in every `provider:request` that a hook handles, for which the context is asked once more.
     """
 
     max_iterations: int = 50
-    show_messages: bool = False
+    show_messages: bool = True
 
     @classmethod
     def of(cls, loop: str, config: Mapping[str, Any]) -> Self:

@@ -20,7 +20,7 @@ from amplifier_core.message_models import ChatRequest, ChatResponse, ToolCall
 
 from .hook_gate import HookGate, Injection
 from .interruption import Cancellation, finish, wait_all
-from .messages import blocks_of, new_call_id, plain, request_for, size_of, text_of, tool_calls_of, usage_of
+from .messages import blocks_of, new_call_id, request_for, shown, size_of, text_of, tool_calls_of, usage_of
 from .providers import Choice, preferred
 from .settings import LoopSettings
 from .spans import Span, take_turn_id
@@ -222,8 +222,8 @@ class Turn:
         model = getattr(self.parts.provider, "default_model", None)
         if isinstance(model, str):
             about["model"] = model
-        if self.parts.settings.show_messages:
-            about["messages"] = [plain(message) for message in await self.messages()]
+        if self.parts.settings.show_messages and self.gate.is_heard(events.PROVIDER_REQUEST):
+            about["messages"] = shown(await self.messages())
         return {**about, "max_reached": True} if last else about
 
     async def _ask_model(self, tools: Mapping[str, Any], last: bool) -> Any | None:

@@ -135,7 +135,7 @@ async def test_the_ids_reach_the_provider_and_the_tool() -> None:
 
 
 async def test_events_have_the_fields_of_both_contracts() -> None:
-    stage = Stage(calls("look", text="hm"), "done", tools=[MockTool("look", output="seen")], show_messages=True)
+    stage = Stage(calls("look", text="hm"), "done", tools=[MockTool("look", output="seen")])
     stage.provider.default_model = "m-1"
     stage.record("provider:request", "provider:response", "tool:post")
     await stage.play("hi")
@@ -145,11 +145,31 @@ async def test_events_have_the_fields_of_both_contracts() -> None:
     assert post["tool_result"] == post["result"] == {"success": True, "output": "seen", "error": None}
 
 
-async def test_requests_show_the_conversation_only_where_that_is_set() -> None:
-    stage = Stage("done")
+async def test_requests_do_not_show_the_conversation_where_that_is_set() -> None:
+    stage = Stage("done", show_messages=False)
     stage.record("provider:request")
     await stage.play()
     assert "messages" not in stage.emitted("provider:request")[0]
+
+
+async def test_hooks_are_shown_the_latest_messages_bounded_and_masked() -> None:
+    call = {"id": "1", "name": "log_in", "arguments": {"user": "ada", "password": "s3cret"}}
+    stage = Stage("done")
+    stage.context.messages += [{"role": "user", "content": "x" * 11_000}] * 12
+    stage.context.messages += [{"role": "assistant", "content": "", "tool_calls": [call]}]
+    stage.record("provider:request")
+    await stage.play("hi")
+    seen = stage.emitted("provider:request")[0]["messages"]
+    assert seen[-1]["content"] == "hi" and len(seen) == 11
+    assert seen[-2]["tool_calls"][0]["arguments"] == {"user": "ada", "password": "[REDACTED]"}
+    assert seen[0]["content"] == "x" * 10_000 + "... (truncated 1000 chars)"
+    assert stage.context.messages[0]["content"] == "x" * 11_000
+
+
+async def test_what_no_hook_is_shown_is_not_asked_for() -> None:
+    stage = Stage("done")
+    await stage.play()
+    assert stage.context.get_messages_for_request.await_count == 1
 
 
 # --- the end of a turn
