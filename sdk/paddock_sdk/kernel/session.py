@@ -16,9 +16,13 @@ from types import SimpleNamespace, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from paddock_sdk.contract import events
+from paddock_sdk.contract.boundary_errors import CannotCrossError
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.execution import emit_raw_field_if_configured, run_orchestrator
 from paddock_sdk.kernel.loading import load_entry
+from paddock_sdk.kernel.payload import Payload
+from paddock_sdk.kernel.redaction import redact_secrets
+from paddock_sdk.kernel.session_stats import SessionStats
 from paddock_sdk.kernel.settle import CancelWatch, safe_exception_str
 from paddock_sdk.kernel.startup.initialization import initialize_session, session_extras
 
@@ -62,6 +66,7 @@ class AmplifierSession:
         self._is_resumed = is_resumed
         self._initialized = False
         self._started = False
+        self._stats = SessionStats()
         self._coordinator = self._make_coordinator()
         if approval_system is not None:
             self._coordinator.approval_system = approval_system
@@ -140,6 +145,7 @@ class AmplifierSession:
             TypeError: the orchestrator answered with something that is not text.
         """
         await self._ensure_initialized()
+        self._stats.begin_turn(self._coordinator.hooks)
         await self._announce_turn()
         cancellation = self._coordinator.cancellation
         watch = CancelWatch()
@@ -222,9 +228,18 @@ class AmplifierSession:
         # Before the event: a turn that is cancelled meanwhile has started the session anyway.
         self._started = True
         event = events.SESSION_RESUME if self._is_resumed else events.SESSION_START
+        if self._coordinator.hooks.has_handlers(event):
+            extras = {**extras, **self._shown_config()}
         await self._coordinator.hooks.emit(
             event, {"session_id": self._session_id, "parent_id": self._parent_id, **extras}
         )
+
+    def _shown_config(self) -> dict[str, Any]:
+        """Return the configuration without its secrets; nothing where it has no JSON form, as with live objects."""
+        try:
+            return {"config": Payload.of(redact_secrets(self._config)).data()}
+        except (RuntimeError, CannotCrossError):
+            return {}
 
     async def _run_orchestrator(self, prompt: str) -> Any:
         return await run_orchestrator(self._coordinator, prompt)
@@ -242,7 +257,10 @@ class AmplifierSession:
 
     async def _announce_end(self) -> None:
         if self._initialized:
-            await self._coordinator.hooks.emit(events.SESSION_END, {"session_id": self._session_id})
+            await self._coordinator.hooks.emit(events.SESSION_END, self._about_end())
+
+    def _about_end(self) -> dict[str, Any]:
+        return {"session_id": self._session_id, "stats": self._stats.as_dict()}
 
     def _ends_cleanup(self, error: BaseException, watch: CancelWatch) -> bool:
         return isinstance(error, asyncio.CancelledError) and watch.cancelled
@@ -342,11 +360,8 @@ class PlainAmplifierSession(AmplifierSession):
     async def _announce_failed_turn(self, error: BaseException, watch: CancelWatch) -> None:
         await self._announce_cancelled(safe_exception_str(error))
 
-    async def _announce_end(self) -> None:
-        if self._initialized:
-            await self._coordinator.hooks.emit(
-                events.SESSION_END, {"session_id": self._session_id, "status": self.status.status}
-            )
+    def _about_end(self) -> dict[str, Any]:
+        return {**super()._about_end(), "status": self.status.status}
 
     def _ends_cleanup(self, error: BaseException, watch: CancelWatch) -> bool:
         return not isinstance(error, Exception)

@@ -17,6 +17,7 @@ class Announcements:
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, dict[str, Any]]] = []
+        self.turns = 0
 
     def __call__(self, coordinator: ModuleCoordinator) -> None:
         for event in ANNOUNCED:
@@ -24,6 +25,10 @@ class Announcements:
 
     def _on_event(self, event: str, data: dict[str, Any]) -> None:
         assert data.pop("timestamp")
+        if event in ("session:start", "session:resume"):
+            assert data.pop("config")["session"]["orchestrator"]["module"] == "loop-scenarios"
+        if event == "session:end":
+            self.turns = data.pop("stats")["turns"]
         self.heard.append((event, data))
 
     @property
@@ -63,6 +68,7 @@ async def test_a_session_announces_its_life_once(open_place: OpenPlace, case: st
         for _ in range(2):
             assert await place.run("initialization.nothing") == "nothing"
     assert announcements.heard == expected
+    assert announcements.turns == 2
 
 
 async def test_a_session_that_runs_no_turn_announces_its_end_alone(open_place: OpenPlace) -> None:

@@ -37,7 +37,7 @@ class Person:
 def plan_of(loop: str, context: str, *responses: Any, settings: dict[str, Any] | None = None) -> dict[str, Any]:
     return {
         "session": {"orchestrator": loop, "context": context},
-        "orchestrator": {"config": {"show_messages": True, **(settings or {})}},
+        "orchestrator": {"config": settings or {}},
         "context": {"config": {"max_tokens": 400, "safety_margin": 0, "keep_recent_turns": 1}},
         "providers": [
             {

@@ -74,7 +74,7 @@ async def test_the_start_is_announced_once_in_a_lifetime(
     await session.cleanup()
     await session.initialize()
     await session.execute("three")
-    assert seen == [(event, IDS)]
+    assert seen == [(event, {**IDS, "config": plan})]
     assert len(loader.orchestrator.calls) == 3
 
 
@@ -84,7 +84,44 @@ async def test_the_start_carries_the_sessions_metadata(plan: Any, loader: Any, k
     session = await started(plan, loader, kind, parent_id="p")
     seen = recorded(session, "session:start")
     await session.execute("hello")
-    assert seen == [("session:start", {"session_id": "s", "parent_id": "p", "metadata": {"who": "me"}})]
+    [(_, data)] = seen
+    assert data == {"session_id": "s", "parent_id": "p", "metadata": {"who": "me"}, "config": plan}
+
+
+@BOTH
+@pytest.mark.difference("`session:start` and `session:resume` have `config`, and `session:end` has `stats`")
+async def test_a_session_shows_its_plan_at_the_start_and_its_counts_at_the_end(
+    plan: Any, loader: Any, kind: Any
+) -> None:
+    plan["providers"][0]["config"] = {"api_key": "hush", "model": "m"}
+    session = await started(plan, loader, kind)
+    seen, hooks = recorded(session, "session:start", "session:end"), session.coordinator.hooks
+    for _ in range(2):
+        await session.execute("hello")
+        await hooks.emit("tool:pre", {"tool_name": "look"})
+        for usage in ({"input_tokens": 5, "output_tokens": 2, "cost_usd": "0.25"}, {"input_tokens": "many"}):
+            await hooks.emit("provider:response", {"usage": usage})
+        await hooks.emit("llm:response", {"usage": {"input_tokens": 5}})
+    await session.cleanup()
+    (_, start), (_, end) = seen
+    assert start["config"]["providers"][0]["config"] == {"api_key": "[REDACTED]", "model": "m"}
+    assert 0 <= end["stats"].pop("duration_seconds") < 60
+    counted = {"input_tokens": 10, "output_tokens": 4, "cost_usd": "0.50"}
+    assert end["stats"] == {"turns": 2, "tool_calls": 2, "requests": 4, **counted}
+
+
+async def test_a_plan_with_live_objects_is_not_shown(plan: Any, loader: Any) -> None:
+    plan["providers"][0]["config"] = {"client": print}
+    session = await started(plan, loader, AmplifierSession)
+    seen = recorded(session, "session:start")
+    assert await session.execute("hello") == "answer"
+    assert seen == [("session:start", IDS)]
+
+
+async def test_nothing_is_counted_that_nothing_is_to_hear_of(plan: Any, loader: Any) -> None:
+    session = await started(plan, loader, AmplifierSession)
+    await session.execute("hello")
+    assert session.coordinator.hooks.list_handlers() == {}
 
 
 @pytest.mark.parametrize(
@@ -276,7 +313,7 @@ async def test_the_end_is_announced_before_the_cleanups_and_once(plan: Any, load
     assert not session.initialized
     await session.cleanup()
     assert order == ["session:end", *["last registered", "first registered"] * 2]
-    assert seen == [("session:end", IDS)]
+    assert [(event, data["session_id"]) for event, data in seen] == [("session:end", "s")]
 
 
 async def test_the_plain_class_announces_every_end_with_its_status(plan: Any, loader: Any) -> None:
