@@ -189,6 +189,9 @@ def _explain(name: str, family: Family, target: str, *, session: str | None, pla
                 raise _no_such_module(name, f"plan `{plan}`", preview.names)
         else:
             record, module = _recorded(name, place) if session is None else _recorded_in(name, session)
+        point, _, tool = target.partition(":")
+        if family == "call" and point == "tools" and tool in record.own_names:
+            target = f"tools:{record.own_names[tool]}"
         found = explain(record.subject(module, runtime.installation), family, target)
     refusals = refusals_of(record, module, found.added, os.environ) if found.added is not None else ()
     is_set = family != "secrets" or target in SecretSources.load(os.environ)

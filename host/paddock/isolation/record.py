@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -172,7 +173,10 @@ class ModuleRecord(StrictModel):
 
 
 class SessionRecord(StrictModel):
-    """One session: `plan` is the file it came from, if any; without `ended` it runs, or its host was killed."""
+    """One session: `plan` is the file it came from, if any; without `ended` it runs, or its host was killed.
+
+    `own_names` has the mounted names of tools that call themselves otherwise, by their own.
+    """
 
     version: Literal[1] = _VERSION
     id: _Text
@@ -184,6 +188,7 @@ class SessionRecord(StrictModel):
     started: AwareDatetime
     ended: AwareDatetime | None = None
     modules: Annotated[tuple[ModuleRecord, ...], Field(max_length=_MAX_MODULES)] = ()
+    own_names: dict[_Text, _Text] = Field(default={}, max_length=_MAX_PLACES)
 
     @classmethod
     def begin(
@@ -211,6 +216,10 @@ class SessionRecord(StrictModel):
     def end(self) -> Self:
         """Return the record of the same session, which ends now."""
         return self.model_copy(update={"ended": _now()})
+
+    def tools(self, own_names: Mapping[str, str]) -> Self:
+        """Return it with the mounted names of tools, by their own."""
+        return self.model_copy(update={"own_names": dict(islice(own_names.items(), _MAX_PLACES))})
 
     def module(self, name: str) -> ModuleRecord | None:
         """Return the record of the module that goes by `name`: its place in the plan, its instance, or else its id."""
@@ -263,7 +272,9 @@ class SessionRecords:
         try:
             folder = self._made()
             path = folder / _file_name(record.id)
-            descriptor = _write(path, record.model_dump_json().encode())
+            descriptor = _write(
+                path, record.model_dump_json(exclude=None if record.own_names else {"own_names"}).encode()
+            )
             self._release()
             if record.ended is None:
                 self._held = descriptor

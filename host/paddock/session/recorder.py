@@ -125,6 +125,12 @@ class SessionRecorder:
             },
         )
 
+    async def tools(self, own_names: Mapping[str, str]) -> None:
+        """Record the mounted names of tools, by their own, where there are such."""
+        if self._record is not None and own_names:
+            self._record = self._record.tools(own_names)
+            await anyio.to_thread.run_sync(self._records.keep, self._record)
+
     async def end(self) -> None:
         """Record the end; for a session that did not begin, nothing is recorded."""
         if self._record is None:

@@ -49,7 +49,7 @@ from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.display import DisplaySystem
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
-from paddock_sdk.kernel.mounts import RESOLVER_POINT
+from paddock_sdk.kernel.mounts import RESOLVER_POINT, own_names
 from paddock_sources.cache import SourceCache
 from paddock_sources.lock.lock_file import LOCK_FILE
 
@@ -254,6 +254,7 @@ class Session:
             with located(self.plan):
                 await self._kernel.start()
                 await give_instruction(self._kernel)
+            await self._session_recorder.tools(own_names(self.coordinator.get("tools")))
             self._stack = stack.pop_all()
 
     async def execute(self, prompt: str) -> str:

@@ -49,6 +49,7 @@ from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.contract.display import DisplaySystem
 from paddock_sdk.contract.models import ToolResult
+from paddock_sdk.kernel.mounts import own_names
 from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError, UnfitValueError
 from paddock_sources import Resolution, SourceError, parse_source
 from paddock_sources.cache import SourceCache
@@ -208,9 +209,10 @@ class ToolCallSession:
         """
         marshaller = session_runtime.marshaller
         tools = session_runtime.coordinator.get("tools")
-        if self._tool not in tools:
+        tool = self._tool if self._tool in tools else own_names(tools).get(self._tool)
+        if tool is None:
             raise ModuleError.tool_missing(module.name, self._tool, mounted=tools)
-        handle = marshaller.handle_of(tools[self._tool])
+        handle = marshaller.handle_of(tools[tool])
         assert isinstance(handle, Handle)  # nothing but the module mounts anything here
         method = handle.description(marshaller.codec).number_of("execute")
         if method is None:

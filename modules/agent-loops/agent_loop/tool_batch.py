@@ -66,12 +66,14 @@ class ToolBatch:
 
     async def _run(self, index: int, call: ToolCall) -> None:
         span = self._span.child()
+        call = self._as_mounted(call)
         about = {"tool_name": call.name, "tool_call_id": call.id, "parallel_group_id": self._group}
         try:
             chosen = await self.choose(call, span)
             if isinstance(chosen, str):
                 self.outcomes[index] = chosen
                 return
+            chosen = self._as_mounted(chosen)
             about["tool_name"] = chosen.name
             self.outcomes[index] = await self._outcome(chosen, span, about)
         except Exception as error:  # the model reads the error, and the turn goes on
@@ -81,7 +83,7 @@ class ToolBatch:
             await self._report(call, span, about, type(error).__name__, str(error))
 
     async def _outcome(self, call: ToolCall, span: Span, about: dict[str, Any]) -> str:
-        tool = self._find(call.name)
+        tool = self.tools.get(call.name)
         if tool is None:
             message = f"Error: there is no tool named `{call.name}`; available: {', '.join(self.tools) or 'none'}"
             await self._report(call, span, about, "ToolNotFound", message)
@@ -120,11 +122,14 @@ class ToolBatch:
             self._dispatch_contexts.pop(task, None)
         return result if hasattr(result, "get_serialized_output") else ToolResult(success=True, output=result)
 
-    def _find(self, name: str) -> Any | None:
-        """Return the tool mounted under the name, or else one that calls itself so."""
-        if name in self.tools:
-            return self.tools[name]
-        return next((tool for tool in self.tools.values() if getattr(tool, "name", None) == name), None)
+    def _as_mounted(self, call: ToolCall) -> ToolCall:
+        """Return a call that names its tool by the tool's own name with the mounted one, which hooks judge it by.
+
+        A mounted name counts first, and a name that several tools give themselves is none.
+        """
+        own = [mounted for mounted, tool in self.tools.items() if getattr(tool, "name", None) == call.name]
+        is_mounted = call.name in self.tools or len(own) != 1
+        return call if is_mounted else call.model_copy(update={"name": own[0]})
 
     async def _report(self, call: ToolCall, span: Span, about: dict[str, Any], kind: str, message: str) -> None:
         try:

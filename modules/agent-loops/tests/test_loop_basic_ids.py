@@ -172,6 +172,22 @@ async def test_what_no_hook_is_shown_is_not_asked_for() -> None:
     assert stage.context.get_messages_for_request.await_count == 1
 
 
+# --- names of tools
+
+
+async def test_a_tool_is_called_by_its_own_name_and_judged_by_the_mounted_one() -> None:
+    asked = ["my_tool", "my-tool", "shadowed", "twin"]
+    stage = Stage(calls(*asked), "done")
+    own = {"my-tool": "my_tool", "hidden": "shadowed", "shadowed": "x", "one": "twin", "two": "twin"}
+    stage.tools = {mounted: MockTool(name, output=mounted) for mounted, name in own.items()}
+    stage.record("tool:pre")
+    await stage.play()
+    assert [data["tool_name"] for data in stage.emitted("tool:pre")] == ["my-tool", "my-tool", "shadowed"]
+    answers = [one["content"] for one in stage.context.messages if one["role"] == "tool"]
+    assert answers[:3] == ["my-tool", "my-tool", "shadowed"] and "there is no tool named `twin`" in answers[3]
+    assert [tool.name for tool in stage.provider.requests[0].tools] == list(own)
+
+
 # --- the end of a turn
 
 

@@ -7,10 +7,11 @@ its changes are subscriptions, and it has its own observer. The six keys cannot 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NoReturn, Protocol, Self, TypeVar, overload
 
-__all__ = ["MULTI_POINTS", "RESOLVER_POINT", "SINGLE_POINTS", "MountObserver", "MountPoints", "MountSlot"]
+__all__ = ["MULTI_POINTS", "RESOLVER_POINT", "SINGLE_POINTS", "MountObserver", "MountPoints", "MountSlot", "own_names"]
 
 RESOLVER_POINT: Final = "module-source-resolver"
 SINGLE_POINTS: Final = ("orchestrator", "context", RESOLVER_POINT)
@@ -153,3 +154,13 @@ class MountPoints(dict[str, Any]):
 
     def clear(self) -> NoReturn:
         self.popitem()
+
+
+def own_names(mounted: Mapping[str, Any]) -> dict[str, str]:
+    """Return the mounted name of each object that is mounted under another name than its own, by its own name.
+
+    A name that another object is mounted under, or that several call themselves, is left out.
+    """
+    named = [(str(getattr(obj, "name", name)), name) for name, obj in mounted.items()]
+    bearers = Counter(own for own, _ in named)
+    return {own: name for own, name in named if own not in mounted and bearers[own] == 1}
