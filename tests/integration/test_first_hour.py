@@ -120,10 +120,12 @@ def test_an_added_provider_takes_the_place_of_the_mock(tmp_path: Path, write_mod
         "# the end\n"
     )
     with Terminal("add", "./amplifier-module-provider-mistral", "--to", "plan.yaml") as terminal:
-        terminal.until("is granted: net api.mistral.ai:443")
+        terminal.until("written into the plan: net api.mistral.ai:443")
         terminal.until("in place of: provider-mock, which plays a script and asks no model")
-        terminal.until("type yes or no")
-        terminal.type("yes\n")
+        for question in ("write nothing", "Write net", "Write env", "Write secrets"):
+            terminal.until(question)
+            terminal.until("type yes or no")
+            terminal.type("yes\n")
         terminal.until("read -rs MISTRAL_API_KEY && export MISTRAL_API_KEY")
         assert terminal.exit_code() == 0, terminal.shown
     written = plan.read_text()

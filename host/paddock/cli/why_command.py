@@ -23,6 +23,7 @@ from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError, PaddockError, Refusal
 from paddock.isolation.denials.explain import Explanation, Family, explain
 from paddock.isolation.record import ModuleRecord, SessionRecord, SessionRecords
+from paddock.plan.net_rule import TO_FILL_IN
 from paddock.plan.permissions import added_grants, allow_option
 from paddock.plan.problems import NotAcceptedError
 from paddock.plan.secret_references import how_to_set
@@ -72,11 +73,7 @@ class _Case:
             return ""
         if self.module.place:
             return self.found.grant
-        added = [*added_grants(self.module.permissions, self.found.added)]
-        if self.family == "secrets" and not any(one.inject for one in self.found.added.secrets):
-            # The module would be given the value, and with it a host to send it to.
-            added = [grant for grant in added if grant[0] != "net"]
-        return " ".join(allow_option(*grant) for grant in added)
+        return " ".join(allow_option(*grant) for grant in added_grants(self.module.permissions, self.found.added))
 
     @property
     def instead(self) -> str:
@@ -193,7 +190,8 @@ def _explain(name: str, family: Family, target: str, *, session: str | None, pla
         if family == "call" and point == "tools" and tool in record.own_names:
             target = f"tools:{record.own_names[tool]}"
         found = explain(record.subject(module, runtime.installation), family, target)
-    refusals = refusals_of(record, module, found.added, os.environ) if found.added is not None else ()
+    is_whole = found.added is not None and TO_FILL_IN not in found.added.net
+    refusals = refusals_of(record, module, found.added, os.environ) if found.added is not None and is_whole else ()
     is_set = family != "secrets" or target in SecretSources.load(os.environ)
     return _Case(record, module, family, target, found, plan is None, refusals, is_set)
 

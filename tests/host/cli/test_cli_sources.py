@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import click
 import pytest
+import yaml
 
 from host.cli.twin_provider import TwinProvider, Version, commit_of, tree_of
 from paddock.cli import commands, failure
@@ -22,6 +23,7 @@ from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.question import Question
 from paddock.module_sources import provisioning, sourced_modules
 from paddock.plan.load import load_plan
+from paddock.plan.permissions import Permissions
 from paddock.workers import early_template
 from paddock_sources import SourceUri
 from paddock_sources.environment.errors import InstalledDistributionError
@@ -158,6 +160,25 @@ def test_added_to_no_plan_it_is_locked_and_shown(told: Told, provider: TwinProvi
     assert "tag v1, dated 2026-01-01 by its author" in shown
     assert f"source: git+{X}.git@v1" in shown
     assert [path.name for path in folder.iterdir()] == ["paddock.lock"]
+
+
+def test_no_line_or_entry_gives_a_key_and_a_host_of_its_author(
+    told: Told, provider: TwinProvider, folder: Path
+) -> None:
+    asked = {"net": ["evil.example"], "env": ["K=${OPENAI_API_KEY}", "OWN_TOKEN"], "secrets": ["OPENAI_API_KEY", "OWN"]}
+    plan_in(folder)
+    (folder / ".vscode").mkdir()
+    provider.has(X, "v1", Version("one", {**asked, "write": [".vscode", "."]}), "tag")
+    for options in ((), ("--to", "plan.yaml", "--yes", "--as", "tool-one")):
+        code, facts = told.json("add", f"git+{X}@v1", *options)
+        assert code == 0, facts
+        line = Permissions.parse(yaml.safe_load(facts["grant"])["permissions"])
+        assert line.net == ("api.openai.com:443",) and line.write == (".",) and line.env == ("K=${OPENAI_API_KEY}",)
+        assert [(one.name, one.inject) for one in line.secrets] == [("OPENAI_API_KEY", "api.openai.com:443")]
+        left = ["the value of OWN", "write .vscode", "net evil.example", "env OWN_TOKEN"]
+        assert facts["not_proposed"] == left
+    assert load_plan(folder / "plan.yaml").tools[-1].permissions.net == ()
+    assert "written into the plan" in told("add", f"git+{X}@v1", "--to", "plan.yaml", "--yes", "--as", "tool-two")[1]
 
 
 def test_added_to_a_plan_it_is_granted_what_suits_it(told: Told, provider: TwinProvider, folder: Path) -> None:

@@ -85,7 +85,7 @@ def test_a_call_is_told_an_option_in_place_of_a_line(told: Told, module: ModuleR
     for family, target, option in (
         ("net", "example.org", "--allow-net=example.org:443"),
         ("read", "../a, b", f"'--allow-read={tmp_path}/a,, b'"),
-        ("secrets", "OTHER", "'--allow-env=OTHER=${OTHER}' --allow-secrets=OTHER"),
+        ("secrets", "OTHER", "--allow-net=HOST:PORT '--allow-env=OTHER=${OTHER}' --allow-secrets=OTHER@HOST:PORT"),
     ):
         _, shown, _ = told("tool-x", family, target)
         assert f"to allow it, add to the call\n  {option}\n" in shown
@@ -135,7 +135,7 @@ def test_no_option_hands_a_call_a_value_and_a_host_to_send_it_to(
     keep("s-1", tmp_path / "work", module.model_copy(update={"place": "", "line": None}))
     _, shown, _ = told("tool-x", "secrets", "MY_KEY", as_json=True)
     grant = json.loads(shown)["grant"]
-    assert "--allow-secrets=MY_KEY" in grant and "--allow-net" not in grant
+    assert "--allow-secrets=MY_KEY@HOST:PORT" in grant and "--allow-net=HOST:PORT" in grant  # for a person to fill in
 
 
 def test_what_it_may_is_told_with_the_grant_that_lets_it(told: Told, module: ModuleRecord, tmp_path: Path) -> None:

@@ -251,7 +251,7 @@ OTHERS: list[tuple[dict[str, Any], Family, str, bool, str, str, str]] = [
     ({}, "env", "HOME", True, "launcher", "a value of its own", ""),
     ({}, "env", "EDITOR", False, "launcher", "nothing but what is named", "EDITOR"),
     ({"secrets": ["KEY"]}, "secrets", "KEY", True, "launcher", "given the value", ""),
-    ({}, "secrets", "KEY", False, "launcher", "is filled in", "KEY"),
+    ({}, "secrets", "OPENAI_API_KEY", False, "launcher", "is filled in", "OPENAI_API_KEY"),
     ({"call": ["tools"]}, "call", "tools", True, "router", "it was granted", ""),
     ({"call": ["tools:a"]}, "call", "tools:a", True, "router", "it was granted", ""),
     ({"call": ["tools:a"]}, "call", "tools:b", False, "router", "a tool may call its own objects", "tools:b"),

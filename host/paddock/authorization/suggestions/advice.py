@@ -1,9 +1,9 @@
 """The request in a module's own manifest: `permissions` under `[tool.paddock]` in its `pyproject.toml`, read as data.
 
 The author of the module wrote it, so it neither grants nor limits. From a third party's request, only what lies within
-the working directory, hosts with names, and programs by name or in that directory are proposed: never a secret, never
-all of a family, and nothing to write to that the user's own programs run by themselves. From the request of a module
-that Paddock ships, everything that this machine has is proposed.
+the working directory, hosts with names, if a person reads them, and programs by name or in that directory are proposed:
+never a secret, never all of a family, and nothing to write to that the user's own programs run by themselves. From the
+request of a module that Paddock ships, everything that this machine has is proposed.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def advised_needs(advice: Permissions, known: ProposalContext) -> Needs:
             left.append(f"write {path}")
     for written in asked.net[:_MAX_GRANTS]:
         place = NetRule.parse(written).destination
-        if place is not None and isinstance(place.host, str):
+        if place is not None and isinstance(place.host, str) and not known.is_unread:
             needs += Needs.of(f"connects to {place.text}{_SELF}", f"the network, so no {place.text}", net=[written])
         else:
             left.append(f"net {written}")

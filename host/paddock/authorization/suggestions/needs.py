@@ -23,7 +23,7 @@ class ProposalContext:
     """The facts besides a module's entry: where it would work, and what the operator has.
 
     `working_dir` is absolute and without links; `secrets` are the names of the available secrets. With `foresees_keys`,
-    a key that its service needs counts as available before it is set.
+    a key that its service needs counts as available before it is set. With `is_unread`, no person reads the proposal.
     """
 
     working_dir: Path
@@ -31,6 +31,7 @@ class ProposalContext:
     environ: Mapping[str, str]
     secrets: Container[str]
     foresees_keys: bool = False
+    is_unread: bool = False
 
     def has_key(self, name: str, *, is_needed: bool = True) -> bool:
         """Whether a key may be proposed: it is set, or it is needed and will be."""

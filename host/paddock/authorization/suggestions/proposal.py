@@ -73,14 +73,17 @@ def _provider(entry: ModuleEntry, known: ProposalContext) -> Needs:
     return needs
 
 
-def context_of_new_entries(environ: Mapping[str, str], working_dir: Path) -> ProposalContext:
+def context_of_new_entries(environ: Mapping[str, str], working_dir: Path, *, is_unread: bool) -> ProposalContext:
     """Return the facts for entries of a plan whose modules will work in `working_dir`.
+
+    With `is_unread`, they are written without a look of a person at them.
 
     Raises:
         PolicyFileError: the file that says where secrets are cannot be trusted or understood.
     """
     secrets = SecretSources.load(environ)
-    return ProposalContext(working_dir.resolve(), Owner.current(environ), environ, secrets, foresees_keys=True)
+    owner = Owner.current(environ)
+    return ProposalContext(working_dir.resolve(), owner, environ, secrets, foresees_keys=True, is_unread=is_unread)
 
 
 def fitted(module: PlannedModule, advice: ManifestAdvice | None, known: ProposalContext) -> PlannedModule:

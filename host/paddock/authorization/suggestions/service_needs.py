@@ -14,7 +14,7 @@ from paddock.authorization.suggestions.needs import Needs, ProposalContext
 from paddock.authorization.suggestions.service_address import ADDRESS_KEYS, ServiceAddress, addresses_in, parse_address
 from paddock.authorization.suggestions.vendors import Vendor, vendor_of_key
 from paddock.plan.model import ModuleEntry
-from paddock.plan.net_rule import DEFAULT_PORT, NetRule
+from paddock.plan.net_rule import DEFAULT_PORT, TO_FILL_IN, NetRule
 from paddock.plan.permissions import Permissions, SecretGrant
 from paddock.plan.secret_references import references
 
@@ -42,26 +42,26 @@ def service_needs(entry: ModuleEntry, vendor: Vendor | None, known: ProposalCont
 
 
 def use_of_secret(name: str, net: Iterable[str]) -> Needs:
-    """Return the grants with which a module can use a secret, at the one host where it belongs if that is clear.
+    """Return the grants with which a module can use a secret, at the one host where it belongs.
 
     A vendor's key belongs with that vendor, not with the module's name: it is proposed for no other host, and
-    `lacks` says why. `net` are the rules for the hosts that the module may connect to already.
+    `lacks` says why. The host of any other key is left to be filled in. `net` are the rules for the hosts that the
+    module may connect to already.
     """
     vendor = vendor_of_key(name)
     rules = [NetRule.parse(written) for written in net]
     places = [rule.destination for rule in rules if rule.destination is not None]
-    if vendor is None:
-        place = places[0] if len(places) == 1 else None
-    else:
+    place = None
+    if vendor is not None:
         place = next(filter(vendor.may_have_key, places), None if places else vendor.destination)
         if place is None and rules:
             hosts = ", ".join(rule.text for rule in rules)
             lack = f"{name} is for {vendor.name}, and none of the hosts that it may reach is theirs by name ({hosts})"
             return Needs(lacks=(f"{lack}, so no line is proposed",))
-    if place is None:
-        return Needs(Permissions(secrets=(SecretGrant(name=name),)))
-    added = () if place in places else (place.text,)
-    return Needs(Permissions(net=added, secrets=(SecretGrant(name=name, inject=place.text),)))
+    host = TO_FILL_IN if place is None else place.text
+    secret = SecretGrant(name=name).model_copy(update={"inject": host})
+    added = () if place in places else (host,)
+    return Needs(Permissions().model_copy(update={"net": added, "secrets": (secret,)}))
 
 
 def is_credential(name: str) -> bool:

@@ -67,12 +67,14 @@ PURPOSES: Final[Mapping[str, str]] = {
 class ModuleCatalogue:
     """The modules that a plan in `folder` can name: the shipped ones, those in folders, and those that are fetched."""
 
-    def __init__(self, folder: Path, environ: Mapping[str, str], fetch: FetchModule) -> None:
+    def __init__(
+        self, folder: Path, environ: Mapping[str, str], fetch: FetchModule, *, is_unread: bool = False
+    ) -> None:
         self.fetched: list[FoundModule] = []  # those to be locked beside the plan
         self._folder = folder
         self._fetch = fetch
         self._resolver = Resolver(environ, base=folder)
-        self._known = context_of_new_entries(environ, Path.cwd())
+        self._known = context_of_new_entries(environ, Path.cwd(), is_unread=is_unread)
 
     def known(self, kind: Kind) -> tuple[str, ...]:
         """Return the names for modules of a kind: ids of shipped ones, and folders here with a module's name."""

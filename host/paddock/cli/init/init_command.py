@@ -150,7 +150,8 @@ def init(
             plan = plan or Path(USUAL_PLAN)
             if not replaces and os.path.lexists(plan):
                 raise plan_exists(plan)  # before any question is asked
-            catalogue = ModuleCatalogue(plan.absolute().parent, os.environ, partial(_fetch, screen))
+            fetch, folder = partial(_fetch, screen), plan.absolute().parent
+            catalogue = ModuleCatalogue(folder, os.environ, fetch, is_unread=asks_nothing)
             service = ServiceOptions(model, key_variable, base_url)
             choice = ProviderChoice(catalogue, service, SecretSources.load(os.environ), person)
             modules = _chosen(catalogue, choice.choose(provider), tools, approvals, logs, person)

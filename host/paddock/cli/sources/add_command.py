@@ -4,22 +4,23 @@ The entry is as `init` writes it: permissions by the module's manifest, kind and
 with `inject`. Without a plan nothing is granted. A provider takes the place of one that plays a script, if the plan has
 no other.
 
-On a terminal it asks before anything is written, unless an option answers beforehand; elsewhere it follows its options
-without a question. Locked sources stay as they are: `paddock update` takes newer versions, and shows what moved.
+On a terminal it asks before anything is written, then about each family of grants, unless an option answers
+beforehand: then no host is written that only the manifest names. Elsewhere it follows its options without a question.
+Locked sources stay as they are: `paddock update` takes newer versions, and shows what moved.
 
 `--json`: `{"module", "kind", "source", "ref", "ref_kind", "commit", "committed_at", "tree", "subdirectory",
 "dependencies", "asks_for": [line…], "permissions": what it asks for, as a plan would grant it, or null, "grant": the
-line that would grant it, unless the entry does, or null, "granted": what the entry grants or null, "lacks": [text…],
-"replaced": the module that was taken out or null, "lock": path or null, "plan": path or null, "place": where in the
-plan or null, "error"}`. Exit codes: 0; 1 it was unavailable or could not be added; 4 refused by policy or by the
-answer.
+line that would grant it, unless the entry does, or null, "not_proposed": [text…], what no line proposes, "granted":
+what the entry grants or null, "lacks": [text…], "replaced": the module that was taken out or null, "lock": path or
+null, "plan": path or null, "place": where in the plan or null, "error"}`. Exit codes: 0; 1 it was unavailable or could
+not be added; 4 refused by policy or by the answer.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -27,6 +28,8 @@ from typing import Any, cast
 import click
 
 from paddock.authorization.suggestions.advice import permissions_asked, without_home
+from paddock.authorization.suggestions.needs import ProposalContext
+from paddock.authorization.suggestions.pasted import pasted
 from paddock.authorization.suggestions.proposal import context_of_new_entries, fitted
 from paddock.authorization.suggestions.vendors import is_scripted
 from paddock.cli import options
@@ -43,7 +46,7 @@ from paddock.module_sources.sourced_modules import rules_of_source
 from paddock.plan.edit import PlanEdit, entry_lines, grant_line, with_entry
 from paddock.plan.load import load_plan
 from paddock.plan.model import Kind
-from paddock.plan.permissions import Permissions, grants_of
+from paddock.plan.permissions import FAMILIES, Permissions, grants_of
 from paddock.plan.secret_references import command_to_set
 from paddock.plan.writing import PlannedModule
 from paddock.policy.secrets.store import SecretSources
@@ -62,6 +65,7 @@ class _Added:
     plan: Path | None
     planned: PlannedModule
     edit: PlanEdit | None
+    known: ProposalContext
     replaced: str | None = None
 
     @property
@@ -70,16 +74,20 @@ class _Added:
         return permissions_asked(self.found.request) if self.found.request is not None else None
 
     @property
-    def grant(self) -> str | None:
-        """The line that would grant the module's request, where its entry does not grant it."""
+    def pasted(self) -> tuple[Permissions, tuple[str, ...]]:
+        """What a line may grant of the module's request beside its entry, and what it leaves out, in words."""
         asked = self.permissions
+        had = self.planned.permissions if self.edit is not None else Permissions()
         if asked is not None and self.edit is not None and self.planned.keeps:
             asked = without_home(asked)
-        if asked is None or asked == Permissions():
-            return None
-        if self.edit is not None and grants_of(asked) == grants_of(self.planned.permissions):
-            return None
-        return grant_line(self.plan, asked)
+        return pasted(had, asked or Permissions(), self.known.may_write)
+
+    @property
+    def grant(self) -> str | None:
+        """The line that would grant what it may of the module's request, where its entry does not grant that."""
+        granted = self.pasted[0]
+        had = grants_of(self.planned.permissions if self.edit is not None else Permissions())
+        return None if granted == had else grant_line(self.plan, granted)
 
     def as_dict(self) -> dict[str, object]:
         found = self.found
@@ -95,6 +103,7 @@ class _Added:
             "asks_for": list(request.lines) if request is not None else [],
             "permissions": self.permissions.as_written() if self.permissions is not None else None,
             "grant": self.grant,
+            "not_proposed": list(self.pasted[1]),
             "granted": self.planned.permissions.as_written() if self.edit is not None else None,
             **({"state": "keep"} if self.edit is not None and self.planned.keeps else {}),
             "lacks": list(self.planned.lacks) if self.edit is not None else [],
@@ -153,8 +162,9 @@ def add(
 
     async def work(context: CommandContext) -> CommandAnswer:
         by_uv_lock = dependencies == "locked"
+        known = await context.call(partial(context_of_new_entries, os.environ, start, is_unread=yes))
         added = await _added(
-            context, source, plan, module_id, start, by_uv_lock=by_uv_lock, allow_impostor=allow_impostor
+            context, source, plan, module_id, start, known, by_uv_lock=by_uv_lock, allow_impostor=allow_impostor
         )
         if not yes:
             place = added.plan if added.plan is not None else added.found.lock_path
@@ -165,6 +175,7 @@ def add(
             if wanted is False:
                 context.screen.note("nothing was written")
                 return CommandAnswer(added.as_dict(), code=REFUSED)
+            added = await _family_by_family(context, added)
         found, locked = added.found, added.found.locked
         if locked is not None:
             change = partial(LockFile.with_news, news=[locked], since=found.lock)
@@ -188,6 +199,7 @@ async def _added(
     plan: Path | None,
     module_id: str | None,
     start: Path,
+    known: ProposalContext,
     *,
     by_uv_lock: bool,
     allow_impostor: bool,
@@ -205,15 +217,39 @@ async def _added(
     )
     planned = PlannedModule(cast(Kind, found.kind), found.module_id, found.written, by_uv_lock=by_uv_lock)
     if plan is None:
-        return _Added(found, None, planned, None)
-    known = await context.call(context_of_new_entries, os.environ, start)
+        return _Added(found, None, planned, None, known)
     planned = await context.call(fitted, planned, found.advice, known)
     scripted = await context.call(_scripted, plan, planned)
-    instead_of = 0 if scripted is not None else None
+    return await _edited(context, _Added(found, plan, planned, None, known, scripted))
+
+
+async def _edited(context: CommandContext, added: _Added) -> _Added:
+    """Return a module with the change of its plan, which is not written yet."""
+    assert added.plan is not None
+    entry, instead_of = added.planned, 0 if added.replaced is not None else None
     edit = await context.call(
-        with_entry, plan, planned.kind, planned.as_entry(), lines=planned.lines(), instead_of=instead_of
+        with_entry, added.plan, entry.kind, entry.as_entry(), lines=entry.lines(), instead_of=instead_of
     )
-    return _Added(found, plan, planned, edit, scripted)
+    return replace(added, edit=edit)
+
+
+async def _family_by_family(context: CommandContext, added: _Added) -> _Added:
+    """Return a module with the families of grants, if there are several, that a person wants to be written."""
+    asked = added.planned.permissions
+    families = [family for family in FAMILIES if getattr(asked, family)]
+    if len(families) < 2 or not context.has_person:
+        return added
+    for family in families:
+        if family == "secrets" and not asked.net:
+            asked = asked.model_copy(update={"secrets": ()})  # they are for a host that it may not reach
+            continue
+        title = f"Write {family} of {added.found.module_id} into {added.plan}?"
+        one = Permissions().model_copy(update={family: getattr(asked, family)})
+        lines = [marked(replace(added.planned, permissions=one, keeps=False).granted)]
+        if await context.agrees(title, lines, "write it", "leave it out") is False:
+            asked = asked.model_copy(update={family: ()})
+    asked = pasted(asked.model_copy(update={"env": ()}), asked)[0]  # no reference to a secret that was left out
+    return await _edited(context, replace(added, planned=replace(added.planned, permissions=asked)))
 
 
 def _scripted(plan: Path, added: PlannedModule) -> str | None:
@@ -265,7 +301,7 @@ def _facts(added: _Added) -> list[tuple[str, str]]:
     if request is not None or added.edit is None:
         rows.append(("asks for", "; ".join(map(marked, request.lines if request is not None else ())) or "nothing"))
     if added.edit is not None:
-        rows.append(("is granted", marked(added.planned.granted)))
+        rows.append(("written into the plan", marked(added.planned.granted)))
         if added.planned.lacks:
             rows.append(("goes without", "; ".join(map(marked, added.planned.lacks))))
     if added.replaced is not None:
@@ -291,11 +327,13 @@ def _show(added: _Added, screen: Screen) -> None:
     if found.pinned.is_outside:
         screen.note("it was looked up over ssh, with your own keys and outside the sandbox")
     if added.grant is not None:
-        granted, where = ("none", "the entry of a plan") if added.edit is None else ("not all", "its entry")
-        screen.title(f"{granted} of what it asks for is granted; this line in {where} would grant it")
+        none, where = ("none", "the entry of a plan") if added.edit is None else ("not all", "its entry")
+        screen.title(f"{none} of what it asks for is written into a plan; this line in {where} would grant it")
         screen.text(f"  {escape(added.grant)}")
     elif found.request is not None and found.request.lines and added.permissions is None:
         screen.note("none of that is granted, and not all of it is of a form that a plan can grant")
+    if added.pasted[1]:
+        screen.note(f"no line is proposed for {marked(', '.join(added.pasted[1]))}")
     if added.edit is None and found.locked is not None:
         entry: dict[str, Any] = {"module": found.module_id, "source": found.written}
         screen.title("to use it, write in a plan")

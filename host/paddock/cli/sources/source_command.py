@@ -92,6 +92,11 @@ class CommandContext:
                 calls.start_soon(one, index, item)
         return [(item, found[index]) for index, item in enumerate(items)]
 
+    @property
+    def has_person(self) -> bool:
+        """Whether a person can be asked."""
+        return self.dialogue is not None and self.dialogue.has_person
+
     async def agrees(self, title: str, lines: Sequence[str], yes: str, no: str) -> bool | None:
         """Return whether the person agrees; None where no person can be asked. An empty answer is no."""
         if self.dialogue is None or not self.dialogue.has_person:

@@ -18,7 +18,6 @@ from paddock.plan.permissions import (
     grants_in_line,
     permissions_in_line,
     permissions_line,
-    united,
 )
 from paddock.text import escape
 
@@ -34,14 +33,14 @@ def tell_denials(
     `left_out` counts the denials that the host did not keep.
     """
     different = _different(denials)
-    merged = _merged(denial for _, denial in different[:_MAX_LINES])
+    together = _merged(denial for _, denial in different[:_MAX_LINES])
     for text, denial in different[:_MAX_LINES]:
-        is_merged = denial.caller in merged and _pasted(denial) is not None
+        is_merged = denial.caller in together and _pasted(denial) is not None
         screen.warning(text if is_merged else f"{text}; {_remedy(denial, of_call)}")
     if len(different) > _MAX_LINES:
         where = "the audit log" if of_call else "`--json`"  # the result of a call that succeeded has none
         screen.note(f"{len(different) - _MAX_LINES} more denials are not shown; {where} has them")
-    for caller, permissions in merged.items():
+    for caller, permissions in together.items():
         line = permissions_line(permissions)
         if of_call:  # alone, in rows that a shell takes as one line
             screen.text("to allow all of that, add to the call:")
@@ -63,7 +62,7 @@ def lines_to_paste(
     for _, denial in _different(denials)[:_MAX_LINES]:
         if (permissions := _pasted(denial)) is not None:
             grants.setdefault(denial.caller, []).append(permissions)
-    return {name: united(several) for name, several in grants.items()}
+    return {name: _together(several)[0] for name, several in grants.items()}
 
 
 def homes_to_keep(denials: Iterable[Mapping[str, object]], proposed: Iterable[str]) -> tuple[str, ...]:
@@ -97,12 +96,19 @@ def _tell_lines(screen: Screen, label: str, lines: Iterable[str]) -> None:
 
 
 def _merged(denials: Iterable[Denial]) -> dict[str, Permissions]:
-    """Return what would allow all that a module was refused, for each module with more than one such line."""
+    """Return what would allow all that a module was refused, for each with several lines that may stand together."""
     lines: dict[str, dict[str, Permissions]] = {}
     for denial in denials:
         if (permissions := _pasted(denial)) is not None:
             lines.setdefault(denial.caller, {})[denial.grant] = permissions
-    return {caller: united([*several.values()]) for caller, several in lines.items() if len(several) > 1}
+    together = {caller: _together([*several.values()]) for caller, several in lines.items() if len(several) > 1}
+    return {caller: permissions for caller, (permissions, left) in together.items() if not left}
+
+
+def _together(lines: Sequence[Permissions]) -> tuple[Permissions, tuple[str, ...]]:
+    from paddock.authorization.suggestions.pasted import merged  # most commands refuse nothing
+
+    return merged(lines)
 
 
 def _pasted(denial: Denial) -> Permissions | None:

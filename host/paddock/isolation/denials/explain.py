@@ -19,19 +19,18 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from paddock.authorization.suggestions.needs import Needs
+from paddock.authorization.suggestions.pasted import pasted
 from paddock.authorization.suggestions.service_needs import is_credential, use_of_secret
 from paddock.errors import CallRefusedError
 from paddock.isolation.denials.explained_module import ExplainedModule
 from paddock.isolation.denials.reachable_path import ONLY_READ, ReachablePath
 from paddock.plan.host_name import Destination, parse_authority
-from paddock.plan.net_rule import DEFAULT_PORT, SELF, TO_FILL_IN, NetRule
+from paddock.plan.net_rule import DEFAULT_PORT, SELF, NetRule
 from paddock.plan.permissions import (
     MOUNTED_BY_GRANT,
     Permissions,
-    SecretGrant,
     is_program_path,
     permissions_line,
-    united,
 )
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.guarded_paths import runner_of
@@ -99,31 +98,13 @@ def explain_kept(subject: ExplainedModule, path: Path, nearest: Path) -> Explana
 def explain_lookup(subject: ExplainedModule, name: str) -> Explanation:
     """Return why a module lacks a variable that, by its own account, it looked for.
 
-    The module chose the name. So what may be a key is proposed only as a secret for one host, which a person has
-    to fill in unless it is clear. No line that can be pasted as it is gives the module the value.
-
     Raises:
         NotAcceptedError: it is no name of a variable.
     """
     found = explain(subject, "env", name)
     if found.allowed:
         return found
-    reason = f"{found.reason}; the module says that it looked for this one"
-    if not is_credential(name):
-        return replace(found, reason=reason)
-    use = use_of_secret(name, subject.permissions.net)
-    if use.lacks:
-        return Explanation(False, f"{reason}; {'; '.join(use.lacks)}", found.layer)
-    known = subject.permissions.secret(name)
-    if known is None:
-        (secret,) = use.permissions.secrets
-        place = secret.inject or TO_FILL_IN
-        secrets: tuple[SecretGrant, ...] = (secret.model_copy(update={"inject": place}),)
-        net = use.permissions.net if secret.inject else (TO_FILL_IN,)
-    else:
-        secrets, net = (), ()
-    missing = Permissions().model_copy(update={"secrets": secrets, "net": net, "env": (f"{name}=${{{name}}}",)})
-    return Explanation(False, reason, found.layer, added=united((subject.permissions, missing)))
+    return replace(found, reason=f"{found.reason}; the module says that it looked for this one")
 
 
 def _allowed(reason: str, layer: str, by: str = "") -> Explanation:
@@ -142,7 +123,9 @@ def _refused_without(subject: ExplainedModule, reason: str, layer: str, missing:
     replaced = ""
     if written != Permissions():
         replaced = f"permissions: {written.preset}" if written.preset is not None else "permissions"
-    added = united((in_effect, missing))
+    added, left = pasted(in_effect, missing)
+    if left:
+        return Explanation(False, f"{reason}; no line is proposed for {' and '.join(left)}", layer)
     return Explanation(False, reason, layer, grant=permissions_line(added), in_place_of=replaced, added=added)
 
 
@@ -270,7 +253,11 @@ def _variable(subject: ExplainedModule, family: Family, target: str) -> Explanat
     if target in _GIVEN_TO_ALL:
         return _allowed("every module has it, with a value of its own", "launcher")
     reason = "of the environment that Paddock runs in it is given nothing but what is named"
-    return _refused(subject, family, reason, "launcher", target)
+    if not is_credential(target):
+        return _refused(subject, family, reason, "launcher", target)
+    # What may be a key is proposed for one host only, and never by its value.
+    is_granted = subject.permissions.secret(target) is not None
+    return _unused_secret(subject, target, reason, is_granted=is_granted, is_referred_to=False)
 
 
 def _secret(subject: ExplainedModule, family: Family, target: str) -> Explanation:
@@ -278,22 +265,25 @@ def _secret(subject: ExplainedModule, family: Family, target: str) -> Explanatio
     grant = subject.permissions.secret(target)
     is_referred_to = subject.references is None or target in subject.references
     if grant is None or not is_referred_to:
-        return _unused_secret(subject, target, is_granted=grant is not None, is_referred_to=is_referred_to)
+        reference = f"${{{target}}}"
+        if grant is not None:
+            reason = f"it is granted, but neither its `config` nor its `env` says `{reference}`, so it has it nowhere"
+        elif is_referred_to:
+            reason = f"no `{reference}` in its configuration is filled in"
+        else:
+            reason = f"it is not granted, and neither its `config` nor its `env` says `{reference}`"
+        return _unused_secret(subject, target, reason, is_granted=grant is not None, is_referred_to=is_referred_to)
     if grant.inject is None:
         return _allowed(f"it is given the value wherever its configuration says `${{{target}}}`", "launcher", "secrets")
     reason = "it never sees the value, which is put into its requests to that host"
     return _allowed(reason, "egress", f"secrets: {target}, inject: {grant.inject}")
 
 
-def _unused_secret(subject: ExplainedModule, name: str, *, is_granted: bool, is_referred_to: bool) -> Explanation:
+def _unused_secret(
+    subject: ExplainedModule, name: str, reason: str, *, is_granted: bool, is_referred_to: bool
+) -> Explanation:
     """Explain a secret that lacks a grant, a `${NAME}` that stands for it, or both."""
     reference = f"${{{name}}}"
-    if is_granted:
-        reason = f"it is granted, but neither its `config` nor its `env` says `{reference}`, so it has it nowhere"
-    elif is_referred_to:
-        reason = f"no `{reference}` in its configuration is filled in"
-    else:
-        reason = f"it is not granted, and neither its `config` nor its `env` says `{reference}`"
     use = Needs() if is_granted else use_of_secret(name, subject.permissions.net)
     if use.lacks:
         return _refused(subject, "secrets", f"{reason}; {'; '.join(use.lacks)}", "launcher")

@@ -1,0 +1,87 @@
+"""What a line to paste may grant: the one place of these rules, for denials, `why`, `add` and warnings.
+
+A person pastes such a line without weighing each word in it, and a module or its manifest may have chosen the words. So
+it gives no key but by `inject`; the host of a key comes from the table of known services, by the variable's name alone;
+where it adds a key, it adds no host but that one; and it opens neither all public hosts nor what the user's own
+programs run. What is left out is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from paddock.authorization.suggestions.service_needs import is_credential
+from paddock.authorization.suggestions.vendors import vendor_of_key
+from paddock.plan.net_rule import PUBLIC, TO_FILL_IN, NetRule
+from paddock.plan.permissions import FAMILIES, Permissions, SecretGrant, added_grants, grants_of, united
+from paddock.plan.secret_references import references
+
+
+def pasted(
+    has: Permissions, asked: Permissions, may_write: Callable[[str], bool] = lambda path: True
+) -> tuple[Permissions, tuple[str, ...]]:
+    """Return what is granted with what a line may add of what is `asked`, and the rest in words.
+
+    `may_write` says whether a line may open a path to write that somebody else named.
+    """
+    had, wanted = grants_of(has), grants_of(asked)
+    keys = tuple(filter(None, (one if one in had.secrets else _for_its_host(one) for one in wanted.secrets)))
+    names = {one.name for one in (*had.secrets, *keys)}
+    places = tuple(one.inject for one in keys if one not in had.secrets and one.inject is not None)
+
+    def may_add(family: str, grant: str) -> bool:
+        match family:
+            case "net":
+                return grant != PUBLIC and (not places or _host(grant) in map(_host, places))
+            case "env":
+                name, is_set, value = grant.partition("=")
+                return all(one.name in names for one in references(value)) and bool(is_set or not is_credential(name))
+            case "write":
+                return may_write(grant)
+        return True
+
+    added = {
+        family: tuple(one for one in getattr(wanted, family) if one in getattr(had, family) or may_add(family, one))
+        for family in FAMILIES
+        if family != "secrets"
+    }
+    added["net"] = tuple(dict.fromkeys((*added["net"], *places)))
+    lacks = (one.name for one in wanted.secrets if one.name not in names)
+    left = [f"the value of {name}" for name in lacks]
+    left += [
+        f"{family} {one.partition('=')[0]}"
+        for family, kept in added.items()
+        for one in getattr(wanted, family)
+        if one not in kept
+    ]
+    line = united((had, Permissions().model_copy(update={**added, "secrets": keys})))
+    is_all = not any((*added_grants(line, asked), *added_grants(asked, line)))
+    return (asked if is_all else line), tuple(left)  # a preset as it was written
+
+
+def merged(lines: Sequence[Permissions]) -> tuple[Permissions, tuple[str, ...]]:
+    """Return what lines of one entry may grant together, each of which has all that the entry grants, and the rest."""
+    first, *others = map(grants_of, lines)
+    common = {
+        family: tuple(one for one in getattr(first, family) if all(one in getattr(other, family) for other in others))
+        for family in FAMILIES
+    }
+    return pasted(Permissions().model_copy(update=common), united(lines))
+
+
+def _host(written: str) -> str:
+    return written if written == TO_FILL_IN else NetRule.parse(written).text
+
+
+def _for_its_host(secret: SecretGrant) -> SecretGrant | None:
+    """Return a key for the host of its known service, or for one that a person has to fill in; None without either."""
+    if secret.inject == TO_FILL_IN:
+        return secret
+    vendor = vendor_of_key(secret.name)
+    if vendor is None:
+        return None
+    rule = NetRule.parse(secret.inject) if secret.inject not in (None, "host") else None
+    place = rule.destination if rule is not None else None
+    if place is None or not vendor.may_have_key(place):
+        place = vendor.destination
+    return None if place is None else SecretGrant(name=secret.name, inject=place.text)

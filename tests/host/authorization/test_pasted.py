@@ -1,0 +1,50 @@
+"""What a line to paste adds, whoever chose its words: never a key by its value, nor with a host of somebody else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paddock.authorization.suggestions.pasted import merged, pasted
+from paddock.plan.permissions import Permissions
+from support.rows import each_row
+
+KEY = {"name": "OPENAI_API_KEY", "inject": "api.openai.com:443"}
+
+
+@each_row(
+    ("has", "asked", "line", "left"),
+    [
+        ({}, {"net": ["a.example"]}, {"net": ["a.example"]}, ()),
+        ({}, {"net": ["public"]}, {}, ("net public",)),
+        ({}, {"secrets": ["OPENAI_API_KEY"]}, {"net": ["api.openai.com:443"], "secrets": [KEY]}, ()),
+        ({}, {"secrets": ["MINE"]}, {}, ("the value of MINE",)),
+        (
+            {},
+            {"net": ["evil.example"], "secrets": [{"name": "OPENAI_API_KEY", "inject": "evil.example"}]},
+            {"net": ["api.openai.com:443"], "secrets": [KEY]},
+            ("net evil.example",),
+        ),
+        ({"secrets": ["MINE"]}, {"net": ["a.example"]}, {"secrets": ["MINE"], "net": ["a.example"]}, ()),
+        (
+            {},
+            {"env": ["OPENAI_API_KEY", "A=${MINE}", "EDITOR", "B=c"]},
+            {"env": ["EDITOR", "B=c"]},
+            ("env OPENAI_API_KEY", "env A"),
+        ),
+        ({}, {"write": ["guarded", "src"]}, {"write": ["src"]}, ("write guarded",)),
+        ({"write": ["guarded"]}, {"write": ["guarded"]}, {"write": ["guarded"]}, ()),
+    ],
+)
+def test_a_line_gives_no_key_to_a_host_of_somebody_else(
+    has: dict[str, Any], asked: dict[str, Any], line: dict[str, Any], left: tuple[str, ...]
+) -> None:
+    found = pasted(Permissions.parse(has), Permissions.parse(asked), lambda path: path != "guarded")
+    assert found == (Permissions.parse(line), left)
+
+
+def test_lines_of_one_entry_are_merged_by_the_same_rules() -> None:
+    own = {"secrets": ["MINE"]}
+    lines = [Permissions.parse({**own, "net": ["evil.example"]}), Permissions.parse({"secrets": ["MINE", KEY]})]
+    together, left = merged(lines)
+    assert together == Permissions.parse({"secrets": ["MINE", KEY], "net": ["api.openai.com:443"]})
+    assert left == ("net evil.example",)
