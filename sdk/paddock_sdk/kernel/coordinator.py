@@ -227,9 +227,7 @@ class ModuleCoordinator:
         elif mount_point in MULTI_POINTS:
             self._mount_points[mount_point][_mount_name(mount_point, module, name)] = module
         elif mount_point == "hooks":
-            raise ValueError(
-                "Hooks should be registered with coordinator.hooks.register; nothing is mounted at 'hooks'"
-            )
+            raise ValueError("Hooks should be registered with coordinator.hooks; nothing is mounted at 'hooks'")
         else:
             raise ValueError(f"Unknown mount point: {mount_point}")
         return _DONE

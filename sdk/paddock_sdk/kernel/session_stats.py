@@ -101,8 +101,7 @@ class SessionStats:
             "turns": self._turns,
             "tool_calls": self._tool_calls,
             "requests": spent.requests,
-            "input_tokens": spent.tokens["input_tokens"],
-            "output_tokens": spent.tokens["output_tokens"],
+            **{name: spent.tokens[name] for name in ("input_tokens", "output_tokens")},
             "cost_usd": str(spent.cost) if spent.has_cost else None,
             "duration_seconds": round(time.monotonic() - self._began, 3),
         }

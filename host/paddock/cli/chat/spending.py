@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from paddock_sdk.kernel import session_stats
+from paddock_sdk.kernel.session_stats import Spending as Counted
+from paddock_sdk.kernel.session_stats import money
 
 _WORDS: Final = {
     "input_tokens": "in",
@@ -17,7 +18,7 @@ _WORDS: Final = {
 }
 
 
-class Spending(session_stats.Spending):
+class Spending(Counted):
     """The sums of a chat."""
 
     def lines(self, contributed: Iterable[Any]) -> Iterator[str]:
@@ -30,9 +31,7 @@ class Spending(session_stats.Spending):
         counts = [f"{spent.tokens[name]:,} {word}" for name, word in _WORDS.items() if spent.tokens[name]]
         yield f"{requests}; tokens: {', '.join(counts) or 'not reported'}"
         costs = [
-            cost
-            for one in contributed
-            if isinstance(one, Mapping) and (cost := session_stats.money(one.get("cost_usd"))) is not None
+            cost for one in contributed if isinstance(one, Mapping) and (cost := money(one.get("cost_usd"))) is not None
         ]
         by_events = next((one for one in (spent, self.by_providers) if one.has_cost), None)
         if costs:
