@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 
+from paddock_sdk.contract.module_sources import ModuleLoadError
 from paddock_sdk.contract.module_sources import ModuleNotFoundError as SourceNotFoundError
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
 
@@ -79,7 +80,7 @@ class SessionReadyQueue(Protocol):
     def clear_on_session_ready_queue(self) -> None: ...
 
 
-class ModuleValidationError(Exception):
+class ModuleValidationError(ModuleLoadError):
     """Raised when a module does not keep to the contract of its kind."""
 
     def __init__(self, message: str, *, reason_code: str = "validation_failed") -> None:

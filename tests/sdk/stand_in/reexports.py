@@ -153,8 +153,8 @@ _CORE: Final = {
         {
             "contract.models": "HookResult ToolResult",
             "kernel.coordinator": "ModuleCoordinator",
-            "testing": "EventRecorder MockContextManager MockCoordinator MockTool ScriptedOrchestrator TestCoordinator "
-            "create_test_coordinator wait_for",
+            "testing": "EventRecorder MockContextManager MockCoordinator MockProvider MockTool ScriptedOrchestrator "
+            "TestCoordinator create_test_coordinator wait_for",
         },
     ),
     "truncate": Reexport(

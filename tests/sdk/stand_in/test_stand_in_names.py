@@ -57,7 +57,7 @@ SUBMODULES = {
     "events": "ALL_EVENTS SESSION_START MODULE_LOAD_FAILED",
     "capabilities": "ALL_WELL_KNOWN_CAPABILITIES TOOLS BATCH",
     "llm_errors": TOP_LEVEL["errors of models"],
-    "testing": TOP_LEVEL["for tests"] + " TestCoordinator",
+    "testing": TOP_LEVEL["for tests"] + " MockProvider TestCoordinator",
     "utils": "truncate_values redact_secrets SENSITIVE_KEYS RetryConfig retry_with_backoff classify_error_message",
     "utils.retry": TOP_LEVEL["retries"],
     "utils.truncate": "truncate_values",
