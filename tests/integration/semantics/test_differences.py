@@ -90,6 +90,15 @@ DIFFERENCES = {
         "data is copied when it is registered; known modules that share a list register it again after each change, so"
         " they work",
     ),
+    "puts an object into `session_state`": Difference(
+        "ownership.put_into_state",
+        {},
+        [True, True],
+        [False, True],
+        "the others get the object",
+        "it stays in its module, whose log says so; plain data, sets and bytes are shared",
+        "what is in it is data, which is copied; an object that others call is offered as a capability",
+    ),
     "registers an object or None as a capability where another module's object is": Difference(
         "ownership.offered",
         {},
