@@ -27,6 +27,7 @@ from amplifier_core.testing import (
 from integration.command_line import paddock
 from integration.conftest import OpenSession, WriteModule
 from integration.contract_pages import MODULES
+from paddock_sources.builtin import BuiltinSource
 
 _KEY = {"api_key": "test-key"}
 
@@ -234,6 +235,41 @@ def test_each_object_is_of_its_kind() -> None:
     for protocol, obj in made.items():
         assert isinstance(obj, protocol) and not isinstance(object(), protocol)
     assert getattr(made[Tool], "input_schema", {}) == {}
+
+
+_BLOCKS = [
+    {"type": "thinking", "thinking": "...", "signature": "sig_abc", "visibility": "internal"},
+    {"type": "tool_call", "id": "call_1", "name": "search", "input": {"q": "x"}},
+]
+
+
+async def test_the_shipped_context_keeps_what_the_specification_says() -> None:
+    coordinator, recorder = TestCoordinator(), EventRecorder()
+    for event in ("context:pre_compact", "context:post_compact"):
+        coordinator.hooks.register(event, recorder.record)
+    folder = BuiltinSource().resolve("context-simple").root
+    coordinator.mount(
+        "module-source-resolver", SimpleNamespace(resolve=lambda id: SimpleNamespace(resolve=lambda: folder))
+    )
+    mount = await AmplifierModuleLoader(coordinator).load("context-simple", {"max_tokens": 50, "safety_margin": 0})
+    await mount(coordinator)
+    context = coordinator.get_mounted("context")
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        *({"role": "user", "content": f"Message {number}, " * 20} for number in range(8)),
+        {"role": "assistant", "content": _BLOCKS},
+        {"role": "tool", "tool_call_id": "call_1", "content": [{"type": "tool_result", "output": "found"}]},
+    ]
+    for message in messages:
+        await context.add_message(message)
+    assert await context.get_messages() == messages
+    assert await context.get_token_count() > 50
+    shown = await context.get_messages_for_request()
+    assert len(shown) < len(messages) and shown[0] == messages[0] and shown[-2:] == messages[-2:]
+    (_, before), (_, after) = recorder.get_events()
+    assert before["before_messages"] == len(messages) and before["strategy"]
+    assert after["removed_messages"] == len(messages) - len(shown) and after["removed_tokens"] > 0
+    assert (await context.compact())["after_messages"] == len(shown)
 
 
 # -- where modules come from -----------------------------------------------------------------
