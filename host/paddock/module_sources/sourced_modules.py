@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final, Self
 
 from paddock.errors import KindError, PaddockError
-from paddock.isolation.mentioned_files import with_instruction
 from paddock.plan import USUAL_PLAN
 from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.policy.evaluate import refuse_sources
@@ -379,6 +378,8 @@ def _usual_plan(folder: Path) -> tuple[MountPlan | None, PaddockError | None]:
 
 
 def _is_accepted(plan: MountPlan, pins: Pins, working_dir: Path, environ: Mapping[str, str]) -> bool:
+    from paddock.isolation.mentioned_files import with_instruction  # only here: a call by a plan's name for its module
+
     owner = Owner.current(environ)
     judged = with_places(with_instruction(plan, working_dir, owner), working_dir, owner)
     acceptance = PlanAcceptance.of(judged, GrantsFile.of_user(environ))
