@@ -357,15 +357,15 @@ class Authorizer:
         with suppress(OSError, ValueError):
             told = int((state_folder(self._environ) / _TOLD).read_text(encoding="ascii"))
         then, now = preset_grants(told), preset_grants()
+        changed = [name for name in now if then[name] != now[name]]
         named = {one.entry.permissions.preset for one in asked}
         named |= {given.permissions.preset for one in asked for given in one.given}
-        if all(name is None or then[name] == now[name] for name in named):
+        if named.isdisjoint(changed):
             return
-        for name in now:
+        for name in changed:
             for change, before, after in (("by now grants", then, now), ("no longer grants", now, then)):
-                grants = [f"{family} `{grant}`" for family, grant in added_grants(before[name], after[name])]
-                if grants:
-                    _log.warning("preset `%s` %s %s", name, change, ", ".join(grants))
+                if grants := ", ".join(f"{family} `{one}`" for family, one in added_grants(before[name], after[name])):
+                    _log.warning("preset `%s` %s %s", name, change, grants)
         with suppress(OSError):
             (state_folder(self._environ) / _TOLD).write_text(str(permission_request.PRESETS_VERSION), encoding="ascii")
 

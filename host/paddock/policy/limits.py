@@ -6,7 +6,7 @@ Every limit has a number, also where nothing can enforce it; see `enforcement` f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -91,13 +91,13 @@ class ResourceLimits:
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """The highest limit that a rule permits; `may_fail`: it may go unenforced. `raised` says how one gets a value."""
+    """The highest limit that a rule permits; `may_fail`: it may go unenforced. `raised` says how to get more."""
 
     name: str
     value: float
     rule: Rule
     may_fail: bool
-    raised: Callable[[float], str] | None = None
+    raised: str = ""
 
 
 def share_of_tasks(entries: Sequence[ModuleEntry]) -> Cap:
@@ -111,15 +111,13 @@ def share_of_tasks(entries: Sequence[ModuleEntry]) -> Cap:
     bound = min(task_bounds(), key=lambda one: one.most)
     grants = [grants_of(entry.permissions) for entry in entries]
     sessions = 1 + SUB_SESSIONS_MAX * any(not {"spawn", "*"}.isdisjoint(one.call) for one in grants)
-    greedy = sum(ResourceLimits.of(entry).tasks_max > _TASKS_MAX for entry in entries)
+    asked = [ResourceLimits.of(entry).tasks_max for entry in entries]
+    greedy = sum(one > _TASKS_MAX for one in asked)
     spare = bound.most // 2 // sessions - _TASKS_MAX * len(entries)
     most = _TASKS_MAX + max(0, spare) // max(1, greedy)
     rule = Rule(Location(bound.whose), f"at most {bound.most} processes and threads, of which modules may have half")
-
-    def raised(value: float) -> str:
-        return bound.raised.format(2 * sessions * (greedy * (int(value) - _TASKS_MAX) + len(entries) * _TASKS_MAX))
-
-    return Cap("tasks_max", most, rule, may_fail=True, raised=raised)
+    enough = 2 * sessions * (greedy * (max(asked) - _TASKS_MAX) + len(entries) * _TASKS_MAX)
+    return Cap("tasks_max", most, rule, may_fail=True, raised=bound.raised.format(enough))
 
 
 def judge_limits(
@@ -152,7 +150,7 @@ def judge_limits(
             findings.consult(cap.rule, f"lowers the default, {shown}")
         else:
             findings.consult(cap.rule, f"refuses {shown}")
-            more = cap.raised(value) if cap.raised else f"have the rule changed: {cap.rule.location.file}"
+            more = cap.raised or f"have the rule changed: {cap.rule.location.file}"
             findings.refuse(
                 path_text(entry.path, "limits", cap.name),
                 f"{shown} is more than {limit_text(cap.name, cap.value)}, which is the most there is",

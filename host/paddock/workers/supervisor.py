@@ -119,9 +119,9 @@ class Supervisor:
         self._is_revoked = True
         self.end(ExitReason.KILLED_BY_HOST, detail=_REVOKED)
 
-    def limits_met(self, *, was_killed: bool) -> tuple[str, ...]:
+    def limits_met(self) -> tuple[str, ...]:
         """Return the limits that the living process's tree met, and went on; see `LimitedTree.met`."""
-        return () if self._limited_tree is None else self._limited_tree.met(was_killed=was_killed)
+        return () if self._limited_tree is None else self._limited_tree.met()
 
     def on_exit(self, callback: Callable[[ExitReport], None]) -> None:
         """Call back on the loop with the report of every end; the callback must not raise."""

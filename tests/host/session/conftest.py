@@ -63,7 +63,7 @@ class ScriptedSupervisor:
     def note_call(self, method: str) -> None:
         self.call_in_flight = method
 
-    def limits_met(self, *, was_killed: bool) -> tuple[str, ...]:
+    def limits_met(self) -> tuple[str, ...]:
         return ()
 
     def on_exit(self, callback: Callable[[ExitReport], None]) -> None:

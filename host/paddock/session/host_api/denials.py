@@ -20,7 +20,6 @@ _LONGEST_CALL: Final = 24 * 3600.0  # seconds; it also keeps NaN and infinity ou
 _MAX_ATTEMPTS: Final = 64  # in one message
 _MAX_TARGET: Final = 4096  # characters of a path
 _ACCOUNT: Final = "account of attempts"
-_KILLED: Final = AccessAttempt("limit", "killed")  # a program was, and the host may know what for
 _MAX_DENIALS: Final = 10  # denials in a tool's result, which a model may get to read
 
 
@@ -39,8 +38,7 @@ class DenialService:
     def explain(self, module: HostedModule, args: _Explain) -> object:
         """Return what a module was refused during a call that failed, as far as the module may know it."""
         read = _read_attempts(args.attempts)
-        met = module.supervisor.limits_met(was_killed=_KILLED in read)
-        read += [AccessAttempt("limit", name) for name in met]
+        read += [AccessAttempt("limit", name) for name in module.supervisor.limits_met()]
         now = self._now()
         # Decided before anything is looked at; nothing that was found out by looking is included.
         noted = map(_for_the_module, module.denials_since(now - args.seconds, only_by_host=True))

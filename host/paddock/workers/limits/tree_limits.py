@@ -110,23 +110,21 @@ class LimitedTree:
         self._watch = watch
         self._tree_limits = tree_limits
         self._group = group
-        self._met: dict[bool, dict[str, int]] = {False: {}, True: {}}
+        self._met: dict[str, int] = {}
 
-    def met(self, used: CgroupReadings | None = None, *, was_killed: bool = False) -> tuple[str, ...]:
+    def met(self, used: CgroupReadings | None = None) -> tuple[str, ...]:
         """Return the limits that programs met since this was asked last, as far as anything counts them.
 
-        `used` is the last count of the tree's group, once that is gone. A program that `was_killed` in the background
-        learns it also if another one that failed was told.
+        `used` is the last count of the tree's group, once that is gone.
         """
         try:
             used = used or (CgroupReadings() if self._group is None else self._group.readings())
         except OSError:  # the tree's end reads it again, and reports why it cannot be read
             return ()
         by_us = 0 if self._watch is None else self._watch.ended
-        met = {"tasks_max": used.tasks_refused or 0, "memory_max": (used.memory_kills or 0) + by_us}
-        before = self._met[was_killed]
-        self._met = {False: met, True: met if was_killed else self._met[True]}
-        return tuple(name for name, times in met.items() if times > before.get(name, 0))
+        before = self._met
+        self._met = {"tasks_max": used.tasks_refused or 0, "memory_max": (used.memory_kills or 0) + by_us}
+        return tuple(name for name, times in self._met.items() if times > before.get(name, 0))
 
     def peak(self, status: ExitStatus) -> int | None:
         """Return the most memory that the whole tree held at once, as its limit counts it.
