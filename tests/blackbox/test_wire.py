@@ -7,9 +7,6 @@ import pytest
 import paddock_sdk.protocol as protocol
 from blackbox.frozen import assert_as_frozen, frozen
 from blackbox.wire_transcript import tables, transcript
-from blackbox.wire_vectors import VECTORS, text, vectors
-from paddock_sdk.contract.vocabulary import ContractVocabulary
-from paddock_sdk.protocol.body import Codec
 
 
 def test_a_conversation_is_the_same_bytes() -> None:
@@ -26,20 +23,6 @@ def test_a_conversation_has_every_kind_of_the_page() -> None:
 def test_limits_and_version_are_those_of_the_page() -> None:
     found = [protocol.PROTOCOL_VERSION, protocol.MAX_FRAME_BYTES, protocol.MAX_HANDLES, protocol.MAX_DEPTH]
     assert [*found, protocol.MAX_ELEMENTS] == [1, 16 << 20, 1024, 64, 262144]
-
-
-def test_the_vectors_are_what_is_said_and_refused() -> None:
-    assert VECTORS.read_text(encoding="utf-8") == text(), "PYTHONPATH=tests python -m blackbox.wire_vectors"
-    refusals, codec = vectors()["refusals"], Codec(ContractVocabulary())
-    for name, data in refusals["frames that break the protocol"].items():
-        with pytest.raises(protocol.RemoteProtocolError):
-            protocol.FrameDecoder().receive_data(bytes.fromhex(data))
-            raise AssertionError(name)
-    for of, is_meant in (("bodies that break the protocol", False), ("bodies that fail their call", True)):
-        for name, data in refusals[of].items():
-            with pytest.raises(protocol.RemoteProtocolError) as caught:
-                codec.decode(bytes.fromhex(data))
-            assert isinstance(caught.value, protocol.UnfitValueError) is is_meant, name
 
 
 @pytest.mark.parametrize("data", ["00000015" + "00" * 21, "00000016" + "63" + "00" * 21, "ffffffff"])

@@ -18,11 +18,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from paddock_sdk.contract.vocabulary import ContractVocabulary
-from paddock_sdk.protocol import MAX_DEPTH, MAX_ELEMENTS, RemoteProtocolError, UnfitValueError
+from paddock_sdk.protocol import MAX_DEPTH, MAX_ELEMENTS, RemoteProtocolError
 from paddock_sdk.protocol import body as body_module
 from paddock_sdk.protocol import caps as caps_module
 from paddock_sdk.protocol.body import NO_OBJECT, Codec, unpack_prefix
 from paddock_sdk.protocol.caps import Ext, check_caps, end_of_value
+from paddock_sdk.protocol.errors import UnfitValueError
 from support.rows import each_row
 
 from .wire_inputs import thorough, values

@@ -16,9 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock_sdk.protocol import MAX_DEPTH, MAX_HANDLES, RemoteProtocolError, UnfitValueError
+from paddock_sdk.protocol import MAX_DEPTH, MAX_HANDLES, RemoteProtocolError
 from paddock_sdk.protocol.body import Codec, EncodeError, unpack_prefix
 from paddock_sdk.protocol.caps import Ext
+from paddock_sdk.protocol.errors import UnfitValueError
 from support.rows import each_row
 
 from .wire_inputs import same, thorough, values

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from paddock.policy.limits import ResourceLimits
 from paddock.rpc import handed_out, peer
+from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.protocol import (
     MAX_DEPTH,
     MAX_ELEMENTS,
@@ -17,14 +20,17 @@ from paddock_sdk.protocol import (
     FrameDecoder,
     HandleEntry,
     HandleSide,
+    RemoteProtocolError,
     connection,
 )
-from paddock_sdk.protocol.body import SCALARS
+from paddock_sdk.protocol.body import SCALARS, Codec
 from paddock_sdk.protocol.caps import MAX_EXTENSION_BYTES, MAX_LOOSE_KEYS, Ext
+from paddock_sdk.protocol.errors import UnfitValueError
 from paddock_sdk.protocol.frames import HEADER_BYTES, MAX_DESCRIBED_BYTES, MAX_DESCRIPTION_BYTES, MAX_DESCRIPTION_VALUES
 
 from .model_appendix import appendix, section
 from .wire_inputs import KINDS
+from .wire_vectors import VECTORS, text, vectors
 
 PAGE = (Path(__file__).parents[2] / "sdk" / "PROTOCOL.md").read_text(encoding="utf-8")
 
@@ -72,6 +78,19 @@ def test_caps_are_those_of_the_page() -> None:
 
 def test_the_appendix_is_the_vocabularys() -> None:
     assert section(PAGE) == appendix(), "PYTHONPATH=tests python -m protocol.model_appendix"
+
+
+def test_the_vectors_are_what_is_said_and_refused() -> None:
+    assert VECTORS.read_text(encoding="utf-8") == text(), "PYTHONPATH=tests python -m protocol.wire_vectors"
+    refusals, codec = vectors()["refusals"], Codec(ContractVocabulary())
+    for data in refusals["frames that break the protocol"].values():
+        with pytest.raises(RemoteProtocolError):
+            FrameDecoder().receive_data(bytes.fromhex(data))
+    for of, is_meant in (("bodies that break the protocol", False), ("bodies that fail their call", True)):
+        for name, data in refusals[of].items():
+            with pytest.raises(RemoteProtocolError) as caught:
+                codec.decode(bytes.fromhex(data))
+            assert isinstance(caught.value, UnfitValueError) is is_meant, name
 
 
 def test_the_version_and_the_size_of_a_header_are_those_of_the_page() -> None:

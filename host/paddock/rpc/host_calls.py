@@ -25,7 +25,8 @@ from paddock.rpc.open_calls import FOREVER
 from paddock.rpc.peer import AnyHandle, Encoded, Handle, Peer
 from paddock.rpc.router import Router
 from paddock_sdk.contract.boundary_errors import ModuleGoneError, OverLimitError
-from paddock_sdk.protocol import Frame, Kind, RemoteProtocolError, UnfitValueError
+from paddock_sdk.protocol import Frame, Kind, RemoteProtocolError
+from paddock_sdk.protocol.errors import UnfitValueError
 from paddock_sdk.protocol.frames import Buffer
 
 _STREAM_WINDOW: Final = 32  # items a stream may run ahead of the host

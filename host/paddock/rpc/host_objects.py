@@ -14,9 +14,10 @@ from typing import Any
 from paddock.rpc.calls import IncomingCall
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded, HostObject
-from paddock_sdk.protocol import LocalProtocolError, UnfitValueError
+from paddock_sdk.protocol import LocalProtocolError
 from paddock_sdk.protocol.describing import member_of
 from paddock_sdk.protocol.description import Flavour
+from paddock_sdk.protocol.errors import UnfitValueError
 
 
 class HostObjects:

@@ -41,10 +41,10 @@ from paddock_sdk.protocol import (
     Kind,
     LocalProtocolError,
     RemoteProtocolError,
-    UnfitValueError,
 )
 from paddock_sdk.protocol.caps import weight_of
 from paddock_sdk.protocol.description import Flavour, Member
+from paddock_sdk.protocol.errors import UnfitValueError
 from paddock_sdk.protocol.frames import Buffer
 from paddock_sdk.protocol.methods import WorkerMethod
 

@@ -50,7 +50,8 @@ from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.contract.display import DisplaySystem
 from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.kernel.mounts import own_names
-from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError, UnfitValueError
+from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
+from paddock_sdk.protocol.errors import UnfitValueError
 from paddock_sources import Resolution, SourceError, parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.constraints import NO_RULES, DependencyRules

@@ -9,13 +9,7 @@ from __future__ import annotations
 
 from paddock_sdk.protocol.connection import Connection, Role
 from paddock_sdk.protocol.decoder import FrameDecoder
-from paddock_sdk.protocol.errors import (
-    LocalProtocolError,
-    OverBudgetError,
-    ProtocolError,
-    RemoteProtocolError,
-    UnfitValueError,
-)
+from paddock_sdk.protocol.errors import LocalProtocolError, OverBudgetError, ProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.frames import (
     MAX_DEPTH,
     MAX_ELEMENTS,
@@ -50,7 +44,6 @@ __all__ = [
     "LocalProtocolError",
     "RemoteProtocolError",
     "OverBudgetError",
-    "UnfitValueError",
     "Frame",
     "Kind",
     "Flag",

@@ -9,7 +9,8 @@ import pytest
 from paddock.rpc.calls import IncomingCall, current
 from paddock.rpc.peer import Encoded
 from paddock.token_bucket import TokenBucket
-from paddock_sdk.protocol import Flag, Kind, UnfitValueError
+from paddock_sdk.protocol import Flag, Kind
+from paddock_sdk.protocol.errors import UnfitValueError
 from support.scripted_end import ASYNC, STREAM
 
 from .conftest import Network

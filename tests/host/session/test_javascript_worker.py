@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from paddock_sdk.contract.models import ToolResult
-from paddock_sdk.protocol import Kind, UnfitValueError
+from paddock_sdk.protocol import Kind
+from paddock_sdk.protocol.errors import UnfitValueError
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection, WorkerMethod
 from sdk.worker.scripted_host import ScriptedHost
 

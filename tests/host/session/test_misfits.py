@@ -14,9 +14,10 @@ import pytest
 
 from paddock.errors import ModuleDiedError
 from paddock_sdk.contract.models import ToolResult
-from paddock_sdk.protocol import Kind, UnfitValueError
+from paddock_sdk.protocol import Kind
 from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.caps import Ext
+from paddock_sdk.protocol.errors import UnfitValueError
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
 from support.scripted_end import ASYNC
 

@@ -25,8 +25,8 @@ from paddock_sdk.contract import events
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.kernel.emitter import answer_emitter_with
 from paddock_sdk.kernel.payload import Payload
-from paddock_sdk.protocol import UnfitValueError
 from paddock_sdk.protocol.body import Codec
+from paddock_sdk.protocol.errors import UnfitValueError
 from paddock_sdk.protocol.methods import HostMethod
 
 LONGEST_WAIT: Final = 24 * 3600.0  # seconds; it also keeps NaN and infinity out of the loop's timers

@@ -16,7 +16,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from paddock_sdk.protocol import UnfitValueError
+from paddock_sdk.protocol.errors import UnfitValueError
 from paddock_sdk.protocol.methods import HostMethod
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -20,8 +20,8 @@ from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.state.ownership import SharedItem
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
-from paddock_sdk.protocol import UnfitValueError
 from paddock_sdk.protocol.caps import weight_of
+from paddock_sdk.protocol.errors import UnfitValueError
 from paddock_sdk.protocol.methods import HostMethod
 
 _OWN_ATTRIBUTES: Final = frozenset({*dir(ModuleCoordinator), *inspect.get_annotations(ModuleCoordinator), "_driver"})

@@ -34,9 +34,9 @@ from paddock.session.mount_rules import NameTakenError
 from paddock.session.requester import PendingPrompts
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.state.mirrors import Mirrors
-from paddock_sdk.protocol import UnfitValueError
 from paddock_sdk.protocol.body import Codec, unpack_prefix
 from paddock_sdk.protocol.caps import weight_of
+from paddock_sdk.protocol.errors import UnfitValueError
 from paddock_sdk.protocol.methods import HostMethod
 
 _NOTHING: Final = Encoded(b"\xc0")

@@ -18,9 +18,9 @@ from paddock.session.quota import SharedStateQuota
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.state.ownership import SharedItem
 from paddock_sdk.contract.boundary_errors import OverLimitError
-from paddock_sdk.protocol import UnfitValueError
 from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.caps import weight_of
+from paddock_sdk.protocol.errors import UnfitValueError
 from paddock_sdk.protocol.methods import HostMethod
 from paddock_sdk.protocol.shared_state import Change, is_change
 

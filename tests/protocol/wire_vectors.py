@@ -1,6 +1,6 @@
 """Write `sdk/protocol-vectors.json`: what the transcript of `wire_transcript.py` and the page say, as bytes.
 
-`PYTHONPATH=tests python -m blackbox.wire_vectors` writes it. Bytes are hexadecimal.
+`PYTHONPATH=tests python -m protocol.wire_vectors` writes it. Bytes are hexadecimal.
 """
 
 from __future__ import annotations
