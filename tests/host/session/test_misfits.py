@@ -144,6 +144,21 @@ async def test_a_refused_value_over_an_object_says_nothing_of_it(hosted: Hosted)
     assert "0x" not in str(caught.value)
 
 
+async def test_a_refused_value_does_not_count_in_place_of_the_one_that_is_kept(hosted: Hosted) -> None:
+    """Else a module would leave more and more with the host, and have each thing forgotten by a small refused one."""
+    module, worker = await hosted.start("tool", "tool-x")
+    name, large, spent = Codec().encode("kept")[0], Codec().encode(b"x" * 1_000_000)[0], module.quota.spent
+    await worker.answer(_ask(worker, HostMethod.REGISTER_CAPABILITY, name + large, is_notice=False))
+    _ask(worker, HostMethod.SET_ATTRIBUTE, name + large, is_notice=True)
+    await worker.round_trip()
+    before = spent(("capability", "kept")), spent(("attribute", "kept"))
+    with pytest.raises(ValueError, match="that no class accepts"):
+        await worker.answer(_ask(worker, HostMethod.REGISTER_CAPABILITY, name + _NO_CLASS[0], is_notice=False))
+    _ask(worker, HostMethod.SET_ATTRIBUTE, name + _NO_CLASS[0], is_notice=True)
+    await worker.round_trip()
+    assert (spent(("capability", "kept")), spent(("attribute", "kept"))) == before and min(before) >= 1_000_000
+
+
 async def test_whole_numbers_stand_for_fractions(hosted: Hosted) -> None:
     _, worker = await hosted.start("orchestrator", "loop-x")
     assert await worker.ask(0, HostMethod.EMIT_AND_COLLECT, ["x", {}, 1]) == []

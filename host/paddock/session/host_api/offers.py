@@ -70,8 +70,9 @@ class OfferService:
             raise CallRefusedError(
                 Denial("replace the capability", name, module.name, reason="it is the session's own")
             )
+        # An error at once if it is none: later it would hit all others. Before it counts in place of the present value.
+        offered = self._marshaller.decode(value)
         module.quota.spend(("capability", name), weight_of(value.body) + module.peer.weight_of(*value.handles))
-        offered = self._marshaller.decode(value)  # an error at once if it is none: later it would hit all others
         module.offer(self._coordinator, name, value)
         # The host calls the function that it hands the provider to: another module's would run with the host's right.
         if name == REGISTER_PROVIDER and all(module.owns(handle) for handle in value.handles):
@@ -91,13 +92,13 @@ class OfferService:
             raise UnfitValueError(f"an attribute named {name!r}, which is not a module's to set")
         if self._keeps_attribute(module, name):
             return
+        self._marshaller.decode(value)  # as with a capability
         try:
             module.quota.spend(("attribute", name), weight_of(value.body) + module.peer.weight_of(*value.handles))
         except OverLimitError as exc:
             module.deny(Denial("leave", str(SharedItem("attribute", name)), module.name, reason=str(exc)))
             self._coordinator.keep_attribute(module.peer, name)
             return
-        self._marshaller.decode(value)  # as with a capability
         self._coordinator.attach_from(module.peer, module.authority, name, value)
 
     @handles(HostMethod.DELETE_ATTRIBUTE, _DeleteAttribute, "attribute removal", decode=Decode.DATA, is_notice=True)
