@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 
 from paddock.policy.limits import ResourceLimits
 from paddock.rpc import handed_out, peer
+from paddock_sdk.contract.interfaces import ContextManager, HookHandler, Orchestrator, Provider, Tool
 from paddock_sdk.contract.vocabulary import ContractVocabulary
+from paddock_sdk.kernel.mounts import MULTI_POINTS, RESOLVER_POINT, SINGLE_POINTS
 from paddock_sdk.protocol import (
     MAX_DEPTH,
     MAX_ELEMENTS,
@@ -74,6 +77,22 @@ def test_caps_are_those_of_the_page() -> None:
         (str(connection._MAX_CREDIT), ""),
         (str(MAX_LOOSE_KEYS), ""),
     ]
+
+
+def test_mount_points_and_members_are_those_of_the_contract() -> None:
+    told = _section("## Mount points, and what stands there")
+    assert {*re.findall(r"^\| `([a-z-]+)` \|", told, re.MULTILINE)} == {*MULTI_POINTS, *SINGLE_POINTS} - {
+        RESOLVER_POINT
+    }
+    kinds = {"tool": Tool, "hook": HookHandler, "provider": Provider, "context": ContextManager}
+    for kind, contract in {**kinds, "orchestrator": Orchestrator}.items():
+        (row,) = re.findall(rf"^\| {kind} \| .*\|$", told, re.MULTILINE)
+        flavours = dict(re.findall(r"`(\w+)\([^`]*\)` \[(\d)\]", row))
+        for name, member in vars(contract).items():
+            if isinstance(member, property):
+                assert f"`{name}`" in row
+            elif callable(member) and (name == "__call__" or not name.startswith("_")):
+                assert flavours[name] == str(int(not inspect.iscoroutinefunction(member))), name
 
 
 def test_the_appendix_is_the_vocabularys() -> None:
