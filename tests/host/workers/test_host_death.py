@@ -17,6 +17,7 @@ import pytest
 
 from host.workers.levels import EVERY_WAY, NONE, NS, Levels, Way
 from host.workers.waiting import PATIENCE, children_of, fifo, gone, nobody_holds
+from support.examples import repeating
 
 _HOST = Path(__file__).with_name("doomed_host.py")
 _REPOSITORY = Path(__file__).parents[3]
@@ -43,7 +44,7 @@ def pidfd_of(pid: int) -> Iterator[int]:
         os.close(fd)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=str)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, *repeating(signal.SIGINT)], ids=str)
 async def test_a_host_that_is_killed_leaves_no_process(
     levels: Levels, scratch: Path, number: signal.Signals, tmp_path: Path
 ) -> None:
