@@ -128,8 +128,8 @@ class ForkServerLauncher:
             try:
                 return await template.launch(spec, request)
             except OSError as error:
-                if error.errno == errno.ETOOMANYREFS:  # an ordinary user's; the template is well
-                    message = "more descriptors of this user are on their way than it may open files"
+                if error.errno == errno.ETOOMANYREFS:  # the template is well
+                    message = "this user has sent more descriptors that nobody has received than it may open files"
                     hints = ["raise the limit of open files: `ulimit -n 1024`, or `LimitNOFILE=1024` in a unit"]
                     raise LaunchError(spec.name, "hand-over", message, errno=error.errno, hints=hints) from error
                 last_words = str(error)
