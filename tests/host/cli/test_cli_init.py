@@ -15,13 +15,15 @@ from paddock.cli.init.init_command import init
 from paddock.plan.load import load_plan
 from paddock.plan.permissions import Permissions, grants_of
 from paddock.plan.writing import PlannedModule, plan_text, write_plan
+from paddock_sources import BuiltinSource
 
 
 @pytest.fixture(autouse=True)
 def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")  # nothing listens there
+    # Their versions are chosen in other tests; where no index is to be had, that is tried for seconds.
+    monkeypatch.setattr(BuiltinSource, "has_dependencies", lambda source, module_id: False)
 
 
 class Told:
@@ -205,7 +207,7 @@ def test_a_known_vendors_module_gets_its_host_and_an_injected_key(
 @pytest.mark.parametrize("vendor", ["openai", "anthropic"])
 def test_the_vendors_of_shipped_providers_can_be_named(told: Told, vendor: str) -> None:
     code, _, errors = told(provider=vendor, tools=["none"])
-    assert code == 0 and f"provider-{vendor} is not locked yet, its first run does that" in errors
+    assert (code, errors) == (0, "")
     (entry,) = load_plan(Path("plan.yaml")).providers
     variable = f"{vendor.upper()}_API_KEY"
     assert entry.module == f"provider-{vendor}" and entry.config["default_model"]
