@@ -112,6 +112,51 @@ async def test_a_tool_that_overstays_is_ended_and_named_with_its_limit(
             assert again["success"]
 
 
+_WAITER = """
+    import asyncio
+
+    from amplifier_core.models import ToolResult
+
+    class Waiter:
+        name = "waiter"
+        description = "waits for another module, a short time each, again and again"
+
+        def __init__(self, coordinator):
+            self.coordinator = coordinator
+
+        async def execute(self, input):
+            for _ in range(input["times"]):
+                await self.coordinator.get_capability("short.nap")()
+            return ToolResult(output="held")
+
+    async def nap():
+        await asyncio.sleep(0.2)
+
+    async def mount(coordinator, config):
+        if config.get("naps"):
+            coordinator.register_capability("short.nap", nap)
+        else:
+            await coordinator.mount("tools", Waiter(coordinator))
+"""
+
+
+async def test_tools_that_wait_for_each_other_hold_no_call_for_longer_than_it_may_last(
+    open_session: OpenSession, write_module: WriteModule
+) -> None:
+    source = write_module("tool-waiter", _WAITER)
+    other = {"module": "tool-waiter", "instance_id": "other", "source": source, "config": {"naps": True}}
+
+    async def held(times: int, **limits: Any) -> dict[str, Any]:
+        waiter = {"module": "tool-waiter", "source": source, "limits": {"runtime_max": "500ms", **limits}}
+        async with open_session(tools=[{**other, "limits": {"runtime_max": "500ms"}}, waiter]) as session:
+            order = json.dumps({"tool": "waiter", "input": {"times": times}})
+            return json.loads(await session.execute(order))  # type: ignore[no-any-return]
+
+    assert (await held(6, call_max="none"))["output"] == "held"  # more than twice the time of one module
+    ended = await held(10_000, call_max="1s")
+    assert ended["error"]["report"]["limit"]["name"] == "call_max"
+
+
 _GIVER = """
     from amplifier_core.models import ToolResult
 

@@ -48,6 +48,7 @@ def enforcement(level: IsolationLevel, cgroups: Collection[str]) -> dict[str, En
         _own_limit("file_size_max", "RLIMIT_FSIZE", level),
         _private_folder(level),
         Enforcement("runtime_max", "host timer"),
+        Enforcement("call_max", "host timer"),
         Enforcement("start_max", "host timer"),
         Enforcement("output_max", "host count"),
         Enforcement("frame_max", "protocol"),

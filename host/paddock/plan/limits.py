@@ -72,10 +72,18 @@ _Count = Annotated[int | None, _NUMBER]
 _Duration = Annotated[
     float | None, _Unit(parse_duration, lambda value: f"{value:g} s", lambda value: f"{_plain(value)}s")
 ]
+_OpenDuration = Annotated[
+    float | None,
+    _Unit(
+        lambda value: math.inf if value == "none" else parse_duration(value),
+        lambda value: f"{value:g} s",
+        lambda value: "none" if value == math.inf else f"{_plain(value)}s",
+    ),
+]
 
 
 class Limits(StrictModel):
-    """Sizes are bytes, durations seconds, `cpu_quota` a fraction of one CPU.
+    """Sizes are bytes, durations seconds, `cpu_quota` a fraction of one CPU; `call_max` may be infinite.
 
     `output_max` bounds the output captured from a module during one call, `frame_max` one message from it, and
     `calls_max` how many of its requests may wait for an answer.
@@ -88,6 +96,7 @@ class Limits(StrictModel):
     file_size_max: _Size = None
     tmp_max: _Size = None
     runtime_max: _Duration = None
+    call_max: _OpenDuration = None
     start_max: _Duration = None
     output_max: _Size = None
     frame_max: _Frame = None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from paddock.plan.limits import limit_text
 from paddock.plan.model import Kind, ModuleEntry
 from paddock.plan.permissions import grants_of
-from paddock.plan.problems import path_text
+from paddock.plan.problems import NotAcceptedError, path_text
 from paddock.plan.source_map import Location
 from paddock.policy.files.policy import Policy
 from paddock.policy.rule import PolicyFindings, Rule
@@ -35,6 +35,7 @@ _RUNTIME_MAX: Final[dict[Kind, float]] = {
     "provider": 600.0,
     "orchestrator": math.inf,  # a call to it lasts a whole turn
 }
+_CALL_SHARES: Final = 10  # of `runtime_max`, which a call and all that it waits for may take together
 _SMALL_FRAME_MAX: Final = 4 * _MIB  # of kinds that do not handle a whole conversation
 _CONVERSATION_SHARE: Final = (
     8  # 1/8 of a context's memory is for messages; measured: they need up to 6 times their size
@@ -60,6 +61,7 @@ class ResourceLimits:
     file_size_max: int = 1024 * _MIB
     tmp_max: int = 64 * _MIB
     runtime_max: float = math.inf
+    call_max: float = math.inf
     start_max: float = 60.0  # from launch to mounted; importing a vendor's SDK on a busy machine takes ten
     output_max: int | None = None
     frame_max: int = MAX_FRAME_BYTES
@@ -86,6 +88,7 @@ class ResourceLimits:
         if entry.kind in ("tool", "hook"):
             defaults["frame_max"] = _SMALL_FRAME_MAX
         written = {name: value for name, value in entry.limits if value is not None}
+        defaults["call_max"] = _CALL_SHARES * written.get("runtime_max", defaults["runtime_max"])
         return cls(**{**defaults, **written}, written=frozenset(written))
 
 
@@ -157,6 +160,13 @@ def judge_limits(
                 f"ask for less, or {more}",
                 cap.rule,
             )
+    if "call_max" in defaults.written and defaults.call_max < defaults.runtime_max:
+        said = f"{limit_text('call_max', defaults.call_max)} is less than runtime_max, which is"
+        problem = f"{said} {limit_text('runtime_max', defaults.runtime_max)}"
+        error = NotAcceptedError(
+            problem, "write more: the whole call takes at least as long as the module's part of it"
+        )
+        findings.problem(path_text(entry.path, "limits", "call_max"), error)
     written = defaults.written - excused
     return replace(defaults, **lowered, written=written, capped=tuple(demanded.items()))
 

@@ -8,6 +8,7 @@ accepted may ask for the working directory, and for nothing that is the operator
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -254,6 +255,9 @@ def judge_trust(
         _judge_place(request, (folder, working_dir), rule, findings)
     if request.entry.state == "keep":
         findings.refuse(path_text(request.entry.path, "state"), f"a folder that is kept {_NEEDS_TRUST}", _ACCEPT, rule)
+    if request.entry.limits.call_max == math.inf:
+        path = path_text(request.entry.path, "limits", "call_max")
+        findings.refuse(path, f"calls without an end {_NEEDS_TRUST}", _ACCEPT, rule)
     level = request.entry.isolation
     if level is not None and level not in floor.levels and level != request.named and not floor.is_fixed:
         findings.refuse(

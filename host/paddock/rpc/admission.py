@@ -29,13 +29,15 @@ _TEXT_BYTES: Final = 1024  # that take as long as a value
 class PeerLimits:
     """How much the host does for one worker.
 
-    `runtime_max` are the seconds that one call of the worker may take, without its waiting for the host. At most
-    `calls_max` of its own requests may wait for an answer, with bodies of `open_bytes_max`. `work` counts the values
-    that the host reads and writes for it before its requests are delayed. `answers` counts those of answers by others
-    to it, before it waits for the next. It may leave its messages unread for `unread_seconds`, unless it serves a call.
+    `runtime_max` are the seconds that one call of the worker may take, without its waiting for the host, `call_max`
+    those of a call by the host or an orchestrator with all that it waits for. At most `calls_max` of its own requests
+    may wait for an answer, with bodies of `open_bytes_max`. `work` counts the values that the host reads and writes for
+    it before its requests are delayed. `answers` counts those of answers by others to it, before it waits for the next.
+    It may leave its messages unread for `unread_seconds`, unless it serves a call.
     """
 
     runtime_max: float
+    call_max: float
     calls_max: int
     work: TokenBucket
     answers: TokenBucket

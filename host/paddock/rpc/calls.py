@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Final, Protocol
 
@@ -296,6 +297,12 @@ class RoutedCall(OpenCall):
             self.nested_ends(now)  # its items are not wanted any more
         if self.deadline != FOREVER:
             self.limit_time(now, self.owner.runtime_max)
+            self.limit_all_time(now, self.owner.runtime_max)  # nobody waits for it, so it waits for nobody any longer
+
+    @property
+    def has_own_clock(self) -> bool:
+        """Whether it is one that the host, the application or an orchestrator makes; others end with their cause."""
+        return True
 
     def on_over(self) -> None:
         self.time_stands()
@@ -364,6 +371,10 @@ class Forward(RoutedCall):
         assert self.origin is not None  # it was made with one
         return self.origin
 
+    @property
+    def has_own_clock(self) -> bool:
+        return self.caller.peer.kind == "orchestrator"
+
     def right_to(self, handle: AnyHandle) -> Right:
         """Return the owner's right to an argument of this call: its own, or the one that came with the request."""
         return self.owner.may_call_mounted(handle) or self.caller.rights.get(handle, False)
@@ -388,6 +399,22 @@ class Forward(RoutedCall):
 
     def on_unmade(self, error: Exception) -> None:
         self.events.fail(self.caller, error)
+
+
+@contextmanager
+def holding(call: IncomingCall | None) -> Iterator[None]:
+    """Hold the calls that a request serves, while a person is asked for it or a sub-session works for it."""
+    loop, held = asyncio.get_running_loop(), []
+    while call is not None and call.cause is not None:
+        held.append(call.cause)
+        call = call.cause.origin
+    for one in held:
+        one.hold(loop.time())
+    try:
+        yield
+    finally:
+        for one in held:
+            one.go_on(loop.time())
 
 
 def own_request(call: IncomingCall | None, peer: Peer) -> int:

@@ -163,7 +163,7 @@ class Channel(asyncio.BufferedProtocol):
         id, frame = self.connection.send_request(target, method, body, handles, flags=flags, parent=parent)
         self.calls.add(id, call)
         self.write(frame)
-        if call.deadline != FOREVER:
+        if call.has_deadline:
             self._looks.begin()
 
     def cancel(self, call: OpenCall) -> None:

@@ -17,18 +17,22 @@ FOREVER: Final = float("inf")
 class OpenCall:
     """A call that the host made to a worker and that has not ended.
 
-    `deadline` is in loop time. Time stands still while the worker itself waits for other workers, in a call made on
-    behalf of this one; it runs while the host answers the worker.
+    `deadline` and `last_deadline` are in loop time. For the first, time stands still while the worker itself waits for
+    other workers, in a call made on behalf of this one; it runs while the host answers the worker. For the second, it
+    stands only while the call is held: while a person is asked, or a sub-session works for it.
     """
 
-    __slots__ = ("_nested", "_nested_since", "deadline", "id", "is_cancelled")
+    __slots__ = ("_held", "_held_since", "_nested", "_nested_since", "deadline", "id", "is_cancelled", "last_deadline")
 
     def __init__(self, deadline: float = FOREVER) -> None:
         self.id = 0
         self.deadline = deadline
+        self.last_deadline = FOREVER
         self.is_cancelled = False  # no caller waits for it, and the worker was asked to end it
         self._nested = 0
         self._nested_since = 0.0
+        self._held = 0
+        self._held_since = 0.0
 
     @property
     def level(self) -> int:
@@ -60,13 +64,40 @@ class OpenCall:
         if self._nested == 0:
             self.deadline += now - self._nested_since
 
+    def limit_all_time(self, now: float, seconds: float) -> None:
+        """Require it to end within this many seconds from now, whatever the worker waits for."""
+        self.last_deadline = now + seconds
+
+    def hold(self, now: float) -> None:
+        """A person is asked for it, or a sub-session works for it."""
+        if self._held == 0:
+            self._held_since = now
+        self._held += 1
+
+    def go_on(self, now: float) -> None:
+        """What it was held for is over."""
+        self._held -= 1
+        if self._held == 0:
+            self.last_deadline += now - self._held_since
+
     def leave_out(self, seconds: float) -> None:
         """Do not count this time, in which the host did not run."""
         if self._nested <= 0:
             self.deadline += seconds
+        if self._held <= 0:
+            self.last_deadline += seconds
 
     def is_overdue(self, now: float) -> bool:
-        return self._nested <= 0 and now >= self.deadline
+        return (self._nested <= 0 and now >= self.deadline) or self.is_over_all_time(now)
+
+    def is_over_all_time(self, now: float) -> bool:
+        """Whether it is its last deadline that has passed."""
+        return self._held <= 0 and now >= self.last_deadline
+
+    @property
+    def has_deadline(self) -> bool:
+        """Whether it can become overdue."""
+        return self.deadline != FOREVER or self.last_deadline != FOREVER
 
     def on_end(self, frame: Frame | None) -> None:
         """Take the end of the call: an answer, or None because the connection is gone."""
@@ -111,7 +142,7 @@ class OpenCalls:
     def keep_cancelled(self, call: OpenCall, now: float) -> None:
         """Keep a call whose cancellation is on its way, unless it may take forever."""
         call.mark_cancelled(now)
-        if call.deadline != FOREVER:
+        if call.has_deadline:
             self._calls[call.id] = call
 
     def get(self, id: int) -> OpenCall | None:
@@ -151,7 +182,7 @@ class OpenCalls:
     @property
     def have_deadlines(self) -> bool:
         """Whether any of them can become overdue."""
-        return any(call.deadline != FOREVER for call in self._calls.values())
+        return any(call.has_deadline for call in self._calls.values())
 
     def _has_ended(self, id: int, call: OpenCall) -> bool:
         """Whether the worker has ended a call that was given up; the connection drops such an end."""

@@ -208,6 +208,7 @@ class Peer:
         self._loop = asyncio.get_running_loop()
         self.hello: asyncio.Future[Frame | None] = self._loop.create_future()
         self.runtime_max = limits.runtime_max
+        self.call_max = limits.call_max
         self.admission = AdmissionControl(limits.work, lambda exc: self.channel.fail_worker(exc))
         self.answers = limits.answers
         self._limits = limits

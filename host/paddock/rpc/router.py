@@ -380,6 +380,8 @@ class Router:
             refuse_deadlock(routed, owner, self.method_name)
         if owner.runtime_max != FOREVER:
             routed.limit_time(self.loop.time(), owner.runtime_max)
+        if owner.call_max != FOREVER and routed.has_own_clock:
+            routed.limit_all_time(self.loop.time(), owner.call_max)
         message = routed.message
         entries = owner.send(message.handles, routed.right_to) if message.handles else ()
         try:

@@ -124,6 +124,7 @@ class HostedModule:
         self.limits = limits
         self._peer_limits = PeerLimits(
             limits.runtime_max,
+            limits.call_max,
             limits.calls_max,
             self.rate_limits.work,
             self.rate_limits.answers,
@@ -390,10 +391,10 @@ class HostedModule:
             limit = LimitHit(error.limit, error.allowed, str(error.observed), PROTOCOL)
         self.supervisor.end(ExitReason.PROTOCOL, limit, detail=str(error))
 
-    def on_overdue(self, method: str) -> None:
+    def on_overdue(self, method: str, limit_name: str) -> None:
         """End the module, because a call has run longer than it may."""
         self.supervisor.note_call(method)
-        limit = LimitHit("runtime_max", self.limits.runtime_max, "", "host timer")
+        limit = LimitHit(limit_name, getattr(self.limits, limit_name), "", "host timer")
         self.supervisor.end(ExitReason.TIMEOUT, limit)
 
     def on_over_quota(self, limit: LimitHit) -> None:

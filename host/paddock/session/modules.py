@@ -7,6 +7,7 @@ started again first. This is the session's table of failures; it decides, and as
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -78,8 +79,14 @@ class HostedModules:
         self.of(peer).on_lost(peer)
 
     def on_overdue(self, call: RoutedCall, method: str) -> None:
-        """End the module that has kept a call too long."""
-        self.of(call.owner).on_overdue(method)
+        """End the module that has kept a call too long; one in a debugger gets the time of a whole call anew."""
+        module, now = self.of(call.owner), asyncio.get_running_loop().time()
+        is_last = call.is_over_all_time(now) and not call.is_cancelled
+        process = module.supervisor.process
+        if is_last and process is not None and process.is_traced:
+            call.limit_all_time(now, call.owner.call_max)
+        else:
+            module.on_overdue(method, "call_max" if is_last else "runtime_max")
 
     async def revive(self, handle: Handle, method: str) -> Encoded | None:
         """Start the owner of `handle` again; return a stand-in for its answer when it stays dead.

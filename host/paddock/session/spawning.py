@@ -22,7 +22,7 @@ import anyio
 import anyio.to_thread
 
 from paddock.audit import AuditLog
-from paddock.rpc.calls import current
+from paddock.rpc.calls import current, holding
 from paddock.session.hosted_session import HostedSession
 from paddock.session.journal import closing_messages, opening, tables
 from paddock.session.proxies.hook import HookProxy
@@ -201,7 +201,8 @@ class SubSessions:
             self._running.add(task)
             task.add_done_callback(self._running.discard)
             try:
-                await asyncio.wait([task])
+                with holding(current.get()):
+                    await asyncio.wait([task])
             except asyncio.CancelledError:
                 await self._end([task], [conversation.id])
                 raise

@@ -14,6 +14,7 @@ import socket
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import anyio
 
@@ -88,6 +89,15 @@ class ModuleProcess:
     def init_pid(self) -> int:
         """The number of the worker's init, for people."""
         return self.ready.init_pid
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether a debugger is attached to the worker; no module can be one, since none may call ptrace."""
+        try:
+            status = Path(f"/proc/{self.pid}/status").read_bytes()
+        except OSError:
+            return False
+        return b"\nTracerPid:\t0\n" not in status
 
     async def entered(self) -> None:
         """Return once the worker is locked down and enters its entry.

@@ -17,6 +17,7 @@ ALL = frozenset({"memory", "pids", "cpu"})
 NONE: frozenset[str] = frozenset()
 EVERYWHERE = {
     "runtime_max": "host timer",
+    "call_max": "host timer",
     "start_max": "host timer",
     "output_max": "host count",
     "frame_max": "protocol",

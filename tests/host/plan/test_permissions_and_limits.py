@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import shlex
 from pathlib import Path
 
@@ -245,6 +246,7 @@ def test_limits_become_plain_numbers() -> None:
             "file_size_max": "1G",
             "tmp_max": "64M",
             "runtime_max": "30s",
+            "call_max": "none",
             "start_max": "1min",
             "output_max": "1M",
             "frame_max": "4M",
@@ -259,6 +261,7 @@ def test_limits_become_plain_numbers() -> None:
         "file_size_max": 1024**3,
         "tmp_max": 64 * 1024**2,
         "runtime_max": 30.0,
+        "call_max": math.inf,
         "start_max": 60.0,
         "output_max": 1024**2,
         "frame_max": 4 * 1024**2,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -461,6 +462,16 @@ def test_a_limit_above_a_cap_is_refused_and_a_default_is_lowered(work: Path) -> 
     assert (again.memory_max, again.runtime_max, again.output_max) == (64 << 20, 10.0, 1024)
     ((path, message, _, line),) = refused(lambda: decide(work, text, limits={"memory_max": "256M"}))
     assert (path, line) == ("tools[0].limits.memory_max", 1) and "256 MiB is more than 128 MiB" in message
+
+
+def test_a_call_may_last_as_long_as_its_own_part_and_without_end_only_if_accepted(work: Path) -> None:
+    assert decide(work, limits={"runtime_max": "2s"}).limits.call_max == 20.0
+    assert decide(work, limits={"call_max": "none"}).limits.call_max == math.inf
+    ((path, message, *_),) = refused(lambda: decide(work, accepted=False, limits={"call_max": "none"}))
+    assert path == "tools[0].limits.call_max" and message.startswith("calls without an end")
+    with pytest.raises(PlanError) as caught:
+        decide(work, limits={"runtime_max": "2s", "call_max": "1s"})
+    assert "1 s is less than runtime_max, which is 2 s" in render(caught.value)
 
 
 def test_the_lowest_cap_of_all_files_and_rules_holds(work: Path) -> None:

@@ -27,6 +27,7 @@ def test_a_module_that_says_nothing_gets_the_defaults() -> None:
         file_size_max=1024 * MIB,
         tmp_max=64 * MIB,
         runtime_max=120.0,
+        call_max=1200.0,
         start_max=60.0,
         output_max=None,
         frame_max=4 * MIB,

@@ -136,6 +136,7 @@ class Network:
         kind: str = "tool",
         *,
         runtime_max: float = FOREVER,
+        call_max: float = FOREVER,
         authority: Allowed | None = None,
         send_limit: int = MAX_FRAME_BYTES,
         work: TokenBucket | None = None,
@@ -152,7 +153,7 @@ class Network:
         rights = authority or Allowed()
         caller = partial(StandInCaller, self.host_calls)
         connection = Connection(Role.HOST, send_limit=send_limit)
-        limits = PeerLimits(runtime_max, 2048, work, answers, open_bytes_max, unread_seconds)
+        limits = PeerLimits(runtime_max, call_max, 2048, work, answers, open_bytes_max, unread_seconds)
         peer = Peer(name, kind, self.router, caller, rights, connection, limits)
         await peer.channel.open(ours)
         self._stack.callback(peer.channel.close)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from paddock.rpc.calls import IncomingCall, RoutedCall
+from paddock.rpc.calls import IncomingCall, RoutedCall, holding
 from paddock.rpc.open_calls import FOREVER, OpenCall
 from paddock.rpc.peer import Encoded
 from paddock_sdk.protocol import Flag, Kind
@@ -51,6 +51,39 @@ def test_a_call_without_a_limit_is_never_overdue() -> None:
     call.nested_begins(1.0)
     call.nested_ends(2.0)
     assert not call.is_overdue(1e12)
+
+
+def test_the_last_deadline_stands_only_while_a_call_is_held() -> None:
+    call = OpenCall()
+    call.limit_all_time(0.0, 10.0)
+    call.nested_begins(1.0)
+    assert call.has_deadline and not call.is_overdue(9.9) and call.is_overdue(10.0)
+    call.hold(2.0)
+    call.hold(3.0)
+    call.go_on(4.0)
+    assert not call.is_overdue(1e6)
+    call.leave_out(5.0)
+    call.go_on(6.0)
+    call.leave_out(1.0)
+    assert (call.is_over_all_time(14.9), call.is_over_all_time(15.0)) == (False, True)
+
+
+async def test_only_a_call_of_the_host_or_an_orchestrator_has_a_clock_of_its_own(network: Network) -> None:
+    peer, answering = await network.connect("answerer", call_max=1000.0)
+    found = []
+    for kind in ("orchestrator", "tool"):
+        requester, asking = await network.connect(f"asker-{kind}", kind)
+        target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
+        asking.call_object(target)
+        request = await answering.request_from_host()
+        (call,) = peer.channel.calls.running()
+        found.append(call.has_deadline)
+        inside = IncomingCall(peer, 99, call, False)  # type: ignore[arg-type]
+        with holding(inside):
+            assert not call.is_overdue(1e12)
+        answering.respond(request.id)
+        await until(lambda: not peer.channel.calls.running())
+    assert found == [True, False]
 
 
 async def test_a_call_that_overstays_is_reported_until_it_ends(network: Network) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -18,8 +22,10 @@ from paddock.workers.limits.process_tree import (
     TreeReading,
     swapped_bytes,
 )
+from paddock.workers.process import ModuleProcess
 
 _MIB = 1 << 20
+_SEIZE = 0x4206
 _PATIENCE = 60.0
 
 _EATS = "eaten = bytearray(64 << 20); eaten[::4096] = bytes(len(eaten) >> 12)\nhere()"
@@ -398,3 +404,15 @@ def test_swap_is_summed_over_all_devices(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_whether_children_are_listed_is_what_the_kernel_shows() -> None:
     assert ChildrenFromKernel.are_listed() == os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+
+
+def test_a_debugger_at_a_worker_is_seen() -> None:
+    is_traced = ModuleProcess.is_traced.fget
+    assert is_traced is not None
+    with subprocess.Popen(["sleep", "60"]) as worker:
+        of_worker: Any = SimpleNamespace(pid=worker.pid)
+        assert not is_traced(of_worker)
+        assert ctypes.CDLL(None).ptrace(_SEIZE, worker.pid, None, None) == 0
+        assert is_traced(of_worker)
+        worker.kill()
+    assert not is_traced(of_worker)

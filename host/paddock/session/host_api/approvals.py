@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
 from paddock.errors import CallRefusedError, Denial
-from paddock.rpc.calls import current
+from paddock.rpc.calls import current, holding
 from paddock.rpc.peer import Peer
 from paddock.session.host_api.emissions import LONGEST_WAIT
 from paddock.session.host_api.handler import at_most, handles, within
@@ -53,7 +53,11 @@ def open_approval(
     if not budget.admits(now) or module.open_approvals >= _MAX_OPEN:
         reason = f"more than {budget.describe()}, or {_MAX_OPEN} that wait for an answer"
         raise CallRefusedError(Denial("ask for", "approvals", module.name, reason=reason))
-    with module.waiting_for_approval(), requesting(requester or Requester(module.kind, module.name, on_behalf_of)):
+    with (
+        module.waiting_for_approval(),
+        holding(current.get()),
+        requesting(requester or Requester(module.kind, module.name, on_behalf_of)),
+    ):
         yield
 
 
