@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from pathlib import Path
 
 import pytest
@@ -289,7 +288,7 @@ def test_denials_and_proposals_are_one_line_to_paste_for_each_module(tries: Path
     done = paddock(*args, "--print-grants")
     line = 'permissions: {read: ["./one.txt", "./two.txt"]}'
     assert done.stderr.count("may not read") == 2
-    assert f"to allow all of that, write in the entry of `tool-tries` in the plan:\n  {line}\n" in done.stderr
+    assert f"write in the entry of `tool-tries` in the plan:\n  {line}\n" in done.stderr
     assert 'entry of `tool-filesystem` in the plan:\n  permissions: {read: ["."], write: ["."]}\n' in done.stderr
     told = json.loads(paddock(*args, "--print-grants", "--json").stdout)
     assert told["grants"]["tool-tries"] == line
@@ -299,18 +298,12 @@ def test_denials_and_proposals_are_one_line_to_paste_for_each_module(tries: Path
     assert "`run --print-grants` prints them as lines for the plan" in done.stderr
 
 
-def test_several_denials_of_a_call_are_one_list_of_options(tries: Path) -> None:
+def test_each_denial_of_a_call_has_its_option(tries: Path) -> None:
     folder = tries.parent
     asked = ("call", "./amplifier-module-tool-tries", "tries", json.dumps({"folder": str(folder)}), "-C", str(folder))
     done = paddock(*asked)
-    options = "--allow-read=./one.txt --allow-read=./two.txt"
-    assert f"to allow all of that, add to the call:\n  {options}\n" in done.stderr
-    with Terminal(*asked, environ={"COLUMNS": "40"}) as terminal:
-        terminal.until("to allow all of that, add to the call:")
-        assert terminal.exit_code() == 0
-        rows = terminal.shown.replace("\r", "")
-    assert rows.count("\\\n") == 1 and shlex.split(rows.replace("\\\n", "")) == [*options.split(), "done"]
-    assert "may not" not in paddock(*asked, *options.split()).stderr
+    for name in ("one", "two"):
+        assert f"to allow it, add --allow-read=./{name}.txt\n" in done.stderr
 
 
 def test_doctor_fails_for_files_that_stop_every_session(mistral: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 from paddock.cli.terminal.denial_notes import lines_to_paste, tell_denials, tell_lines_to_paste
 from paddock.cli.terminal.render import Screen
 from paddock.errors import Denial
+from paddock.plan.permissions import Permissions
 
 
 def _told(*denials: Denial) -> list[str]:
@@ -52,31 +53,28 @@ def test_a_line_to_paste_grants_only_what_a_shown_denial_names() -> None:
     harmless = [Denial("read", path, "x", "files", f'permissions: {{read: ["{path}"]}}') for path in paths]
     hidden = Denial("read", "~/.ssh", "x", "files", 'permissions: {read: ["~/.ssh"]}')
     denials = [*harmless, hidden]
-    line = next(line for line in _told(*denials) if "permissions:" in line)
-    lines = lines_to_paste([one.as_dict() for one in denials], {})
-    assert "~/.ssh" not in line and lines["x"].read == tuple(paths)
+    told = [line for line in _told(*denials) if "permissions:" in line]
+    assert [line.count("./") for line in told] == [2] * 20, "each line is for one act"
+    assert lines_to_paste([one.as_dict() for one in denials], {})["x"].read == tuple(paths)
 
 
-def test_a_line_to_complete_is_never_merged_or_pasted() -> None:
+def test_a_line_to_complete_is_never_pasted() -> None:
     denials = [
         Denial("connect to", "any host", "x", "network", 'permissions: {net: ["HOST:PORT"]}', "not granted"),
         Denial("read", "/a", "x", "files", 'permissions: {read: ["/a"]}'),
         Denial("read", "/b", "x", "files", 'permissions: {read: ["/b"]}'),
     ]
-    shown = _told(*denials)
-    assert shown[0].endswith('in the plan: permissions: {net: ["HOST:PORT"]}')
-    assert shown[-1] == '  permissions: {read: ["/a", "/b"]}'
-    assert lines_to_paste([one.as_dict() for one in denials], {})["x"].net == ()
+    assert _told(*denials)[0].endswith('in the plan: permissions: {net: ["HOST:PORT"]}')
+    assert lines_to_paste([one.as_dict() for one in denials], {})["x"] == Permissions(read=("/a", "/b"))
 
 
-def test_a_variable_that_a_module_names_is_never_merged_or_pasted() -> None:
+def test_a_variable_that_a_module_names_is_never_pasted() -> None:
     denials = [
         Denial("see the variable", "EDITOR", "x", "launcher", 'permissions: {env: ["EDITOR"]}'),
         Denial("read", "/a", "x", "files", 'permissions: {read: ["/a"]}'),
         Denial("read", "/b", "x", "files", 'permissions: {read: ["/b"]}'),
     ]
-    assert _told(*denials)[-1] == '  permissions: {read: ["/a", "/b"]}'
-    assert lines_to_paste([one.as_dict() for one in denials], {})["x"].env == ()
+    assert lines_to_paste([one.as_dict() for one in denials], {})["x"] == Permissions(read=("/a", "/b"))
 
 
 def test_what_was_left_out_is_counted() -> None:

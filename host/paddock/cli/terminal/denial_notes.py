@@ -29,24 +29,15 @@ def tell_denials(
 ) -> None:
     """Write a line for each different denial; a denial has the facts of `Denial.as_dict`.
 
-    The fix is written as a line of the plan or, for a call, as its options; several of one module are merged.
-    `left_out` counts the denials that the host did not keep.
+    The fix of each is written as a line of the plan or, for a call, as its options, so that a person weighs one act at
+    a time. `left_out` counts the denials that the host did not keep.
     """
     different = _different(denials)
-    together = _merged(denial for _, denial in different[:_MAX_LINES])
     for text, denial in different[:_MAX_LINES]:
-        is_merged = denial.caller in together and _pasted(denial) is not None
-        screen.warning(text if is_merged else f"{text}; {_remedy(denial, of_call)}")
+        screen.warning(f"{text}; {_remedy(denial, of_call)}")
     if len(different) > _MAX_LINES:
         where = "the audit log" if of_call else "`--json`"  # the result of a call that succeeded has none
         screen.note(f"{len(different) - _MAX_LINES} more denials are not shown; {where} has them")
-    for caller, permissions in together.items():
-        line = permissions_line(permissions)
-        if of_call:  # alone, in rows that a shell takes as one line
-            screen.text("to allow all of that, add to the call:")
-            screen.command(_options(line))
-        else:
-            _tell_lines(screen, f"to allow all of that, write in the entry of `{caller}` in the plan:", [line])
     if left_out:
         screen.warning(f"{left_out} more acts were refused, or may have been: too many to note which")
 
@@ -62,7 +53,9 @@ def lines_to_paste(
     for _, denial in _different(denials)[:_MAX_LINES]:
         if (permissions := _pasted(denial)) is not None:
             grants.setdefault(denial.caller, []).append(permissions)
-    return {name: _together(several)[0] for name, several in grants.items()}
+    from paddock.authorization.suggestions.pasted import merged  # most commands print no such lines
+
+    return {name: merged(several)[0] for name, several in grants.items()}
 
 
 def homes_to_keep(denials: Iterable[Mapping[str, object]], proposed: Iterable[str]) -> tuple[str, ...]:
@@ -93,22 +86,6 @@ def tell_lines_to_paste(
 def _tell_lines(screen: Screen, label: str, lines: Iterable[str]) -> None:
     """Write lines that can be pasted: each alone, in rows that YAML takes as one."""
     screen.text("\n".join([escape(marked(label)), *(f"  {escape(line)}" for line in lines)]))
-
-
-def _merged(denials: Iterable[Denial]) -> dict[str, Permissions]:
-    """Return what would allow all that a module was refused, for each with several lines that may stand together."""
-    lines: dict[str, dict[str, Permissions]] = {}
-    for denial in denials:
-        if (permissions := _pasted(denial)) is not None:
-            lines.setdefault(denial.caller, {})[denial.grant] = permissions
-    together = {caller: _together([*several.values()]) for caller, several in lines.items() if len(several) > 1}
-    return {caller: permissions for caller, (permissions, left) in together.items() if not left}
-
-
-def _together(lines: Sequence[Permissions]) -> tuple[Permissions, tuple[str, ...]]:
-    from paddock.authorization.suggestions.pasted import merged  # most commands refuse nothing
-
-    return merged(lines)
 
 
 def _pasted(denial: Denial) -> Permissions | None:
