@@ -218,8 +218,9 @@ class SessionRecord(StrictModel):
         return self.model_copy(update={"ended": _now()})
 
     def tools(self, own_names: Mapping[str, str]) -> Self:
-        """Return it with the mounted names of tools, by their own."""
-        return self.model_copy(update={"own_names": dict(islice(own_names.items(), _MAX_PLACES))})
+        """Return it with the mounted names of tools, by their own; modules choose these, and odd ones are left out."""
+        kept = {own: name for own, name in islice(own_names.items(), _MAX_PLACES) if _PLAIN_NAME.fullmatch(own)}
+        return self.model_copy(update={"own_names": kept})
 
     def module(self, name: str) -> ModuleRecord | None:
         """Return the record of the module that goes by `name`: its place in the plan, its instance, or else its id."""

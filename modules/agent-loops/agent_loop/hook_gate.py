@@ -36,8 +36,7 @@ class HookGate:
 
     def is_heard(self, event: str) -> bool:
         """Return whether a hook handles the event, as far as the registry says so."""
-        has_handlers = getattr(self._hooks, "has_handlers", None)
-        return has_handlers is None or bool(has_handlers(event))
+        return bool(getattr(self._hooks, "has_handlers", lambda event: True)(event))
 
     async def announce(self, event: str, span: Span, data: Mapping[str, Any]) -> None:
         """Emit an event whose answer changes nothing."""

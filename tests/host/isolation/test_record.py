@@ -55,6 +55,19 @@ def test_a_record_is_read_back_as_it_was(tmp_path: Path, records: SessionRecords
     assert [rule.line for rule in found.consulted] == [3]
 
 
+def test_names_that_modules_give_their_tools_cost_no_record(tmp_path: Path, records: SessionRecords) -> None:
+    chosen = {
+        "my_tool": "my-tool",
+        "\ud800": "a",
+        "x" * 5000: "b",
+        **{f"{number:03}" * 40: "c" for number in range(2000)},
+    }
+    records.keep(session(tmp_path, "s-1"))
+    records.keep(session(tmp_path, "s-1").tools(chosen).end())
+    assert (found := records.of("s-1")) is not None and found.ended is not None
+    assert found.own_names["my_tool"] == "my-tool" and len(found.own_names) < 1000
+
+
 def test_what_decides_about_a_module_comes_back_out_of_its_record(tmp_path: Path) -> None:
     found = module(tmp_path, read=["."], emit=["tool:*"])
     assert found.entry.permissions.emit == ("tool:*",) and found.entry.kind == "tool"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
-from paddock_sdk.kernel.mounts import MountPoints
+from paddock_sdk.kernel.mounts import MountPoints, own_names
 
 SINGLE = ["orchestrator", "context", "module-source-resolver"]
 MULTI = ["providers", "tools"]
@@ -301,3 +301,9 @@ def test_the_attribute_may_be_reassigned_and_stays_live(coordinator: ModuleCoord
     assert coordinator.get("hooks") is coordinator.hooks
     coordinator.mount_points = coordinator.mount_points
     assert coordinator.get("tools") == {"t": 1}
+
+
+def test_a_name_that_is_anothers_or_several_tools_is_no_other_name() -> None:
+    own = {"my-tool": "my_tool", "same": "same", "hidden": "same", "one": "twin", "two": "twin"}
+    tools = {mounted: SimpleNamespace(name=name) for mounted, name in own.items()}
+    assert own_names({**tools, "nameless": object()}) == {"my_tool": "my-tool"}
