@@ -107,20 +107,36 @@ def _of_other_programs_and_repositories(work: Path) -> _Places:
         (work / name).mkdir(parents=True)
     kept = [main / "refs/x", main / "worktrees/tree/HEAD", work / "tree/.git", work / "bare.git/refs/x"]
     kept += [work / "store/of-app/info/exclude", work / "app/.git", *(work / name / "x" for name in folders)]
-    return kept, [work / "tree/file", work / "store/file", work / "app/file", work / ".github/CODEOWNERS"]
+    kept.append(work / ".github/CODEOWNERS")
+    return kept, [work / "tree/file", work / "store/file", work / "app/file"]
+
+
+def _in_and_out_of_the_tables(work: Path, home: Path) -> _Places:
+    """Names that programs start with, beside data and what tools write; and each hidden name of a home but some."""
+    kept = [work / name for name in (".clinerules/x", ".new-agent.json", ".env", "Jenkinsfile", "sub/.newrc")]
+    kept += [home / name for name in (".new/x", ".cargo/new", ".local/lib/x", ".config/new/x", "bin/x")]
+    opened = [work / name for name in (".venv/x", ".coverage.1", ".remake-version-h", "sub/.tox/x", "plain/.newrc")]
+    opened += [home / name for name in (".cargo/registry/x", ".cache/x", ".local/share/x", "work/x")]
+    for path in (*kept, *opened):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    _git("init", "-q", str(work / "sub"))
+    return kept, opened
 
 
 async def test_what_other_programs_run_is_read_only_and_all_else_is_open(
     tmp_path: Path, open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In repositories at any depth, where their settings and the user's point, and in folders of other programs."""
-    work, config = tmp_path / "work", tmp_path / "config"
+    work, config, home = tmp_path / "work", tmp_path / "config", tmp_path / "work/home"
     grounds = [
         _deep_and_unusual(work),
         _of_other_programs_and_repositories(work),
         _named_by_the_user_or_a_worktree(work, config),
+        _in_and_out_of_the_tables(work, home),
     ]
     monkeypatch.setenv("XDG_CONFIG_HOME", str(config))
+    monkeypatch.setenv("HOME", str(home))
     kept, open_to_it = ([path for ground in grounds for path in ground[part]] for part in (0, 1))
     async with open_session(tools=[_writes(write_module, work)]) as session:
         result = await session.coordinator.get("tools", "write").execute({"paths": [*map(str, [*kept, *open_to_it])]})
@@ -150,7 +166,7 @@ _SPAWNER = """
     async def mount(coordinator, config):
         await coordinator.mount("tools", Spawn(coordinator))
 """
-_DECOYS = 45  # more than are guarded of one module's
+_DECOYS = 90  # more than are guarded of one module's: each is a mount, and so is its folder
 
 
 async def test_decoys_of_an_earlier_session_take_no_place_from_older_ones(
@@ -177,8 +193,8 @@ async def test_decoys_of_an_earlier_session_take_no_place_from_older_ones(
             told = (await write.execute({"plant": planted, "paths": [*kept, str(app / "file")]})).output
         assert told.pop(str(app / "file")) == "written"
         assert set(told.values()) == {"Read-only file system"}, json.dumps(told)
-        assert any("tool-write: only 40 places" in line for line in session.changes) is (not planted)
-    assert "only 40 places that other programs run are kept as they are, 8 are not:" in said
+        assert any("tool-write: only 79 places" in line for line in session.changes) is (not planted)
+    assert "only 79 places that other programs run are kept as they are, 14 are not:" in said
 
 
 async def test_decoys_of_a_session_take_no_place_from_what_it_found(

@@ -22,7 +22,8 @@ from paddock.isolation.watchlist import Watchlist
 from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import grants_of
 from paddock.policy.grants import Grants
-from paddock.policy.guarded_paths import GuardedPaths, runner_of, when_made
+from paddock.policy.guarded_paths import GuardedPaths, keeps, runner_of, when_made
+from paddock.policy.guarded_places import A_READER
 from paddock.policy.limits import ResourceLimits
 from paddock.policy.outer_repository import OuterRepository, outer_repositories
 from paddock.policy.owner import Owner
@@ -33,8 +34,9 @@ from paddock_sandbox.profile import IsolationLevel, Mount, NetworkAccess, Sandbo
 from paddock_sandbox.rlimits import Rlimit
 from paddock_sources import Resolution
 
-# Each costs the worker a mount, and one for each folder on the way; the runtime's own are thirty, and at most 240 fit.
-_MAX_PROTECTED: Final = 40
+# The mounts of guarded places and of the folders on the way; the runtime's own are thirty, and at most 240 fit.
+_MAX_PROTECTED: Final = 160
+_MAX_HELD: Final = 40
 _MAX_SHOWN: Final = 5
 _MAX_HOME_LINKS: Final = 64
 _TASKS_OF_OURS: Final = 2  # its init, and the worker itself
@@ -54,7 +56,7 @@ class Confinement:
 
     `held` are links through which other programs reach a guarded path; they stay in their places. `folder` is the
     module's start folder: the working directory if it may see any of it, else its private folder. `unseen` are the
-    repositories that git would need besides.
+    repositories that git would need besides. `is_short` says that there is more to keep than there may be mounts.
     """
 
     profile: SandboxProfile
@@ -65,6 +67,7 @@ class Confinement:
     held: tuple[Path, ...] = ()
     home: Path = Path("/")
     unseen: tuple[OuterRepository, ...] = ()
+    is_short: bool = False
 
     def lines(self) -> tuple[str, ...]:
         """Return the grants, and the parts left out of them, as a person sees them."""
@@ -99,19 +102,21 @@ class Confinement:
         closed = dict.fromkeys(path for one in self.guarded for path in one.closed(granted))
         links = dict.fromkeys(link for one in self.guarded for link in one.links_to_hold(granted))
         held, protected = frozenset(self.held), frozenset(self.protected)
+        opened = frozenset(place for one in self.guarded for place in one.open)
         folders = frozenset((*granted, *(one.folder for one in self.guarded)))
-        unheld = dict.fromkeys(link for link in links if link not in held and not _is_within(link, protected))
+        unheld = dict.fromkeys(link for link in links if link not in held and not keeps(protected, opened, link))
         reached = ((path, Path(os.path.realpath(path))) for path in closed if path not in unheld)
         # A module can change the target of a guarded path where that lies in a folder which it may write to.
-        changeable = (path for path, real in reached if not _is_within(real, protected) and _is_within(real, folders))
+        changeable = (
+            path for path, real in reached if not keeps(protected, opened, real) and _is_within(real, folders)
+        )
         return (*changeable, *unheld)
 
     @property
     def shortage(self) -> str:
         """A message for people if there are more paths than can be protected; else empty."""
-        if max(len(self.protected), len(self.held)) < _MAX_PROTECTED or not (exposed := self.left_open):
-            return ""
-        return f"only {_MAX_PROTECTED} places that other programs run are kept as they are, {len(exposed)} are not"
+        kept, exposed = len({*self.protected, *self.held}), len(self.left_open) if self.is_short else 0
+        return f"only {kept} places that other programs run are kept as they are, {exposed} are not" if exposed else ""
 
     def _notes(self) -> Iterator[str]:
         for program in self.grants.left_out:
@@ -120,9 +125,9 @@ class Confinement:
                 f"{program.describe()}; programs that need it do not start"
             )
         yield from (f"note: {one.describe()}" for one in self.unseen)
-        exposed = self.left_open
-        if self.shortage:
-            yield f"{self.shortage}:"
+        exposed = sorted(self.left_open, key=lambda path: runner_of(path) == A_READER)  # the most dangerous first
+        if shortage := self.shortage:
+            yield f"{shortage}:"
         for path in exposed[:_MAX_SHOWN]:
             yield f"note: {runner_of(path)} may run {path}, and nothing keeps it from being written"
         if len(exposed) > _MAX_SHOWN:
@@ -177,8 +182,9 @@ def confine(
 
     folders = (path.path for path in grants.writes if path.is_directory)
     guarded = tuple(GuardedPaths.find(folder, owner.home).with_earlier(earlier) for folder in folders)
-    protected = _kept_first(guarded, grants, earlier, GuardedPaths.to_protect) if by_mounts else ()
-    held = _kept_first(guarded, grants, earlier, GuardedPaths.links_to_hold) if by_mounts and holds_links else ()
+    wanted = _kept_first(guarded, grants, earlier, GuardedPaths.to_protect) if by_mounts else ()
+    links = _kept_first(guarded, grants, earlier, GuardedPaths.links_to_hold) if by_mounts and holds_links else ()
+    protected, held = _within(wanted, grants, _MAX_PROTECTED), _within(links, grants, _MAX_HELD)
     profile = compile_profile(
         level,
         grants,
@@ -189,10 +195,12 @@ def confine(
         home=home,
         code=(resolution.repository or fixed.codes[0].root, *resolution.libraries),
         fixed=(*fixed.inside(path.path for path in grants.writes), *protected, *held),
+        opened=(place for one in guarded for place in one.open),
     )
     folder = working_dir if _sees_any_of(working_dir, grants) else scratch
     unseen = tuple(outer_repositories(grants_of(entry.permissions), working_dir, owner))
-    return Confinement(profile, folder, grants, guarded, protected, held, owner.home, unseen)
+    is_short = (len(wanted), len(links)) > (len(protected), len(held))
+    return Confinement(profile, folder, grants, guarded, protected, held, owner.home, unseen, is_short)
 
 
 def compile_profile(
@@ -206,10 +214,12 @@ def compile_profile(
     home: Path | None = None,
     code: Iterable[Path] = (),
     fixed: Iterable[Path] = (),
+    opened: Iterable[Path] = (),
 ) -> SandboxProfile:
     """Return the profile of a worker, for a module or for commands, with these grants.
 
-    It may read `code`, and change nothing that is `fixed` inside its writable folders. Links among that stay in place.
+    It may read `code`, and change nothing that is `fixed` inside its writable folders, but for what is `opened` in it.
+    Links that are `fixed` stay in place.
     """
     if level == "none":
         return SandboxProfile(level=level, scratch=str(scratch))
@@ -226,6 +236,8 @@ def compile_profile(
             table.hold(place)
         else:
             table.fix(place, mappable=runs_all)
+    for place in opened:
+        table.grant(place, writable=True, mappable=runs_all)
     for folder in code:
         table.fix(folder, mappable=True)
     for source, target in network.files if network is not None else ():
@@ -300,16 +312,30 @@ def _kept_first(
     earlier: Iterable[GuardedPaths],
     wanted: Callable[[GuardedPaths, Collection[Path]], tuple[Path, ...]],
 ) -> tuple[Path, ...]:
-    """Return the paths to be kept; of too many, those that were found earlier, and then the oldest.
+    """Return the paths to be kept, in the order of their claim to a mount.
 
-    A module can make more, also for the next session, but none that is older than what was there before it.
+    Those that were found earlier come first, then those that a table names, then the oldest. A module can make more,
+    also for the next session, but none that is older than what was there before it.
     """
     granted = {path.path for path in grants.writes}
-    found = tuple(dict.fromkeys(path for one in guarded for path in wanted(one, granted)))
-    if len(found) <= _MAX_PROTECTED:
-        return found
     known = {path for one in earlier for path in wanted(one, granted)}
-    return tuple(sorted(found, key=lambda path: (path not in known, when_made(path)))[:_MAX_PROTECTED])
+    found = dict.fromkeys(path for one in guarded for path in wanted(one, granted))
+    if len(found) <= _MAX_HELD:
+        return tuple(found)
+    return tuple(sorted(found, key=lambda path: (path not in known, runner_of(path) == A_READER, when_made(path))))
+
+
+def _within(paths: Iterable[Path], grants: Grants, most: int) -> tuple[Path, ...]:
+    """Return as many of the paths, the first before the others, as take at most so many mounts."""
+    folders = frozenset(path.path for path in grants.writes)
+    kept: list[Path] = []
+    mounts: set[Path] = set()
+    for path in paths:
+        needed = mounts | {one for one in (path, *path.parents) if _is_within(one.parent, folders)}
+        if len(needed) <= most:
+            kept.append(path)
+            mounts = needed
+    return tuple(kept)
 
 
 def _by_source(mounts: Iterable[Mount]) -> tuple[Mount, ...]:

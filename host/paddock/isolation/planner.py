@@ -35,7 +35,8 @@ from paddock.plan.problems import path_text
 from paddock.plan.secret_references import names_referred_to
 from paddock.policy.authority import Authority
 from paddock.policy.grants import Grants
-from paddock.policy.guarded_paths import GuardedPaths
+from paddock.policy.guarded_paths import GuardedPaths, runner_of
+from paddock.policy.guarded_places import A_READER
 from paddock.policy.limits import ResourceLimits
 from paddock.policy.owner import Owner
 from paddock.policy.programs import SEARCH_PATH
@@ -50,6 +51,7 @@ from paddock_sources import Resolution
 OnConfined = Callable[[Sequence[tuple[ModuleEntry, Confinement]]], None]
 """Called with the sandbox of each module, when all is planned and no module is started."""
 
+_MAX_CHANGES: Final = 50  # lines about hidden names of no table, of thousands that a module may make
 _TRIED_IN_TURN: Final[tuple[IsolationLevel, ...]] = ("ns", "bwrap", "landlock")
 # A repository may only be read unless it is granted by itself: git is to look at it without writing to it. Its folder
 # may be a mount beside the granted one.
@@ -201,14 +203,13 @@ class SandboxPlanner:
     def changes(self) -> tuple[str, ...]:
         """Return, for people, the changes in granted folders to files that other programs run by themselves."""
         reports = [watchlist.report() for watchlist in self._watchlists]
-        lines = [
-            *self._shortages,
-            *(
-                f"{change.path} {change.what} during the run; programs of yours may run what is in it: look at it first"
-                for report in reports
-                for change in report.changes
-            ),
-        ]
+        changes = {change: None for report in reports for change in report.changes}
+        named = [change for change in changes if runner_of(change.path) != A_READER]
+        others = [change for change in changes if change not in named]
+        said = "during the run; programs of yours may run what is in it: look at it first"
+        lines = [*self._shortages, *(f"{one.path} {one.what} {said}" for one in (*named, *others[:_MAX_CHANGES]))]
+        if len(others) > _MAX_CHANGES:
+            lines.append(f"so it is with {len(others) - _MAX_CHANGES} more hidden names")
         if not all(report.is_complete for report in reports):
             lines.append("a granted folder may hold more such files than were found in it")
         return tuple(dict.fromkeys(lines))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from paddock.policy.guarded_paths import GuardedPaths
+from paddock.policy.guarded_paths import GuardedPaths, keeps
 
 _MAX_WATCHED: Final = 1000  # entries of one folder of hooks
 _BY_ANOTHER_NAME: Final = "changed, by another name of it (a hard link),"
@@ -90,7 +90,7 @@ class Watchlist:
                 yield path / one.name
 
     def _is_ignored(self, path: Path) -> bool:
-        return path in self.granted or any(one in self.kept for one in (path, *path.parents))
+        return path in self.granted or keeps(self.kept, {place for one in self.guarded for place in one.open}, path)
 
 
 def _states(guarded: Iterable[GuardedPaths]) -> Iterator[tuple[Path, tuple[_Seen, ...]]]:

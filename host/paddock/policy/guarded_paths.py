@@ -15,36 +15,43 @@ import re
 import stat
 import struct
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 
 from paddock.policy.git_settings import GitSettings
 from paddock.policy.guarded_places import (
+    A_READER,
     ANY_PROGRAM_OF_YOURS,
     AT_HOME,
-    AT_PROJECT,
+    AT_HOME_ALONE,
+    AT_TOP,
     GIT,
     GIT_COMMAND,
     IN_ANY_FOLDER,
+    OPEN_INSIDE,
+    is_apart,
+    is_guarded,
     runner_by_name,
 )
 from paddock.policy.path_walk import PathWalk
 from paddock_sandbox.syscalls import call
 
 _MAX_ENTRIES: Final = 5000  # names read while looking; about ten milliseconds
+_MAX_AT_TOP: Final = 1000  # names of one folder; homes have a hundred
 _MAX_LINK_BYTES: Final = 4096
 _MAX_HOOKS: Final = 100  # names of one folder; git knows thirty, and leaves as many examples
 _NOT_SEARCHED: Final = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox"})  # large, and no repositories
 
 _CONFIG: Final = ".config/"  # for which the user's environment may name another folder
-_HOME_NAMES: Final = tuple(name for place in AT_HOME for name in place.names)
-_PROJECT_NAMES: Final = tuple(name for place in (*AT_PROJECT, *IN_ANY_FOLDER) for name in place.names)
 _ANYWHERE: Final = {name: name.partition("/")[0] for place in IN_ANY_FOLDER for name in place.names}
 _FIRST_ANYWHERE: Final = frozenset(_ANYWHERE.values())
-_CONFIG_NAMES: Final = tuple(name.removeprefix(_CONFIG) for name in _HOME_NAMES if name.startswith(_CONFIG))
+_CONFIG_NAMES: Final = tuple(
+    name.removeprefix(_CONFIG) for place in AT_HOME for name in place.names if name.startswith(_CONFIG)
+)
 # In git's own folder: files that git runs, files that name what it runs, and files that name where it looks.
 _SETTINGS_IN_GIT: Final = ("config", "config.worktree")
 _HOOKS: Final = "hooks"
@@ -75,6 +82,7 @@ class GuardedPaths:
     repositories: frozenset[Path]
     is_complete: bool
     ways: tuple[Path, ...] = ()
+    open: tuple[Path, ...] = ()
 
     @classmethod
     def find(cls, folder: Path, home: Path) -> GuardedPaths:
@@ -86,16 +94,15 @@ class GuardedPaths:
         search.run()
         config = Path(os.environ.get("XDG_CONFIG_HOME") or home / _CONFIG)
         settings = search.settings(home, config)
+        tops = {top: tuple(_at_top(top, home)) for top in (folder, home, *search.projects)}
         places = (
-            *(base / name for base in (folder, home, *search.projects) for name in _PROJECT_NAMES),
+            *(place for at_top in tops.values() for place in at_top),
+            *(home / name for name in AT_HOME_ALONE),
             *search.places,
-            *(base / name for base in (folder, home) for name in _HOME_NAMES),
             *(config / name for name in _CONFIG_NAMES),
-            *search.git_files,
             *settings.named,
             *search.closed,
-            *_targets(home, (*_HOME_NAMES, *_PROJECT_NAMES), folder),
-            *(target for base in search.around for target in _targets(base, _PROJECT_NAMES, folder)),
+            *(target for base in (home, *search.around) for target in _targets(base, folder, home)),
         )
         gits = dict.fromkeys([*search.git_folders, *(place for place in places if place.name == GIT)])
         in_git = tuple(git / name for git in gits for name in _IN_GIT)
@@ -113,9 +120,12 @@ class GuardedPaths:
         watched = (*alone, *in_git)
         # The folder itself may be the hooks folder, and nothing protects it while it may be written to.
         is_complete = search.is_complete and settings.is_complete and folder not in settings.named
+        is_complete &= all(len(at_top) < len(AT_TOP) + _MAX_AT_TOP for at_top in tops.values())
         existing = tuple(_existing(guarded, folder))
         ways = tuple(dict.fromkeys((*search.ways, *settings.ways)))
-        return cls(folder, existing, tuple(_existing(watched, folder)), repositories, is_complete, ways)
+        inside = _existing((top / name for top in tops for name in OPEN_INSIDE), folder)
+        opened = tuple(place for place in inside if place.is_dir() and os.path.realpath(place) == str(place))
+        return cls(folder, existing, tuple(_existing(watched, folder)), repositories, is_complete, ways, opened)
 
     def with_earlier(self, earlier: Iterable[GuardedPaths]) -> GuardedPaths:
         """Return these places with earlier findings in the same place that still exist: a later search may miss them.
@@ -147,7 +157,7 @@ class GuardedPaths:
         real = dict.fromkeys(Path(os.path.realpath(path)) for path in self.closed(granted))
         inside = [path for path in real if self._is_writable(path, granted) and path not in granted and path.exists()]
         found = frozenset(inside)
-        return tuple(path for path in inside if found.isdisjoint(path.parents))
+        return tuple(path for path in inside if not keeps(found, self.open, path.parent))
 
     def links_to_hold(self, granted: Collection[Path]) -> tuple[Path, ...]:
         """Return the links by which other programs reach guarded places, where a module could replace them.
@@ -175,7 +185,7 @@ class GuardedPaths:
 
     def _is_part(self, path: Path, guarded: Path) -> bool:
         """Whether a grant of a guarded path opens this one too; a bare repository's folder may contain other things."""
-        if not _lies_in(path, guarded):
+        if not _lies_in(path, guarded) or is_apart(path):
             return False
         is_bare = guarded in self.repositories and guarded.name != GIT
         return not is_bare or path.relative_to(guarded).parts[0] in _FURTHER_REPOSITORIES
@@ -183,7 +193,13 @@ class GuardedPaths:
 
 def runner_of(guarded: Path) -> str:
     """Return what runs the contents of a guarded path."""
-    return runner_by_name(guarded) or (GIT_COMMAND if is_repository(guarded) else ANY_PROGRAM_OF_YOURS)
+    by_name = runner_by_name(guarded) or (GIT_COMMAND if is_repository(guarded) else "")
+    return by_name or (A_READER if guarded.name.startswith(".") else ANY_PROGRAM_OF_YOURS)
+
+
+def keeps(guarded: Container[Path], opened: Container[Path], path: Path) -> bool:
+    """Whether a path is one of these guarded ones or in one, with none of those `opened` between."""
+    return next((one in guarded for one in (path, *path.parents) if one in guarded or one in opened), False)
 
 
 def runner_opened(path: Path, around: Path, home: Path) -> str:
@@ -198,11 +214,14 @@ def runner_opened(path: Path, around: Path, home: Path) -> str:
     is_inside = path.is_relative_to(around)
     places = (one for one in (path, *path.parents) if one == path or not is_inside or around in one.parents)
     named = next((runner for place in places if (runner := runner_by_name(place))), "")
+    if not named and not is_inside and path.is_relative_to(home):
+        is_started = any(path.is_relative_to(home / name) for name in AT_HOME_ALONE)
+        return A_READER if is_started or (path != home and is_guarded(path.relative_to(home), at_home=True)) else ""
     if named or path == around or not is_inside:
         return named
-    for guarded in GuardedPaths.find(around, home).existing:
-        real = Path(os.path.realpath(guarded))
-        if path == real or _lies_in(path, real):
+    found = GuardedPaths.find(around, home)
+    for guarded in found.existing:
+        if keeps({Path(os.path.realpath(guarded))}, found.open, path):
             return runner_of(guarded)
     return ""
 
@@ -280,10 +299,18 @@ def _hooks_elsewhere(hooks: Path) -> list[Path]:
         return []
 
 
-def _targets(base: Path, names: Iterable[str], folder: Path) -> Iterator[Path]:
+def _at_top(top: Path, home: Path) -> Iterator[Path]:
+    """Yield what is guarded at the top of a project or home; some of it may not exist."""
+    yield from (top / name for name in AT_TOP)
+    with suppress(OSError), os.scandir(top) as entries:
+        names = (entry.name for entry in islice(entries, _MAX_ENTRIES))
+        found = (top / name for name in names if is_guarded(PurePath(name), at_home=top == home))
+        yield from islice(found, _MAX_AT_TOP)
+
+
+def _targets(base: Path, folder: Path, home: Path) -> Iterator[Path]:
     """Yield where guarded places outside of a folder lead into it by links, as those of a home with kept dotfiles."""
-    for name in names if not _lies_in(base, folder) else ():
-        place = base / name
+    for place in _at_top(base, home) if not _lies_in(base, folder) else ():
         if place != folder and not _lies_in(place, folder) and os.path.lexists(place):
             yield Path(os.path.realpath(place))
 
@@ -306,7 +333,6 @@ class _Search:
         self.places: list[Path] = []
         self.around: list[Path] = []  # folders of repositories that the searched one lies in
         self.git_folders: dict[Path, list[Path]] = {}  # each with the working trees known to belong to it
-        self.git_files: list[Path] = []
         self.closed: list[Path] = []  # folders that cannot be read
         self.ways: list[Path] = []  # as a `.git` file names them
         self.is_complete = True
@@ -406,7 +432,6 @@ class _Search:
 
     def _note_git_file(self, file: Path) -> None:
         """Guard a `.git` file that names the real folder, and that folder, as far as they are inside."""
-        self.git_files.append(file)
         real = Path(os.path.realpath(file))
         if os.path.isdir(real):
             self._note_tree(real, file.parent)

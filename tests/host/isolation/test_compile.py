@@ -263,6 +263,30 @@ def test_more_than_can_be_protected_is_said(scene: Scene, monkeypatch: pytest.Mo
     assert "only 2 places that other programs run are kept as they are, 1 are not:" in confinement.remarks()
 
 
+def test_what_only_looks_like_settings_is_given_up_first(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each folder on the way counts, as it is a mount too."""
+    monkeypatch.setattr(confining, "_MAX_PROTECTED", 5)
+    monkeypatch.setattr(confining, "_MAX_HELD", 0)
+    for name in (".olderrc", "a/b/.envrc", ".profile", ".zshrc"):
+        (scene.work / name).parent.mkdir(parents=True, exist_ok=True)
+        (scene.work / name).touch()
+    confinement = scene.confine("workspace")
+    assert {path.name for path in confinement.protected} == {".envrc", ".profile", ".zshrc"}
+    assert "a program of yours that looks there may run" in confinement.remarks()[1]
+
+
+def test_a_part_of_a_guarded_folder_stays_open(scene: Scene) -> None:
+    for name in (".cargo/registry", ".cargo/bin"):
+        (scene.home / name).mkdir(parents=True)
+    mounts = scene.confine({"write": [str(scene.home)]}).profile.mounts
+    writable = {
+        str(Path(mount.target).relative_to(scene.home)): mount.writable
+        for mount in mounts
+        if Path(mount.target).is_relative_to(scene.home)
+    }
+    assert writable == {".": True, ".cargo": False, ".cargo/registry": True}
+
+
 def test_a_long_list_of_what_is_not_protected_is_cut_short(scene: Scene) -> None:
     for name in range(8):
         make_repository(scene.work / str(name))

@@ -59,6 +59,61 @@ def test_what_other_tools_run_unasked_stays_as_it_is(tmp_path: Path, name: str) 
     assert any((tmp_path / name).is_relative_to(path) for path in kept)
 
 
+AT_TOPS = [
+    *(".devcontainer.json", "lefthook-local.yml", ".mise.local.toml", ".dir-locals-2.el", "opencode.jsonc"),
+    *(".woodpecker.yaml", "Jenkinsfile", ".clinerules/x", ".env", ".npmrc", "AGENTS.md", "CLAUDE.local.md"),
+    *(".local/lib/python3.11/site-packages/x.pth", ".cargo/new", ".gdbearlyinit", ".claude.json", ".bashrc.d/x"),
+    *(".config/VSCodium/User/tasks.json", ".docker/config.json", ".local/share/systemd/user/x", ".gradle/init.d/x"),
+]
+AT_HOME_ALONE = ["bin/x", ".new/x", ".new-agent", ".local/new", ".config/new/x"]
+OPEN = [
+    *(".gitignore", ".env.example", ".venv/x", ".pytest_cache/x", ".eslintcache", ".coverage.host.1", ".pnp.cjs"),
+    *(".cargo/registry/x", ".local/share/x", ".gradle/8/x", ".amplifier/talk.jsonl", "src/.hidden", "Makefile"),
+]
+
+
+def test_what_programs_start_with_stays_as_it_is_at_each_top(tmp_path: Path) -> None:
+    """Of a project, and of a repository in it; in a home each hidden name, but those of a table."""
+    home = tmp_path / "home/me"
+    make_repository(tmp_path / "sub")
+    for top in (tmp_path, tmp_path / "sub", home):
+        place_files(top, *AT_TOPS, *AT_HOME_ALONE, *OPEN)
+    guarded = GuardedPaths.find(tmp_path, home)
+    protected = guarded.to_protect(())
+
+    def kept(top: Path, names: list[str]) -> list[str]:
+        return [name for name in names if guarding.keeps(protected, guarded.open, top / name)]
+
+    for top in (tmp_path, tmp_path / "sub", home):
+        assert kept(top, AT_TOPS) == AT_TOPS
+        assert kept(top, OPEN) == []
+        assert kept(top, AT_HOME_ALONE) == (AT_HOME_ALONE if top == home else [])
+    assert [name for name in AT_HOME_ALONE if not guarding.runner_opened(home / name, tmp_path / "sub", home)] == []
+    assert guarding.runner_opened(home / ".local/share/x", tmp_path / "sub", home) == ""
+
+
+def test_naming_a_hidden_folder_opens_it_but_not_what_a_table_names_in_it(tmp_path: Path) -> None:
+    place_files(tmp_path, ".config/x", ".config/fish/config.fish", ".github/workflows/x.yml")
+    opened = [tmp_path, tmp_path / ".config", tmp_path / ".github"]
+    assert GuardedPaths.find(tmp_path, tmp_path).closed(opened) == (tmp_path / ".config/fish",)
+
+
+def test_a_link_in_a_guarded_folder_is_no_open_part_of_it(tmp_path: Path) -> None:
+    place_files(tmp_path, ".cargo/config.toml", ".ssh/config")
+    (tmp_path / ".cargo/registry").symlink_to("../.ssh")
+    guarded = GuardedPaths.find(tmp_path, tmp_path)
+    assert guarded.open == ()
+    assert set(guarded.to_protect(())) == {tmp_path / ".cargo", tmp_path / ".ssh"}
+
+
+def test_of_more_hidden_names_than_are_examined_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarding, "_MAX_AT_TOP", 5)
+    place_files(tmp_path, ".envrc", *(f".x{number}rc" for number in range(10)))
+    guarded = GuardedPaths.find(tmp_path, tmp_path)
+    assert not guarded.is_complete
+    assert tmp_path / ".envrc" in guarded.existing
+
+
 def test_what_runs_in_any_folder_stays_as_it_is_there(tmp_path: Path) -> None:
     """Also where no repository is; what a code host runs, it runs at the top of a repository alone."""
     places = [".hg", ".vscode", ".devcontainer", ".claude", ".envrc", ".mcp.json", ".gdbinit"]
@@ -228,7 +283,7 @@ def test_where_links_from_around_a_folder_lead_is_guarded_in_it(tmp_path: Path) 
     for name, target in ((".bashrc", "dotfiles/bashrc"), (".config", "dotfiles/config"), (".zshrc", "dotfiles/none")):
         (home / name).symlink_to(target)
     (home / ".claude").symlink_to("dotfiles/config/claude")
-    assert found(dotfiles, home) == {"bashrc", "config/nvim", "config/claude", "config/fish"}
+    assert found(dotfiles, home) == {"bashrc", "config", "config/nvim", "config/claude", "config/fish"}
     assert found(dotfiles) == set()
     assert found(dotfiles / "config/nvim", home) == set()
 

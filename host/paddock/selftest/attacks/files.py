@@ -155,6 +155,15 @@ FILES: Final = (
         marks=True,
     ),
     _attack(
+        "files.change_what_programs_start_with",
+        "changes further start-up files in a granted folder, of editors, agents, shells and pipelines",
+        arguments=lambda testbed: {"paths": [str(path) for path in testbed.files.started]},
+        grants=workspace,
+        refusals=REFUSALS | {"EBUSY"},
+        known={"landlock": "Landlock cannot keep a part of a granted folder; what changed is reported afterwards"},
+        marks=True,
+    ),
+    _attack(
         "files.write_what_was_saved_meanwhile",
         "writes to a guarded file that somebody outside has saved by renaming while it runs",
         arguments=lambda testbed: {"path": str(testbed.files.saved)},

@@ -18,6 +18,11 @@ from typing import Final
 
 _HOOK: Final = "#!/bin/sh\nexit 0\n"
 _CONFIGURATION: Final = "[core]\n\tbare = false\n"
+_STARTED: Final = (
+    *(".clinerules/rules.md", ".devcontainer.json", ".mise.local.toml", ".dir-locals-2.el", ".woodpecker.yaml"),
+    *(".gdbearlyinit", ".claude.json", ".docker/config.json", ".bashrc.d/x.sh", ".config/VSCodium/User/tasks.json"),
+    *(".local/lib/python3/site-packages/x.pth", ".cargo/env", "Jenkinsfile", "AGENTS.md", "lefthook-local.yml"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,7 @@ class Canaries:
         self.workspace = folder / "workspace"
         self.locks = self.workspace / "locks"
         self.saved = folder / "saving" / ".envrc"
+        self.started = tuple(self.workspace / name for name in _STARTED)
         self.module = folder / module.name
         self._folder = folder
         self._texts = {
@@ -62,6 +68,7 @@ class Canaries:
             self.saved: "# nothing yet\n",
             self.workspace / ".git" / "config": _CONFIGURATION,
             self.workspace / ".git" / "hooks" / "pre-commit": _HOOK,
+            **dict.fromkeys(self.started, "# nothing yet\n"),
         }
         # Writable places are not watched, except for the places in them that are not.
         self._watched = (
@@ -72,6 +79,7 @@ class Canaries:
             self.workspace / ".git",
             self.workspace / ".bashrc",
             self.saved,
+            *(self.workspace / name.partition("/")[0] for name in _STARTED),
         )
         self.locks.mkdir(parents=True)
         shutil.copytree(module, self.module, ignore=shutil.ignore_patterns("__pycache__"))
@@ -97,11 +105,9 @@ class Canaries:
 
     def restore(self) -> None:
         """Put everything back into its place, in the same files where they still exist."""
+        planted = {part for path in (*self._texts, self.locks) for part in (path, *path.parents)}
         for path in (*self.workspace.iterdir(), *self.saved.parent.iterdir()):
-            if (
-                path.name not in (".git", ".bashrc", "notes.txt", self.locks.name, self.saved.name)
-                and not path.is_socket()
-            ):
+            if path not in planted and not path.is_socket():
                 _remove(path)
         if not self.changes():
             return

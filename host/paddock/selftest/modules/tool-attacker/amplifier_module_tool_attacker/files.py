@@ -158,6 +158,14 @@ def plant_what_runs_later(folder: str) -> Iterator[Way]:
     yield "replace all of git's folder", lambda: _replaced(git)
 
 
+def change_what_programs_start_with(paths: Sequence[str]) -> Iterator[Way]:
+    """Change settings of another user's programs, and replace them, alone and with the folder around them."""
+    for path in paths:
+        yield f"append to {path}", partial(_append, path)
+        yield f"replace {path}", partial(_over, Path(path))
+    yield f"replace the folder of {paths[0]}", lambda: _replaced(Path(paths[0]).parent)
+
+
 def write_what_was_saved_meanwhile(path: str) -> Iterator[Way]:
     """Change a file that is run later and that another program has just put there."""
     yield "append to it", lambda: _append(path)
