@@ -68,8 +68,8 @@ _ROWS = (
     (("init",), ("email", "h11", "importlib.metadata")),
 )
 _LIBRARIES = (
-    "anyio asyncio cryptography email filelock git h11 httpx importlib.metadata msgpack prompt_toolkit pydantic rich "
-    "tomlkit urllib.request yaml"
+    "anyio asyncio cryptography email filelock git h11 httpx importlib.metadata msgpack platformdirs prompt_toolkit "
+    "pydantic rich tomlkit urllib.request yaml"
 ).split()
 _NOT_FOR_HELP = (*_OF_SOME_COMMANDS, "anyio", "asyncio", "pydantic", "paddock.errors", "paddock_sources")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -148,8 +149,13 @@ def place_of_user(environ: Mapping[str, str]) -> Path:
     """Return where the cache of the user with `environ` is, absolute, as it is named: a link may be on the way."""
     if environ.get(VARIABLE):
         return Path(os.path.abspath(environ[VARIABLE]))
+    # As platformdirs has it, which looks only at the environment of this process.
     named = environ.get("XDG_CACHE_HOME", "").strip()
     if os.path.isabs(named):
         return Path(named) / "paddock"
     home = environ.get("HOME", "")
-    return Path(home if os.path.isabs(home) else os.path.abspath(os.path.expanduser("~")), ".cache", "paddock")
+    if os.path.isabs(home) and sys.platform != "darwin":
+        return Path(home) / ".cache" / "paddock"
+    from platformdirs import user_cache_path
+
+    return user_cache_path("paddock", appauthor=False)
