@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,23 +32,47 @@ _ELSEWHERE: Final = "a file may mention only what is in the working directory"
 
 @dataclass(frozen=True, slots=True)
 class MentionedFiles:
-    """The files that may be mentioned in one working directory, in `granted` alone; None: in all of it."""
+    """The files that may be mentioned in one working directory: there in `granted` alone, or, if it is None, in all.
+
+    A module may have made any link in the folders that are `changeable`.
+    """
 
     working_dir: Path
     owner: Owner
     granted: tuple[Path, ...] | None = None
+    changeable: tuple[Path, ...] = ()
+
+    @classmethod
+    def of_plan(cls, plan: MountPlan, working_dir: Path, owner: Owner) -> MentionedFiles:
+        """Return the files that texts of the working directory may mention under a plan; blocks."""
+        granted = [grants_of(entry.permissions) for entry in plan.own_entries()]
+        read = _places((written for one in granted for written in (*one.read, *one.write)), working_dir, owner)
+        return cls(
+            working_dir, owner, read, _places((text for one in granted for text in one.write), working_dir, owner)
+        )
+
+    def typed(self, mention: str) -> MentioningText:
+        """Return a file for a line that a person types, which itself may mention what such a file may."""
+        return replace(replace(self, granted=None).own(mention), read=self.inside)
 
     def own(self, mention: str) -> MentioningText:
-        """Return a file for the plan's own text, or for a person; raises as `inside` does."""
+        """Return a file for the plan's own text; raises as `inside` does."""
         named = Path(os.path.normpath(self.owner.expanded(mention, self.working_dir)))
         if named.is_relative_to(self.working_dir):
             return self.inside(str(named.relative_to(self.working_dir)))
-        place = GrantedPath.resolve(str(named), self.working_dir, self.owner).path
-        if place.is_relative_to(self.working_dir):
-            return self.inside(str(place.relative_to(self.working_dir)))
-        descriptor = open_within(place.parent, place.name)
+        found = GrantedPath.resolve(str(named), self.working_dir, self.owner)
+        if any(link.is_relative_to(place) for link, _ in found.links for place in self.changeable):
+            raise NotAcceptedError(
+                f"`{mention}` is {found.describe()}, and a module may have made that link", "name the file itself"
+            )
+        if found.path.is_relative_to(self.working_dir):
+            return self.inside(str(found.path.relative_to(self.working_dir)))
+        descriptor = open_within(found.path.parent, found.path.name)
         if descriptor is None:
             raise NotAcceptedError(f"`{mention}` is no plain file, or may not be read", "name a file")
+        if os.readlink(f"/proc/self/fd/{descriptor}") != str(found.path):  # a folder on the way was replaced
+            os.close(descriptor)
+            raise NotAcceptedError(f"`{mention}` changed while it was read", "name it again")
         return MentioningText(_text(descriptor, mention), self.inside, mention, is_outside=True)
 
     def inside(self, mention: str) -> MentioningText:
@@ -87,7 +111,7 @@ def with_instruction(plan: MountPlan, working_dir: Path, owner: Owner) -> MountP
     written = plan.instruction
     if not (written.text or written.file):
         return plan
-    files = MentionedFiles(working_dir, owner, tuple(_readable(plan, working_dir, owner)))
+    files = MentionedFiles.of_plan(plan, working_dir, owner)
     try:
         first = files.own(written.file) if written.file else MentioningText(written.text, files.own)
     except NotAcceptedError as error:
@@ -100,13 +124,13 @@ def with_instruction(plan: MountPlan, working_dir: Path, owner: Owner) -> MountP
     return replace(plan, instruction=composed, digest=f"sha256:{digest}" if composed.files else plan.digest)
 
 
-def _readable(plan: MountPlan, working_dir: Path, owner: Owner) -> Iterator[Path]:
-    """Yield the places that the plan lets a module of the session itself read."""
-    for entry in plan.own_entries():
-        granted = grants_of(entry.permissions)
-        for written in (*granted.read, *granted.write):
-            with suppress(NotAcceptedError):  # starting the module is refused, with the reason
-                yield GrantedPath.resolve(written, working_dir, owner).path
+def _places(paths: Iterable[str], working_dir: Path, owner: Owner) -> tuple[Path, ...]:
+    """Return where the paths of grants lead."""
+    found: list[Path] = []
+    for written in paths:
+        with suppress(NotAcceptedError):  # starting the module is refused, with the reason
+            found.append(GrantedPath.resolve(written, working_dir, owner).path)
+    return tuple(found)
 
 
 def _text(descriptor: int, mention: str) -> str:

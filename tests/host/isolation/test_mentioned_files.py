@@ -88,6 +88,25 @@ def test_a_link_that_the_folder_has_leads_not_even_a_person_out(work: Path) -> N
             MentionedFiles(work, Owner(os.geteuid(), work.parent)).own(mention)
 
 
+def test_what_a_person_types_lends_its_rights_to_no_mention_in_it(work: Path) -> None:
+    (work / "private.md").write_text("see @key.md and @to_private.md", encoding="utf-8")
+    typed = files(work).typed("private.md")  # no module of the plan may read it
+    assert typed.text.startswith("see ")
+    with pytest.raises(NotAcceptedError, match="no module of the plan may read"):
+        typed.read("private.md")
+
+
+def test_no_link_that_a_module_may_have_made_is_followed(work: Path) -> None:
+    notes = work.parent / "notes"
+    notes.mkdir()
+    (notes / "todo.md").symlink_to("../key.md")
+    owner = Owner(os.geteuid(), work.parent)
+    for mention in (str(notes / "todo.md"), "~/notes/todo.md"):
+        assert MentionedFiles(work, owner).typed(mention).text == "the key"
+        with pytest.raises(NotAcceptedError, match="a module may have made that link"):
+            MentionedFiles(work, owner, changeable=(notes,)).typed(mention)
+
+
 def plan(instruction: object, read: str = "docs") -> MountPlan:
     return load_plan(
         {

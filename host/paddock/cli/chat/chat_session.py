@@ -221,12 +221,13 @@ class ChatSession:
 
     async def _with_files(self, session: Session, line: str) -> str:
         """Return what the person typed, followed by the files that it mentions, and say which these are."""
-        files = MentionedFiles(self._folder, Owner.current(os.environ))
+        owner = Owner.current(os.environ)
+        files = await anyio.to_thread.run_sync(MentionedFiles.of_plan, session.plan, self._folder, owner)
 
         def read(mention: str) -> MentioningText:
             if mention in self._prompt.pasted:
                 raise NotAcceptedError("it was pasted; type it to put the file in")
-            return files.own(mention)
+            return files.typed(mention)
 
         composed = await anyio.to_thread.run_sync(compose, MentioningText(line, read))
         for note in composed.notes:
