@@ -295,6 +295,7 @@ class RoutedCall(OpenCall):
     def on_cancelled(self, now: float) -> None:
         if self.is_stream and self.credit == 0:
             self.nested_ends(now)  # its items are not wanted any more
+            self.go_on(now)
         if self.deadline != FOREVER:
             self.limit_time(now, self.owner.runtime_max)
             self.limit_all_time(now, self.owner.runtime_max)  # nobody waits for it, so it waits for nobody any longer
@@ -327,6 +328,7 @@ class RoutedCall(OpenCall):
     def wants_no_item(self, now: float) -> None:
         """Let the owner's time stand still and the reader's run: the reader has every item that it gave credit for."""
         self.nested_begins(now)
+        self.hold(now)
         reading = self._reading()
         if reading is not None:
             reading.idles(now)
@@ -334,6 +336,7 @@ class RoutedCall(OpenCall):
     def wants_items(self, now: float) -> None:
         """Let the reader wait for the owner: it wants items again."""
         self.nested_ends(now)
+        self.go_on(now)
         reading = self._reading()
         if reading is not None:
             reading.goes_on(now)

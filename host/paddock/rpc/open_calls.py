@@ -19,7 +19,7 @@ class OpenCall:
 
     `deadline` and `last_deadline` are in loop time. For the first, time stands still while the worker itself waits for
     other workers, in a call made on behalf of this one; it runs while the host answers the worker. For the second, it
-    stands only while the call is held: while a person is asked, or a sub-session works for it.
+    stands only while the call is held: a person is asked, a sub-session works for it, or its reader wants no item.
     """
 
     __slots__ = ("_held", "_held_since", "_nested", "_nested_since", "deadline", "id", "is_cancelled", "last_deadline")
@@ -69,7 +69,7 @@ class OpenCall:
         self.last_deadline = now + seconds
 
     def hold(self, now: float) -> None:
-        """A person is asked for it, or a sub-session works for it."""
+        """A person is asked for it, a sub-session works for it, or nobody wants its next item."""
         if self._held == 0:
             self._held_since = now
         self._held += 1

@@ -209,6 +209,24 @@ async def test_of_a_stream_either_its_readers_clock_runs_or_its_givers(network: 
     assert _runs(readers)
 
 
+async def test_no_last_deadline_passes_while_the_reader_of_a_stream_wants_nothing(network: Network) -> None:
+    giver, source = await network.connect("source", runtime_max=1000.0, call_max=1000.0)
+    reader, reading = await network.connect("reader", "orchestrator")
+    target = await network.lend(source, source.own(6, {"items": STREAM}), reader)
+    id = reading.call_object(target, flags=Flag.STREAM)
+    request = await source.request_from_host()
+    (call,) = giver.channel.calls.running()
+    assert not call.is_over_all_time(1e12)
+    reading.write(reading.connection.send_credit(id, 1))
+    await source.take(Kind.CREDIT)
+    assert call.is_over_all_time(1e12)
+    source.write(source.connection.send_item(call.id, b"\xc0"))
+    await reading.take(Kind.ITEM)
+    assert not call.is_over_all_time(1e12)
+    source.respond(request.id)
+    await reading.answer(id)
+
+
 @pytest.mark.parametrize("is_idle", [False, True])
 @pytest.mark.parametrize("end", ["answer", "failure", "cancellation"])
 async def test_a_reader_whose_stream_is_over_has_its_own_time(end: str, is_idle: bool, network: Network) -> None:
