@@ -1,20 +1,24 @@
 """What a line to paste may grant: the one place of these rules, for denials, `why`, `add` and warnings.
 
 A person pastes such a line without weighing each word in it, and a module or its manifest may have chosen the words. So
-it gives no key but by `inject`; the host of a key comes from the table of known services, by the variable's name alone;
-where it adds a key, it adds no host but that one; and it opens neither all public hosts nor what the user's own
-programs run. What is left out is named.
+it gives no key but by `inject`; the host of a key comes from the table of known services, by the variable's name alone.
+Where it adds a key, it adds no host but that one, and where it adds a host, no variable that may hold a key. It opens
+neither all public hosts nor what the user's own programs run. What is left out is named.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from paddock.authorization.suggestions.service_needs import is_credential
 from paddock.authorization.suggestions.vendors import vendor_of_key
 from paddock.plan.net_rule import PUBLIC, TO_FILL_IN, NetRule
 from paddock.plan.permissions import FAMILIES, Permissions, SecretGrant, added_grants, grants_of, united
 from paddock.plan.secret_references import references
+
+_SETTINGS: Final = frozenset({"EDITOR", "LANG", "LC_ALL", "NO_COLOR", "TERM", "TZ", "VISUAL"})
+"""Variables whose values may go to any host: any other may hold a password, whatever its name."""
 
 
 def pasted(
@@ -29,13 +33,16 @@ def pasted(
     names = {one.name for one in (*had.secrets, *keys)}
     places = tuple(one.inject for one in keys if one not in had.secrets and one.inject is not None)
 
+    adds_host = bool(places) or any(one not in had.net for one in wanted.net)
+
     def may_add(family: str, grant: str) -> bool:
         match family:
             case "net":
                 return grant != PUBLIC and (not places or _host(grant) in map(_host, places))
             case "env":
                 name, is_set, value = grant.partition("=")
-                return all(one.name in names for one in references(value)) and bool(is_set or not is_credential(name))
+                is_harmless = name in _SETTINGS if adds_host else not is_credential(name)
+                return all(one.name in names for one in references(value)) and bool(is_set or is_harmless)
             case "write":
                 return may_write(grant)
         return True
@@ -80,8 +87,5 @@ def _for_its_host(secret: SecretGrant) -> SecretGrant | None:
     vendor = vendor_of_key(secret.name)
     if vendor is None:
         return None
-    rule = NetRule.parse(secret.inject) if secret.inject not in (None, "host") else None
-    place = rule.destination if rule is not None else None
-    if place is None or not vendor.may_have_key(place):
-        place = vendor.destination
-    return None if place is None else SecretGrant(name=secret.name, inject=place.text)
+    place = vendor.destination  # never one of this machine that somebody else names: anybody may listen there
+    return SecretGrant(name=secret.name, inject=place.text if place is not None else TO_FILL_IN)

@@ -18,7 +18,9 @@ from paddock.plan.net_rule import DEFAULT_PORT, TO_FILL_IN, NetRule
 from paddock.plan.permissions import Permissions, SecretGrant
 from paddock.plan.secret_references import references
 
-_CREDENTIAL: Final = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
+_CREDENTIAL: Final = re.compile(
+    r"key|token|secret|pass|pwd|credential|auth|jwt|cookie|webhook|dsn|database_url|_pat$", re.IGNORECASE
+)
 _KEY_NAMES: Final = ("api_key", "apikey", "api-key", "key", "token", "api_token", "access_token", "auth_token")
 
 
