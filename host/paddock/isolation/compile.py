@@ -314,7 +314,7 @@ def _kept_first(
 ) -> tuple[Path, ...]:
     """Return the paths to be kept, in the order of their claim to a mount.
 
-    Those that were found earlier come first, then those that a table names, then the oldest. A module can make more,
+    Those that were found earlier come first, then the oldest, then those that a table names. A module can make more,
     also for the next session, but none that is older than what was there before it.
     """
     granted = {path.path for path in grants.writes}
@@ -322,7 +322,7 @@ def _kept_first(
     found = dict.fromkeys(path for one in guarded for path in wanted(one, granted))
     if len(found) <= _MAX_HELD:
         return tuple(found)
-    return tuple(sorted(found, key=lambda path: (path not in known, runner_of(path) == A_READER, when_made(path))))
+    return tuple(sorted(found, key=lambda path: (path not in known, when_made(path), runner_of(path) == A_READER)))
 
 
 def _within(paths: Iterable[Path], grants: Grants, most: int) -> tuple[Path, ...]:

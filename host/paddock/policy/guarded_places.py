@@ -66,12 +66,15 @@ AT_HOME: Final = (
             *(".xinitrc", ".xprofile", ".xsession", ".xsessionrc", ".pam_environment", ".config/environment.d"),
             *(".config/autostart", ".config/systemd/user", ".local/share/systemd/user", ".local/share/applications"),
             *(".local/share/dbus-1", ".local/share/kservices5", ".local/share/kio", ".local/share/nautilus"),
-            *(".local/share/gnome-shell", ".local/share/plasma", ".local/share/flatpak"),
+            *(".local/share/gnome-shell", ".local/share/plasma", ".local/share/flatpak", ".local/share/thumbnailers"),
         ),
         "your next login",
     ),
     GuardedPlace(
-        (*(".local/bin", ".local/share/pnpm", ".local/share/mise", ".local/share/uv", ".local/share/pipx"),),
+        (
+            *(".local/bin", ".local/share/pnpm", ".local/share/mise", ".local/share/uv", ".local/share/pipx"),
+            *(".local/share/pypoetry", ".local/share/claude", ".local/share/sheldon", ".local/state/nix"),
+        ),
         "each command that is named like a file in it",
     ),
     GuardedPlace((".local/lib", ".ipython", ".pythonrc*", ".jupyter", ".local/share/jupyter"), _INTERPRETER),
@@ -120,6 +123,7 @@ AT_PROJECT: Final = (
         "the server you push to, with the repository's secrets,",
     ),
     GuardedPlace((".vs", ".nvim*", ".sublime*", ".dir-locals*", ".bsp", ".clangd", ".theia", ".nova"), _EDITOR),
+    GuardedPlace((".lsp", ".merlin", ".project", ".externalToolBuilders", "*.code-workspace", "hie.yaml"), _EDITOR),
     GuardedPlace((".env", ".env.*", ".mise*", "mise*.toml", "mise/config.toml", ".tool-versions"), _SHELL_IN_FOLDER),
     GuardedPlace((".config/mise.toml", ".autoenv*", ".devbox"), _SHELL_IN_FOLDER),
     GuardedPlace(
@@ -130,12 +134,13 @@ AT_PROJECT: Final = (
         ),
         _AGENT,
     ),
+    GuardedPlace((".htaccess", ".arcconfig", ".sl"), "a server or tool of yours, when it is used there,"),
     GuardedPlace((".Renviron", ".radian_profile", ".iex.exs", ".ghci", ".ocamlinit", ".rspec"), _INTERPRETER),
     GuardedPlace(
         (
-            *(".mvn", ".cargo", ".gradle/init.d", ".gradle/init.gradle", ".jvmopts"),
+            *(".mvn", ".cargo", ".gradle/init.d", ".gradle/init.gradle", ".gradle/init.gradle.kts", ".jvmopts"),
             *(".gradle/gradle.properties", ".yarn/releases", ".yarn/plugins", ".bundle", ".storybook", ".sbtopts"),
-            *(".config/dotnet-tools.json", ".buckconfig", ".changeset"),
+            *(".config/dotnet-tools.json", ".buckconfig", ".changeset", ".simplecov", ".busted", ".gclient", ".repo"),
         ),
         "your next build",
     ),
@@ -145,7 +150,7 @@ AT_PROJECT: Final = (
 SETTINGS: Final = GuardedPlace(
     (
         *(".*.json", ".*.jsonc", ".*.json5", ".*.y*ml", ".*.toml", ".*rc", ".*.el", ".*.lua", ".*.js", ".*.cjs"),
-        *(".*.mjs", ".*.ts", ".*.py", ".*.rb", ".*.sh"),
+        *(".*.mjs", ".*.ts", ".*.py", ".*.rb", ".*.sh", ".*.ini", ".*.exs", ".*.php", ".*.ps1", ".flake8"),
     ),
     A_READER,
 )
@@ -171,6 +176,7 @@ IN_ANY_FOLDER: Final = (
         (
             *(".amplifier/settings.yaml", ".amplifier/settings.local.yaml", ".amplifier/hooks", ".amplifier/modules"),
             *(".amplifier/agents", ".amplifier/bundles", ".amplifier/bundle.md", ".amplifier/skills"),
+            *(".amplifier/cache", ".amplifier/keys.env", ".amplifier/registry.json"),
         ),
         "Amplifier",
     ),

@@ -47,6 +47,7 @@ def test_the_folder_of_a_repository_is_guarded_as_a_whole(tmp_path: Path) -> Non
 RUN_UNASKED = [
     *(".hg/hgrc", ".jj/repo/config.toml", ".helix/languages.toml", ".lldbinit", ".Rprofile", ".irbrc", ".sqliterc"),
     *(".opencode/plugin/x.ts", "opencode.json", ".aider.conf.yml", ".windsurf/mcp.json"),
+    *(".flake8", ".php-cs-fixer.php", ".credo.exs", "x.code-workspace", ".externalToolBuilders/x.launch", ".build.ps1"),
     *(".gitlab-ci.yml", ".circleci/config.yml", ".forgejo/workflows/x.yml", "azure-pipelines.yml"),
 ]
 
