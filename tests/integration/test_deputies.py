@@ -140,7 +140,7 @@ function = coordinator.get_capability("app.function")
 try:
     await function(HookResult.model_construct(_fields_set={"action", "reason"}, action="deny", reason=client))
     said = ""
-except RuntimeError as error:
+except ValueError as error:
     said = f"{error} {error.args} {vars(error)}"
 return ToolResult(output=[said, await function(HookResult(action="deny", reason="ordinary"))])
 """

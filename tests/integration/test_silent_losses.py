@@ -275,7 +275,7 @@ def test_a_program_without_its_folder_is_not_called_started(tmp_path: Path, monk
     shown = paddock("call", "builtin:tool-bash", *given, "--allow-run=bash,ls").stderr
     assert "Cannot start in" in shown and "--allow-read=." in shown and "started" not in shown
     shown = paddock("call", "builtin:tool-bash", *given).stderr  # both are named at once
-    assert "--allow-read=. --allow-run=bash" in shown and "started" not in shown
+    assert "add --allow-read=.\n" in shown and "add --allow-run=bash\n" in shown and "started" not in shown
 
 
 def test_what_ended_a_module_says_how_to_allow_more(loser: str) -> None:

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import sys
-from contextlib import suppress
 from importlib.metadata import distribution
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
-_COMPILED = f"{sys.implementation.cache_tag}.pyc"
-
 
 def lay_beside(root: Path, *names: str) -> None:
-    """Copy installed distributions, and all that they require, into the folder that a module is imported from.
-
-    Files that are compiled here are laid there compiled: a worker writes nothing down, and would compile a vendor's
-    thousand files at each of its starts.
-    """
+    """Copy installed distributions, and all that they require, into the folder that a module is imported from."""
     for name in _closure(names):
         found = distribution(name)
         for top in {file.parts[0] for file in found.files or () if not file.parts[0].startswith("..")}:
@@ -27,19 +18,11 @@ def lay_beside(root: Path, *names: str) -> None:
             if target.exists() or top == "__pycache__":
                 continue
             if source.is_dir():
-                shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"), copy_function=_lay)
+                shutil.copytree(
+                    source, target, ignore=shutil.ignore_patterns("__pycache__"), copy_function=shutil.copyfile
+                )
             else:
-                _lay(str(source), str(target))
-
-
-def _lay(source: str, target: str) -> None:
-    folder, name = os.path.split(source)
-    if name.endswith(".py"):
-        compiled = os.path.join(folder, "__pycache__", name[:-2] + _COMPILED)
-        with suppress(FileNotFoundError):
-            if os.stat(compiled).st_mtime >= os.stat(source).st_mtime:
-                source, target = compiled, target + "c"
-    shutil.copyfile(source, target)
+                shutil.copyfile(source, target)
 
 
 def _closure(names: tuple[str, ...]) -> list[str]:

@@ -35,7 +35,7 @@ def test_a_valid_module_is_printed_check_by_check(tmp_path: Path) -> None:
         "  ✓ [info]    module_importable: `amplifier_module_probe` can be imported",
         "  ✓ [info]    mount_exists: `mount` is there and can be called",
         "  ✓ [info]    mount_signature: mount() is asynchronous and takes a coordinator and a configuration",
-        "  ✓ [info]    protocol_compliance: mount() mounted an Orchestrator, with all that an orchestrator has",
+        "  ✓ [info]    protocol_compliance: mount() mounted an Orchestrator, which implements Orchestrator interface",
         "  ✓ [info]    orchestrator_execute: `execute` is asynchronous and takes what it is called with",
     ]
     assert status == 0
