@@ -186,7 +186,7 @@ def _write_plan(folder: Path, provider: Path, url: str, *, has_key: bool) -> Pat
 
 
 def _in_process(written: Path, provider: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the plan as a plain process reads it, with the key and no permissions, and the folders of its modules."""
+    """Return the modules of the plan as a plain process has them, with the key, and the folders of their code."""
 
     def entry(written: Mapping[str, Any]) -> dict[str, Any]:
         config = {**written.get("config", {})}
@@ -195,7 +195,7 @@ def _in_process(written: Path, provider: Path) -> tuple[dict[str, Any], dict[str
         return {"module": written["module"], "config": config}
 
     plan = json.loads(written.read_text(encoding="utf-8"))
-    made: dict[str, Any] = {"session": {kind: entry(one) for kind, one in plan["session"].items()}}
+    made: dict[str, Any] = {"session": {kind: entry(plan["session"][kind]) for kind in ("orchestrator", "context")}}
     made |= {section: [entry(one) for one in plan.get(section, [])] for section in ("providers", "tools", "hooks")}
     entries = [*made["session"].values(), *made["providers"], *made["tools"], *made["hooks"]]
     folders = {one["module"]: str(BuiltinSource().resolve(one["module"]).root) for one in entries}
