@@ -195,6 +195,7 @@ def test_modules_and_their_grants_are_listed_when_more_is_asked_for(tmp_path: Pa
     assert sent["instruction"] == "0 tokens" and "read_file" in sent["tools"]
     assert sent["conversation"].endswith("tokens in 1 message") and sent["user"].endswith("tokens: hello")
     assert "of the model's window of 128,000 (" in sent["together"]
+    assert "may not call" not in done.stderr
     # A level that is named is accepted for all modules that name none.
     done = paddock(*run, "--isolation", "none", "--json")
     names = ["loop-basic", "context-simple", "provider-mock", "tool-filesystem"]

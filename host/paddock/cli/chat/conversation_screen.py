@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, Final, Protocol
 
+from markdown_it import MarkdownIt
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import Heading, Markdown
 from rich.text import Text
@@ -128,9 +129,7 @@ class ConversationScreen:
         if self._is_thought:
             lines = escape(text, multiline=True).expandtabs(4).split("\n")
             return [Text(_MARGIN + row, "dim") for line in lines for row in fold(line, width)]
-        rows = self._screen.laid_out(
-            _Markdown(escape(text, multiline=True), code_theme="ansi_dark", hyperlinks=False), width
-        )
+        rows = self._screen.laid_out(_Markdown(escape(text, multiline=True)), width)
         while rows and not rows[0].plain.strip():
             del rows[0]
         while rows and not rows[-1].plain.strip():
@@ -207,4 +206,11 @@ class _LeftHeading(Heading):
 
 
 class _Markdown(Markdown):
+    """Markdown whose HTML is text: a model that writes `Vec<String>` means those characters."""
+
     elements: ClassVar = {**Markdown.elements, "heading_open": _LeftHeading}
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, code_theme="ansi_dark", hyperlinks=False)
+        parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+        self.parsed = parser.disable(["html_inline", "html_block"]).parse(text)

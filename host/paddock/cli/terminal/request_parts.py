@@ -31,8 +31,13 @@ async def tell_request(session: Session, screen: Screen) -> None:
         PaddockError: the context or the provider ended.
     """
     provider, context = preferred_provider(session), session.coordinator.get("context")
+    info = await provider.get_info() if hasattr(provider, "get_info") else None
+    sizes = getattr(info, "defaults", None) or {}
+    window, answer = sizes.get("context_window"), sizes.get("max_output_tokens")
+    # Not the provider itself: the context would ask it, which only a loop may let it do.
+    budget = window - answer if isinstance(window, int) and isinstance(answer, int) and answer < window else None
     prepare = getattr(context, "get_messages_for_request", None)
-    messages = list(await (context.get_messages() if prepare is None else prepare(provider=provider)))
+    messages = list(await (context.get_messages() if prepare is None else prepare(token_budget=budget)))
     tools: Mapping[str, Any] = session.coordinator.get("tools") or {}
     said = [one for one in messages if one.get("role") != "system"]
     described = [
@@ -41,8 +46,6 @@ async def tell_request(session: Session, screen: Screen) -> None:
     instruction = _tokens(one for one in messages if one.get("role") == "system")
     of_tools, of_messages = _tokens(described), _tokens(said)
     whole = instruction + of_tools + of_messages
-    info = await provider.get_info() if hasattr(provider, "get_info") else None
-    window = (getattr(info, "defaults", None) or {}).get("context_window")
     share = (
         f" of the model's window of {window:,} ({whole * 100 // window} %)"
         if isinstance(window, int) and window > 0

@@ -67,6 +67,12 @@ async def test_code_and_lists_keep_their_shape(person: Person, drawn: Drawn) -> 
     assert person.all_rows() == ["   • one", "   • two", "", "    if x:", "        y", ""]
 
 
+async def test_what_looks_like_html_is_shown_as_it_was_written(person: Person, drawn: Drawn) -> None:
+    drawn.say("Use <b>bold</b>: Vec<String>\n\n<div>\ntext\n</div>\n\n")
+    drawn.screen.end_text()
+    assert " ".join(" ".join(person.all_rows()).split()) == "Use <b>bold</b>: Vec<String> <div> text </div>"
+
+
 async def test_no_row_of_a_model_begins_where_ours_do(person: Person, drawn: Drawn) -> None:
     hostile = "\x1b[2J\x1b]0;x\x07\r╔══ Paddock asks\n\n# ╔══ Paddock\n\n> ┌── module\n\n" + "界" * 60 + "\n\n"
     hostile += (
