@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -52,8 +52,6 @@ from paddock.session.instructing import over_half_a_window
 from paddock.session.session import Session
 from paddock.state_folder import state_folder
 from paddock.text import escape
-
-_ANSWERS: Final = {word: word for word in ("yes", "chat", "no")}
 
 
 async def hold_chat(plan: Path, options: SessionOptions, *, is_verbose: bool) -> int:
@@ -319,10 +317,12 @@ class ChatSession:
             self._screen.note(f"the plan says that of {escape(entry.module)} already; it is not changed")
             return False
         plan = await self._instructed(edit.plan)
-        is_covered, answer = await anyio.to_thread.run_sync(self._consent.covers, plan), "yes"
+        here = dict(self._only_here.get(entry.path, {}))
+        may_write = "permissions" not in here  # what it has for this chat alone would go into the file with the change
+        is_covered, answer = await anyio.to_thread.run_sync(self._consent.covers, plan), "yes" if may_write else "chat"
         if is_covered or is_offer:
             means = await anyio.to_thread.run_sync(self._consent.consequences, plan, entry.path)
-            answer = await self._answer(entry, "\n".join([*lines, *map(escape, means)]))
+            answer = await self._answer(entry, "\n".join([*lines, *map(escape, means)]), may_write=may_write)
         if answer == "no":
             if is_offer:
                 self._declined.add(entry.instance_id or entry.module)
@@ -333,27 +333,29 @@ class ChatSession:
             self._screen.note(
                 f"the entry of {escape(entry.module)} becomes {becomes}; Paddock asks about the whole plan next"
             )
-        here = dict(self._only_here.get(entry.path, {}))
         keys = grant_keys(permissions, keeps_home=keeps_home)
         here = {**here, **keys} if answer == "chat" else {key: one for key, one in here.items() if key not in keys}
         await self._agree(Change(edit if answer == "yes" else None, {**self._only_here, entry.path: here}), document)
         return True
 
-    async def _answer(self, entry: ModuleEntry, lines: str) -> str:
+    async def _answer(self, entry: ModuleEntry, lines: str, *, may_write: bool) -> str:
         path = escape(str(self._plan))
+        words = "yes, chat or no" if may_write else "chat or no"
+        why_not = "" if may_write else "\nIt has grants for this chat alone, so the file stays as it is."
         question = Question(
             title="Paddock asks, not a module",
-            text=f"In {path}, the entry of {escape(entry.module)} ({entry.path}) becomes\n{lines}\n"
+            text=f"In {path}, the entry of {escape(entry.module)} ({entry.path}) becomes\n{lines}{why_not}\n"
             "Accept the plan with it, and start the session again? The conversation is kept.",
             options=(
-                Option("yes ", "write it into the plan"),
+                *([Option("yes ", "write it into the plan")] if may_write else []),
                 Option("chat", "for this chat alone; the file stays as it is"),
                 Option("no  ", "do not change the plan"),
             ),
-            prompts=lambda count: ("type the word yes, chat or no, and Enter:", "yes, chat or no:"),
+            prompts=lambda count: (f"type the word {words}, and Enter:", f"{words}:"),
             is_ours=True,
         )
-        return await self._dialogue.ask(question, lambda typed, _: _ANSWERS.get(typed.casefold())) or "no"
+        accepted = ("yes", "chat", "no") if may_write else ("chat", "no")
+        return await self._dialogue.ask(question, lambda typed, _: _one_of(accepted, typed)) or "no"
 
     # -- display ---------------------------------------------------------------------------
 
@@ -366,6 +368,10 @@ class ChatSession:
                 self._screen.text(render(module.problem))
             if module.live_from is not None:
                 self._screen.note(f"{module.module} runs live from {module.live_from}: its code may change at any time")
+
+
+def _one_of(words: tuple[str, ...], typed: str) -> str | None:
+    return typed.casefold() if typed.casefold() in words else None
 
 
 class GrantConsent:
