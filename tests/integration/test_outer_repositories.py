@@ -302,10 +302,10 @@ async def test_a_repository_that_begins_above_takes_the_grant_that_is_named(call
     """Both by the note before the start, and by the denial after git has looked for it."""
     outcome = await calls.outcome(main / "sub", *_LOOK[:1])
     assert outcome.result.output[0][0] != 0
-    (note,) = calls.notes
-    assert "begins above it" in note and f"`read: [{main}/.git]`" in note
-    (denial,) = outcome.denials
-    assert denial.target == str(main / ".git") and denial.grant.count(f'"{main}/.git"') == 1
+    (note,) = [one for one in calls.notes if "begins above it" in one]
+    assert f"`read: [{main}/.git]`" in note
+    (denial,) = [one for one in outcome.denials if one.target == str(main / ".git")]
+    assert denial.grant.count(f'"{main}/.git"') == 1
     looks = ["git log --format=%s", "git status --short .", "git show HEAD:sub/part"]
     assert await calls(main / "sub", *looks, read=[".", str(main / ".git")]) == _outside(main / "sub", *looks)
     assert calls.notes == ()
@@ -317,10 +317,9 @@ async def test_objects_that_are_borrowed_take_the_grant_that_is_named(calls: Cal
     outcome = await calls.outcome(home / "borrower", *_LOOK[:1])
     assert outcome.result.output[0][0] != 0
     place = f"{main}/.git/objects"
-    (note,) = calls.notes
-    assert f"`read: [{place}]`" in note
-    (denial,) = outcome.denials
-    assert denial.target == place and f'"{place}"' in denial.grant
+    assert any(f"`read: [{place}]`" in one for one in calls.notes)
+    (denial,) = [one for one in outcome.denials if one.target == place]
+    assert f'"{place}"' in denial.grant
     assert (await calls(home / "borrower", *_LOOK[:1], read=[".", place]))[0] == [0, "first\n"]
     assert calls.notes == ()
 

@@ -170,7 +170,7 @@ async def test_a_worker_behind_bubblewrap_sees_its_profile_alone(start: Launch, 
         str(granted),
         *(mount.target for mount in levels.spec("bwrap", tmp_path).profile.mounts),
     ]
-    assert {*root.split(",")} == {"dev", "etc", "tmp", *(path.split("/")[1] for path in shown)}
+    assert {*root.split(",")} == {"dev", "etc", "sys", "tmp", *(path.split("/")[1] for path in shown)}
     assert {*devices.split(",")} == {"fd", "full", "null", "random", "shm", "urandom", "zero"}
     assert above == "granted"
     accounts = {"passwd", "group", "hosts", "nsswitch.conf"}

@@ -79,7 +79,6 @@ class CommandWorker:
         self._channel: CommandChannel | None = CommandChannel(access.name, process.rpc)
         self._loop = asyncio.get_running_loop()
         self._using = threading.Lock()
-        self._memory_kills = 0
         self._ended_for = ""
         self._ending: asyncio.Task[None] | None = None
 
@@ -202,19 +201,12 @@ class CommandWorker:
         return "" if hit is None else f"it used more than it may: {hit.name} is {hit.configured}"
 
     def _look_at_memory(self, code: int) -> None:
-        """Report a command of which the kernel killed a process for lack of memory.
+        """Report a failed command of which a process was ended for lack of memory.
 
         Raises:
-            CommandError: it was.
+            CommandError: one was.
         """
-        if code == 0 or self._process.cgroup is None:
-            return
-        try:
-            kills = self._process.cgroup.readings().memory_kills or 0
-        except OSError:
-            return
-        if kills > self._memory_kills:
-            self._memory_kills = kills
+        if code != 0 and "memory_max" in self._supervisor.limits_met():
             raise CommandError(self._name, f"it needed more than {size_text(MEMORY_MAX)} of memory")
 
 
