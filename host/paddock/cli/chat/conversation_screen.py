@@ -212,5 +212,5 @@ class _Markdown(Markdown):
 
     def __init__(self, text: str) -> None:
         super().__init__(text, code_theme="ansi_dark", hyperlinks=False)
-        parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+        parser = MarkdownIt().enable(["strikethrough", "table"])
         self.parsed = parser.disable(["html_inline", "html_block"]).parse(text)
