@@ -378,10 +378,11 @@ class Router:
         flags = _FLAGS[members[routed.method].flavour]
         if owner.blocked and flags != _IN_PLACE:
             refuse_deadlock(routed, owner, self.method_name)
+        now = self.loop.time()
         if owner.runtime_max != FOREVER:
-            routed.limit_time(self.loop.time(), owner.runtime_max)
+            routed.limit_time(now, owner.runtime_max)
         if owner.call_max != FOREVER and routed.has_own_clock:
-            routed.limit_all_time(self.loop.time(), owner.call_max)
+            routed.limit_all_time(now, owner.call_max)
         message = routed.message
         entries = owner.send(message.handles, routed.right_to) if message.handles else ()
         try:

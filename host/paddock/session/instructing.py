@@ -6,7 +6,7 @@ of the stored conversation. A context without one gets it as a message, once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import anyio
@@ -45,12 +45,13 @@ async def give_instruction(session: HostedSession) -> None:
 
 
 async def over_half_a_window(coordinator: ModuleCoordinator, text: str) -> str:
-    """Return that a text is larger than half of the window of the session's first provider; empty if it is not.
+    """Return that a text is larger than half of the window of the provider that loops ask; empty if it is not.
 
     A provider that does not name its window sets no bound.
     """
     window: Any = None
-    for provider in list((coordinator.get("providers") or {}).values())[:1]:
+    provider = preferred_provider(coordinator)
+    if provider is not None:
         with anyio.move_on_after(_PATIENCE):
             try:
                 window = (await provider.get_info()).defaults["context_window"]
@@ -60,6 +61,17 @@ async def over_half_a_window(coordinator: ModuleCoordinator, text: str) -> str:
     if not isinstance(window, int) or tokens <= window // 2:
         return ""
     return f"takes about {tokens} tokens, more than half of the model's window of {window}"
+
+
+def preferred_provider(coordinator: ModuleCoordinator) -> Any:
+    """Return the provider that loops ask, that with the lowest `priority`, the first one of several; None without."""
+    providers: Mapping[str, Any] = coordinator.get("providers") or {}
+    return min(providers.values(), key=_priority, default=None)
+
+
+def _priority(provider: Any) -> float:
+    value = getattr(provider, "priority", None)
+    return value if isinstance(value, int | float) else 100
 
 
 def changes_of_instruction(told: MountPlan, read: Callable[[], MountPlan]) -> tuple[str, ...]:

@@ -35,20 +35,19 @@ from paddock.cli.terminal.interruption import ended_by_signals, on_interrupt
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.progress import ActivityLine, activity_of
 from paddock.cli.terminal.question import Option, Question
-from paddock.cli.terminal.request_parts import preferred_provider
 from paddock.errors import PaddockError, PlanError, render
 from paddock.isolation.mentioned_files import MentionedFiles, with_instruction
 from paddock.lookalikes import marked
 from paddock.plan.edit import Keys, PlanEdit, PlanNotEditedError, grant_keys, grant_lines, with_keys, with_permissions
 from paddock.plan.formats.document import Document, read_document
-from paddock.plan.instruction import MentioningText, compose
+from paddock.plan.instruction import MentioningText, compose, mentions_in
 from paddock.plan.load import load_plan
 from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.plan.permissions import Permissions, united
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.owner import Owner
 from paddock.policy.trust import with_places
-from paddock.session.instructing import over_half_a_window
+from paddock.session.instructing import over_half_a_window, preferred_provider
 from paddock.session.session import Session
 from paddock.state_folder import state_folder
 from paddock.text import escape
@@ -219,6 +218,8 @@ class ChatSession:
 
     async def _with_files(self, session: Session, line: str) -> str:
         """Return what the person typed, followed by the files that it mentions, and say which these are."""
+        if next(mentions_in(line), None) is None:
+            return line
         owner = Owner.current(os.environ)
         files = await anyio.to_thread.run_sync(MentionedFiles.of_plan, session.plan, self._folder, owner)
 
@@ -360,7 +361,7 @@ class ChatSession:
     # -- display ---------------------------------------------------------------------------
 
     def _say_what_started(self, session: Session) -> None:
-        provider = preferred_provider(session)
+        provider = preferred_provider(session.coordinator)
         model = f"model {provider.default_model}, " if hasattr(provider, "default_model") else ""
         self._opener.started(session.modules, "; /help lists the commands", f"{self._plan}: {model}")
         for module in session.modules:

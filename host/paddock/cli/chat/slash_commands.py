@@ -23,12 +23,13 @@ from paddock.cli.plan_options import read_grants
 from paddock.cli.session_on_screen import row_of
 from paddock.cli.terminal.denial_notes import tell_denials
 from paddock.cli.terminal.render import Screen
-from paddock.cli.terminal.request_parts import preferred_provider, tell_request
+from paddock.cli.terminal.request_parts import tell_request
 from paddock.cli.why_command import run_why
 from paddock.errors import PaddockError, render
 from paddock.isolation.denials.explain import Family
 from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import FAMILIES, PRESETS, Permissions, united
+from paddock.session.instructing import preferred_provider
 from paddock_sources.near import near
 
 _COMMAND: Final = re.compile(r"/([A-Za-z]*)(?:\s+(.*))?", re.DOTALL)
@@ -249,7 +250,7 @@ class SlashCommands:
     async def _model(self, words: Sequence[str]) -> Next | None:
         entries = [self._entry(words[1])] if len(words) == 2 else list(self._session.plan.providers)
         if not words:
-            provider = preferred_provider(self._session)
+            provider = preferred_provider(self._session.coordinator)
             try:
                 listed = ", ".join(model.id for model in (await provider.list_models())[:_MAX_MODELS])
             except Exception as error:  # modules raise any class

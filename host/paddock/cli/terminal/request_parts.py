@@ -11,17 +11,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from paddock.cli.terminal.render import Screen
+from paddock.session.instructing import preferred_provider
 from paddock.session.session import Session
 
 _BYTES_PER_TOKEN: Final = 4
 _SHOWN: Final = 10  # of the latest messages
 _MAX_WORDS: Final = 60  # characters of each
-
-
-def preferred_provider(session: Session) -> Any:
-    """Return the provider that loops ask, that with the lowest `priority`, the first one of several; None without."""
-    providers: Mapping[str, Any] = session.coordinator.get("providers") or {}
-    return min(providers.values(), key=_priority, default=None)
 
 
 async def tell_request(session: Session, screen: Screen) -> None:
@@ -30,7 +25,7 @@ async def tell_request(session: Session, screen: Screen) -> None:
     Raises:
         PaddockError: the context or the provider ended.
     """
-    provider, context = preferred_provider(session), session.coordinator.get("context")
+    provider, context = preferred_provider(session.coordinator), session.coordinator.get("context")
     info = await provider.get_info() if hasattr(provider, "get_info") else None
     sizes = getattr(info, "defaults", None) or {}
     window, answer = sizes.get("context_window"), sizes.get("max_output_tokens")
@@ -59,11 +54,6 @@ async def tell_request(session: Session, screen: Screen) -> None:
         ("  together  ", f"about {whole:,} tokens{share}"),
     ]
     screen.labelled(rows)
-
-
-def _priority(provider: Any) -> float:
-    value = getattr(provider, "priority", None)
-    return value if isinstance(value, int | float) else 100
 
 
 def _tokens(parts: Iterable[Any]) -> int:
