@@ -140,7 +140,7 @@ _WAITER = """
 """
 
 
-async def test_tools_that_wait_for_each_other_hold_no_call_for_longer_than_it_may_last(
+async def test_tools_that_wait_for_each_other_are_ended_by_call_max(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
     source = write_module("tool-waiter", _WAITER)

@@ -90,9 +90,7 @@ async def test_a_strangers_text_has_the_model_told_only_what_the_plan_may_read(w
         assert "the key" in (await told(session))[0]
 
 
-async def test_agents_have_their_own_instructions_and_the_session_once_more_has_its_own(
-    work: Path, write_module: WriteModule
-) -> None:
+async def test_agents_have_their_own_instructions_and_self_the_sessions(work: Path, write_module: WriteModule) -> None:
     loop = {"module": "loop-orders", "source": write_module("loop-orders", LOOP)}
     async with Session({**plan("Be brief.", loop), "providers": []}, working_dir=work, trust_plan=True) as session:
         spawn = session.coordinator.get_capability("session.spawn")

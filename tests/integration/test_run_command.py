@@ -260,7 +260,7 @@ def test_all_refusals_are_reported_at_once_before_any_start(tmp_path: Path, tric
     assert all((module["level"], module["exit_reports"]) == ("", []) for module in reported["modules"])
 
 
-def test_a_prompt_that_is_no_text_is_sent_and_an_answer_that_was_cut_off_is_told(tmp_path: Path) -> None:
+def test_a_prompt_of_odd_bytes_is_sent_and_a_cut_answer_is_told(tmp_path: Path) -> None:
     with VendorServer(Script([{"text": "so", "finish": "length"}]), OpenAIDialect()) as server:
         provider = {
             "module": "provider-openai",

@@ -412,7 +412,7 @@ def test_a_scalar_that_is_none_is_unfit_and_one_over_its_cap_is_not(scalar: list
     assert isinstance(caught.value, UnfitValueError) is is_unfit
 
 
-def test_an_object_where_only_data_may_stand_is_unfit_and_one_of_no_row_is_not() -> None:
+def test_an_object_is_unfit_where_data_stands_and_broken_without_row() -> None:
     with pytest.raises(UnfitValueError, match="only data"):
         Codec().decode(_ext(Ext.HANDLE, bytes(4)), [NO_OBJECT])
     with pytest.raises(RemoteProtocolError, match="row 1 of a table of 1"):

@@ -65,7 +65,7 @@ class OpenCall:
             self.deadline += now - self._nested_since
 
     def limit_all_time(self, now: float, seconds: float) -> None:
-        """Require it to end within this many seconds from now, whatever the worker waits for."""
+        """Require it to end within this many seconds from now, also while the worker waits for others."""
         self.last_deadline = now + seconds
 
     def hold(self, now: float) -> None:

@@ -1,4 +1,4 @@
-"""What a line to paste adds, whoever chose its words: never a key by its value, nor with a host of somebody else."""
+"""What a line to paste adds, also if a stranger chose its words: no key by its value, nor with a host of theirs."""
 
 from __future__ import annotations
 

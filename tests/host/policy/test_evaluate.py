@@ -464,7 +464,7 @@ def test_a_limit_above_a_cap_is_refused_and_a_default_is_lowered(work: Path) -> 
     assert (path, line) == ("tools[0].limits.memory_max", 1) and "256 MiB is more than 128 MiB" in message
 
 
-def test_a_call_may_last_as_long_as_its_own_part_and_without_end_only_if_accepted(work: Path) -> None:
+def test_call_max_is_at_least_runtime_max_and_none_takes_acceptance(work: Path) -> None:
     assert decide(work, limits={"runtime_max": "2s"}).limits.call_max == 20.0
     assert decide(work, limits={"call_max": "none"}).limits.call_max == math.inf
     ((path, message, *_),) = refused(lambda: decide(work, accepted=False, limits={"call_max": "none"}))

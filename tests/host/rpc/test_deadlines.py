@@ -209,7 +209,7 @@ async def test_of_a_stream_either_its_readers_clock_runs_or_its_givers(network: 
     assert _runs(readers)
 
 
-async def test_no_last_deadline_passes_while_the_reader_of_a_stream_wants_nothing(network: Network) -> None:
+async def test_the_last_deadline_stands_while_a_stream_has_no_credit(network: Network) -> None:
     giver, source = await network.connect("source", runtime_max=1000.0, call_max=1000.0)
     reader, reading = await network.connect("reader", "orchestrator")
     target = await network.lend(source, source.own(6, {"items": STREAM}), reader)

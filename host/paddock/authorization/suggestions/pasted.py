@@ -18,7 +18,7 @@ from paddock.plan.permissions import FAMILIES, Permissions, SecretGrant, added_g
 from paddock.plan.secret_references import references
 
 _SETTINGS: Final = frozenset({"EDITOR", "LANG", "LC_ALL", "NO_COLOR", "TERM", "TZ", "VISUAL"})
-"""Variables whose values may go to any host: any other may hold a password, whatever its name."""
+"""Variables whose values may go to any host: any other may hold a password, and its name need not say so."""
 
 
 def pasted(
