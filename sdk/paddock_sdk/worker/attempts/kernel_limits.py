@@ -32,7 +32,8 @@ _BY_SIGNAL: Final = {signal.SIGXFSZ: "file_size_max", signal.SIGKILL: "killed"}
 _BY_EXIT_CODE: Final[Mapping[int | None, str]] = {  # Python's, and a shell's
     code: key for number, key in _BY_SIGNAL.items() for code in (-number, 128 + number)
 }
-_OF_FORKS: Final = ("fork", "_execute_child", "_posix_spawn", "clone", "start_new_thread")
+# `make` names the program that it could not start, and gives its job this number.
+_OF_FORKS: Final = ("fork", "_execute_child", "_posix_spawn", "clone", "start_new_thread", "Error 127")
 
 
 def limits_in(failure: object, private: str) -> list[str]:
