@@ -7,8 +7,8 @@ import gc
 import itertools
 import os
 import re
-import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -84,8 +84,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     left_out, slow, others = [], [], []
     for item in items:
-        marks = {mark.name for mark in item.iter_markers()}
-        kind = left_out if "exhaustive" in marks and not IN_FULL else slow if "slow" in marks else others
+        is_slow = item.get_closest_marker("slow") is not None
+        kind = left_out if not IN_FULL and _repeats(item) else slow if is_slow else others
         kind.append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
@@ -97,6 +97,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         room = (count - len(items)) // (processes - number) - len(share)
         items += [*share, *itertools.islice(rest, max(room, 0))]
     items += rest
+
+
+def _repeats(item: pytest.Item) -> bool:
+    """Whether a test repeats another: as a whole, or by its row, where the marker has words for the ids of rows."""
+    row = item.callspec.id if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ""
+    marks = item.iter_markers("exhaustive")
+    return any(not mark.args or any(word in row for word in mark.args) for mark in marks)
 
 
 @pytest.fixture
@@ -137,14 +144,16 @@ def _state(folder: Path) -> tuple[object, ...]:
 
 @pytest.fixture(scope="session")
 def _temporary(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Return the folder of a test process; without a failure in it, it is removed with the process.
+    """Return the folder of a test process; without a failure in it, it is removed after the process has ended.
 
     Pytest would keep it for three runs, and have the first process remove all of the oldest while the others are idle.
+    The removal of many thousand files takes a disk longer than anybody should wait for a result.
     """
     folder = tmp_path_factory.getbasetemp()
     yield folder
     if hasattr(request.config, "workerinput") and not request.session.testsfailed:
-        shutil.rmtree(folder, ignore_errors=True)
+        quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        subprocess.run(["sh", "-c", 'rm -rf -- "$1" &', "sh", str(folder)], check=True, start_new_session=True, **quiet)
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,8 @@ from paddock.selftest.attack_session import AttackSession, perform_to_the_end
 from paddock.selftest.testbed.testbed import AttackTestbed
 from paddock_sandbox.profile import IsolationLevel
 
-_HOST_ONLY = ("identity", "messages")  # families that the host alone holds off, by the same code at each level
+# Families that the host alone holds off, or what watches over a module, by the same code at each level.
+_SAME_AT_EACH = ("identity", "messages", "resources")
 
 
 def _pairs() -> list[object]:
@@ -29,7 +30,7 @@ def _pairs() -> list[object]:
         pytest.param(
             *(level, attack),
             id=f"{attack.name}-{level}",
-            marks=[repeats] if level == "landlock" and attack.family in _HOST_ONLY else [],
+            marks=[repeats] if level == "landlock" and attack.family in _SAME_AT_EACH else [],
         )
         for level in LEVELS
         for attack in CATALOGUE

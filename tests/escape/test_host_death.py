@@ -29,6 +29,7 @@ def _is_held(lock: Path) -> bool:
         return False
 
 
+@pytest.mark.exhaustive("landlock")
 @pytest.mark.parametrize("level", LEVELS)
 def test_nothing_of_a_module_outlives_a_host_that_is_killed(
     level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -154,6 +154,7 @@ def _attack(name: str) -> Attack:
     return next(attack for attack in CATALOGUE if attack.name == name)
 
 
+@pytest.mark.exhaustive  # each is renewed, which its own tests show
 @pytest.mark.slow
 def test_a_stage_is_as_it_was_after_every_attack_outside() -> None:
     with _outside() as (stage, outside):

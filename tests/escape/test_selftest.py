@@ -21,16 +21,12 @@ _CONTAINER = Path(__file__).parents[1] / "container.py"
 _NO_CONTAINER = 77  # its exit code where there can be none
 _COMMAND = "from paddock.cli import main; main()"
 _FEW = ("read_ssh_key", "use_io_uring", "spin")
-# Held off by other means where there are no control groups of one's own, nor, in a container, namespaces.
+# Held off by other means where there are no control groups of one's own, nor, in a container, namespaces: one of each.
 _BY_OTHER_MEANS = (
     "kill_the_host",
-    "trace_a_process",
     "connect_by_other_means",
     "eat_memory_in_several_processes",
     "start_a_fork_bomb",
-    "burn_processor_time",
-    "hold_segments",
-    "hold_unread_bytes_of_sockets",
     "leave_a_daemon_and_end_its_keeper",
 )
 

@@ -106,6 +106,7 @@ async def _told(open_session: OpenSession, source: str, *orders: dict[str, Any])
         return came, session.modules
 
 
+@pytest.mark.exhaustive("ordinary2", "ordinary0")
 @pytest.mark.parametrize(
     ("act", "ordinary", "too_much", "said"),
     [
@@ -138,6 +139,7 @@ async def test_a_module_that_leaves_too_much_memory_ends_alone(
     assert not any(reports.values()), "another worker died of it"
 
 
+@pytest.mark.exhaustive("order1")
 @pytest.mark.parametrize(
     ("order", "said"),
     [
@@ -156,6 +158,7 @@ async def test_contributors_are_counted_and_their_names_bounded(
     assert not any(module.exit_reports for module in modules)
 
 
+@pytest.mark.exhaustive("state-ordinary1", "attributes-", "write-")
 @pytest.mark.parametrize(
     ("act", "ordinary", "too_much", "kept"),
     [

@@ -50,6 +50,7 @@ _IMPOSTOR = """
 """
 
 
+@pytest.mark.exhaustive("True")
 @pytest.mark.parametrize("is_granted", [False, True])
 async def test_a_tool_becomes_the_model_only_by_grant(
     tmp_path: Path, write_module: WriteModule, is_granted: bool
@@ -223,6 +224,7 @@ async def test_instances_of_one_provider_share_its_name_while_they_start(
         assert await session.coordinator.get("providers")["a"].get_info() == "first"
 
 
+@pytest.mark.exhaustive("first1")
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -276,6 +278,7 @@ _NOT_READY = """
 """
 
 
+@pytest.mark.exhaustive("import", "ready")
 @pytest.mark.parametrize(
     ("code", "on_failure"),
     [

@@ -199,6 +199,7 @@ def test_changed_guarded_files_are_reported_after_any_call(granted: str, folder:
     assert f"warning: {folder}/.git/hooks appeared during the run; {LOOK_FIRST}" in done.stderr.splitlines()
 
 
+@pytest.mark.exhaustive("landlock")
 @pytest.mark.parametrize("level", ["ns", "bwrap", "landlock", "none"])
 def test_a_call_runs_at_the_level_that_was_asked_for_or_says_why_it_cannot(tricky: str, level: str) -> None:
     found = next(one for one in diagnosis()["levels"] if one["level"] == level)

@@ -187,6 +187,7 @@ def test_less_takes_effect_at_once_and_is_said_once(project: Project) -> None:
     assert answer == "It reads no, writes no" and "no longer grants" not in said
 
 
+@pytest.mark.exhaustive("grant")
 @pytest.mark.parametrize("options", [("--trust-plan",), ("--grant", "tool-look=workspace")], ids=["plan", "grant"])
 def test_what_is_trusted_for_one_run_means_what_it_means_now(project: Project, options: tuple[str, ...]) -> None:
     news = f"preset `workspace` by now grants read `{project.outside}`"
@@ -197,6 +198,7 @@ def test_what_is_trusted_for_one_run_means_what_it_means_now(project: Project, o
     assert project.run(project.more)[0] == "It reads no, writes yes", "it was for one run"
 
 
+@pytest.mark.exhaustive
 def test_an_application_that_trusts_a_plan_gets_the_newest_meaning(project: Project) -> None:
     def runs(trust: str) -> tuple[str, str]:
         arguments = (str(project.plan), str(project.work), trust)
@@ -218,6 +220,7 @@ def test_what_a_preset_gains_and_loses_is_neither_gained_nor_kept(project: Proje
     assert "preset `workspace`" not in said
 
 
+@pytest.mark.exhaustive
 def test_a_preset_given_beside_the_plan_keeps_its_meaning_too(project: Project) -> None:
     project.plan.write_text(project.plan.read_text().replace("permissions: workspace\n", "permissions: {}\n"))
     project.plan.write_text(project.plan.read_text().replace("tool-todo", "tool-filesystem"))

@@ -407,6 +407,7 @@ async def test_a_loop_that_ignores_an_interruption_leaves_no_call_open(
         assert (await conversation.turn("read")).answer == "['user', 'assistant', 'tool']"
 
 
+@pytest.mark.exhaustive  # other tests have each accident by itself
 def test_a_coding_task_outlives_a_cut_network_and_a_killed_provider(
     tmp_path: Path, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:

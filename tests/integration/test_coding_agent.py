@@ -47,6 +47,7 @@ def packages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+@pytest.mark.exhaustive  # as the demonstration has it, with a vendor's library
 @pytest.mark.usefixtures("packages")
 def test_the_test_is_mended_and_the_stranger_contained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

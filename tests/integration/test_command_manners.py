@@ -56,6 +56,7 @@ def _greet(*args: str) -> tuple[int, Any, str]:
 # -- modules by their ids ------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_locked_modules_go_by_their_ids(tmp_path: Path) -> None:
     repository(tmp_path / "repo", module_files(answer="'hello'"))
     assert paddock("add", f"git+file://{tmp_path}/repo@v1").returncode == 0

@@ -92,6 +92,7 @@ def _hand_over_at_the_second(session: Session, person: Person) -> Any:
     return handler
 
 
+@pytest.mark.exhaustive
 async def test_a_redaction_hook_rewrites_every_event_for_those_who_hear_it_later(open_session: OpenSession) -> None:
     steps = [{"answer": {"output": "ask bob@example.org"}}], "alice@example.org wrote"
     async with open_session(
@@ -114,6 +115,7 @@ async def test_a_redaction_hook_rewrites_every_event_for_those_who_hear_it_later
     assert answer == "alice@example.org wrote"
 
 
+@pytest.mark.exhaustive
 async def test_a_status_hook_reads_the_session_and_asks_git(open_session: OpenSession, tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
@@ -161,6 +163,7 @@ async def test_a_boundary_hook_denies_by_real_paths(open_session: OpenSession, t
     assert "has no attribute 'emit'" in bad
 
 
+@pytest.mark.exhaustive
 async def test_an_unregister_object_is_the_cleanup_of_an_installed_module(
     open_session: OpenSession,
 ) -> None:
@@ -183,6 +186,7 @@ async def test_an_unregister_object_is_the_cleanup_of_an_installed_module(
     ]
 
 
+@pytest.mark.exhaustive("not granted")
 @pytest.mark.parametrize("is_granted", [True, False], ids=["granted", "not granted"])
 async def test_a_hook_puts_a_question_to_a_provider_of_another_process(
     open_session: OpenSession, tmp_path: Path, is_granted: bool
@@ -242,6 +246,7 @@ async def test_a_module_reads_the_plan_and_registers_hooks_when_ready(
     assert answer == f"{warning} | hello"
 
 
+@pytest.mark.exhaustive
 async def test_a_hook_paints_the_checklist_on_the_terminal_and_breaks_nothing(open_session: OpenSession) -> None:
     printed: list[Any] = []
     async with open_session(
@@ -287,6 +292,7 @@ async def test_a_hook_modules_tool_is_offered_and_run_like_any_other(open_sessio
     assert answer.endswith("Tell how often each tool was called.")
 
 
+@pytest.mark.exhaustive
 async def test_a_handler_that_blocks_its_own_loop_delays_no_other_module(open_session: OpenSession) -> None:
     ponder = community("hooks-ponder", config={"seconds": 1.0})
     async with open_session(

@@ -20,6 +20,7 @@ _STORED = {
 }
 
 
+@pytest.mark.exhaustive("herald", "brisk")
 @pytest.mark.parametrize("loop", _STORED)
 async def test_each_loop_stores_a_tools_result_as_in_one_process(open_session: OpenSession, loop: str) -> None:
     calls = [{"answer": {"output": _OUTPUT}}], [{"answer": {"fail": "no luck"}}]
@@ -35,6 +36,7 @@ async def test_each_loop_stores_a_tools_result_as_in_one_process(open_session: O
     assert len(heard) == 2
 
 
+@pytest.mark.exhaustive("from the loop")
 @pytest.mark.parametrize("from_a_thread", [False, True], ids=["from the loop", "from a thread"])
 async def test_an_orchestrator_is_steered_by_the_application_while_it_runs(
     open_session: OpenSession, from_a_thread: bool
@@ -76,6 +78,7 @@ async def test_a_loop_and_a_hook_share_a_goal_in_session_state(
     assert [(event.data["turns_used"], len(event.data["log"])) for event in seen] == [(1, 1), (2, 2), (3, 3)]
 
 
+@pytest.mark.exhaustive
 async def test_a_stream_is_shown_word_by_word_and_may_be_left_early(open_session: OpenSession) -> None:
     brook = community("provider-brook", config={"words": ["over", "the", "stones"]})
     endless = community("provider-brook", config={"words": ["on"] * 5000})
@@ -101,6 +104,7 @@ async def test_a_stream_is_shown_word_by_word_and_may_be_left_early(open_session
     assert len(deltas) == 2
 
 
+@pytest.mark.exhaustive("False")
 @pytest.mark.parametrize("silent", [False, True])
 async def test_a_loop_that_takes_any_stream_for_its_own_has_shipped_answers(
     open_session: OpenSession, silent: bool

@@ -113,6 +113,7 @@ async def test_a_tool_is_found_by_its_own_name_as_by_the_mounted_one(
         assert told["target"] == "tools:my-tool" and "tools:my-tool" in told["grant"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.difference("listings of the working directory have `paddock.lock`, beside a plan that is a file")
 def test_a_tool_that_lists_the_folder_of_a_plan_finds_the_lock_file(tmp_path: Path) -> None:
     plan = {
@@ -135,6 +136,7 @@ def test_a_tool_that_lists_the_folder_of_a_plan_finds_the_lock_file(tmp_path: Pa
     assert "plan.yaml" in done.stdout and "paddock.lock" in done.stdout, done.stderr
 
 
+@pytest.mark.exhaustive("provider", "hook", "orchestrator")
 @pytest.mark.parametrize("kind", MODULES)
 def test_the_pages_command_finds_a_module_valid(kind: str, write_module: WriteModule) -> None:
     name, code = MODULES[kind]

@@ -65,6 +65,7 @@ def _check_table(shown: str, columns: int) -> None:
     assert "isolation: " in answer
 
 
+@pytest.mark.exhaustive
 def test_a_wrong_sum_is_noticed_and_shown_to_people_in_one_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -136,6 +136,7 @@ def denials(outcome: ToolCallOutcome) -> list[tuple[str, str, str, str]]:
     return [(one["operation"], one["target"], one["layer"], one["grant"]) for one in told]
 
 
+@pytest.mark.exhaustive("landlock")
 async def test_what_was_not_granted_is_denied_with_the_grant_and_works_with_it(
     write_module: WriteModule, home: Path, level: IsolationLevel
 ) -> None:

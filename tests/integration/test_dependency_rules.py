@@ -144,6 +144,7 @@ def test_a_constraint_anywhere_bounds_what_is_locked_and_run() -> None:
     assert imported() == "1.0"
 
 
+@pytest.mark.exhaustive
 def test_a_run_chooses_again_where_the_lock_contradicts_a_constraint() -> None:
     plan()
     assert answered("lock")[0] == 0 and locked() == "2.0"
@@ -188,6 +189,7 @@ def test_why_names_the_locked_version_and_what_bounds_it() -> None:
     assert f"`paddock update tool-greet --packages --plan {here}/other.yaml` takes newer versions" in said
 
 
+@pytest.mark.exhaustive  # each command locks by the same choice
 def test_update_lock_and_sync_keep_to_constraints() -> None:
     plan()
     assert answered("lock")[0] == 0
@@ -218,6 +220,7 @@ def test_update_lock_and_sync_keep_to_constraints() -> None:
     assert len(answered("lock")[1]["locked"]) == 1 and locked() == "2.0"
 
 
+@pytest.mark.exhaustive  # a call chooses as a run does
 def test_a_call_by_an_accepted_plan_keeps_to_its_rules(tmp_path: Path, index: IndexServer) -> None:
     """What an accepted plan names is called within the plan's rules, and those of every entry of the same source."""
     index.add_wheel("leaf", "1.1")
@@ -305,6 +308,7 @@ def test_the_module_s_own_lock_decides_files_as_well(index: IndexServer) -> None
     assert kept in Path("paddock.lock").read_text() and other not in Path("paddock.lock").read_text()
 
 
+@pytest.mark.exhaustive
 def test_add_takes_the_module_s_own_lock() -> None:
     uv_lock("1.0")
     plan()
@@ -315,6 +319,7 @@ def test_add_takes_the_module_s_own_lock() -> None:
     assert paddock("run", "plan.yaml", "hi", "--trust-plan", "--locked").returncode == 0
 
 
+@pytest.mark.exhaustive
 def test_add_keeps_to_the_rules_of_the_source_s_other_entries(index: IndexServer) -> None:
     plan('constraints: ["leaf<2"]', 'constraints: ["leaf<9"]')
     done = paddock("add", "./tool-greet", "--to", "plan.yaml", "--as", "tool-again", "--yes")
@@ -350,6 +355,7 @@ def test_an_own_lock_that_cannot_be_followed_says_why(index: IndexServer) -> Non
     assert done.returncode == 1 and "other files of `leaf` 1.0 than the lock" in done.stderr, done.stderr
 
 
+@pytest.mark.exhaustive
 def test_a_repository_stays_at_its_commit_when_versions_change(tmp_path: Path) -> None:
     files = module_files(
         requires=["branch"], answer="metadata.version('leaf')", imports="import importlib.metadata as metadata"

@@ -166,6 +166,7 @@ def test_it_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert not [left for group in groups for left in group.glob(f"paddock-{process.pid}-*")]
 
 
+@pytest.mark.exhaustive
 def test_as_an_ordinary_user_it_is_right_as_well() -> None:
     require_root()
     told = _told(_examined(user=True))
@@ -215,6 +216,7 @@ def test_a_container_needs_the_weaker_level_accepted(
     assert accepted.stderr.startswith("warning: weaker isolation, level landlock: tool-filesystem; not given:\n  - ")
 
 
+@pytest.mark.exhaustive
 def test_the_named_system_calls_suffice_in_a_container() -> None:
     require_root()
     outside = _level(_told(_examined(user=True)), "ns")
@@ -227,6 +229,7 @@ def test_the_named_system_calls_suffice_in_a_container() -> None:
     assert done.returncode == 0 and "isolation: ns" in done.stderr.splitlines(), done.stderr
 
 
+@pytest.mark.exhaustive
 def test_root_in_a_container_is_advised_to_be_an_ordinary_user() -> None:
     require_root()
     told = _told(_examined(_in_mended_container()))

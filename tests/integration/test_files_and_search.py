@@ -46,6 +46,7 @@ def work(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.exhaustive("run0")
 @pytest.mark.parametrize(("run", "found"), [([], ["notes/a.txt", "notes/b.txt"]), (["../bin/rg"], ["notes/a.txt"])])
 async def test_files_are_written_found_changed_and_kept_inside(run: list[str], found: list[str], work: Path) -> None:
     search = {"module": "tool-search", "source": str(shipped.FOLDER / "tool-search")}

@@ -73,6 +73,7 @@ def _unasked(plan: Path, *, environ: dict[str, str] | None = None) -> str:
         return terminal.shown
 
 
+@pytest.mark.exhaustive
 def test_plan_accepted_without_a_key_is_asked_about_once_it_is_set(mistral: Path) -> None:
     """And about that one module: the others keep what they were granted."""
     mistral.write_text(f"{mistral.read_text()}tools:\n  - module: tool-filesystem\n")
@@ -283,6 +284,7 @@ def test_no_goes_on_where_it_says_so_and_starts_nothing_elsewhere(mistral: Path)
         assert terminal.exit_code() == 1 and "started" not in terminal.shown, terminal.shown
 
 
+@pytest.mark.exhaustive
 def test_denials_and_proposals_are_one_line_to_paste_for_each_module(tries: Path) -> None:
     args = ("run", str(tries), "hello", "-C", str(tries.parent), "--trust-plan")
     done = paddock(*args, "--print-grants")

@@ -258,6 +258,7 @@ def _behind(session: Session) -> set[str]:
     return {module.name for module in runtime_of(session).modules.all if module.peer.admission.is_behind}
 
 
+@pytest.mark.exhaustive
 async def test_a_module_pays_only_for_its_own_part_of_a_shared_key(
     open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -325,6 +326,7 @@ async def test_handlers_that_answer_with_much_pay_nothing_and_are_not_ended(
         assert _ended(session) == {}
 
 
+@pytest.mark.exhaustive
 async def test_many_calls_in_a_row_of_one_tool_cost_it_nothing(
     open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,6 +78,7 @@ async def _outputs(open_session: OpenSession, level: IsolationLevel, source: str
     return [answer["output"] for answer in answers], "\n".join(printed)
 
 
+@pytest.mark.exhaustive("awaits", "raises")
 @pytest.mark.parametrize("act", ["returns", "raises", "returns in a thread", "awaits"])
 async def test_a_forked_child_that_comes_back_ends_and_says_so(
     act: str, open_session: OpenSession, write_module: WriteModule, a_level: IsolationLevel

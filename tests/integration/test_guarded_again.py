@@ -229,6 +229,7 @@ async def test_a_guarded_folder_that_is_replaced_is_guarded_again(
     assert result.output != "written" or "pre-commit" in line or any("pre-commit" in one for one in at_the_end)
 
 
+@pytest.mark.exhaustive("False")
 @pytest.mark.parametrize("is_there", [True, False])
 async def test_the_plan_and_the_lock_are_guarded_though_another_keeps_the_folder(
     tmp_path: Path, write_module: WriteModule, is_there: bool
@@ -283,6 +284,7 @@ async def test_a_user_works_on_in_repositories_of_any_name(
     assert "by the module" not in _git(app, "config", "--list")
 
 
+@pytest.mark.exhaustive
 def test_it_is_so_for_an_ordinary_user() -> None:
     """And what a module closes to its host is guarded when the module opens it."""
     refused = "Read-only file system"

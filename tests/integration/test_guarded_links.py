@@ -42,6 +42,7 @@ def test_outside_each_of_these_acts_replaces_a_link(tmp_path: Path) -> None:
             shutil.rmtree(tmp_path / "work")
 
 
+@pytest.mark.exhaustive("bwrap-ordinary")
 @pytest.mark.parametrize(("level", "user"), [("ns", "mine"), ("bwrap", "ordinary"), *repeating(("ns", "ordinary"))])
 def test_a_module_replaces_no_link_and_its_user_does(level: str, user: str, tmp_path: Path) -> None:
     seen = _session(level, user, tmp_path)

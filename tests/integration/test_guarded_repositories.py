@@ -169,6 +169,7 @@ _SPAWNER = """
 _DECOYS = 90  # more than are guarded of one module's: each is a mount, and so is its folder
 
 
+@pytest.mark.exhaustive  # those of the same session do not either
 async def test_decoys_of_an_earlier_session_take_no_place_from_older_ones(
     tmp_path: Path, open_session: OpenSession, write_module: WriteModule
 ) -> None:

@@ -121,6 +121,7 @@ async def test_a_turn_is_planned_delegated_asked_about_and_done(ns: IsolationLev
     assert proposed["tool-task"] == ("calls without being handed it: spawn",)
 
 
+@pytest.mark.exhaustive
 async def test_what_a_person_refuses_does_not_run_below_either(ns: IsolationLevel, work: Path) -> None:
     plan = {
         "session": {"orchestrator": {"module": "loop-basic"}, "context": {"module": "context-simple"}},
@@ -141,6 +142,7 @@ async def test_what_a_person_refuses_does_not_run_below_either(ns: IsolationLeve
     assert not (work / "b").exists()
 
 
+@pytest.mark.exhaustive
 async def test_a_cancelled_turn_ends_what_it_handed_out(ns: IsolationLevel, work: Path) -> None:
     plan = {
         "session": {"orchestrator": {"module": "loop-basic"}, "context": {"module": "context-simple"}},

@@ -177,6 +177,7 @@ async def test_a_large_conversation_reaches_a_fresh_context_in_parts(
         assert (await context.get_messages_for_request())[0] == [*sizes, 1]
 
 
+@pytest.mark.exhaustive("values")
 @pytest.mark.parametrize("held", ['["x" * 3_000_000] * 6', "[[0] * 100_000] * 3"], ids=["bytes", "values"])
 async def test_a_context_that_returns_with_too_much_is_left_as_it_is(
     held: str, open_session: OpenSession, write_module: WriteModule
@@ -194,6 +195,7 @@ async def test_a_context_that_returns_with_too_much_is_left_as_it_is(
             assert await context.get_messages_for_request() == [[*sizes, 1], [1]]
 
 
+@pytest.mark.exhaustive
 async def test_many_small_values_are_told_in_parts_as_well(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
@@ -289,6 +291,7 @@ async def _answers_again(session: Session) -> None:
     assert all(module.restarts == (module.kind == "context") for module in session.modules)
 
 
+@pytest.mark.exhaustive("[1]", "1")
 @pytest.mark.parametrize("per_reply", [1, 40])
 async def test_results_that_fill_the_conversation_leave_room_for_turns(
     per_reply: int, open_session: OpenSession, write_module: WriteModule
@@ -315,6 +318,7 @@ async def test_results_that_fill_the_conversation_leave_room_for_turns(
         await _answers_again(session)
 
 
+@pytest.mark.exhaustive
 async def test_injections_into_the_reserved_quarter_are_left_out(
     open_session: OpenSession, write_module: WriteModule, caplog: pytest.LogCaptureFixture
 ) -> None:

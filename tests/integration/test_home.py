@@ -74,6 +74,7 @@ async def note(source: str, home: Path, level: IsolationLevel, text: str, **perm
     return output
 
 
+@pytest.mark.exhaustive("landlock")
 async def test_what_is_granted_of_the_users_home_is_found_in_the_modules_own(
     write_module: WriteModule, home: Path, level: IsolationLevel
 ) -> None:

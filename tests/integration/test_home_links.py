@@ -77,6 +77,7 @@ def _session(source: str, home: Path, level: IsolationLevel, **entry: Any) -> Se
     )
 
 
+@pytest.mark.exhaustive("landlock")
 @pytest.mark.parametrize("level", ["ns", "bwrap", "landlock"])
 async def test_modules_start_and_keep_their_homes(
     level: IsolationLevel, write_module: WriteModule, linked: Path

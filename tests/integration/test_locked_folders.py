@@ -59,6 +59,7 @@ def folder(tmp_path: Path, write_module: WriteModule, monkeypatch: pytest.Monkey
     return Folder(work, write_module)
 
 
+@pytest.mark.exhaustive("command0")
 @pytest.mark.parametrize("command", [("call", "{}", "say", "{{}}"), ("run", "plan.yaml", "hello", "--trust-plan")])
 def test_changed_code_of_a_locked_folder_is_told_of_in_one_line(folder: Folder, command: tuple[str, ...]) -> None:
     words = tuple(word.format(folder.source) for word in command)

@@ -91,6 +91,7 @@ def test_doctor_prints_a_table_or_an_object(tmp_path: Path) -> None:
     assert all(one.keys() == {"name", "passed", "message", "severity"} for one in told["checks"])
 
 
+@pytest.mark.exhaustive
 def test_a_project_gets_a_further_module_and_tests_each_for_itself(tmp_path: Path, index: IndexServer) -> None:
     root = write_project(ModuleName.of("tool", "good"), tmp_path).folder
     done = _module("new", "hook", "more", "--path", str(root))

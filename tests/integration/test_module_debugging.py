@@ -87,6 +87,7 @@ def test_a_breakpoint_of_a_called_tool_is_passed_over(shout: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.exhaustive
 def test_tests_end_once_their_output_is_refused(shout: Path, tmp_path: Path) -> None:
     (shout / "test_shout.py").write_text("def test_nothing(): pass")
     said = []
@@ -113,6 +114,7 @@ def test_a_debugger_has_the_terminal_in_a_plain_process_alone(shout: Path) -> No
         assert terminal.exit_code() == 0
 
 
+@pytest.mark.exhaustive
 def test_a_plain_program_imports_the_contract_and_the_module(shout: Path) -> None:
     # A type checker follows the import into a package that says that it is typed.
     code = (

@@ -107,6 +107,7 @@ async def test_a_module_for_a_newer_contract_is_refused_before_it_runs(tmp_path:
     assert outcome.level == ""  # no process was started
 
 
+@pytest.mark.exhaustive
 async def test_a_module_that_wants_another_version_than_the_runtime_has_gets_it(
     index: IndexServer, tmp_path: Path
 ) -> None:

@@ -49,6 +49,7 @@ def _folders(root: Path, write_module: WriteModule) -> tuple[Path, Path]:
     return work, code
 
 
+@pytest.mark.exhaustive("landlock")
 @pytest.mark.parametrize("level", ["ns", "landlock"])
 def test_a_worker_sees_no_name_of_a_folder_that_was_not_granted(
     tmp_path: Path, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch, level: IsolationLevel

@@ -198,6 +198,7 @@ def test_without_a_terminal_a_pin_that_moved_is_refused_by_name(
     assert project.is_refused()
 
 
+@pytest.mark.exhaustive
 def test_what_paddock_moves_for_a_folder_stays_accepted(root: Path) -> None:
     made = Project(root / "project")
     folder = made.folder / "mine"
@@ -276,6 +277,7 @@ def test_an_unaccepted_plan_gets_no_private_source_by_its_lock(
     assert project.run("--trust-plan")[1]["response"] == "It said private"
 
 
+@pytest.mark.exhaustive
 def test_commands_at_the_same_time_leave_the_plan_accepted(project: Project) -> None:
     project.commit("two")
     names = [f"mine{number}" for number in range(3)]

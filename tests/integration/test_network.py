@@ -55,6 +55,7 @@ async def reach(
         return await call.run()
 
 
+@pytest.mark.exhaustive("landlock")
 async def test_every_usual_client_reaches_a_granted_host_and_no_other_port_of_it(
     client_module: Path, server: OpenAIServer, level: IsolationLevel, open_session: OpenSession
 ) -> None:
@@ -80,6 +81,7 @@ async def test_every_usual_client_reaches_a_granted_host_and_no_other_port_of_it
     assert (vendors["success"], vendors["output"]) == (True, "you said: hello"), vendors
 
 
+@pytest.mark.exhaustive  # the gate's own test has a vendor's client
 @pytest.mark.parametrize(
     "level", ["ns", pytest.param("landlock", marks=pytest.mark.exhaustive)], indirect=True
 )  # the gate is the same
@@ -110,6 +112,7 @@ async def test_a_refused_connection_is_told_with_the_line_that_allows_it(
     ]
 
 
+@pytest.mark.exhaustive("landlock")
 async def test_a_module_without_a_net_grant_has_no_socket_and_a_denial(
     client_module: Path, server: OpenAIServer, level: IsolationLevel
 ) -> None:

@@ -172,6 +172,7 @@ def test_misplaced_words_get_the_command_that_was_meant() -> None:
     assert paddock(*meant).stdout.startswith("You said: Hi")
 
 
+@pytest.mark.exhaustive
 def test_a_plan_in_toml_runs_after_the_line_shown() -> None:
     require_level("ns")
     session = '[session]\norchestrator = "loop-basic"\ncontext = "context-simple"\n'
@@ -272,6 +273,7 @@ def test_what_a_home_that_stays_satisfies_is_not_asked_for_again(tmp_path: Path)
     assert "not all of what it asks for" not in done.stdout
 
 
+@pytest.mark.exhaustive
 def test_a_home_that_stays_is_proposed_from_the_manifest(write_module: WriteModule) -> None:
     require_level("ns")
     source = Path(write_module("tool-count", _HOME_TOOL))

@@ -102,6 +102,7 @@ def test_a_turn_survives_without_any_standard_stream(tmp_path: Path) -> None:
     assert done.returncode == 2 and "the prompt is empty" in done.stderr
 
 
+@pytest.mark.exhaustive
 def test_a_prompt_that_no_message_holds_is_refused_with_a_way_out(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(_PLAN.rpartition("tools:")[0])
     (tmp_path / "prompt.txt").write_text("a" * (17 << 20))
@@ -111,6 +112,7 @@ def test_a_prompt_that_no_message_holds_is_refused_with_a_way_out(tmp_path: Path
     assert "put it in a file" in error["hints"][0] and "defect" not in done.stderr
 
 
+@pytest.mark.exhaustive("-n 24", "-v 400000")
 @pytest.mark.parametrize("limit", ["-f 0", "-n 24", "-v 400000"])
 def test_a_limit_of_the_shell_is_no_defect(limit: str, tmp_path: Path) -> None:
     for args in (["list"], ["module", "new", "tool", "y"]) if limit == "-f 0" else (["list"],):

@@ -113,6 +113,7 @@ async def reach(module: Path, client: str, url: str, level: IsolationLevel, net:
         return await call.run()
 
 
+@pytest.mark.exhaustive("raw")
 @pytest.mark.parametrize("client", ["raw", "requests"])
 async def test_usual_clients_reach_a_public_host_by_its_name(client_module: Path, world: World, client: str) -> None:
     reached = await reach(client_module, client, "http://pages.example.org/news", "ns")
@@ -140,6 +141,7 @@ _REFUSED = [
 ]
 
 
+@pytest.mark.exhaustive("landlock")
 @pytest.mark.parametrize(
     ("level", "client", "url"),
     [

@@ -73,6 +73,7 @@ def test_a_kill_for_the_memory_of_others_is_told_apart() -> None:
     assert "memory" not in ExitReport.of("tool-x", ExitStatus(None, signal.SIGKILL, 1.0)).describe()
 
 
+@pytest.mark.exhaustive
 def test_what_the_system_lacks_is_said_at_once(tmp_path: Path) -> None:
     # Without the working directory on the path: Python 3.13.0 fails to import anything where that is gone.
     command = f"{sys.executable} -P -c 'from paddock.cli import main; main()' call tool-todo todo '{{}}' --json"
@@ -454,6 +455,7 @@ async def test_a_quarantine_is_lifted_and_a_grant_revoked(open_session: OpenSess
     assert "quarantine.lifted" in events and "grants.revoked" in events
 
 
+@pytest.mark.exhaustive
 def test_a_chat_takes_back_what_a_module_was_granted(tmp_path: Path) -> None:
     Path("notes.txt").write_text("buy milk")
     replies = '[{tool_calls: [{name: read_file, arguments: {file_path: notes.txt}}]}, "It said {last_tool_result}"]'

@@ -84,11 +84,13 @@ async def run(work: Path, *commands: str | dict[str, Any], **limits: Any) -> tup
     return said, reports
 
 
+@pytest.mark.exhaustive("no control group")
 async def test_a_wide_build_has_its_jobs(project: Path, has_groups: bool) -> None:
     (built,), _ = await run(project, "make -j16")
     assert (built["returncode"], built["stderr"]) == (0, ""), built
 
 
+@pytest.mark.exhaustive("no control group")
 async def test_processes_with_threads_of_their_own_get_them(project: Path, has_groups: bool) -> None:
     (ran,), _ = await run(project, "timeout 30 python3 pool.py")
     assert (ran["stdout"], ran["stderr"]) == ("0\n", ""), ran
@@ -102,6 +104,7 @@ async def test_a_limit_is_in_the_result_of_the_command_that_met_it(project: Path
     assert hidden["returncode"] == 0 != failed["returncode"]
 
 
+@pytest.mark.exhaustive("no control group")
 async def test_a_program_that_takes_all_memory_ends_alone(project: Path, has_groups: bool) -> None:
     job = {"name": "bash", "arguments": {"command": "sleep 600", "run_in_background": True}}
     look = {"name": "bash_output", "arguments": {"job_id": "job-1"}}
@@ -112,6 +115,7 @@ async def test_a_program_that_takes_all_memory_ends_alone(project: Path, has_gro
     assert all(report.reason is not ExitReason.MEMORY for report in reports)
 
 
+@pytest.mark.exhaustive("no control group")
 async def test_the_third_that_takes_all_memory_ends_the_module(project: Path, has_groups: bool) -> None:
     said, reports = await run(project, f"for i in 1 2 3 4 5 6; do {_EATS_SLOWLY}; done", memory_max=_LIMIT)
     report = next(one for one in reports if one.reason is ExitReason.MEMORY)

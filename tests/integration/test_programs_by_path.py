@@ -213,6 +213,7 @@ def _leads_to_a_tool_beside_keys(python: Path, keys: Path) -> None:
     python.symlink_to(script(keys / "bin/tool", "/bin/sh"))
 
 
+@pytest.mark.exhaustive("_has_keys_for_libraries", "_leads_to_keys", "_is_a_script_for_a_key")
 @pytest.mark.parametrize(
     "lie",
     [

@@ -88,6 +88,7 @@ def _run(plan: str, tmp_path: Path, columns: int = 80, rows: int = 24, *options:
     return Seen(columns, rows, "run", plan, "go", "-C", str(tmp_path), "--trust-plan", *options)
 
 
+@pytest.mark.exhaustive("40-10")
 @pytest.mark.parametrize(
     ("columns", "rows", "ending"),
     [

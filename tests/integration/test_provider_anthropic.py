@@ -21,6 +21,7 @@ from vendors.server import VendorServer
 _KEY = f"sk-ant-{os.urandom(24).hex()}"
 
 
+@pytest.mark.exhaustive
 async def test_thinking_is_sent_back_as_it_came_over_tls_with_an_injected_key(
     open_session: OpenSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -227,6 +227,7 @@ def _delegating(orchestrator: dict[str, Any], *replies: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.exhaustive("tool killed", "context killed")
 @pytest.mark.parametrize(
     ("accident", "orchestrator"),
     [

@@ -51,6 +51,7 @@ def test_a_run_that_is_refused_again_and_again_chooses_once(index: IndexServer) 
     assert asked == [True, False, False]
 
 
+@pytest.mark.exhaustive
 def test_trials_of_a_module_choose_once(index: IndexServer) -> None:
     offer(index, *TEST_RUNNERS)
     Path("tool-greet/test_leaf.py").write_text("def test_it_is_there():\n    import leaf\n")
@@ -64,6 +65,7 @@ def test_trials_of_a_module_choose_once(index: IndexServer) -> None:
         assert asked == [True, False], command
 
 
+@pytest.mark.exhaustive
 async def test_a_plan_that_is_a_mapping_chooses_once(index: IndexServer) -> None:
     asked = []
     for _ in range(2):
@@ -89,6 +91,7 @@ def test_a_new_plan_is_written_where_the_index_is_out_of_reach(monkeypatch: pyte
     assert "tool-greet is not locked yet" in done.stderr and "could not be reached" in done.stderr
 
 
+@pytest.mark.exhaustive
 def test_what_is_locked_is_chosen_anew(index: IndexServer) -> None:
     def locked() -> str:
         return next(line for line in Path("paddock.lock").read_text().splitlines() if line.startswith('version = "'))

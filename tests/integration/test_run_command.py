@@ -95,6 +95,7 @@ _DYING_LOOP = """
 """
 
 
+@pytest.mark.exhaustive("it dies at once")
 @pytest.mark.parametrize(
     ("code", "exit_code", "kind", "said"),
     [
@@ -260,6 +261,7 @@ def test_all_refusals_are_reported_at_once_before_any_start(tmp_path: Path, tric
     assert all((module["level"], module["exit_reports"]) == ("", []) for module in reported["modules"])
 
 
+@pytest.mark.exhaustive
 def test_a_prompt_of_odd_bytes_is_sent_and_a_cut_answer_is_told(tmp_path: Path) -> None:
     with VendorServer(Script([{"text": "so", "finish": "length"}]), OpenAIDialect()) as server:
         provider = {

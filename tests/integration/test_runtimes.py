@@ -29,6 +29,7 @@ _STARTS = {
 }
 
 
+@pytest.mark.exhaustive("java", "ruby", "perl", "node-landlock", "curl-landlock", "git-ns")
 @pytest.mark.parametrize(
     ("level", "grant"),
     [

@@ -244,6 +244,7 @@ def test_a_secret_of_a_command_reaches_the_configuration(operator: Operator, key
     assert not operator.is_in(called.stdout + called.stderr + operator.kept())
 
 
+@pytest.mark.exhaustive("raise-", "fail-", "reach-")
 @pytest.mark.parametrize(
     ("do", "options"),
     [
@@ -631,6 +632,7 @@ def prying(write_module: WriteModule) -> str:
     return write_module("tool-keyed", _PRYING_TOOL)
 
 
+@pytest.mark.exhaustive("landlock")
 def test_without_injection_a_module_finds_its_key_in_all_that_is_searched(
     operator: Operator, prying: str, level: str
 ) -> None:
@@ -650,6 +652,7 @@ def test_without_injection_a_module_finds_its_key_in_all_that_is_searched(
     assert not operator.is_in(done.stdout + done.stderr + operator.kept())
 
 
+@pytest.mark.exhaustive("landlock")
 @pytest.mark.parametrize("how", ["file", *repeating("environment", "command")])
 def test_an_injected_key_is_in_requests_and_out_of_the_modules_reach(
     operator: Operator, prying: str, level: str, how: str
@@ -691,6 +694,7 @@ def test_an_altered_provider_finds_no_injected_key(operator: Operator, write_mod
         assert operator.digest not in json.loads(done.stdout)["response"]
 
 
+@pytest.mark.exhaustive  # as to a name
 def test_a_key_is_injected_into_requests_to_an_address_over_tls(operator: Operator, prying: str, a_level: str) -> None:
     operator.keep("file")
     authority = TestAuthority(operator.root)

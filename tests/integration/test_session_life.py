@@ -188,6 +188,7 @@ _LEAVES_WORK = """
 """
 
 
+@pytest.mark.exhaustive("at4", "at5")
 @pytest.mark.parametrize(
     ("at", "how", "late"),
     [
@@ -234,6 +235,7 @@ async def test_a_module_that_hangs_or_lies_at_the_end_costs_others_nothing(
     assert len(said) == len(late), "each is said once"
 
 
+@pytest.mark.exhaustive
 def test_a_run_names_modules_that_hang_at_its_end(
     write_module: WriteModule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -375,6 +377,7 @@ async def test_a_start_that_is_cancelled_anywhere_leaves_nothing_behind(
         await task
 
 
+@pytest.mark.exhaustive("16", "32")
 @pytest.mark.parametrize("rounds", _some_of(range(0, 40, 8)))
 async def test_an_end_that_is_cancelled_anywhere_leaves_nothing_behind(
     rounds: int, open_session: OpenSession, write_module: WriteModule

@@ -128,6 +128,7 @@ def test_a_relative_path_without_a_grant_is_a_denial(loser: str, tmp_path: Path)
     assert "warning" not in call(loser, "read", "in.txt", *mended(shown))
 
 
+@pytest.mark.exhaustive
 def test_a_file_left_in_the_private_folder_is_told_of(loser: str, tmp_path: Path) -> None:
     shown = call(loser, "write", "made/out.txt")
     assert f"may not write to `{tmp_path}/made/out.txt`" in shown and "lost when the module ends" in shown
@@ -198,6 +199,7 @@ def test_a_granted_host_that_cannot_be_reached_is_no_refusal(loser: str) -> None
     assert "may not" not in shown
 
 
+@pytest.mark.exhaustive("fork-", "fill-big-tmp", "open-")
 @pytest.mark.parametrize(
     ("how", "what", "key", "options"),
     [

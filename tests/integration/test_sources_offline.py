@@ -121,6 +121,7 @@ def _publish(git: GitServer, index: IndexServer) -> None:
     index.add_wheel("amplifier-module-tool-packed", "1.0", {package: packed[package]}, entry_points=points)
 
 
+@pytest.mark.exhaustive  # each kind of source has tests of its own
 @pytest.mark.slow
 def test_a_locked_plan_runs_the_same_when_all_sources_are_gone(world: World, tmp_path: Path) -> None:
     for source in world.sources:

@@ -50,6 +50,7 @@ _WAITING = """
 """
 
 
+@pytest.mark.exhaustive("mount-")
 @pytest.mark.parametrize(
     ("waits_in", "goes_on"),
     [

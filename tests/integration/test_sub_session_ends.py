@@ -137,6 +137,7 @@ async def test_leaving_the_session_ends_what_runs_below_it(open_family: OpenAgen
     assert not set(psutil.Process().children(recursive=True)) - others
 
 
+@pytest.mark.exhaustive
 async def test_a_turn_cancelled_while_its_messages_are_read_can_be_resumed(
     open_family: OpenAgentSession, write_module: WriteModule
 ) -> None:
@@ -230,6 +231,7 @@ async def test_stubborn_sub_sessions_share_one_deadline(
     assert sorted(bye.read_text().splitlines()) == sorted(started.read_text().splitlines())
 
 
+@pytest.mark.exhaustive
 async def test_a_module_that_outstays_its_sub_session_costs_others_nothing(
     open_family: OpenAgentSession, write_module: WriteModule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -179,6 +179,7 @@ async def test_a_request_that_is_none_is_refused_before_anything_starts(
         assert "with what the sessions above it were given" in inner["error"]["message"]
 
 
+@pytest.mark.exhaustive
 async def test_a_context_that_holds_what_no_message_is_fails_nothing(
     open_family: OpenAgentSession, write_module: WriteModule
 ) -> None:
@@ -209,6 +210,7 @@ _READ = """
 """
 
 
+@pytest.mark.exhaustive("landlock")
 async def test_a_path_leads_a_sub_session_where_it_led_the_session(
     open_family: OpenAgentSession, write_module: WriteModule, tmp_path: Path, level: IsolationLevel
 ) -> None:

@@ -130,6 +130,7 @@ async def test_an_agents_own_module_starts_with_it_by_its_entry(
     assert granted.exists() and not other.exists()
 
 
+@pytest.mark.exhaustive
 async def test_a_sub_session_starts_others_as_deep_as_that_may_go(open_family: OpenAgentSession) -> None:
     async with open_family() as family:
         orders = "see"
@@ -167,6 +168,7 @@ async def test_a_spawns_history_precedes_its_instruction(
     }
 
 
+@pytest.mark.exhaustive("landlock")
 @pytest.mark.parametrize("level", ["ns", "landlock"])
 async def test_a_module_has_a_network_and_a_home_of_its_own_in_each_session(
     open_family: OpenAgentSession, write_module: WriteModule, level: IsolationLevel

@@ -184,6 +184,7 @@ def _give(folder: Path, owner: int) -> None:
         os.chown(path, owner, owner, follow_symlinks=False)
 
 
+@pytest.mark.exhaustive("4242")
 @pytest.mark.parametrize("owner", [os.geteuid(), _OWNER])
 async def test_a_shell_is_an_ordinary_user_to_whom_the_folder_belongs(
     owner: int, project: Path, ns: IsolationLevel

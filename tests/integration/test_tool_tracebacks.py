@@ -59,6 +59,7 @@ def test_a_failed_call_names_the_line_and_keeps_its_traceback(raiser: str) -> No
     assert json.loads(done.stdout)["error"]["message"].endswith("__init__.py:18, in execute)")
 
 
+@pytest.mark.exhaustive
 def test_a_run_shows_the_traceback_of_a_tool_with_v_alone(raiser: str, tmp_path: Path) -> None:
     use = json.dumps({"name": "raise", "arguments": {"text": "no json"}})
     (tmp_path / "plan.yaml").write_text(f"""

@@ -32,6 +32,7 @@ _TOOLS = """
 """
 
 
+@pytest.mark.exhaustive("list", "nan")
 @pytest.mark.difference("a tool whose `input_schema` is no object, or no JSON, is left out, and a denial says so")
 @pytest.mark.parametrize(
     ("schema", "said"),

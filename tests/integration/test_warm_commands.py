@@ -121,6 +121,7 @@ def test_each_command_is_started_cold() -> None:
 _STARTED = ("run plan.yaml hello", "add ./mine", "list", "module validate ./mine")
 
 
+@pytest.mark.exhaustive("module validate", "add", "list")
 @pytest.mark.usefixtures("cold")
 @pytest.mark.parametrize("line", [*_STARTED, *repeating(*(one for one in _COMMANDS if one not in _STARTED))])
 def test_a_command_loads_what_it_needs(
@@ -135,6 +136,7 @@ def test_a_command_loads_what_it_needs(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("cold")
 def test_a_program_loads_what_it_needs(tmp_path: Path, write_module: WriteModule) -> None:
     Path(write_module("tool-mine", _MINE)).rename(tmp_path / "mine")

@@ -65,6 +65,7 @@ _NAMED = {
 }
 
 
+@pytest.mark.exhaustive("published")
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_every_event_that_is_named_comes_with_its_fields(kernel: Python, tmp_path: Path) -> None:

@@ -126,12 +126,11 @@ def test_no_file_of_code_is_in_two_projects() -> None:
     assert [paths for paths in where.values() if len(paths) > 1] == []
 
 
+@pytest.mark.exhaustive("published")
 @pytest.mark.slow
 @pytest.mark.timeout(_SECONDS)
 def test_all_of_them_are_what_hosts_expect_of_their_kind(kernel: Python, tmp_path: Path) -> None:
-    # Under the published package one of each kind, but in a full run.
-    few = not IN_FULL and kernel is not OURS
-    chosen = {shipped.kind(one): one for one in shipped.IDS}.values() if few else shipped.IDS
+    chosen = shipped.IDS if IN_FULL else {shipped.kind(one): one for one in shipped.IDS}.values()
     homes = {shipped.home(one).name for one in chosen}
     shipped.copy_as_repositories(tmp_path, "test_*.py")
     for name in {*shipped.PROJECTS} - homes:
@@ -184,6 +183,7 @@ def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[IndexServer]:
         yield index
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.timeout(_SECONDS)
 @pytest.mark.parametrize("module_id", shipped.sandboxed())

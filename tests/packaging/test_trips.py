@@ -5,7 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.exhaustive
 def test_the_files_that_each_act_enters_are_counted_and_named() -> None:
     command = [sys.executable, Path(__file__).with_name("trips.py"), "--files"]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=200, check=False)

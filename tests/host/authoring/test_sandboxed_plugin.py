@@ -88,6 +88,7 @@ def plugin(warm_pytest: WarmPytest, tmp_path: Path) -> Plugin:
     return Plugin(warm_pytest, tmp_path)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_reference_modules_do_in_a_sandbox_what_their_kind_does(plugin: Plugin) -> None:
     passed, kinds = {"tool-filesystem": 11, "loop-basic": 10}, {"tool-filesystem": "Tool", "loop-basic": "Orchestrator"}

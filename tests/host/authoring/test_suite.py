@@ -15,6 +15,7 @@ from paddock.authoring.project import write_project
 from paddock.errors import ModuleDiedError
 from paddock.workers.exit_report import ExitReason
 from sources.index_server import IndexServer
+from support.examples import IN_FULL
 
 pytestmark = pytest.mark.usefixtures("index")
 
@@ -27,7 +28,7 @@ def _tree(root: Path) -> dict[str, bytes]:
 
 @pytest.mark.slow
 async def test_new_projects_pass_their_own_tests_at_once(trials: Trials, tmp_path: Path) -> None:
-    for kind in KINDS:
+    for kind in KINDS if IN_FULL else KINDS[:1]:
         outcome = await trials.test(write_project(ModuleName.of(kind, "word-count"), tmp_path).folder)
         assert outcome.passed, "\n".join(trials.printed)
 
@@ -118,6 +119,7 @@ async def test_what_cannot_be_had_is_named(trials: Trials, monkeypatch: pytest.M
     assert "needed besides what the module itself depends on: pytest, pytest-asyncio" in str(unreachable.value)
 
 
+@pytest.mark.exhaustive
 async def test_without_a_network_tests_have_what_they_had_the_last_time(index: IndexServer, trials: Trials) -> None:
     index.add_wheel("leaf", "1.0")
     test = "import leaf\n\ndef test_it():\n    assert leaf.__version__ == '1.0'\n"

@@ -44,6 +44,7 @@ def pidfd_of(pid: int) -> Iterator[int]:
         os.close(fd)
 
 
+@pytest.mark.exhaustive("15")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, *repeating(signal.SIGINT)], ids=str)
 async def test_a_host_that_is_killed_leaves_no_process(
     levels: Levels, scratch: Path, number: signal.Signals, tmp_path: Path

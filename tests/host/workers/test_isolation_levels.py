@@ -171,6 +171,7 @@ async def test_a_worker_can_neither_stop_nor_kill_its_init(start: Launch) -> Non
     assert (await ended(process)).code == 0
 
 
+@pytest.mark.exhaustive("exec", "none", "landlock")
 @by(*EVERY_WAY)
 async def test_a_worker_can_import_the_whole_runtime(start: Launch) -> None:
     names = ("paddock_sdk.worker.main", "pydantic", "typing_extensions", "annotated_types", "amplifier_core.models")
@@ -472,6 +473,7 @@ async def test_a_step_that_fails_is_named_and_the_entry_is_not_reached(
     await launcher.aclose()
 
 
+@pytest.mark.exhaustive("attach-attach", "scratch")
 @pytest.mark.parametrize(
     ("step", "method"),
     [
@@ -518,6 +520,7 @@ async def test_a_lockdown_that_does_not_hold_is_no_lockdown(
     await launcher.aclose()
 
 
+@pytest.mark.exhaustive("landlock")
 @only_shut_in
 async def test_a_worker_that_has_other_descriptors_is_not_locked_down(
     levels: Levels, way: Way, scratch: Path, tmp_path: Path
@@ -537,6 +540,7 @@ def promises_broken(error: LaunchError, way: Way) -> set[str]:
     return {*error.message.partition("promises: ")[2].split(", ")}
 
 
+@pytest.mark.exhaustive("landlock")
 @only_shut_in
 async def test_a_worker_that_lies_about_its_level_or_acts_is_not_believed(
     levels: Levels, way: Way, scratch: Path, faulty: Mapping[str, Any]

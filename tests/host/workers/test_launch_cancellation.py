@@ -29,6 +29,7 @@ async def only_these_live(pids: set[int]) -> None:
             await anyio.sleep(0.005)  # what it waits for needs the processor
 
 
+@pytest.mark.exhaustive("task.cancel")
 @by_every_launcher
 @pytest.mark.parametrize("native", [False, True], ids=["cancel scope", "task.cancel"])
 async def test_a_launch_cancelled_after_some_turns_of_the_loop_leaves_nothing(
@@ -77,6 +78,7 @@ async def only_these_are_open(fds: set[str]) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.exhaustive("-2")
 @pytest.mark.parametrize("cancellations", [1, 2])  # the first can be held off, the second cannot
 @pytest.mark.parametrize("way", [NS, NS_BY_EXEC, BWRAP], ids=str, indirect=True)
 async def test_a_launch_that_is_given_up_half_way_leaves_nothing(

@@ -17,13 +17,14 @@ _SECONDS = 900
 
 # Which tests, by their file and by words of their names.
 _CHOSEN = [
-    ("test_isolation_levels.py", "ns and (took or tried or granted or few_files or dead or dies or hold or lies)"),
-    ("test_worker_network.py", "(template or bwrap) and not (landlock or none)"),
-    ("test_folder_quota.py", ""),
+    ("test_isolation_levels.py", "ns and template and (took or granted or dies)"),
+    ("test_worker_network.py", "(template or bwrap) and (arrives or cannot_be_made)"),
     ("test_tree_limits.py", "watchdog and ns"),
 ]
 _IN_FULL = [
-    ("test_worker_network.py", "exec or landlock or none"),
+    ("test_isolation_levels.py", "ns and (took or tried or granted or few_files or dead or dies or hold or lies)"),
+    ("test_worker_network.py", ""),
+    ("test_folder_quota.py", ""),
     ("test_spares.py", ""),
 ]
 # In one process, which loads everything once; each run has a report of its own.

@@ -242,6 +242,7 @@ def test_nothing_more_is_allowed_where_no_memory_is_counted(machine: str) -> Non
                 assert answered(counted, machine, number, arguments) == ALLOW
 
 
+@pytest.mark.exhaustive("aarch64")
 @every_machine
 @every_policy
 def test_another_library_compiles_the_same_policy_to_the_same_answers(policy: FilterPolicy, machine: str) -> None:
