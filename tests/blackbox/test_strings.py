@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from blackbox.frozen import GOLDEN, frozen
+from support.rows import each_row
 
 _STRINGS = frozen("strings")
 _PACKAGES = ("paddock", "paddock_sdk", "paddock_sandbox", "paddock_sources")
@@ -58,7 +59,7 @@ def product() -> str:
     return _product()
 
 
-@pytest.mark.parametrize("name", sorted({name for name in _named() if not hasattr(builtins, name)}))
+@each_row("name", sorted({name for name in _named() if not hasattr(builtins, name)}))
 def test_each_string_is_still_made(name: str, product: str) -> None:
     is_text = any(f"{before}{name}{after}" in product for before in "\"'" for after in "\"'")
     # A search by an expression alone takes a hundred times as long.

@@ -57,6 +57,7 @@ def temporary() -> Iterator[Path]:
     subprocess.run(["rm", "-rf", str(folder)], check=False)
 
 
+@pytest.mark.exhaustive("landlock")
 @pytest.mark.parametrize("level", LEVELS)
 async def test_a_private_folder_is_removed_whatever_was_made_in_it(
     level: str, temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -74,6 +75,7 @@ async def test_a_private_folder_is_removed_whatever_was_made_in_it(
     assert os.listdir(temporary) == []
 
 
+@pytest.mark.exhaustive("landlock")
 @pytest.mark.parametrize("level", LEVELS)
 async def test_a_module_that_hangs_on_import_is_ended_with_its_children(level: str, tmp_path: Path) -> None:
     tool = {

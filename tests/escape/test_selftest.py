@@ -59,6 +59,7 @@ def test_it_tells_scripts_what_became_of_each_attack(warm_starts: None, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.exhaustive
 def test_it_tells_people_without_colour(warm_starts: None) -> None:
     level = reachable_level()
     done = paddock("selftest", "read_ssh_key", "--isolation", level, environ={"COLUMNS": "140", "NO_COLOR": "1"})

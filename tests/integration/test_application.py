@@ -128,6 +128,7 @@ async def test_early_registrations_are_there_when_modules_mount(
     assert events == ["session:fork", "session:start", "session:end"]
 
 
+@pytest.mark.exhaustive
 async def test_late_registrations_are_there_for_the_next_call(plan: dict[str, Any]) -> None:
     async with Session(plan) as session:
         assert json.loads(await session.execute("{}"))["now"]["answer"] is None
@@ -142,6 +143,7 @@ async def test_late_registrations_are_there_for_the_next_call(plan: dict[str, An
     assert (seen["now"]["answer"], seen["now"]["config"], seen["heard"]) == ("late", "changed", "deny")
 
 
+@pytest.mark.exhaustive
 async def test_approval_and_display_can_be_set_and_replaced(
     plan: dict[str, Any],
 ) -> None:
@@ -160,6 +162,7 @@ class PublishedNotFoundError(Exception):
     """What the published package's `ModuleNotFoundError` is to Paddock: another class of that name."""
 
 
+@pytest.mark.exhaustive("PublishedNotFoundError")
 @pytest.mark.parametrize("not_found", [ModuleNotFoundError, PublishedNotFoundError])
 async def test_an_applications_resolver_is_asked_for_every_module(
     plan: dict[str, Any],
@@ -356,6 +359,7 @@ _DELEGATE = """
 """
 
 
+@pytest.mark.exhaustive("False")
 @pytest.mark.parametrize("is_before", [True, False])
 async def test_an_application_that_spawns_itself_gets_the_real_session(
     plan: dict[str, Any], write_module: WriteModule, is_before: bool

@@ -58,6 +58,7 @@ def test_a_tool_that_cancels_itself_is_one_that_failed(tricky: str) -> None:
     assert "\x1b" not in done.stderr
 
 
+@pytest.mark.exhaustive
 def test_a_source_is_also_a_relative_folder_or_one_that_is_shipped(tricky: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("content", encoding="utf-8")
     relative = paddock("call", f"./{Path(tricky).name}", "tricky", '{"do": "text"}', cwd=tmp_path)
@@ -94,6 +95,7 @@ def test_a_call_that_cannot_start_is_explained_and_still_a_result() -> None:
         assert not [one for one in said if one not in done.stderr], done.stderr
 
 
+@pytest.mark.exhaustive
 def test_a_call_that_may_write_to_git_says_what_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     subprocess.run(["git", "init", "-q", "."], check=True, timeout=60)

@@ -265,6 +265,7 @@ def test_a_person_is_greeted_asked_and_answers_where_it_matters(plan: Callable[.
     assert path.read_bytes() == before
 
 
+@pytest.mark.exhaustive
 def test_commands_show_the_session_and_a_grant_keeps_what_was_said(plan: Callable[..., Path], tmp_path: Path) -> None:
     path = plan("first answer")
     with _chat(100, 30) as terminal:
@@ -337,6 +338,7 @@ def test_a_grant_is_asked_about_once_and_taken_back_by_an_interruption(plan: Cal
     assert "example.org" in path.read_text(encoding="utf-8") and "hostname" not in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.exhaustive
 def test_leaving_during_a_turn_waits_for_it_and_keeps_a_history(plan: Callable[..., Path], tmp_path: Path) -> None:
     plan({"text": "an answer", "delay": 1})
     with _chat() as terminal:

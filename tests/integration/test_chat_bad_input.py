@@ -88,6 +88,7 @@ class Chat:
         assert ("".join(told.split()) in shown) if told else ("warning:" not in shown), shown
 
 
+@pytest.mark.exhaustive
 async def test_each_fault_of_a_vendor_is_named_and_the_chat_goes_on(
     open_session: OpenSession, provider_module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,6 +102,7 @@ def test_a_call_runs_no_code_of_an_unaccepted_plan(tmp_path: Path, write_module:
     assert code == 1 and "plan.yaml" not in said  # a stranger's plan puts nothing in the place of what is shipped
 
 
+@pytest.mark.exhaustive
 def test_a_call_finds_a_tool_of_an_accepted_plan_by_its_id(tmp_path: Path) -> None:
     made = repository(tmp_path / "repo", module_files(answer="'one'"))
     tool = f"{{module: tool-greet, source: 'git+file://{tmp_path}/repo@main', permissions: {{read: [../other]}}}}"
@@ -188,6 +189,7 @@ def test_what_is_granted_by_name_has_to_be_there(monkeypatch: pytest.MonkeyPatch
     assert "--allow-secrets: secret `NOWHERE_SET` is not set" in done.stderr
 
 
+@pytest.mark.exhaustive
 def test_characters_are_shown_as_themselves(tmp_path: Path) -> None:
     Path("notes.txt").write_text("grün 日本 \u202e\x9b", encoding="utf-8")
     call = ["call", "tool-filesystem", "read_file", '{"file_path": "notes.txt"}', "--allow-read=."]
@@ -198,6 +200,7 @@ def test_characters_are_shown_as_themselves(tmp_path: Path) -> None:
     assert b"gr\\u00fcn" in shown or b"gr\xc3\xbcn" in shown
 
 
+@pytest.mark.exhaustive
 def test_isolation_is_said_before_modules_speak(write_module: WriteModule) -> None:
     source = write_module("tool-talk", _TALKATIVE)
     write_plan(f"{{module: tool-talk, source: '{source}'}}")
@@ -226,6 +229,7 @@ def test_a_run_that_is_ended_says_by_what(number: signal.Signals, said: str, wri
     assert events[-1]["event"] == "session.ended", events[-1]
 
 
+@pytest.mark.exhaustive
 def test_a_quiet_run_that_is_ended_says_by_what_alone(write_module: WriteModule) -> None:
     code = """
         import asyncio

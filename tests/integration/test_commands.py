@@ -249,6 +249,7 @@ def test_a_name_that_leads_to_a_private_address_is_not_reached_by_it(
     assert refused.refused == (f"{name}:{served.port}",)
 
 
+@pytest.mark.exhaustive("landlock")
 def test_the_environment_is_what_was_given_with_a_home_of_its_own(
     commands: SourceCommands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,6 +292,7 @@ def test_a_folder_is_known_by_the_name_it_was_given_by(
         assert session.run(["cat", str(link / "file")]).code == 0
 
 
+@pytest.mark.exhaustive("landlock")
 def test_an_interpreter_and_its_packages_run_where_they_may_be_read(commands: SourceCommands) -> None:
     reads = tuple({Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parent} - {Path("/usr")})
     with commands.open(CommandAccess("python", reads=reads, environ={"PYTHONDONTWRITEBYTECODE": "1"})) as session:
@@ -327,6 +329,7 @@ def test_exit_codes_are_told(commands: SourceCommands, script: str, code: int) -
         assert session.run(["sh", "-c", script]).code == code
 
 
+@pytest.mark.exhaustive("landlock")
 def test_fifty_megabytes_go_in_and_come_out(commands: SourceCommands) -> None:
     data = os.urandom(1 << 20)
     chunks = (data for _ in range(_BIG >> 20))

@@ -64,6 +64,7 @@ async def test_an_approval_hook_asks_the_applications_provider(
     assert person.asked[0].details["input"] == {"output": "first"}
 
 
+@pytest.mark.exhaustive
 async def test_an_approval_hook_refuses_without_an_answer_in_time(
     open_session: OpenSession,
 ) -> None:
@@ -217,6 +218,7 @@ async def test_a_hook_puts_a_question_to_a_provider_of_another_process(
         assert denial["target"] == "providers:terse" and "call" in denial["grant"]
 
 
+@pytest.mark.exhaustive
 async def test_work_begun_in_a_handler_goes_on_after_it(open_session: OpenSession) -> None:
     namer = community("hooks-namer", permissions={"call": ["providers", "context"]})
     async with open_session(orchestrator=_PLAIN, providers=script("good day", "Greetings"), hooks=[namer]) as session:
@@ -229,6 +231,7 @@ async def test_work_begun_in_a_handler_goes_on_after_it(open_session: OpenSessio
     assert about["folder"].endswith(f"/.amplifier/sessions/{session.session_id}")
 
 
+@pytest.mark.exhaustive
 async def test_a_module_reads_the_plan_and_registers_hooks_when_ready(
     open_session: OpenSession,
 ) -> None:

@@ -121,6 +121,7 @@ async def test_a_loop_that_takes_any_stream_for_its_own_has_shipped_answers(
     assert [event.data["text"] for event in pieces] == ["Next.", "over", " the", " stones"]
 
 
+@pytest.mark.exhaustive
 async def test_tools_handed_to_a_stream_show_what_is_said_on_their_class(open_session: OpenSession) -> None:
     async with open_session(
         orchestrator=community("loop-brisk", config={"offer": True}),
@@ -130,6 +131,7 @@ async def test_tools_handed_to_a_stream_show_what_is_said_on_their_class(open_se
         assert await session.execute("go") == "answer apply_patch"
 
 
+@pytest.mark.exhaustive
 async def test_calls_that_only_their_provider_can_read_out_of_a_response_are_run(open_session: OpenSession) -> None:
     brook = community("provider-brook", config={"words": ["!answer", "yes"]})
     async with open_session(
@@ -150,6 +152,7 @@ class Choice:
     config: dict[str, Any] = field(default_factory=dict)
 
 
+@pytest.mark.exhaustive
 async def test_a_loop_has_a_role_resolved_by_an_object_of_the_application(open_session: OpenSession) -> None:
     class Matrix:
         name = "matrix"
@@ -167,6 +170,7 @@ async def test_a_loop_has_a_role_resolved_by_an_object_of_the_application(open_s
         assert session.coordinator.get("providers", "brook").last_model == "brook-fast"
 
 
+@pytest.mark.exhaustive
 async def test_an_older_loop_opens_and_closes_the_session_itself(
     open_session: OpenSession,
 ) -> None:
@@ -191,6 +195,7 @@ async def test_an_older_loop_opens_and_closes_the_session_itself(
     assert events[2].data["available"] == ["answer", "patch"]
 
 
+@pytest.mark.exhaustive
 async def test_an_older_loop_fails_on_contexts_that_cannot_compact(open_session: OpenSession) -> None:
     async with open_session(
         orchestrator=community("loop-herald"),
@@ -204,6 +209,7 @@ async def test_an_older_loop_fails_on_contexts_that_cannot_compact(open_session:
     assert failed[0].data["type"] == "AttributeError"
 
 
+@pytest.mark.exhaustive
 async def test_a_loop_sees_a_cancellation_between_tools(open_session: OpenSession) -> None:
     called: list[str] = []
     async with open_session(

@@ -17,6 +17,7 @@ from integration.conftest import OpenSession
 _PLAIN = community("loop-plain")
 
 
+@pytest.mark.exhaustive
 async def test_a_provider_without_info_serves_all_the_same(
     open_session: OpenSession,
 ) -> None:
@@ -75,6 +76,7 @@ async def test_a_provider_is_known_by_its_data_and_answers_in_place(open_session
         assert [model.id for model in await provider.list_models()] == ["brook-1", "brook-2"]
 
 
+@pytest.mark.exhaustive
 async def test_a_provider_tries_again_and_allows_only_so_many_requests_at_once(open_session: OpenSession) -> None:
     brook = community("provider-brook", config={"failures": 1})
     async with open_session(orchestrator=_PLAIN, providers=[brook]) as session:
@@ -127,6 +129,7 @@ async def test_an_orchestrator_catches_a_providers_error_by_type(
         assert await session.execute("well") == "in a good mood"
 
 
+@pytest.mark.exhaustive
 async def test_an_applications_briefing_is_made_anew_for_each_request(
     open_session: OpenSession,
 ) -> None:
@@ -150,6 +153,7 @@ async def test_an_applications_briefing_is_made_anew_for_each_request(
     assert answer.startswith("briefing 2 | hello")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "window", [10, pytest.param(9000, marks=pytest.mark.exhaustive)], ids=["small window", "large window"]
 )
@@ -165,6 +169,7 @@ async def test_a_context_asks_the_provider_it_is_handed_how_much_fits(open_sessi
     assert [event.data["removed"] for event in compacted] == ([1] if window == 10 else [])
 
 
+@pytest.mark.exhaustive
 async def test_a_kept_conversation_is_found_by_the_projects_path(open_session: OpenSession, tmp_path: Path) -> None:
     diary = community("context-diary", state="keep")
     for prompt, expected in (("one", "one"), ("two", "one | one | two")):

@@ -27,6 +27,7 @@ async def run(session: Session, tool: str, **input: Any) -> Any:
     return result.output
 
 
+@pytest.mark.exhaustive
 async def test_a_reminder_hook_reads_the_checklist_on_the_coordinator(open_session: OpenSession) -> None:
     steps = (
         [{"checklist": {"action": "write", "items": [{"text": "look"}, {"text": "leap"}]}}],
@@ -70,6 +71,7 @@ async def test_a_mention_is_resolved_by_the_application_where_the_tool_stands(
     assert [heard.data["path"] for heard in read] == [str(folder / "one.md"), str(tmp_path / "work" / "here.txt")]
 
 
+@pytest.mark.exhaustive
 async def test_a_hook_uses_a_store_that_tools_share(open_session: OpenSession, tmp_path: Path) -> None:
     notebook = community("tool-notebook", config={"storage_path": str(tmp_path / "notebook.db")})
     async with open_session(
@@ -90,6 +92,7 @@ async def test_a_hook_uses_a_store_that_tools_share(open_session: OpenSession, t
     assert recalled == [{"id": 4, "text": "recalled for: tea when", "tags": ["recalled"]}]
 
 
+@pytest.mark.exhaustive
 async def test_a_module_of_four_tools_mounts_all_of_them(open_session: OpenSession, tmp_path: Path) -> None:
     async with open_session(tools=[community("tool-laps")]) as session:
         tools = session.coordinator.get("tools")
@@ -160,6 +163,7 @@ class Roles:
     known_roles = ("fast", "coding")
 
 
+@pytest.mark.exhaustive("not granted")
 @pytest.mark.parametrize("is_granted", [True, False], ids=["granted", "not granted"])
 async def test_a_tool_hands_work_to_an_agent_with_its_very_session_as_the_parent(
     open_session: OpenSession, is_granted: bool
@@ -207,6 +211,7 @@ async def test_a_tool_hands_work_to_an_agent_with_its_very_session_as_the_parent
     assert resumed == {"output": "resumed temper", "session_id": sub_session_id}
 
 
+@pytest.mark.exhaustive
 async def test_terminal_output_of_a_tool_arrives_as_lines(
     open_session: OpenSession,
 ) -> None:
@@ -219,6 +224,7 @@ async def test_terminal_output_of_a_tool_arrives_as_lines(
     assert "no newline at its end" in said
 
 
+@pytest.mark.exhaustive
 async def test_a_tool_finds_the_call_it_is_part_of_under_the_task_that_runs_it(open_session: OpenSession) -> None:
     async with open_session(
         orchestrator=community("loop-brisk", config={"whole": True}),
@@ -233,6 +239,7 @@ async def test_a_tool_finds_the_call_it_is_part_of_under_the_task_that_runs_it(o
     ]
 
 
+@pytest.mark.exhaustive
 async def test_objects_made_while_mounting_live_on_the_running_loop(open_session: OpenSession, tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     async with open_session(tools=[community("tool-courier", config={"closed": str(closed)})]) as session:

@@ -162,6 +162,7 @@ async def test_what_was_not_granted_is_denied_with_the_grant_and_works_with_it(
     assert "git version" in allowed.result.output["run git"]
 
 
+@pytest.mark.exhaustive("landlock")
 async def test_what_a_tool_looks_for_or_may_only_read_is_told(
     write_module: WriteModule, home: Path, level: IsolationLevel
 ) -> None:
@@ -459,6 +460,7 @@ _LENDER = """
 """
 
 
+@pytest.mark.exhaustive("False")
 @pytest.mark.parametrize("is_granted", [False, True])
 async def test_a_context_keeps_no_right_to_the_provider_it_is_lent(
     open_session: OpenSession, write_module: WriteModule, is_granted: bool

@@ -162,6 +162,7 @@ def test_a_run_chooses_again_where_the_lock_contradicts_a_constraint() -> None:
     assert (done.returncode, "again" in done.stderr) == (0, False), done.stderr
 
 
+@pytest.mark.exhaustive
 def test_why_names_the_locked_version_and_what_bounds_it() -> None:
     plan('constraints: ["leaf<2"]', 'constraints: ["branch<9"]')
     asked = ("why", "tool-greet", "package", "Leaf")
@@ -292,6 +293,7 @@ def test_the_module_s_own_lock_decides_versions_when_asked_for(_shared: tuple[In
     assert "`leaf==1.0` (the module's uv.lock)" in done.stderr
 
 
+@pytest.mark.exhaustive
 def test_the_module_s_own_lock_decides_files_as_well(index: IndexServer) -> None:
     (kept,) = index.hashes_of("leaf", "1.0")
     other = index.add_wheel("leaf", "1.0", {"leaf_of_2.py": ""}, tag="py2.py3-none-any")
@@ -331,6 +333,7 @@ def test_add_keeps_to_the_rules_of_the_source_s_other_entries(index: IndexServer
     assert imported() == "1.0"
 
 
+@pytest.mark.exhaustive
 def test_an_own_lock_that_cannot_be_followed_says_why(index: IndexServer) -> None:
     plan("dependencies: locked")
     asked = len(index.requests)

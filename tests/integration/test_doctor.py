@@ -155,6 +155,7 @@ def test_a_limit_is_refused_exactly_where_it_says_that_nothing_enforces_it(tmp_p
         assert (done.returncode, json.loads(done.stdout)["error"]["type"]) == (1, "UnenforcedLimitError"), limit
 
 
+@pytest.mark.exhaustive
 def test_it_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     groups = {Path(place["directory"]) for place in diagnosis()["cgroups"]["places"]}
@@ -181,6 +182,7 @@ def test_as_an_ordinary_user_it_is_right_as_well() -> None:
 # -- in a container ------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("options", [("--user",), pytest.param((), marks=pytest.mark.exhaustive)], ids=["user", "root"])
 def test_in_an_ordinary_container_it_names_the_filter_and_what_to_do(options: tuple[str, ...]) -> None:
     require_root()

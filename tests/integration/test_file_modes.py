@@ -35,6 +35,7 @@ _MAKER = """
 """
 
 
+@pytest.mark.exhaustive("landlock")
 @pytest.mark.parametrize(
     ("level", "mask"),
     [

@@ -106,6 +106,7 @@ def test_why_names_the_reference_that_a_secret_lacks(mistral: Path) -> None:
     assert told["grant"] == line
 
 
+@pytest.mark.exhaustive
 def test_an_added_provider_takes_the_place_of_the_mock(tmp_path: Path, write_module: WriteModule) -> None:
     write_module("provider-mistral", _PROVIDER)
     write_module("loop-ask", _LOOP)
@@ -270,6 +271,7 @@ def test_an_address_that_git_never_gets_is_refused_not_asked_about(tmp_path: Pat
         assert "private network" not in terminal.shown, terminal.shown
 
 
+@pytest.mark.exhaustive
 def test_no_goes_on_where_it_says_so_and_starts_nothing_elsewhere(mistral: Path) -> None:
     with Terminal("run", str(mistral), "hello") as terminal:
         terminal.until("go on without that, this time")
@@ -308,6 +310,7 @@ def test_each_denial_of_a_call_has_its_option(tries: Path) -> None:
         assert f"to allow it, add --allow-read=./{name}.txt\n" in done.stderr
 
 
+@pytest.mark.exhaustive
 def test_doctor_fails_for_files_that_stop_every_session(mistral: Path, tmp_path: Path) -> None:
     folder = tmp_path / "config/paddock"
     folder.mkdir(parents=True)

@@ -130,6 +130,7 @@ async def test_a_result_too_large_for_the_conversation_fails_alone(
         assert (context.restarts, tool.restarts) == (0, 0)
 
 
+@pytest.mark.exhaustive
 async def test_the_largest_tool_answer_leaves_room_for_others(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
@@ -157,6 +158,7 @@ async def test_the_largest_tool_answer_leaves_room_for_others(
         assert [one["content"] for one in held if one["role"] == "user"] == ["talk", "x" * 200_000, "again"]
 
 
+@pytest.mark.exhaustive
 async def test_a_large_conversation_reaches_a_fresh_context_in_parts(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:

@@ -141,6 +141,7 @@ def test_limits_in_hints_are_limits() -> None:
     assert len(named) > 10 and not wrong
 
 
+@pytest.mark.exhaustive("args1", "args3", "args4", "args5", "args6", "args7", "args8")
 @pytest.mark.parametrize(
     ("args", "meant"),
     [

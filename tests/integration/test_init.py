@@ -40,6 +40,7 @@ def test_the_plan_it_writes_reaches_an_answer(tmp_path: Path) -> None:
     assert (tmp_path / "logs/session.jsonl").exists()
 
 
+@pytest.mark.exhaustive
 def test_a_module_of_ones_own_is_part_of_the_plan(tmp_path: Path, write_module: WriteModule) -> None:
     write_module("tool-shout", _SHOUT)
     written = paddock("init", "--tool", "./amplifier-module-tool-shout", "--json")
@@ -70,6 +71,7 @@ def test_a_second_time_it_writes_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "plan.yaml").read_bytes() == before
 
 
+@pytest.mark.exhaustive
 def test_a_person_is_asked_for_what_no_option_says(tmp_path: Path, write_module: WriteModule) -> None:
     write_module("tool-shout", _SHOUT)
     (tmp_path / "AGENTS.md").write_text("Shout.")

@@ -139,6 +139,7 @@ async def test_without_state_keep_nothing_is_found_again(project: Project) -> No
     assert (await project.note("two", keeps=False))["diary"] == "two;"
 
 
+@pytest.mark.exhaustive
 async def test_two_modules_of_one_source_have_homes_of_their_own(tmp_path: Path, write_module: WriteModule) -> None:
     source = Path(write_module("tool-keep", _KEEPER))
     package = source / "amplifier_module_tool_keep"
@@ -165,6 +166,7 @@ async def test_two_modules_of_one_source_have_homes_of_their_own(tmp_path: Path,
     assert first[0]["home"] != first[1]["home"]
 
 
+@pytest.mark.exhaustive("hold-landlock", "fill-")
 @pytest.mark.parametrize(
     ("how", "level", "named", "allowed"),
     [

@@ -66,6 +66,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "work"
 
 
+@pytest.mark.exhaustive("testing-modules.md", "sdk/docs/application.md", "host/docs/chat.md")
 @pytest.mark.parametrize("page", MANUALS, ids=_name)
 def test_a_page_runs_from_top_to_bottom(page: Path, folder: Path) -> None:
     for block in blocks(page):

@@ -76,6 +76,7 @@ def test_what_cannot_be_written_is_refused_with_words(args: list[str], code: int
     assert (done.returncode, done.stdout) == (code, "") and said in done.stderr
 
 
+@pytest.mark.exhaustive
 def test_doctor_prints_a_table_or_an_object(tmp_path: Path) -> None:
     root = write_project(ModuleName.of("tool", "word-count"), tmp_path).folder
     people = _module("validate", str(root))
@@ -121,6 +122,7 @@ def three(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.exhaustive
 def test_each_module_of_a_folder_is_validated_and_broken_ones_are_named(three: Path) -> None:
     people = _module("validate", str(three))
     assert people.returncode == 1
@@ -138,6 +140,7 @@ def test_each_module_of_a_folder_is_validated_and_broken_ones_are_named(three: P
     assert told["modules"][2]["error"]["type"] == "ModulePathError"
 
 
+@pytest.mark.exhaustive
 def test_a_package_of_such_a_folder_is_validated_alone(three: Path) -> None:
     done = _module("validate", str(three / "amplifier_module_tool_good"), "--json", "--type", "tool")
     assert done.returncode == 0 and json.loads(done.stdout)["module_type"] == "tool"
@@ -216,6 +219,7 @@ def test_how_a_module_behaves_is_one_more_check(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["checks"][-1]["name"] == "behavior_tests"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("index")
 def test_a_module_that_behaves_as_none_of_its_kind_is_told_where(tmp_path: Path) -> None:
     code = """
@@ -234,6 +238,7 @@ async def mount(coordinator, config=None):
     assert "execute() has to return a ToolResult, not str" in done.stderr
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("index")
 def test_pytests_output_is_passed_on_escaped(tmp_path: Path) -> None:
     test = f"def test_it():\n    print({_ESCAPES!r})\n    assert False\n\ndef test_other():\n    pass\n"

@@ -71,6 +71,7 @@ def test_a_breakpoint_in_the_sandbox_is_passed_over_and_said(shout: Path) -> Non
     assert "Warning" not in done.stdout + done.stderr
 
 
+@pytest.mark.exhaustive
 def test_a_breakpoint_of_a_called_tool_is_passed_over(shout: Path) -> None:
     code = shout / "amplifier_module_tool_shout" / "__init__.py"
     code.write_text(re.sub(r"(async def execute\(.*\n)", r"\1        breakpoint()\n", code.read_text()))

@@ -134,6 +134,7 @@ async def test_nothing_of_a_package_that_would_have_to_be_built_is_run(index: In
     assert not trace.exists()
 
 
+@pytest.mark.exhaustive
 async def test_a_folder_is_run_as_a_copy_or_live(tmp_path: Path) -> None:
     source = _module(tmp_path, "__file__")
     copied, live = await _call(source), await _call(source, live=True)

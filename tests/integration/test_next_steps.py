@@ -126,6 +126,7 @@ def test_why_says_that_a_granted_secret_is_not_set(monkeypatch: pytest.MonkeyPat
 # -- without a network ---------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_what_is_missing_offline_is_fetched_by_the_line_shown(tmp_path: Path) -> None:
     repository(tmp_path / "repo", module_files(answer="'hello'"))
     source = f"git+file://{tmp_path}/repo@v1"
@@ -156,6 +157,7 @@ def test_packages_that_are_missing_offline_are_named() -> None:
 # -- what a command takes ------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_misplaced_words_get_the_command_that_was_meant() -> None:
     write_plan()
     for words, meant in (
@@ -208,6 +210,7 @@ def test_a_broken_answer_is_no_matter_of_grants(write_module: WriteModule) -> No
     assert "no grant" not in done.stderr and "paddock why" not in done.stderr
 
 
+@pytest.mark.exhaustive
 def test_a_module_that_a_plan_names_is_called_by_the_line_shown(write_module: WriteModule) -> None:
     _scripted("tool-count", write_module("tool-count", _HOME_TOOL), "count")
     done = paddock("call", "tool-count", "count", '{"from": "a b"}')

@@ -276,6 +276,7 @@ def test_a_file_that_others_may_write_is_refused_by_a_check(name: str, text: str
     assert json.loads(done.stdout)["files"][0]["state"] == "refused"
 
 
+@pytest.mark.exhaustive
 def test_a_policy_is_shown_with_what_it_bounds() -> None:
     config = Path.home() / ".config/paddock"
     config.mkdir(parents=True)
@@ -370,6 +371,7 @@ _FAMILY = """
 """
 
 
+@pytest.mark.exhaustive
 def test_the_memory_of_a_module_is_that_of_its_whole_tree(write_module: WriteModule) -> None:
     source = write_module("tool-hold", _FAMILY)
     done = paddock("call", source, "hold", '{"seconds": 1}', "--json", "-v")
@@ -383,6 +385,7 @@ def test_the_memory_of_a_module_is_that_of_its_whole_tree(write_module: WriteMod
     assert report["limit"]["name"] == "memory_max" and report["peak_memory_bytes"] >= 70 << 20
 
 
+@pytest.mark.exhaustive
 def test_a_run_ends_with_what_each_module_used() -> None:
     Path("plan.yaml").write_text(
         "session: {orchestrator: loop-basic, context: context-simple}\nproviders: [{module: provider-mock}]\n"
@@ -393,6 +396,7 @@ def test_a_run_ends_with_what_each_module_used() -> None:
     assert len(re.findall(r"^\S+ +[0-9.]+ s of processor time, .*restarts$", done.stderr, re.MULTILINE)) == 3
 
 
+@pytest.mark.exhaustive
 def test_quiet_leaves_only_the_answer_and_what_is_wrong(tmp_path: Path) -> None:
     Path("plan.yaml").write_text(
         "session: {orchestrator: loop-basic, context: context-simple}\nproviders: [{module: provider-mock}]\n"

@@ -124,6 +124,7 @@ async def test_the_third_that_takes_all_memory_ends_the_module(project: Path, ha
     assert "python3" in said[0]
 
 
+@pytest.mark.exhaustive
 async def test_the_processors_are_those_that_may_be_used(project: Path) -> None:
     require_level("ns")
     asked = [

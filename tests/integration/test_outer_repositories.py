@@ -175,6 +175,7 @@ async def test_a_linked_tree_with_relative_paths_works_as_well(calls: Calls, mai
     assert told[0] == [0, "first\n"] and told == _outside(tree, *_LOOK)
 
 
+@pytest.mark.exhaustive("landlock")
 async def test_a_commit_in_a_linked_tree_takes_the_grant_that_is_named(calls: Calls, main: Path, tree: Path) -> None:
     commit = "git -c user.name=x -c user.email=x@example.com commit -qam second"
     outcome = await calls.outcome(tree, commit)
@@ -233,6 +234,7 @@ def _can_be_written_to_by_others(main: Path, tree: Path) -> str:
     return "not yours alone"
 
 
+@pytest.mark.exhaustive("_can_be_written_to_by_others", "_leads_through_a_link")
 @_judged
 @pytest.mark.parametrize(
     "lie",
@@ -278,6 +280,7 @@ async def test_what_is_exchanged_between_judgement_and_mount_shows_nothing(
     assert not outcome.result.success and "symbolic link" in str(outcome.result.error)
 
 
+@pytest.mark.exhaustive("landlock")
 async def test_no_repository_that_a_module_may_write_to_is_shown(
     calls: Calls, main: Path, tree: Path, write_module: WriteModule, level: IsolationLevel
 ) -> None:
@@ -298,6 +301,7 @@ async def test_no_repository_that_a_module_may_write_to_is_shown(
         assert told.output[0][0] != 0
 
 
+@pytest.mark.exhaustive("landlock")
 async def test_a_repository_that_begins_above_takes_the_grant_that_is_named(calls: Calls, main: Path) -> None:
     """Both by the note before the start, and by the denial after git has looked for it."""
     outcome = await calls.outcome(main / "sub", *_LOOK[:1])
@@ -311,6 +315,7 @@ async def test_a_repository_that_begins_above_takes_the_grant_that_is_named(call
     assert calls.notes == ()
 
 
+@pytest.mark.exhaustive
 @_judged
 async def test_objects_that_are_borrowed_take_the_grant_that_is_named(calls: Calls, main: Path, home: Path) -> None:
     _git(home, "clone", "-q", "--shared", str(main), "borrower")

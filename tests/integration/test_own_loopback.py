@@ -117,6 +117,7 @@ async def bash(command: str, level: IsolationLevel, *net: str) -> ToolCallOutcom
         return await call.run()
 
 
+@pytest.mark.exhaustive("forkserver.py", "serve.js")
 @pytest.mark.parametrize("program", ["suite_test.py", "forkserver.py", "serve.js", *repeating("manager.py")])
 async def test_a_program_that_serves_itself_works_with_the_grant_alone(
     alone: IsolationLevel, work: Path, program: str
@@ -144,6 +145,7 @@ async def test_the_word_takes_no_port(work: Path, written: str) -> None:
     assert "stands for the module's own loopback" in str(error)
 
 
+@pytest.mark.exhaustive("landlock")
 @pytest.mark.parametrize(("level", "printed"), [("ns", "served"), ("landlock", "refused")])
 async def test_preset_shell_has_it_where_it_can(work: Path, level: IsolationLevel, printed: str) -> None:
     code = "import socket; socket.create_server(('127.0.0.1', 0)); print('served')"

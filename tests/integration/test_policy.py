@@ -298,6 +298,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.exhaustive("_GENEROUS")
 @pytest.mark.parametrize("own", [pytest.param("", marks=pytest.mark.exhaustive), "_GENEROUS", "_POLICY"])
 def test_a_policy_that_an_application_gives_only_narrows_the_machines(policed: Ground, own: str) -> None:
     given = "" if not own else str(policed.own_rule(globals()[own]).rename(policed.root / "application.toml"))
@@ -318,6 +319,7 @@ def test_a_policy_that_an_application_gives_only_narrows_the_machines(policed: G
     assert said() == [[["tools[0].permissions.net[0]", SYSTEM_FILE]], "PolicyRefusedError"]
 
 
+@pytest.mark.exhaustive
 def test_what_was_accepted_before_there_was_a_policy_is_held_to_it(policed: Ground) -> None:
     policed.write_plan("permissions: {net: [example.com]}")
     policed.accept()

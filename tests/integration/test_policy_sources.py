@@ -111,6 +111,7 @@ def _check_the_rule_holds(ground: Ground, ask: Callable[[], subprocess.Completed
     assert refusals(ask(), policy) == [(place, 3)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "match", ["{root}/modules/tool-x", "{root}/by-link", "file://{root}/by-parent/tool-x", "{root}/MODULES/*", "/*"]
 )

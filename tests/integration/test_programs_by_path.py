@@ -104,6 +104,7 @@ def script(path: Path, line: str, *lines: str) -> Path:
     return path
 
 
+@pytest.mark.exhaustive("landlock")
 async def test_a_script_runs_with_its_interpreter_and_none_beside_it(runner_at_each_level: Runner) -> None:
     runner = runner_at_each_level
     script(runner.work / "build", "/bin/sh", "echo built")
@@ -121,6 +122,7 @@ async def test_a_script_runs_with_its_interpreter_and_none_beside_it(runner_at_e
     assert await runner(str(beside), run=["../kit/tool"]) == ["beside"]
 
 
+@pytest.mark.exhaustive("landlock")
 async def test_a_binary_that_a_module_wrote_beside_a_granted_one_does_not_run(runner_at_each_level: Runner) -> None:
     runner = runner_at_each_level
     echo = str(Program.find("echo").path)
@@ -177,6 +179,7 @@ async def test_a_shim_runs_what_it_chooses_from_and_shows_no_keys(runner: Runner
     assert {".cargo", ".pyenv", ".rustup"} <= set(seen.split()) and ".ssh" not in seen
 
 
+@pytest.mark.exhaustive
 async def test_a_binary_runs_with_the_libraries_it_names(runner: Runner, home: Path) -> None:
     compiler = shutil.which("cc") or pytest.skip(f"there is no cc in {os.get_exec_path()}")
     kit = home / "kit"

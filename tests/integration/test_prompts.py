@@ -132,6 +132,7 @@ def test_keys_count_only_once_the_question_invites_them(plan: Callable[..., str]
         assert terminal.exit_code() == 0
 
 
+@pytest.mark.exhaustive
 def test_output_during_a_question_is_shown_after_it(plan: Callable[..., str], tmp_path: Path) -> None:
     printed = tmp_path / "noise" / "printed"
     with _run(plan(noise=str(printed)), tmp_path) as terminal:
@@ -151,6 +152,7 @@ def test_output_during_a_question_is_shown_after_it(plan: Callable[..., str], tm
     assert rows[answered - len(asked) + 1 : answered] == asked[:-1]
 
 
+@pytest.mark.exhaustive
 def test_with_json_the_question_is_asked_all_the_same(plan: Callable[..., str], tmp_path: Path) -> None:
     with _run(plan(), tmp_path, 80, 24, "--json") as terminal:
         terminal.until(_ASKED)

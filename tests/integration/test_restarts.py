@@ -64,6 +64,7 @@ async def test_a_second_life_renews_what_it_does_again_and_loses_the_rest(
         assert await counter.count() == 7
 
 
+@pytest.mark.exhaustive
 async def test_a_module_that_closes_its_connection_is_ended(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
@@ -249,6 +250,7 @@ _DYING = """
 """
 
 
+@pytest.mark.exhaustive("loop-streaming", "loop-events")
 @pytest.mark.parametrize("loop", ["loop-basic", "loop-streaming", "loop-events"])
 async def test_an_answer_whose_provider_dies_in_the_midst_is_void_and_comes_again(
     open_session: OpenSession, write_module: WriteModule, tmp_path: Path, loop: str

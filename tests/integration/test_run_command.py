@@ -19,6 +19,7 @@ from vendors.server import VendorServer
 pytestmark = pytest.mark.usefixtures("commands_end")
 
 
+@pytest.mark.exhaustive
 def test_a_turn_goes_on_without_tools_that_die_or_cannot_be_loaded(
     tmp_path: Path, write_module: WriteModule, tricky: str, folder: Path
 ) -> None:
@@ -126,6 +127,7 @@ def test_a_turn_that_fails_ends_with_the_code_of_the_cause(
         assert f"warning: {folder}/.git/hooks appeared during the run; {LOOK_FIRST}" in done.stderr.splitlines()
 
 
+@pytest.mark.exhaustive
 def test_a_turn_that_fails_because_its_provider_died_is_told_apart(tmp_path: Path, write_module: WriteModule) -> None:
     source = write_module(
         "provider-fragile",
@@ -179,6 +181,7 @@ def test_a_turn_that_its_orchestrator_cancels_is_one_that_failed(tmp_path: Path,
     ]
 
 
+@pytest.mark.exhaustive
 def test_modules_and_their_grants_are_listed_when_more_is_asked_for(tmp_path: Path, folder: Path) -> None:
     tools = [
         {"module": "tool-filesystem", "permissions": {"read": [str(folder)], "run": ["sh"], "env": ["A=hidden"]}},

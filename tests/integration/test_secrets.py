@@ -263,6 +263,7 @@ def test_no_output_or_record_of_a_call_has_a_tools_secret(
     assert not operator.is_in(operator.kept())
 
 
+@pytest.mark.exhaustive("for people")
 @pytest.mark.parametrize("options", [(), ("--json", "-v")], ids=["for people", "for scripts"])
 def test_no_output_or_record_of_a_run_has_a_tools_secret(
     operator: Operator, keyed: str, write_module: WriteModule, options: tuple[str, ...]
@@ -294,6 +295,7 @@ def test_a_secret_is_hidden_in_json_in_json(operator: Operator, keyed: str) -> N
         assert not operator.is_in(done.stdout + done.stderr + operator.kept())
 
 
+@pytest.mark.exhaustive
 def test_a_secret_in_what_is_told_of_a_module_that_starts_is_hidden(operator: Operator, keyed: str) -> None:
     operator.keep("command")
     told = []
@@ -667,6 +669,7 @@ def test_an_injected_key_is_in_requests_and_out_of_the_modules_reach(
         _check_injected(operator, server, done)
 
 
+@pytest.mark.exhaustive
 def test_a_call_takes_an_injected_key_by_its_options(operator: Operator, prying: str, a_level: str) -> None:
     operator.keep("environment")
     with OpenAIServer() as server:

@@ -290,6 +290,7 @@ _BAD_MOUNT = """
 _DIES_IN_IMPORT = "import os; os._exit(4)\n"
 
 
+@pytest.mark.exhaustive("os._exit")
 @pytest.mark.parametrize(
     ("code", "stage", "said"),
     [
@@ -401,6 +402,7 @@ async def test_an_end_that_is_cancelled_anywhere_leaves_nothing_behind(
     _check_ended(workers)
 
 
+@pytest.mark.exhaustive("every task")
 @pytest.mark.parametrize(
     ("whom", "times"), (pytest.param("the task", 1, marks=pytest.mark.exhaustive), ("the task", 3), ("every task", 1))
 )

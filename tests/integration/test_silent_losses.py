@@ -145,6 +145,7 @@ def test_a_file_left_by_a_module_that_was_killed_is_told_of(loser: str, tmp_path
     assert f"may not write to `{tmp_path}/made/out.txt`" in shown and "lost when the module ends" in shown
 
 
+@pytest.mark.exhaustive
 def test_a_file_below_the_throw_away_home_is_told_of_and_can_be_kept(loser: str, tmp_path: Path) -> None:
     shown = call(loser, "write", "~/.amplifier/log/x.jsonl")
     home = Path("~").expanduser()
@@ -243,6 +244,7 @@ def test_limits_that_only_a_program_met_are_named_after_success(loser: str) -> N
     assert options[0] == "--limit=tmp_max=4M"
 
 
+@pytest.mark.exhaustive
 def test_one_line_says_that_what_programs_are_refused_is_not_told(loser: str) -> None:
     shown = call(loser, "shell", "cat in.txt; exit 0", "--allow-run=*")
     (line,) = [one for one in shown.splitlines() if "is not reported" in one]

@@ -93,6 +93,7 @@ def shouted(*more: str) -> str:
     return str(result["output"])
 
 
+@pytest.mark.exhaustive
 def test_a_module_is_added_to_a_plan_and_is_part_of_its_session(tmp_path: Path, origin: OriginRepository) -> None:
     (tmp_path / "plan.yaml").write_text(_PLAN)
     added = paddock("add", f"{origin.address}@v1", "--to", "plan.yaml")
@@ -197,6 +198,7 @@ def test_damage_to_what_is_locked_is_found(tmp_path: Path, origin: OriginReposit
     assert (code, verified["modules"][0]["state"]) == (1, "damaged")
 
 
+@pytest.mark.exhaustive
 def test_without_its_remote_what_is_not_in_the_cache_is_named(tmp_path: Path, origin: OriginRepository) -> None:
     done = paddock("add", f"{origin.address}@v1", "--offline")
     assert done.returncode == 1 and "offline" in done.stderr and not (tmp_path / "paddock.lock").exists()

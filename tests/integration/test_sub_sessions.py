@@ -111,6 +111,7 @@ async def test_a_session_without_agents_starts_no_others(open_session: OpenSessi
     assert answer["error"] == {"message": "no one starts sub-sessions"}
 
 
+@pytest.mark.exhaustive
 async def test_an_agents_own_module_starts_with_it_by_its_entry(
     open_family: OpenAgentSession, write_module: WriteModule, tmp_path: Path
 ) -> None:

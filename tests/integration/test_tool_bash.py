@@ -200,6 +200,7 @@ async def test_a_shell_is_an_ordinary_user_to_whom_the_folder_belongs(
     assert (made.st_uid, made.st_gid) == (owner, owner)
 
 
+@pytest.mark.exhaustive("landlock")
 async def test_no_change_of_user_and_no_program_brings_a_capability(project: Path, level: IsolationLevel) -> None:
     (project / "rights.py").write_text(_RIGHTS)
     said = await _shell("/usr/bin/python3 rights.py", project, level)

@@ -58,6 +58,7 @@ async def test_a_tool_with_no_usable_schema_is_left_out_by_name(
         assert answer["output"] == "{'n': 2}"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("schema", ["{}", "{'type': 'object', 'properties': {'text': {'type': 'string'}}}"])
 async def test_an_object_of_usual_size_is_a_usable_schema(
     open_session: OpenSession, write_module: WriteModule, schema: str
@@ -78,6 +79,7 @@ def test_a_person_is_told_which_tool_was_left_out(tmp_path: Any, write_module: W
     assert called.returncode != 0 and "ToolMissingError" in called.stdout
 
 
+@pytest.mark.exhaustive("-0.0", "1.5")
 @pytest.mark.difference("a tool gets 1 for `1.0` where its `input_schema` has an integer at the top")
 @pytest.mark.parametrize(
     ("given", "got"),

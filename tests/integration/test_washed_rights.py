@@ -57,6 +57,7 @@ return ToolResult(output=[itself, passed_on, await tried(taker.use_again())])
 """
 
 
+@pytest.mark.exhaustive("False")
 @pytest.mark.parametrize(
     ("offers", "expected"),
     [

@@ -136,6 +136,7 @@ async def trying(
         yield session, tries
 
 
+@pytest.mark.exhaustive("landlock")
 @pytest.mark.parametrize("level", ["ns", "bwrap", "landlock"])
 async def test_what_is_explained_is_what_a_module_finds(
     level: IsolationLevel,

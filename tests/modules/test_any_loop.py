@@ -157,6 +157,7 @@ async def _scene(loop: str, provider: str, turns: list[dict[str, Any]]) -> Async
                 await one.close()
 
 
+@pytest.mark.exhaustive("provider-openai")
 @pytest.mark.parametrize("provider", _PROVIDERS)
 @pytest.mark.parametrize("loop", _LOOPS)
 async def test_a_tool_is_called_and_the_answer_shown_once(loop: str, provider: str) -> None:
@@ -171,6 +172,7 @@ async def test_a_tool_is_called_and_the_answer_shown_once(loop: str, provider: s
     assert (len(words) > 1) == (provider in _SHOWING)  # as they come
 
 
+@pytest.mark.exhaustive("provider-openai")
 @pytest.mark.parametrize("provider", _PROVIDERS)
 @pytest.mark.parametrize("loop", _LOOPS)
 async def test_a_cancelled_answer_leaves_a_conversation_that_goes_on(loop: str, provider: str) -> None:

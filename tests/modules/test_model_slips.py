@@ -161,6 +161,7 @@ _SLIPS = {
 }
 
 
+@pytest.mark.exhaustive("loop-streaming")
 @pytest.mark.parametrize("case", _SLIPS)
 async def test_the_model_is_told_of_its_slip(play: Open, case: str) -> None:
     slip = _SLIPS[case]
@@ -186,6 +187,7 @@ async def test_a_conversation_that_is_too_long_is_sent_once_more_in_half(play: O
     assert "[shortened" not in json.dumps(whole) and not played.scene.slept
 
 
+@pytest.mark.exhaustive("loop-streaming")
 @pytest.mark.parametrize("play", [f"openai, {loop}" for loop in _LOOPS], indirect=True)  # for servers of one's own
 async def test_a_small_model_that_slips_in_every_way_finishes_a_long_task(play: Open) -> None:
     slips = [slip.turn for slip in _SLIPS.values()]
@@ -335,6 +337,7 @@ async def test_a_window_too_small_for_the_prompt_is_told_and_the_next_one_fits(p
     assert played.answers == ["yes"]
 
 
+@pytest.mark.exhaustive("loop-streaming")
 async def test_much_text_in_one_piece_is_an_answer_and_the_next_turn_goes_on(play: Open) -> None:
     much = "x" * 10_000_000
     played = await play([{"text": [much]}, "again"], "hello", "go on", script={})
@@ -355,6 +358,7 @@ async def test_halves_of_a_character_are_joined_over_deltas(play: Open) -> None:
     assert "".join(text for _, text in played.scene.shown) == f"so {_EMOJI}!again"
 
 
+@pytest.mark.exhaustive("loop-streaming")
 @pytest.mark.parametrize("half", [_HIGH, _LOW])
 async def test_half_a_character_ends_no_conversation(play: Open, half: str) -> None:
     calls = {"tool_calls": [_call(json.dumps({"at": f"x{half}y"}))]}

@@ -232,6 +232,7 @@ _ONE_RULES_ACTS = {
 }
 
 
+@pytest.mark.exhaustive("access1", "access2")
 @needs_abi(3)
 @pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize(

@@ -362,6 +362,7 @@ tell(in_new_root([], act, size=1 << 20))
     assert elsewhere == [0, 0, 0]
 
 
+@pytest.mark.exhaustive("ordinary")
 def test_the_private_folder_holds_no_endless_number_of_empty_files(user: str) -> None:
     program = """
 def act(_):
@@ -541,6 +542,7 @@ tell([last, found])
 """
 
 
+@pytest.mark.exhaustive("ordinary")
 def test_every_step_that_fails_is_named_and_leaves_nothing_behind(user: str, folder: Path) -> None:
     # What it leaves is looked at after every single one: see `apart`.
     last, found = run_apart(_FAULTY, str(folder), user=user)

@@ -9,12 +9,12 @@ import pytest
 
 IN_FULL: Final = bool(os.environ.get("PADDOCK_EXHAUSTIVE"))
 
-_ALWAYS = 50
+_ALWAYS = 25
 
 
 def examples(number: int) -> int:
     """Return how many of `number` examples this run tries; `number` itself where it is small."""
-    return number if IN_FULL else max(number // 3, min(number, _ALWAYS))
+    return number if IN_FULL else max(number // 5, min(number, _ALWAYS))
 
 
 def repeating(*rows: Any) -> list[Any]:

@@ -24,6 +24,7 @@ def outcomes(kernel: Python) -> dict[str, Any]:
     return dict(kernel.outcomes("kernel.py"))
 
 
+@pytest.mark.exhaustive("published")
 def test_cases_end_as_they_were_observed_to(outcomes: dict[str, Any]) -> None:
     assert {case: outcomes.get(case) for case in _OBSERVED if outcomes.get(case) != _OBSERVED[case]} == {}
 

@@ -56,6 +56,7 @@ def is_as_expected(outcome: dict[str, Any], case: str) -> bool:
     return outcome["result"] == expected and [name for name, _ in outcome["heard"]] == heard
 
 
+@pytest.mark.exhaustive("published")
 def test_answers_come_to_the_same_result(outcomes: dict[str, Any]) -> None:
     assert not [case for case in _SAME_ANSWERS if not is_as_expected(outcomes[f"answer: {case}"], case)]
 

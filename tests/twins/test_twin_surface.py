@@ -42,6 +42,7 @@ def surface(kernel: Python) -> Any:
     return kernel.outcomes("surface.py")
 
 
+@pytest.mark.exhaustive("published")
 @pytest.mark.difference("names of the published package's inner workings are absent")
 def test_only_names_of_inner_working_are_absent(surface: dict[str, dict[str, list[str]]]) -> None:
     missing = {module for module in _OBSERVED if module not in surface} - _ABSENT_MODULES

@@ -75,6 +75,7 @@ async def test_a_modules_tests_may_write_beside_themselves(trials: Trials) -> No
     assert _tree(root) == before
 
 
+@pytest.mark.exhaustive
 async def test_arguments_are_passed_on_to_pytest(trials: Trials) -> None:
     tests = "def test_one():\n    pass\n\ndef test_two():\n    assert False\n"
     root = trials.write("tool-x", _CODE, {"tests/test_x.py": tests})
@@ -94,6 +95,7 @@ async def test_what_the_project_says_of_pytest_holds(trials: Trials) -> None:
         assert (await trials.test(root)).passed is passed, trials.printed
 
 
+@pytest.mark.exhaustive
 async def test_what_its_developers_install_is_there(index: IndexServer, trials: Trials) -> None:
     for name in ("of-module", "of-extra", "of-group"):
         index.add_wheel(name, "1.0")
@@ -154,6 +156,7 @@ async def test_tests_that_attack_get_nowhere(trials: Trials, tmp_path: Path) -> 
         assert not target.was_hit
 
 
+@pytest.mark.exhaustive("os.kill")
 @pytest.mark.parametrize(
     ("line", "reason", "limits"),
     [

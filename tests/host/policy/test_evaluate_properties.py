@@ -136,6 +136,7 @@ def given_by_flag(written: Any) -> tuple[OperatorGrant, ...]:
     return (OperatorGrant(Permissions.parse(written), Rule(Location("flag"), "--grant")),)
 
 
+@pytest.mark.exhaustive("emit", "hooks", "call", "mount")
 @pytest.mark.parametrize("family", GRANTED)
 @settings(max_examples=examples(150), deadline=None)
 @given(data=st.data())

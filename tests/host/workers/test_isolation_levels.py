@@ -203,6 +203,7 @@ async def daemons_of(start: Launch, folder: Path) -> ModuleProcess:
     return process
 
 
+@pytest.mark.exhaustive("landlock")
 async def test_a_whole_tree_dies_at_once(start: Launch, tmp_path: Path) -> None:
     for end in ("stop", "abandon", "rpc"):
         folder = shared(tmp_path, end)
@@ -266,6 +267,7 @@ Cgroup.kill = kill
 """
 
 
+@pytest.mark.exhaustive("-host")
 @pytest.mark.parametrize("who", ["init", "host"])
 @by(LANDLOCK)
 async def test_a_tree_that_signals_do_not_end_is_ended_by_its_control_group(
@@ -504,6 +506,7 @@ _HOLLOW = {
 }
 
 
+@pytest.mark.exhaustive("landlock")
 @only_shut_in
 async def test_a_lockdown_that_does_not_hold_is_no_lockdown(
     levels: Levels, way: Way, scratch: Path, faulty: Mapping[str, Any]

@@ -117,6 +117,7 @@ async def test_a_worker_that_takes_too_much_memory_is_ended_for_it(
     assert report.limit.mechanism == ("cgroup memory" if GROUPS[by_means] else "watchdog")
 
 
+@pytest.mark.exhaustive("landlock")
 @by(NS, LANDLOCK)
 async def test_a_worker_within_its_memory_is_left_alone(supervise: Supervise, requires: Requires) -> None:
     requires("memory")
@@ -138,6 +139,7 @@ async def test_files_in_the_private_folder_are_memory(supervise: Supervise, requ
     assert supervisor.reports[0].reason is ExitReason.MEMORY
 
 
+@pytest.mark.exhaustive("landlock")
 @by(NS, LANDLOCK)
 @pytest.mark.parametrize("by_means", GROUPS)
 async def test_a_program_that_takes_too_much_memory_ends_alone(
@@ -176,6 +178,7 @@ async def test_a_worker_is_not_ended_in_place_of_a_smaller_child(
     assert supervisor.reports[0].reason is ExitReason.EXITED
 
 
+@pytest.mark.exhaustive("landlock")
 @by(NS, LANDLOCK)
 @pytest.mark.parametrize("most", [128, *repeating(512)])
 async def test_a_storm_of_forks_is_ended_within_a_second(supervise: Supervise, way: Way, most: int) -> None:

@@ -512,6 +512,7 @@ async def test_a_real_tree_that_forks_too_often_is_told_of() -> None:
     assert await first_hit(program, WatchedLimits(tasks_max=25), 0.7) is None
 
 
+@pytest.mark.exhaustive("no time")
 @pytest.mark.parametrize("is_measured", [True, False], ids=["measured", "no time to measure"])
 async def test_a_tree_near_its_limit_may_start_programs_all_the_time(
     is_measured: bool, monkeypatch: pytest.MonkeyPatch

@@ -796,6 +796,7 @@ tell([act.__name__ for act in work])
 """
 
 
+@pytest.mark.exhaustive("True-False-True", "True-True-False", "True-False-False", "False-True-False")
 @pytest.mark.parametrize("counts_memory", [False, True])
 @pytest.mark.parametrize("shares_host", [False, True])
 @pytest.mark.parametrize("may_execute", [False, True])

@@ -187,6 +187,7 @@ def test_a_module_that_is_wrong_fails_the_test_that_says_so(number: int, name: s
     assert outcome.word in ("failure", "error") and words in outcome.text, outcome
 
 
+@pytest.mark.exhaustive("package")
 @pytest.mark.parametrize("place", ["repository", "package"])
 def test_a_module_may_be_named_for_the_files_that_come_with_the_contracts(
     place: str, process: WarmPytest, tmp_path: Path
@@ -205,6 +206,7 @@ def test_tests_without_a_module_are_skipped_with_the_reason(process: WarmPytest,
     assert outcomes and skipped == outcomes, run.output
 
 
+@pytest.mark.exhaustive
 def test_tests_for_another_type_fail_but_for_the_contracts_own_files(process: WarmPytest, tmp_path: Path) -> None:
     other = write_tests(repository_at(tmp_path, "tool", RIGHT["tool"]), "context")
     own = run_pytest(process, other, *files_of("context"))
@@ -298,6 +300,7 @@ def test_a_hook_is_cleaned_up_once_whether_or_not_the_test_does_it(process: Warm
     assert [outcome.word for outcome in run.outcomes if outcome.name.startswith("test_")] == ["passed"] * 2, run.output
 
 
+@pytest.mark.exhaustive("not installed")
 @pytest.mark.parametrize("how", ["not installed", "disabled"])
 def test_a_missing_pytest_asyncio_is_named(how: str, process: WarmPytest, tmp_path: Path) -> None:
     also = "def test_of_the_author(coordinator):\n    assert coordinator.session_id\n"

@@ -23,6 +23,7 @@ def runner(request: pytest.FixtureRequest) -> Iterator[SourceCommands]:
         yield runner
 
 
+@pytest.mark.exhaustive("landlock")
 def test_sandboxed_programs_reach_their_index_and_nothing_else(
     runner: SourceCommands, python: Interpreter, tmp_path: Path
 ) -> None:

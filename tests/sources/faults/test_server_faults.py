@@ -213,6 +213,7 @@ def grounds(
         yield make
 
 
+@pytest.mark.exhaustive("-direct")  # git answers as it does when it is shut in
 @pytest.mark.parametrize(("row", "runner_name"), TRIALS)
 def test_a_server_that_fails_costs_nothing_that_was_good(row: Row, runner_name: str, grounds: Grounds) -> None:
     ground = grounds(runner_name)

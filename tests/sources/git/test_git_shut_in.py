@@ -33,6 +33,7 @@ def commands(request: pytest.FixtureRequest) -> Iterator[SourceCommands]:
         yield runner
 
 
+@pytest.mark.exhaustive("landlock")
 def test_a_sandboxed_git_fetches_and_checks_sources(
     commands: SourceCommands, tmp_path: Path, cache: SourceCache
 ) -> None:
