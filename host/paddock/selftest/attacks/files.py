@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from paddock.selftest.attack import REFUSALS, Attack, Outside
-from paddock.selftest.attacks.grants import a_folder_where_others_save, workspace
+from paddock.selftest.attacks.grants import a_folder_where_others_save, the_users_home, workspace
 from paddock.selftest.expected_failures import may_lack, needs
 from paddock.selftest.testbed.target import VARIABLE
 from paddock.selftest.testbed.testbed import AttackTestbed
@@ -48,6 +48,13 @@ def _others_code(testbed: AttackTestbed) -> Mapping[str, Any]:
 
 
 _attack = partial(Attack, family="files")
+_attack_on_starts = partial(
+    _attack,
+    grants=workspace,
+    refusals=REFUSALS | {"EBUSY"},
+    known={"landlock": "Landlock cannot keep a part of a granted folder; what changed is reported afterwards"},
+    marks=True,
+)
 
 FILES: Final = (
     _attack(
@@ -145,23 +152,35 @@ FILES: Final = (
         outside_arguments=lambda testbed: {"others": []},
         marks=True,
     ),
-    _attack(
+    _attack_on_starts(
         "files.plant_what_runs_later",
         "leaves a git hook and a shell start-up file in a granted folder",
         arguments=lambda testbed: {"folder": str(testbed.files.workspace)},
-        grants=workspace,
-        refusals=REFUSALS | {"EBUSY"},
-        known={"landlock": "Landlock cannot keep a part of a granted folder; what changed is reported afterwards"},
-        marks=True,
     ),
-    _attack(
+    _attack_on_starts(
         "files.change_what_programs_start_with",
         "changes further start-up files in a granted folder, of editors, agents, shells and pipelines",
         arguments=lambda testbed: {"paths": [str(path) for path in testbed.files.started]},
-        grants=workspace,
-        refusals=REFUSALS | {"EBUSY"},
-        known={"landlock": "Landlock cannot keep a part of a granted folder; what changed is reported afterwards"},
-        marks=True,
+    ),
+    _attack_on_starts(
+        "files.change_what_programs_start_with",
+        "changes start-up files in the granted home of its user, some of which no table names",
+        own_name="change_what_a_home_starts_with",
+        arguments=lambda testbed: {"paths": [str(path) for path in testbed.files.started_at_home]},
+        grants=the_users_home,
+    ),
+    _attack_on_starts(
+        "files.change_what_programs_start_with",
+        "changes a file in a granted folder to which a start-up file of its user's home is a link",
+        own_name="change_what_a_link_of_the_home_leads_to",
+        arguments=lambda testbed: {"paths": [str(testbed.files.linked)]},
+    ),
+    _attack_on_starts(
+        "files.turn_a_link",
+        "leads a link elsewhere that is a start-up file of its user, and changes where it leads",
+        own_name="turn_a_link_to_what_a_shell_starts_with",
+        arguments=lambda testbed: {"link": str(testbed.files.link)},
+        grants=the_users_home,
     ),
     _attack(
         "files.write_what_was_saved_meanwhile",

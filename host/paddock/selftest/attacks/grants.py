@@ -20,6 +20,11 @@ def a_folder_where_others_save(testbed: AttackTestbed) -> Mapping[str, list[Any]
     return {"write": [str(testbed.files.saved.parent)]}
 
 
+def the_users_home(testbed: AttackTestbed) -> Mapping[str, list[Any]]:
+    """Grant the whole home of the user for whom the session runs, to write to."""
+    return {"write": [str(testbed.files.users_home)]}
+
+
 def one_service(testbed: AttackTestbed) -> Mapping[str, list[Any]]:
     """Grant one harmless service of the machine."""
     return {"net": [testbed.network.service.authority]}

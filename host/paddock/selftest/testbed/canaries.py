@@ -23,6 +23,10 @@ _STARTED: Final = (
     *(".gdbearlyinit", ".claude.json", ".docker/config.json", ".bashrc.d/x.sh", ".config/VSCodium/User/tasks.json"),
     *(".local/lib/python3/site-packages/x.pth", ".cargo/env", "Jenkinsfile", "AGENTS.md", "lefthook-local.yml"),
 )
+_STARTED_AT_HOME: Final = (
+    *(".bashrc", ".bashrc.d/x.sh", ".a-tool-in-no-table/hooks", ".config/git/config", ".cargo/bin/cargo", "bin/ls"),
+    *(".local/lib/python3/site-packages/x.pth", ".local/share/applications/x.desktop"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,12 @@ class Canaries:
         self.locks = self.workspace / "locks"
         self.saved = folder / "saving" / ".envrc"
         self.started = tuple(self.workspace / name for name in _STARTED)
+        # The home of the user for whom sessions run; one of its links leads out of it, to a folder that is granted.
+        self.users_home = folder / "users-home"
+        self.started_at_home = tuple(self.users_home / name for name in _STARTED_AT_HOME)
+        self.linked = self.workspace / "dotfiles" / "zshrc"
+        self.link = self.users_home / ".profile"
+        self._links = {self.users_home / ".zshrc": self.linked, self.link: self.users_home / "dotfiles" / "profile"}
         self.module = folder / module.name
         self._folder = folder
         self._texts = {
@@ -68,7 +78,7 @@ class Canaries:
             self.saved: "# nothing yet\n",
             self.workspace / ".git" / "config": _CONFIGURATION,
             self.workspace / ".git" / "hooks" / "pre-commit": _HOOK,
-            **dict.fromkeys(self.started, "# nothing yet\n"),
+            **dict.fromkeys((*self.started, *self.started_at_home, *self._links.values()), "# nothing yet\n"),
         }
         # Writable places are not watched, except for the places in them that are not.
         self._watched = (
@@ -79,15 +89,15 @@ class Canaries:
             self.workspace / ".git",
             self.workspace / ".bashrc",
             self.saved,
+            *self._links,
+            *self._links.values(),
             *(self.workspace / name.partition("/")[0] for name in _STARTED),
+            *(self.users_home / name.partition("/")[0] for name in _STARTED_AT_HOME),
         )
         self.locks.mkdir(parents=True)
         shutil.copytree(module, self.module, ignore=shutil.ignore_patterns("__pycache__"))
         self._texts |= {path: path.read_text(encoding="utf-8") for path in self.module.rglob("*") if path.is_file()}
-        for path in self._texts:
-            self._plant(path)
-        self._open_to_all()
-        self._as_planted = dict(self._look())
+        self._plant_all()
 
     def changes(self) -> tuple[str, ...]:
         """Return the differences from the planted state."""
@@ -106,23 +116,29 @@ class Canaries:
     def restore(self) -> None:
         """Put everything back into its place, in the same files where they still exist."""
         planted = {part for path in (*self._texts, self.locks) for part in (path, *path.parents)}
-        for path in (*self.workspace.iterdir(), *self.saved.parent.iterdir()):
-            if path not in planted and not path.is_socket():
+        for path in (*self.workspace.iterdir(), *self.users_home.iterdir(), *self.saved.parent.iterdir()):
+            if path not in planted and path not in self._links and not path.is_socket():
                 _remove(path)
         if not self.changes():
             return
         for path in sorted(dict(self._look()).keys() - self._as_planted.keys()):
             _remove(path)
-        for path in self._texts:
-            self._plant(path)
-        self._open_to_all()
-        self._as_planted = dict(self._look())
+        self._plant_all()
 
     def save(self, path: Path) -> None:
         """Replace a planted file as an editor does, by renaming another over it, which counts as no change."""
         new = path.with_name("saved by an editor")
         new.write_text(self._texts[path], encoding="utf-8")
         new.replace(path)
+        self._open_to_all()
+        self._as_planted = dict(self._look())
+
+    def _plant_all(self) -> None:
+        for path in self._texts:
+            self._plant(path)
+        for link, target in self._links.items():
+            link.unlink(missing_ok=True)
+            link.symlink_to(target)
         self._open_to_all()
         self._as_planted = dict(self._look())
 
@@ -154,11 +170,12 @@ class Canaries:
 def _seen(path: Path) -> _Seen:
     status = path.lstat()
     is_file = stat.S_ISREG(status.st_mode)
+    content = hashlib.sha256(path.read_bytes()).hexdigest() if is_file else ""
     return _Seen(
         mode=status.st_mode,
         owner=(status.st_uid, status.st_gid),
         modified=status.st_mtime_ns if is_file else 0,
-        content=hashlib.sha256(path.read_bytes()).hexdigest() if is_file else "",
+        content=os.readlink(path) if stat.S_ISLNK(status.st_mode) else content,
         attributes=_attributes(path),
     )
 

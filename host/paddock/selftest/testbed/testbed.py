@@ -61,10 +61,9 @@ class AttackTestbed:
         self.folder = Path(tempfile.mkdtemp(prefix="paddock-selftest-", dir=short)).resolve()
         stack.callback(remove, self.folder)  # with a session's files there, which are read-only
         self.files = Canaries(self.folder, self.secret, self.key, ATTACKER)
-        # Keeps a session's records away from those of real sessions.
-        self.kept_here = {
-            name: str(self.folder / "kept") for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
-        }
+        # Keeps a session's records away from those of real sessions, and its user's home from the real one.
+        kept = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
+        self.kept_here = {**dict.fromkeys(kept, str(self.folder / "kept")), "HOME": str(self.files.users_home)}
         self.scratch = self.folder / "scratch"
         self.scratch.mkdir()
         self.listeners = ForbiddenListeners(stack, mark, self.files.outside, self.files.workspace)

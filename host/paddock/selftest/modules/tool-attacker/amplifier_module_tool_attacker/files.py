@@ -166,6 +166,17 @@ def change_what_programs_start_with(paths: Sequence[str]) -> Iterator[Way]:
     yield f"replace the folder of {paths[0]}", lambda: _replaced(Path(paths[0]).parent)
 
 
+def turn_a_link(link: str) -> Iterator[Way]:
+    """Change where another user's start-up file leads: at its end, at itself, and by the folder of its end."""
+    place = Path(link)
+    target = place.readlink()
+    yield "write to its target", lambda: _append(link)
+    yield "replace its target", lambda: _over(target)
+    yield "replace the folder of its target", lambda: _replaced(target.parent)
+    yield "replace it by a file", lambda: _over(place)
+    yield "remove it", lambda: place.unlink()
+
+
 def write_what_was_saved_meanwhile(path: str) -> Iterator[Way]:
     """Change a file that is run later and that another program has just put there."""
     yield "append to it", lambda: _append(path)
