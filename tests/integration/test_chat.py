@@ -300,7 +300,7 @@ def test_commands_show_the_session_and_a_grant_keeps_what_was_said(plan: Callabl
         terminal.type("/exit\r")
         assert terminal.exit_code() == 0
     (entry,) = yaml.safe_load(path.read_text(encoding="utf-8"))["tools"]
-    assert entry["permissions"]["read"] == [".", "/etc/hostname"]
+    assert entry["permissions"] == {"preset": "workspace", "read": ["/etc/hostname"]}
 
 
 def test_a_grant_is_asked_about_once_and_taken_back_by_an_interruption(plan: Callable[..., Path]) -> None:

@@ -148,7 +148,7 @@ _Secret = Annotated[SecretGrant, BeforeValidator(secret_table), AfterValidator(_
 
 
 class Permissions(StrictModel):
-    """Either a `preset` and nothing else, or grants by family; no family granted is the default."""
+    """Grants by family, beside those of a `preset`; no family granted is the default."""
 
     preset: Preset | None = None
     read: Annotated[Texts, each(_check_path)] = ()
@@ -174,25 +174,21 @@ class Permissions(StrictModel):
     @staticmethod
     def written(value: object) -> object:
         """Return the value to validate for one that a person wrote: the name of a preset becomes its grant."""
+        name = value.get("preset") if isinstance(value, Mapping) else value
+        if isinstance(name, str) and name not in PRESETS:
+            raise NotAcceptedError(f"`{name}` is not a preset", preset_hint(name))
         if isinstance(value, str):
-            if value not in PRESETS:
-                raise NotAcceptedError(f"`{value}` is not a preset", preset_hint(value))
             return Permissions.model_validate({"preset": value})
-        if isinstance(value, Mapping) and "preset" in value:
-            names = ", ".join(PRESETS)
-            raise NotAcceptedError("a preset stands alone", f"write permissions: <preset>, which is one of {names}")
         return Permissions() if value is None else value
 
     def as_written(self) -> str | dict[str, Any]:
-        """Return the permissions as a person would write them: the name of a preset, or the families with grants."""
-        if self.preset is not None:
-            return self.preset
+        """Return the permissions as a person would write them: the name of a preset alone, or a table."""
         table = self.model_dump(exclude_defaults=True, mode="json")
         if self.secrets:
             table["secrets"] = [
                 one.name if one.inject is None else {"name": one.name, "inject": one.inject} for one in self.secrets
             ]
-        return table
+        return table if self.preset is None or len(table) > 1 else self.preset
 
     def secret(self, name: str) -> SecretGrant | None:
         """Return the grant of the secret `name`, if there is one."""
@@ -254,7 +250,9 @@ def preset_grants(version: int | None = None) -> Mapping[Preset, Permissions]:
 
 def grants_of(permissions: Permissions, version: int | None = None) -> Permissions:
     """Return the grants by family, with a preset replaced by its grants in this version, by default in the newest."""
-    return permissions if permissions.preset is None else preset_grants(version)[permissions.preset]
+    if permissions.preset is None:
+        return permissions
+    return united((preset_grants(version)[permissions.preset], permissions.model_copy(update={"preset": None})))
 
 
 def as_accepted(permissions: Permissions, version: int) -> Permissions:
@@ -273,6 +271,18 @@ def united(several: Sequence[Permissions]) -> Permissions:
         family: tuple(dict.fromkeys(value for one in tables for value in getattr(one, family))) for family in FAMILIES
     }
     return Permissions().model_copy(update=values)
+
+
+def by_preset(permissions: Permissions, names: Sequence[str | None]) -> Permissions:
+    """Return grants as the largest of these presets that they contain, with the rest beside it; else by family."""
+    whole = grants_of(permissions)
+    for preset in reversed(PRESETS):
+        granted = preset_grants()[preset]
+        if preset in names and not any(added_grants(whole, granted)):
+            pairs = [(family, getattr(granted, family), getattr(whole, family)) for family in FAMILIES]
+            beside = {family: tuple(one for one in has if one not in had) for family, had, has in pairs}
+            return Permissions(preset=preset).model_copy(update=beside)
+    return whole
 
 
 def with_grant(permissions: Permissions, family: str, grant: str) -> Permissions:

@@ -129,7 +129,6 @@ def families_written(entry: ModuleEntry, positions: Positions | None) -> Iterato
     if permissions.preset is not None:
         path = path_text(entry.path, "permissions")
         yield Rule(positions.place_of(path), f"{path} = {permissions.preset}"), "all families"
-        return
     for family in FAMILIES:
         values = getattr(permissions, family)
         if values:

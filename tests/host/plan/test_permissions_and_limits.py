@@ -15,6 +15,7 @@ from paddock.plan.permissions import (
     allow_option,
     grants_in_line,
     grants_in_word,
+    grants_of,
     permissions_in_line,
     permissions_line,
 )
@@ -151,8 +152,13 @@ def test_an_unknown_preset_lists_those_there_are() -> None:
     assert "did you mean `workspace`?" in problem_of(permissions="workspce")[1]
 
 
-def test_a_preset_cannot_be_one_key_of_a_table() -> None:
-    assert "stands alone" in problem_of(permissions={"preset": "shell", "read": ["."]})[1]
+def test_a_preset_may_be_one_key_of_a_table() -> None:
+    permissions = read(permissions={"preset": "workspace", "read": ["/data"], "net": ["h.example"]}).permissions
+    whole = grants_of(permissions)
+    assert (whole.read, whole.write, whole.net) == ((".", "/data"), (".",), ("h.example",))
+    assert permissions.as_written() == {"preset": "workspace", "read": ["/data"], "net": ["h.example"]}
+    assert "did you mean `workspace`?" in problem_of(permissions={"preset": "workspce", "read": ["."]})[1]
+    assert problem_of(permissions={"preset": 5})[0] == "tools[0].permissions.preset"
 
 
 def test_nothing_written_is_nothing_granted() -> None:

@@ -43,7 +43,7 @@ from paddock.plan.formats.document import Document, read_document
 from paddock.plan.instruction import MentioningText, compose, mentions_in
 from paddock.plan.load import load_plan
 from paddock.plan.model import ModuleEntry, MountPlan
-from paddock.plan.permissions import Permissions, united
+from paddock.plan.permissions import Permissions, by_preset, united
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.owner import Owner
 from paddock.policy.trust import with_places
@@ -252,7 +252,8 @@ class ChatSession:
                 status = next(one for one in conversation.session.modules if one.place == entry.path)
                 keeps_home = status.keeps_home and entry.state != "keep"
                 try:
-                    if await self._regrant(entry, united((status.granted, lacking)), keeps_home, is_offer=True):
+                    wanted = by_preset(united((status.granted, lacking)), (entry.permissions.preset,))
+                    if await self._regrant(entry, wanted, keeps_home, is_offer=True):
                         self._screen.note("the model does not know of it: ask again")
                         return Next.RESTART
                 except PlanNotEditedError:  # the line to write was shown with the denial

@@ -28,7 +28,7 @@ from paddock.cli.why_command import run_why
 from paddock.errors import PaddockError, render
 from paddock.isolation.denials.explain import Family
 from paddock.plan.model import ModuleEntry
-from paddock.plan.permissions import FAMILIES, PRESETS, Permissions, united
+from paddock.plan.permissions import FAMILIES, PRESETS, Permissions, by_preset, united
 from paddock.session.instructing import preferred_provider
 from paddock_sources.near import near
 
@@ -219,7 +219,8 @@ class SlashCommands:
         status = next(one for one in self._session.modules if one.place == entry.path)
         # Grants of an acceptance count where the entry states none: with grants, it has to state this too.
         keeps_home = status.keeps_home and entry.state != "keep"
-        return Next.RESTART if await self._regrant(entry, changed(status.granted, words), keeps_home) else None
+        permissions = by_preset(changed(status.granted, words), (entry.permissions.preset, *words))
+        return Next.RESTART if await self._regrant(entry, permissions, keeps_home) else None
 
     async def _lift(self, words: Sequence[str]) -> None:
         if len(words) != 1:
@@ -322,9 +323,7 @@ def more_permissions(granted: Permissions, words: Sequence[str]) -> Permissions:
         click.UsageError: it is neither.
     """
     if len(words) == 1 and words[0] in PRESETS:
-        preset = Permissions.parse(words[0])
-        whole = united((granted, preset))
-        return preset if whole == united((preset,)) else whole
+        return united((granted, Permissions.parse(words[0])))
     families: dict[str, list[str]] = {}
     for word in words:
         family, equals, value = word.partition("=")

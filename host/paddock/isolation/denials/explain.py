@@ -122,7 +122,8 @@ def _refused_without(subject: ExplainedModule, reason: str, layer: str, missing:
     written = subject.written if subject.written is not None else in_effect
     replaced = ""
     if written != Permissions():
-        replaced = f"permissions: {written.preset}" if written.preset is not None else "permissions"
+        whole = written.as_written()
+        replaced = f"permissions: {whole}" if isinstance(whole, str) else "permissions"
     added, left = pasted(in_effect, missing)
     if left:
         return Explanation(False, f"{reason}; no line is proposed for {' and '.join(left)}", layer)

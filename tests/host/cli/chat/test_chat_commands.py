@@ -20,7 +20,7 @@ from paddock.cli.chat.slash_commands import Next, SlashCommands, more_permission
 from paddock.cli.chat.spending import Spending
 from paddock.cli.commands import paddock
 from paddock.cli.terminal.render import Screen
-from paddock.plan.permissions import Permissions
+from paddock.plan.permissions import Permissions, by_preset, united
 from paddock.policy.secrets.values import SecretValues
 from support.rows import each_row
 
@@ -33,14 +33,17 @@ from support.rows import each_row
         ({"read": ["."]}, ["read=/a", "run=git"], {"read": [".", "/a"], "run": ["git"]}),
         ({"read": ["."]}, ["read=."], {"read": ["."]}),
         ({"read": ["."]}, ["workspace"], "workspace"),
-        ({"net": ["h"]}, ["workspace-read"], {"net": ["h"], "read": ["."]}),
-        ("workspace", ["run=git"], {"read": ["."], "write": ["."], "run": ["git"]}),
+        ({"net": ["h"]}, ["workspace-read"], {"preset": "workspace-read", "net": ["h"]}),
+        ("workspace", ["run=git"], {"preset": "workspace", "run": ["git"]}),
+        ("workspace", ["shell"], "shell"),
+        ("shell", ["workspace"], "shell"),
+        ({"preset": "shell", "net": ["h"]}, ["net=h2"], {"preset": "shell", "net": ["h", "h2"]}),
     ],
 )
 def test_a_grant_adds_to_what_is_granted(granted: Any, words: list[str], expected: Any) -> None:
     before = Permissions.parse(granted)
-    written = more_permissions(before, words).as_written()
-    assert (written if isinstance(written, str) else {name: list(one) for name, one in written.items()}) == expected
+    after = by_preset(more_permissions(united((before,)), words), (before.preset, *words))
+    assert after == Permissions.parse(expected) and after.as_written() == Permissions.parse(expected).as_written()
 
 
 @pytest.mark.parametrize(
