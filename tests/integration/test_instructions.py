@@ -80,7 +80,7 @@ async def test_a_strangers_text_has_the_model_told_only_what_the_plan_may_read(w
         assert session.changes == ()
         (work / "style.md").write_text("Four spaces.", encoding="utf-8")
         assert await told(session) == [text]
-        assert "the instruction changed during the session, in AGENTS.md, style.md" in session.changes[-1]
+        assert "the instruction changed during the session, in style.md: the change" in session.changes[-1]
     assert text.startswith("Be brief. @AGENTS.md\n\n") and "Two spaces." in text and "the key" not in text
     assert [note.partition("`")[2].partition("`")[0] for note in session.notes] == [
         *("@../key.md", f"@{work.parent}/key.md", "@~/key.md", "@link.md")

@@ -33,13 +33,14 @@ class NoSuchFileError(NotAcceptedError):
 class Instruction:
     """An instruction as a plan has it: its `text`, or the `file` with it; or as it was composed.
 
-    Then `text` is all that the model is told, `files` names what it was read from, `outside` those of them that lie
-    outside of the working directory, and `notes` are about mentions that stay plain text.
+    Then `text` is all that the model is told, `files` names what it was read from, `texts` is what each of these says,
+    `outside` those of them that lie outside of the working directory, and `notes` are about mentions that stay text.
     """
 
     text: str = ""
     file: str = ""
     files: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
     outside: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -86,7 +87,8 @@ def compose(first: MentioningText) -> Instruction:
     whole = "\n\n".join([first.text.rstrip("\n"), *parts]) if parts else first.text
     files = [one for one in found.values() if one.name]
     outside = tuple(one.name for one in files if one.is_outside)
-    return Instruction(whole, first.name, tuple(one.name for one in files), outside, tuple(notes))
+    names, texts = tuple(one.name for one in files), tuple(one.text for one in files)
+    return Instruction(whole, first.name, names, texts, outside, tuple(notes))
 
 
 def mentions_in(text: str) -> Iterator[str]:

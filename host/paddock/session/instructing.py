@@ -75,11 +75,12 @@ def _priority(provider: Any) -> float:
 
 
 def changes_of_instruction(told: MountPlan, read: Callable[[], MountPlan]) -> tuple[str, ...]:
-    """Return, for people, that a plan whose instruction was told would by now be `read` with another; blocks."""
+    """Return, for people, which files of a told instruction have other text, or none, when they are `read`; blocks."""
+    before = dict(zip(told.instruction.files, told.instruction.texts, strict=True))
     try:
-        if read().instruction.text == told.instruction.text:
-            return ()
-    except PlanError:
-        pass  # a file of it is gone, which the next session reports
-    files = ", ".join(told.instruction.files) or "a file that it mentions"
-    return (f"the instruction changed during the session, in {files}: the change counts from the next session on",)
+        after = dict(zip((now := read().instruction).files, now.texts, strict=True))
+    except PlanError:  # the file of it is gone, which the next session reports
+        after = {name: text for name, text in before.items() if name != told.instruction.file}
+    files = ", ".join(name for name in {**before, **after} if before.get(name) != after.get(name))
+    said = f"the instruction changed during the session, in {files}: the change counts from the next session on"
+    return (said,) if files else ()

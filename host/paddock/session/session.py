@@ -190,7 +190,12 @@ class Session:
         """Changes, since the session was opened, to its instruction and to files that other programs run."""
         if self._resources is None:
             return ()
-        return (*self._resources.changes(), *changes_of_instruction(self._instructed, self._instruct))
+        return (*self._resources.changes(), *self.instruction_changes)
+
+    @property
+    def instruction_changes(self) -> tuple[str, ...]:
+        """Changes to files of the instruction since the session was made, for people; reads these files."""
+        return changes_of_instruction(self._instructed, self._instruct)
 
     @property
     def _opened(self) -> HostedSession:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,6 +89,7 @@ class ChatSession:
         self._agreed: Change | None = None  # to be made when the session has ended
         self._before: Change | None = None  # to be restored if no session starts with the change
         self._digest = self._told = "none"  # of the plan's file: when the session started, and when a change was told
+        self._said_changes: set[str] = set()  # by the session that runs, of its instruction and its files
         self._declined: set[str] = set()  # modules that are to get no more in this chat
         self._conversation: ChatConversation | None = None
 
@@ -144,6 +145,7 @@ class ChatSession:
             self._only_here = {}  # the places of entries may be others
             screen.warning(f"{self._plan} changed, so what was for this chat alone holds no more")
         self._digest = self._told = digest
+        self._said_changes.clear()
         session = self._opener.session(approval, self._consent, plan=with_keys(self._plan, written, self._only_here))
         with anyio.CancelScope() as scope, self._interruptible_start(scope):
             with ActivityLine(screen, lambda: activity_of(session)):
@@ -168,8 +170,7 @@ class ChatSession:
             self._conversation = None
             with ActivityLine(screen, lambda: "stopping the modules"):
                 await session.cleanup()
-            for change in session.changes:
-                screen.warning(change)
+            self._say_changes(session.changes)
 
     @contextmanager
     def _interruptible_start(self, scope: anyio.CancelScope) -> Iterator[None]:
@@ -197,12 +198,20 @@ class ChatSession:
         while following is Next.GO_ON:
             conversation.tell_news()
             await self._unchanged(is_asked=False)
+            self._say_changes(await anyio.to_thread.run_sync(lambda: conversation.session.instruction_changes))
             line = await self._prompt.line()
             if line is None:
                 return Next.LEAVE
             if line.strip():
                 following = await self._do(conversation, commands, line)
         return following
+
+    def _say_changes(self, changes: Iterable[str]) -> None:
+        """Say each change once."""
+        for change in changes:
+            if change not in self._said_changes:
+                self._said_changes.add(change)
+                self._screen.warning(change)
 
     async def _do(self, conversation: ChatConversation, commands: SlashCommands, line: str) -> Next:
         with anyio.CancelScope() as scope, on_interrupt(scope.cancel):
