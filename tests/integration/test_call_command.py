@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.command_line import diagnosis, paddock, reachable_level
+from integration.command_line import diagnosis, paddock, reachable_level, require_level
 from integration.conftest import WriteModule
 from integration.tricky_tool import LOOK_FIRST, json_output
 from support.examples import repeating
@@ -40,6 +40,15 @@ def test_a_tool_gets_input_of_stdin_configuration_and_folder(tricky: str, tmp_pa
     assert (reported["success"], reported["error"]) == (True, None)
     assert reported["output"] == {"input": {"a": [1, "ü"]}, "folder": str(tmp_path), "config": {"k": 1}}
     assert f"isolation: {reachable_level()}" in done.stderr.splitlines()
+
+
+def test_an_edit_of_a_file_that_is_granted_alone_is_shown_no_denial(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("beta", encoding="utf-8")
+    edit = json.dumps({"file_path": "notes.txt", "old_string": "beta", "new_string": "gamma"})
+    granted = ["-C", str(tmp_path), "--allow-write=./notes.txt", "--isolation", require_level("ns")]
+    done = paddock("call", "tool-filesystem", "edit_file", edit, *granted)
+    assert (tmp_path / "notes.txt").read_text(encoding="utf-8") == "gamma"
+    assert done.returncode == 0 and "may not" not in done.stderr
 
 
 def test_a_result_that_json_cannot_express_is_json_all_the_same(tricky: str) -> None:

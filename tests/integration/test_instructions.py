@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from integration.agents import LOOP
+from integration.command_line import paddock
 from integration.conftest import WriteModule
 from paddock import Session
 from paddock.authorization.consent import ConsentAnswer, PlanReview
@@ -114,6 +115,11 @@ async def test_an_instruction_larger_than_half_the_window_starts_nothing(work: P
         await Session(plan("@style.md", context_window=512, max_output_tokens=100), working_dir=work).initialize()
     assert "session.instruction: takes about 3" in str(caught.value.detail)
     assert "more than half of the model's window of 512" in str(caught.value.detail)
+    small = plan("@style.md", context_window=512, max_output_tokens=100)
+    (work / "plan.yaml").write_text(json.dumps(small), encoding="utf-8")
+    done = paddock("run", "plan.yaml", "hi", "--trust-plan", cwd=work)
+    assert done.returncode == 1 and "takes about 3" in done.stderr
+    assert "exited with code" not in done.stderr  # of modules that have nothing to do with it
 
 
 class Operator:

@@ -497,6 +497,8 @@ def test_a_chat_takes_back_what_a_module_was_granted(tmp_path: Path) -> None:
         terminal.until("is started again when it is next called")
         terminal.type("/revoke tool-filesystem\r")
         terminal.until("is ended, and runs no more in this session")
+        terminal.type("/help\r")
+        assert "was ended" not in terminal.until("Enter sends the line")  # what looks like a crash
         terminal.type("\x04")
         assert terminal.exit_code() == 0
     assert "read: [.]" not in Path("plan.yaml").read_text()

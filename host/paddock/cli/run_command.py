@@ -49,7 +49,7 @@ from paddock.cli.terminal.progress import ActivityLine, activity_of
 from paddock.cli.terminal.render import Screen
 from paddock.cli.terminal.request_parts import tell_request
 from paddock.cli.terminal.standard_streams import print_answer, read_stdin
-from paddock.errors import PaddockError, render
+from paddock.errors import PaddockError, PlanError, render
 from paddock.plan.permissions import Permissions, permissions_line
 from paddock.session.session import ModuleStatus, Session
 
@@ -245,7 +245,7 @@ class _Turn:
             finally:
                 self.interrupted = interruption.end if interruption.happened else None
                 self._modules = _as_before_the_end(self._modules, session.modules) or session.modules
-        self._say_what_happened()
+        self._say_what_happened(failed)
         ends.tell(self._screen)
         for change in session.changes:
             self._screen.warning(change)
@@ -324,14 +324,14 @@ class _Turn:
         if self._verbose:
             self._list(modules)
 
-    def _say_what_happened(self) -> None:
+    def _say_what_happened(self, failed: Exception | None) -> None:
         has_ended_well = self._error is None and self.response is not None
         # A listing shows the ends of modules as well, where one is written.
         if has_ended_well or (self._screen.is_quiet and self.interrupted is None):
             for module in self._modules:
                 for report in module.exit_reports:
                     self._screen.warning("; ".join([f"module {report.describe()}", *report.hints]))
-        elif not self._verbose:
+        elif not self._verbose and not isinstance(failed, PlanError):  # with which no module has to do
             self._list(self._modules)
 
     def _list(self, modules: tuple[ModuleStatus, ...]) -> None:

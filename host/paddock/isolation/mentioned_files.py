@@ -98,7 +98,8 @@ class MentionedFiles:
         if found is None or found.nearest is None:
             return NotAcceptedError(f"`{mention}` leads out of the working directory `{folder}`", "keep it in there")
         if found.is_there:
-            return NotAcceptedError(f"`{mention}` is a folder, or may not be read", "name a file")
+            named = folder if mention == "." else mention
+            return NotAcceptedError(f"`{named}` is a folder, or may not be read", "name a file")
         return NoSuchFileError(f"there is no file `{mention}` in the working directory `{folder}`", "create it")
 
 

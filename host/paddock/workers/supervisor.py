@@ -32,7 +32,7 @@ _logger = logging.getLogger(__name__)
 _GOODBYE_SECONDS = 2.0  # to answer a goodbye and exit: cleanups of well-behaved modules
 _TERMINATE_SECONDS = 1.0  # for handlers of SIGTERM, after the goodbye did not help
 _HANG_UP_SECONDS = 5.0  # from a closed socket to the end of the whole tree; some 50 ms on an idle machine
-_REVOKED = "what it was granted was taken back"
+REVOKED = "what it was granted was taken back"
 _STDERR_LINES = 20
 _STDERR_LINE_CHARACTERS = 500
 
@@ -117,7 +117,7 @@ class Supervisor:
     def revoke(self) -> None:
         """Kill the process, if there is one, also one that is being launched; start none again."""
         self._is_revoked = True
-        self.end(ExitReason.KILLED_BY_HOST, detail=_REVOKED)
+        self.end(ExitReason.KILLED_BY_HOST, detail=REVOKED)
 
     def limits_met(self) -> tuple[str, ...]:
         """Return the limits that the living process's tree met, and went on; see `LimitedTree.met`."""
@@ -231,7 +231,7 @@ class Supervisor:
         self._process = process
         process.on_exit(partial(self._ended, process))
         if self._is_revoked:  # it was being launched meanwhile, and there was no process yet to end
-            self.end(ExitReason.KILLED_BY_HOST, detail=_REVOKED)
+            self.end(ExitReason.KILLED_BY_HOST, detail=REVOKED)
             process.rpc.close()
             raise RevokedError(self.spec.name)
         if self._limit_enforcer is not None:

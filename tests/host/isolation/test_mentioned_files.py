@@ -53,6 +53,7 @@ def test_a_granted_file_of_the_folder_is_read(work: Path, mention: str) -> None:
         ("missing.md", "there is no file `missing.md`"),
         ("docs", "is a folder"),
         ("docs/", "is a folder"),
+        (".", "/work` is a folder"),
         ("pipe.md", "is a folder, or may not be read"),
         ("binary.md", "is binary"),
         ("latin.md", "is binary: no text in UTF-8"),

@@ -290,7 +290,9 @@ class ChatSession:
                 return document
         if is_asked or digest != self._told:
             self._told = digest
-            self._screen.warning(f"{self._plan} changed since this session started; start the chat again for it")
+            self._screen.warning(
+                f"{self._plan} changed since this session started; a new chat takes it, and begins a new conversation"
+            )
         return None
 
     async def _agree(self, change: Change, document: Document) -> None:
@@ -335,9 +337,11 @@ class ChatSession:
             means = await anyio.to_thread.run_sync(self._consent.consequences, plan, entry.path)
             answer = await self._answer(entry, "\n".join([*lines, *map(escape, means)]), may_write=may_write)
         if answer == "no":
+            name = entry.instance_id or entry.module
             if is_offer:
-                self._declined.add(entry.instance_id or entry.module)
-            self._screen.note("the plan is not changed")
+                self._declined.add(name)
+            on = f"; {escape(name)} is not asked about again in this chat, and `/grant` still grants it"
+            self._screen.note(f"the plan is not changed{on if is_offer else ''}")
             return False
         if not is_covered:
             becomes = ", ".join(lines)

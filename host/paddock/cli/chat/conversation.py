@@ -28,6 +28,7 @@ from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError
 from paddock.isolation.denials.attempted_path import open_within
 from paddock.session.session import Session
+from paddock.workers.supervisor import REVOKED
 from paddock_sdk.kernel.emitter import event_emitter
 
 _NAME: Final = "paddock-chat"
@@ -173,7 +174,8 @@ class ChatConversation:
         for module in self.session.modules:
             ends, denials = self._reported.get(module.module, (0, 0))
             for report in module.exit_reports[ends:]:
-                self._screen.warning(f"module {report.describe()}")
+                if report.detail != REVOKED:  # the person did that, and was told
+                    self._screen.warning(f"module {report.describe()}")
             tell_denials(self._screen, module.denials[denials:])
             self._refused += module.denials[denials:]
             self._reported[module.module] = (len(module.exit_reports), len(module.denials))

@@ -250,18 +250,22 @@ class SlashCommands:
 
     async def _model(self, words: Sequence[str]) -> Next | None:
         entries = [self._entry(words[1])] if len(words) == 2 else list(self._session.plan.providers)
+        provider, known = preferred_provider(self._session.coordinator), list[str]()
+        try:
+            known = [model.id for model in await provider.list_models()]
+            listed = ", ".join(known[:_MAX_MODELS])
+        except Exception as error:  # modules raise any class
+            listed = f"a list that cannot be had: {error}"
         if not words:
-            provider = preferred_provider(self._session.coordinator)
-            try:
-                listed = ", ".join(model.id for model in (await provider.list_models())[:_MAX_MODELS])
-            except Exception as error:  # modules raise any class
-                listed = f"a list that cannot be had: {error}"
-            self._screen.note(f"{getattr(provider, 'default_model', '')} answers; the provider has {listed}")
+            answers = f"{getattr(provider, 'default_model', '')} answers; the provider has {listed}"
+            self._screen.note(f"{answers}; `/model NAME` asks another one")
         elif len(words) > 2 or len(entries) != 1 or entries[0].kind != "provider":
             raise click.UsageError(f"name a model, and one of {', '.join(map(_name_of, self._session.plan.providers))}")
         elif self._set_model is None:
             raise click.UsageError(f"no terminal; write `default_model` in `config` of {entries[0].path} of the plan")
         elif await self._set_model(entries[0], words[0]):
+            if len(self._session.plan.providers) == 1 and known and words[0] not in known:
+                self._screen.warning(f"the provider does not list the model {words[0]}; it has {listed}")
             return Next.RESTART
         return None
 
