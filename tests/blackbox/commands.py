@@ -130,13 +130,15 @@ class World:
             done = self._commands.run(args, stdin, self.work, self._environ(environ))
         return Finished(self, args, done.returncode, done.stdout, done.stderr)
 
-    def run_on_terminal(self, *args: str, answer: str, after: str) -> Finished:
+    def run_on_terminal(
+        self, *args: str, answer: str, after: str, environ: Mapping[str, str] | None = None
+    ) -> Finished:
         """Run a command on a terminal, and type `answer` once `after` is shown."""
         args = tuple(map(self.filled, args))
         master, slave = pty.openpty()
         with _usual_umask():
             command = self._commands.begin(
-                args, [slave] * 3, self.work, self._environ({"TERM": "dumb"}), on_terminal=True
+                args, [slave] * 3, self.work, self._environ({"TERM": "dumb", **(environ or {})}), on_terminal=True
             )
         os.close(slave)
         shown, has_answered = "", False
