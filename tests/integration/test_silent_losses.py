@@ -284,4 +284,4 @@ def test_a_program_without_its_folder_is_not_called_started(tmp_path: Path, monk
 
 def test_what_ended_a_module_says_how_to_allow_more(loser: str) -> None:
     shown = call(loser, "shell", "sleep 60", "--allow-run=sh,sleep", "--limit=runtime_max=1s", code=5)
-    assert "write in its entry: limits: {runtime_max: 2s}; for a call, add --limit runtime_max=2s" in shown
+    assert "hint: to allow it more, add --limit runtime_max=2s\n" in shown

@@ -21,6 +21,7 @@ from paddock.authorization.authorizer import Authorization, Authorizer
 from paddock.errors import (
     Denial,
     LaunchError,
+    ModuleDiedError,
     ModuleError,
     ModuleLoadError,
     ModuleMissingError,
@@ -287,6 +288,8 @@ async def _failure(session_runtime: SessionRuntime, error: PaddockError) -> Tool
     if isinstance(error, (ModuleLoadError, LaunchError)):
         await module.stop()  # its report is there once its process is gone
     reports = tuple(module.reports)
+    if isinstance(error, ModuleDiedError) and reports:
+        error.hints = reports[-1].call_hints
     return ToolCallOutcome(failed_result(error, reports[-1] if reports else None), module.level, reports, error)
 
 

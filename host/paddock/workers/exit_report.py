@@ -207,14 +207,23 @@ class ExitReport:
 
     @property
     def hints(self) -> tuple[str, ...]:
-        """How a person can allow the module more of what it was ended for."""
+        """How a person can allow the module of a plan more of what it was ended for."""
+        return self._remedies(of_call=False)
+
+    @property
+    def call_hints(self) -> tuple[str, ...]:
+        """How a person can allow a call more of what its module was ended for."""
+        return self._remedies(of_call=True)
+
+    def _remedies(self, *, of_call: bool) -> tuple[str, ...]:
         limit = self.limit
         if limit is None or self.reason is ExitReason.PROTOCOL or limit.name not in Limits.model_fields:
             return ()  # the protocol's own limits break only for a worker that does not keep to it
         line = raised_limit_line(limit.name, limit.value)
         if not line:
             return (f"it had the most that a module may have of `{limit.name}`: {limit.configured}",)
-        return (f"to allow it more, write in its entry: {line}; for a call, add {limit_option_in_line(line)}",)
+        where = f"add {limit_option_in_line(line)}" if of_call else f"write in its entry: {line}"
+        return (f"to allow it more, {where}",)
 
     def describe(self) -> str:
         """Return the end as one sentence for a person."""

@@ -101,9 +101,9 @@ def test_the_data_is_the_report_in_types_json_knows() -> None:
     ],
 )
 def test_twice_the_limit_is_proposed_as_it_is_written(limit: LimitHit, proposed: str) -> None:
-    (hint,) = ExitReport("tool-x", ExitReason.TASKS, 1.0, limit=limit).hints
-    line = f"limits: {{{proposed.replace('=', ': ')}}}"
-    assert hint == f"to allow it more, write in its entry: {line}; for a call, add --limit {proposed}"
+    report = ExitReport("tool-x", ExitReason.TASKS, 1.0, limit=limit)
+    assert report.hints == (f"to allow it more, write in its entry: limits: {{{proposed.replace('=', ': ')}}}",)
+    assert report.call_hints == (f"to allow it more, add --limit {proposed}",)
 
 
 def test_a_failed_step_is_named_with_its_error() -> None:
