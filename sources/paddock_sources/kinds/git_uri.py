@@ -171,7 +171,7 @@ class GitUri(SourceUri):
         if is_commit(commit or self.ref):
             return None
         said = f"is at `{self.ref}`, which may be something else tomorrow" if self.ref else "names no commit"
-        hint = "lock it, with `paddock lock` or `paddock add`, or name the whole commit: `@` and its 40 digits"
+        hint = "lock it, with `paddock lock`, or name the whole commit: `@` and its 40 digits"
         return said, hint
 
     def pin_word(self, requested_kind: str) -> str:
