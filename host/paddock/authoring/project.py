@@ -62,7 +62,9 @@ def write_project(name: ModuleName, parent: Path) -> Project:
         folder.mkdir()
     except FileExistsError:
         raise _not_written(
-            folder, "there is something of that name already", hint="choose another name, or another folder: `--path`"
+            folder,
+            "there is something of that name already",
+            hint="choose another name, or another folder: `--path DIR`",
         ) from None
     except OSError as error:
         raise _not_written(folder, _reason(error)) from error
