@@ -105,10 +105,9 @@ def tell_programs(screen: Screen, module: str, programs: Sequence[str]) -> None:
 
 
 def tell_blindness(screen: Screen, module: str) -> None:
-    """Write a line about a module that may not see the working directory, and may have failed over that."""
+    """Write a line about the module of a call that may not see the working directory, and may have failed over that."""
     screen.note(
-        f"no grant of module `{marked(module)}` covers the working directory; "
-        f"`paddock why {shlex.quote(module)} read PATH` shows whether it may read a path"
+        f"no grant of module `{marked(module)}` covers the working directory; to let it read there, add --allow-read=."
     )
 
 
