@@ -28,7 +28,7 @@ from paddock.cli.why_command import run_why
 from paddock.errors import PaddockError, render
 from paddock.isolation.denials.explain import Family
 from paddock.plan.model import ModuleEntry
-from paddock.plan.permissions import FAMILIES, PRESETS, Permissions, by_preset, united
+from paddock.plan.permissions import FAMILIES, PRESETS, Permissions, by_preset, grants_of, united
 from paddock.session.instructing import preferred_provider
 from paddock_sources.near import near
 
@@ -219,7 +219,11 @@ class SlashCommands:
         status = next(one for one in self._session.modules if one.place == entry.path)
         # Grants of an acceptance count where the entry states none: with grants, it has to state this too.
         keeps_home = status.keeps_home and entry.state != "keep"
-        permissions = by_preset(changed(status.granted, words), (entry.permissions.preset, *words))
+        wanted = changed(status.granted, words)
+        if grants_of(wanted) == grants_of(status.granted) and not keeps_home:
+            self._screen.note(f"{_name_of(entry)} has these grants already")
+            return None
+        permissions = by_preset(wanted, (entry.permissions.preset, *words))
         return Next.RESTART if await self._regrant(entry, permissions, keeps_home) else None
 
     async def _lift(self, words: Sequence[str]) -> None:
