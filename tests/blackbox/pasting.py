@@ -24,7 +24,7 @@ _VALUE: Final = "a-value-of-some-length"  # of a variable that is typed in
 _FILLED_IN: Final = {
     "MODULE=PRESET": "tool-acts=workspace",
     "PLAN": "plan.yaml",
-    "DIR": ".",
+    "DIR": "..",
     "PATH": "secret.txt",
     "./folder": str(HERE / "modules/amplifier-module-tool-acts"),
 }
