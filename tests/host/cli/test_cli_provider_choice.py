@@ -154,6 +154,25 @@ def test_a_local_server_is_asked_for_its_models_when_an_option_says_so(written: 
     assert sorted(machine.asked) == ([11434] if written == "ollama" else [1234, 8000, 8080, 11434])
 
 
+@each_row(
+    ("written", "meant"),
+    [
+        ("localhost:11434", "http://localhost:11434/v1"),
+        ("127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1"),
+        ("llm.example.org/openai/v1", "https://llm.example.org/openai/v1"),
+        ("http://127.0.0.1:8000", "http://127.0.0.1:8000/v1"),
+        ("https://llm.example.org/", "https://llm.example.org/v1"),
+    ],
+)
+def test_an_address_gets_its_usual_scheme_and_path(written: str, meant: str) -> None:
+    assert choose(base_url=written, model="m").config["base_url"] == meant
+
+
+def test_another_protocol_s_address_gets_no_path() -> None:
+    entry = choose("anthropic", base_url="https://llm.example.org", model="m")
+    assert entry.config["base_url"] == "https://llm.example.org"
+
+
 def test_a_local_server_whose_model_is_named_need_not_answer() -> None:
     machine = Machine({})
     entry = choose("vllm", machine=machine, model="m")
@@ -176,7 +195,8 @@ def test_without_options_nothing_is_looked_for() -> None:
         ("server", {}, "--base-url URL"),
         (None, {"base_url": "http://127.0.0.1:9/v1"}, "--model NAME"),
         (None, {"base_url": "https://llm.example.org/v1"}, "--model NAME"),
-        (None, {"base_url": "llm.example.org"}, "no address of a server"),
+        (None, {"base_url": "http://llm.example.org/v1", "key_variable": "LLM_KEY"}, "--key-variable none"),
+        (None, {"base_url": "llm example org"}, "no address of a server"),
         (None, {"base_url": "ftp://llm.example.org"}, "no address of a server"),
         (None, {"base_url": "http://me:secret@llm.example.org/v1"}, "no address of a server"),
         (None, {"base_url": "http://169.254.169.254/v1", "model": "m"}, "give machines their credentials"),
@@ -259,7 +279,7 @@ def test_a_person_who_types_a_key_is_asked_again_and_it_is_not_shown(
 def test_a_server_of_ones_own_is_named_by_its_address(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    typing = Typing(monkeypatch, capsys, "server", "nonsense", "http://127.0.0.1:9000/v1", "", "2")
+    typing = Typing(monkeypatch, capsys, "server", "no address", "http://127.0.0.1:9000/v1", "", "2")
     entry = choose(person=True, machine=Machine({9000: ("a", "b")}))
     assert entry.permissions == granting("127.0.0.1:9000")
     assert entry.config == {"default_model": "b", "base_url": "http://127.0.0.1:9000/v1"}
@@ -270,10 +290,10 @@ def test_a_server_of_ones_own_is_named_by_its_address(
 
 
 def test_each_line_of_the_entry_is_explained() -> None:
-    entry = choose(base_url="http://llm.example.org/v1", model="m: #1", key_variable="LLM_KEY")
+    entry = choose(base_url="https://llm.example.org/v1", model="m: #1", key_variable="LLM_KEY")
     text = plan_text([entry])
     assert yaml.safe_load(text)["providers"][0]["config"] == dict(entry.config)
     lines = text.split("providers:\n")[1].splitlines()
     bare = ("- module: ", "config:", "permissions:", "secrets:", "#")
     assert [line for line in lines if " # " not in line and not line.strip().startswith(bare)] == []
-    assert "nothing encrypts what is sent there" in text
+    assert "nothing encrypts what is sent there" in plan_text([choose(base_url="http://llm.example.org/v1", model="m")])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, Protocol
 
 import anyio
@@ -80,6 +81,11 @@ class ModelService:
     def is_local(self) -> bool:
         return self.destination.host == LOOPBACK
 
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing encrypts what leaves this machine for it."""
+        return self.base_url.startswith("http://") and not self.is_local
+
     def is_called(self, written: str) -> bool:
         """Return whether a word names this service."""
         return written.lower() in (self.name.lower(), *self.words, *(() if self.base_url else (self.module,)))
@@ -87,12 +93,11 @@ class ModelService:
     def planned(self) -> PlannedModule:
         """Return the entry for the service, which grants its host, and its key for that host alone."""
         place = self.destination.text
-        is_open = self.base_url.startswith("http://") and not self.is_local
         config = {
             "default_model": (literal(self.model), "the model that answers"),
             "base_url": (
                 literal(self.base_url),
-                "the server" + ("; nothing encrypts what is sent there" if is_open else ""),
+                "the server" + ("; nothing encrypts what is sent there" if self.is_open else ""),
             ),
             "api_key": (
                 f"${{{self.key}}}" if self.key else "",
@@ -269,15 +274,16 @@ class ProviderChoice:
     def _with_key(self, service: ModelService) -> ModelService:
         written = self._options.key_variable
         if written is not None:
-            return replace(service, key=self._variable(written))
+            return replace(service, key=self._variable(written, service))
         if self._person is not None and not service.models:  # a server that listed its models asked for no key
+            usual, read = service.key or _NO_KEY, partial(self._variable, service=service)
             question = f"variable that holds the key (never the key itself; `{_NO_KEY}`: no key is needed)"
-            service = replace(service, key=ask(self._person, question, service.key or _NO_KEY, self._variable))
+            service = replace(service, key=ask(self._person, question, usual, read))
             if service.key:
                 self._person.note(f"{service.key} is {self._state(service.key)} now")
         return service
 
-    def _variable(self, typed: str) -> str:
+    def _variable(self, typed: str, service: ModelService) -> str:
         if typed.lower() == _NO_KEY:
             return ""
         # A key is no valid name, or has small letters; a variable for one has capitals alone, or is set already.
@@ -287,6 +293,11 @@ class ProviderChoice:
                 "NoVariableError",
                 "that is not the name of a variable",
                 hints=[f"name the variable that holds the key, as in OPENAI_API_KEY; `{_NO_KEY}`: no key is needed"],
+            )
+        if service.is_open:
+            raise not_usable(
+                f"a key is put into no request to {service.destination.text} that nothing encrypts",
+                f"name an address that begins with https://, or no key: --key-variable {_NO_KEY}",
             )
         return typed
 
@@ -327,9 +338,17 @@ def _local_services() -> Iterator[ModelService]:
 
 
 def _at(service: ModelService, written: str) -> ModelService:
-    """Return a service at an address; it keeps its usual key only at its usual host and port."""
+    """Return a service at an address; it keeps its usual key only at its usual host and port.
+
+    An address without a scheme gets the usual one, and one without a path that of OpenAI's protocol.
+    """
+    if "://" not in written:
+        is_here = parse_address("base_url", written, port=DEFAULT_PORT).is_local
+        written = f"{'http' if is_here else 'https'}://{written}"
+    if service.module == _OPENAI and re.fullmatch(r"\w+://[^/?#]+/?", written):
+        written = f"{written.rstrip('/')}/v1"
     found = parse_address("base_url", written, port=DEFAULT_PORT)
-    if found.destination is None or "://" not in written or not is_model_name(written):
+    if found.destination is None or not is_model_name(written):
         raise not_usable(
             "that is no address of a server" + (f": {found.problem}" if found.problem else ""),
             f"write it as in {_EXAMPLE_URL}",
