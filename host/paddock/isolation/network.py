@@ -237,7 +237,10 @@ def _injections(entry: ModuleEntry, secrets: SecretValues) -> Iterator[KeyInject
             yield KeyInjection(secret.name, secrets.placeholder(secret.name), secrets[secret.name], rule)
         except InjectionError as error:
             place = path_text(entry.path, "permissions", "secrets", number)
-            hint = f"put the whole key, and nothing else, where `{secret.name}` is kept"
+            hint = (
+                f"put the whole key, and nothing else, where `{secret.name}` is kept; if your own server takes one "
+                f"that is no secret, write it without `inject`: secrets: [{secret.name}]"
+            )
             problem = PlanProblem(place, f"cannot be put into requests: {error}", hint)
             raise PlanError([problem], code="GrantError") from None
 

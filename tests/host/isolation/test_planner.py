@@ -505,3 +505,12 @@ async def test_the_loop_goes_on_while_paths_are_followed(scene: Scene, monkeypat
         await anyio.wait_all_tasks_blocked()
         loop_went_on.set()
     assert sandbox_planner.of(entry).level == "ns"
+
+
+def test_a_key_too_short_to_inject_names_the_way_that_works(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    granted = {"net": ["127.0.0.1:8000"], "secrets": [{"name": "KEY", "inject": "127.0.0.1:8000"}]}
+    entry, _ = scene.module("provider-x", "provider", permissions=granted)
+    with pytest.raises(PlanError) as refused:
+        scene.networks.open(entry, "ns", SecretValues({"KEY": "EMPTY"}))
+    assert "secrets: [KEY]" in refused.value.hints[0]
