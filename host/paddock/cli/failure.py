@@ -55,7 +55,7 @@ _ADVICE: Mapping[str, str] = {
     "RateLimitError": "wait a moment, then ask again",
     "ContextLengthError": "the conversation is longer than the model takes: ask for less, or begin anew (`/clear` in "
     "a chat)",
-    "NotFoundError": "name a model that the server has, in `config` of the provider's entry",
+    "NotFoundError": "name a model that the server has, or its right `base_url`, in `config` of the provider's entry",
     "NetworkError": "see whether the server is there, and `paddock why PROVIDER net HOST:PORT` whether the module may "
     "connect to it",
     "ProviderUnavailableError": "the provider is unavailable now: ask again, or name another one in the plan",

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 from paddock.egress.connection_record import Route
 from paddock.egress.context import EgressContext
-from paddock.egress.errors import AnswerError, BadRequestError, DialError, EgressRefusedError, IdleError
+from paddock.egress.errors import UNENCRYPTED, AnswerError, BadRequestError, DialError, EgressRefusedError, IdleError
 from paddock.egress.first_bytes import ClientHelloError, ClientProtocol, client_protocol_of, read_client_hello
 from paddock.egress.http.relay import ForwardTarget, HttpRelay, plain_answer, unreached_answer
 from paddock.egress.http.request_head import HTTP_PORT, HTTPS_PORT, RequestHead, split_target, take_head
@@ -241,7 +241,7 @@ class ProxiedConnection:
         elif opening is ClientProtocol.OTHER:
             raise self._refused("a key is put in here, which only works in HTTP")
         elif isinstance(self._destination.host, str) or not self._destination.host.is_loopback:
-            raise self._refused("a key is put in here, and would leave the machine unencrypted")
+            raise self._refused(UNENCRYPTED)
         else:
             await self._pass_on_requests(first, None)
 
@@ -281,7 +281,7 @@ class ProxiedConnection:
         """Answer the client in its own protocol, if it has no answer yet."""
         if self._is_tunnel:
             await self._client.close_gracefully(
-                plain_answer(refused.status or 403, f"{denial.describe()}\n{denial.hint}\n")
+                plain_answer(refused.status or 403, f"{denial.describe()}; {denial.hint}\n")
             )
         elif self._record.protocol in ("http", "inject"):
             await self._client.close_gracefully()

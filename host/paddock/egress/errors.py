@@ -7,9 +7,13 @@ answers the client in the client's protocol.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination
+
+UNENCRYPTED: Final = "a key is put in here, and would leave the machine unencrypted: name an https:// address"
+"""Why a request in plain HTTP is refused where a key is put in."""
 
 
 class EgressRefusedError(Exception):

@@ -16,7 +16,7 @@ from typing import Final
 
 from paddock.egress.connection import ProxiedConnection
 from paddock.egress.context import EgressContext
-from paddock.egress.errors import AnswerError, BadRequestError, DialError, EgressRefusedError, IdleError
+from paddock.egress.errors import UNENCRYPTED, AnswerError, BadRequestError, DialError, EgressRefusedError, IdleError
 from paddock.egress.http.relay import ForwardTarget, HttpRelay
 from paddock.egress.http.request_head import (
     HTTP_PORT,
@@ -88,7 +88,7 @@ class ProxyClient:
         if isinstance(asked.host, str) and asked.port == HTTPS_PORT:
             raise EgressRefusedError(asked.text, f"only TLS is spoken at port {HTTPS_PORT}")
         if self._egress_context.keys_for(asked) and (isinstance(asked.host, str) or not asked.host.is_loopback):
-            raise EgressRefusedError(asked.text, "a key is put in here, and would leave the machine unencrypted")
+            raise EgressRefusedError(asked.text, UNENCRYPTED)
         return ForwardTarget(asked, target)
 
     async def open(self, destination: Destination) -> UpstreamConnection:

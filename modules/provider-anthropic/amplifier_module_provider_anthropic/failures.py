@@ -141,6 +141,9 @@ def _refused(error: anthropic.APIStatusError, asked: Asked, now: Callable[[], fl
     about: dict[str, Any] = {"status_code": status}
     # An error in the midst of a stream has the status of the stream, so its own kind comes first.
     match (kind if status < 400 else "", status):
+        case (_, 403) if "proxy-status" in error.response.headers:
+            text = f"A proxy on the way to {host} refuses this, and not the server: {message}."
+            return _made(errors.NetworkError, text, asked, retryable=False, **about)
         case ("authentication_error", _) | (_, 401):
             text = f"{host} does not take the key in {asked.key_place}: {message}. Set it to one that is valid there."
             return _made(errors.AuthenticationError, text, asked, **about)
@@ -207,7 +210,7 @@ def _unreachable(error: Exception, asked: Asked) -> errors.LLMError:
         text = (
             f"This module may not connect to {asked.host}. A grant allows it: `permissions: {{net: [{asked.host}]}}`."
         )
-        return _made(errors.AccessDeniedError, text, asked)
+        return _made(errors.NetworkError, text, asked, retryable=False)
     text = (
         f"{asked.host} cannot be reached ({_text(causes[-1])}). Check the network, `base_url`, and that the plan "
         f"grants `net: [{asked.host}]`."

@@ -119,16 +119,21 @@ def _of_status(error: openai.APIStatusError, place: ErrorPlace, about: dict[str,
             f"{place.host} does not take the key in {place.key_place}: {reply} Set it to one that is for this server.",
             **about,
         )
+    if status == 403 and "proxy-status" in error.response.headers:
+        return llm_errors.NetworkError(
+            f"A proxy on the way to {place.host} refuses this, and not the server: {reply}", **about, retryable=False
+        )
     if status == 403:
         return llm_errors.AccessDeniedError(
-            f"{place.host} refuses this: {reply} Check what the key, its project and its region may use; in a sandbox, "
-            "check that the plan grants the host under `net`.",
+            f"{place.host} refuses this: {reply} Check what the key, its project and its region may use.",
             **about,
         )
     if status == 404:
+        is_usual = place.base_url.rstrip("/").endswith("/v1")
+        path = "" if is_usual else " Where such a server answers usually ends with /v1: see `base_url`."
         return llm_errors.NotFoundError(
             f"{place.host} has no model `{about['model']}`, or nothing at {place.base_url}: {reply} Choose one that "
-            "the server lists, with `default_model`.",
+            f"the server lists, with `default_model`.{path}",
             **about,
         )
     if status == 413:

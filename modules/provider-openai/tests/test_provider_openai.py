@@ -11,6 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import httpx
+import openai
 import pytest
 from amplifier_core import llm_errors
 from amplifier_core.message_models import ChatRequest, ImageBlock, Message, TextBlock, ToolSpec, Usage
@@ -18,6 +20,7 @@ from amplifier_core.testing import create_test_coordinator
 from amplifier_module_provider_openai import Catalogue, OpenAIProvider, Settings, mount
 from amplifier_module_provider_openai.asking import asking
 from amplifier_module_provider_openai.conversation import written
+from amplifier_module_provider_openai.failures import ErrorPlace, failure_of
 from amplifier_module_provider_openai.reply import Reply
 
 pytestmark = pytest.mark.anyio
@@ -286,3 +289,21 @@ def test_the_table_of_prices_names_its_date_and_its_source() -> None:
 def test_the_manifest_suggests_the_default_model() -> None:
     manifest = tomllib.loads((Path(__file__).resolve().parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
     assert manifest["tool"]["paddock"]["default_model"] == Settings().default_model
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "path", "kind", "says"),
+    [
+        (404, {}, "", llm_errors.NotFoundError, "ends with /v1: see `base_url`"),
+        (404, {}, "/v1", llm_errors.NotFoundError, "with `default_model`."),
+        (403, {}, "/v1", llm_errors.AccessDeniedError, "what the key"),
+        (403, {"Proxy-Status": "paddock"}, "/v1", llm_errors.NetworkError, "and not the server"),
+    ],
+)
+def test_a_refusal_is_told_by_who_refused(
+    status: int, headers: dict[str, str], path: str, kind: type, says: str
+) -> None:
+    reply = httpx.Response(status, headers=headers, request=httpx.Request("POST", "http://llm.test"))
+    place = ErrorPlace("openai", f"http://llm.test{path}", "llm.test:80", is_openai=False)
+    error = failure_of(openai.APIStatusError("no", response=reply, body=None), place, "m", has_begun=False)
+    assert type(error) is kind and says in str(error)

@@ -113,7 +113,7 @@ class HttpRelay:
             denial = self._judge.deny(refused)
             self._end_link("cut" if self._is_asked else "ended")
             if refused.status is not None:
-                await self._tell(plain_answer(refused.status, f"{denial.describe()}\n{denial.hint}\n"))
+                await self._tell(plain_answer(refused.status, f"{denial.describe()}; {denial.hint}\n"))
             raise
         except AnswerError as error:
             self._end_link("failed", error.reason)
@@ -229,13 +229,17 @@ def unreached_answer(error: DialError, destination: Destination) -> bytes:
 
 
 def plain_answer(status: int, text: str, phrase: str = "") -> bytes:
-    """Return a whole answer of the host's own, after which the connection ends."""
+    """Return a whole answer of the host's own, after which the connection ends.
+
+    `Proxy-Status` (RFC 9209) tells a client that it is no answer of the server.
+    """
     body = text.encode("utf-8", "replace")
     head = [
         f"HTTP/1.1 {status} {phrase or HTTPStatus(status).phrase}",
         "Content-Type: text/plain; charset=utf-8",
         f"Content-Length: {len(body)}",
         "Connection: close",
+        "Proxy-Status: paddock",
     ]
     if status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
         head.append('Proxy-Authenticate: Basic realm="paddock"')
