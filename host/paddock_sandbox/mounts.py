@@ -23,6 +23,10 @@ from paddock_sandbox.syscalls import call
 NO_LINKS: Final = "held links"
 """The entry of `NewRoot.missing` where the kernel mounts nothing over a symbolic link."""
 
+CLOSED_FILE: Final = "/.closed/file"
+CLOSED_FOLDER: Final = "/.closed/folder"
+"""Two of no rights at all, in a worker's root. A copy of one is mounted, read-only, over each place that is closed."""
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -152,7 +156,8 @@ def cover(mount: Mount) -> None:
 
     The mounted file or folder is part of the tree around it, under the same owner, so that no new file becomes visible.
 
-    A symbolic link is covered itself: no other can replace it, and its target stays as open as it is.
+    A symbolic link is covered itself: no other can replace it, and its target stays as open as it is. What is `closed`
+    is covered by a file or folder without any rights, whose owner cannot give it some: the mount is read-only.
 
     Raises:
         StepError: nothing is there, a link is on the way, or the caller may not mount.
@@ -164,7 +169,8 @@ def _cover(root: int, path: str, mount: Mount, resolve: int) -> None:
     with _naming(f"guard {mount.target}"):
         place = _open(root, path, os.O_PATH | os.O_NOFOLLOW, resolve)
         try:
-            tree = call("open_tree", place, b"", _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_RECURSIVE | _AT_EMPTY_PATH)
+            source, name = (root, _closed_like(place, root)) if mount.closed else (place, b"")
+            tree = call("open_tree", source, name, _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_RECURSIVE | _AT_EMPTY_PATH)
             try:
                 _set_attributes(tree, _attributes_of(mount), allowed=_NOEXEC if mount.mappable else 0)
                 call("move_mount", tree, b"", place, b"", _MOVE_EMPTY_PATHS)
@@ -172,6 +178,12 @@ def _cover(root: int, path: str, mount: Mount, resolve: int) -> None:
                 os.close(tree)
         finally:
             os.close(place)
+
+
+def _closed_like(place: int, root: int) -> bytes:
+    """Return where `root` has what closes a place, as seen from there."""
+    closed = CLOSED_FOLDER if stat.S_ISDIR(os.fstat(place).st_mode) else CLOSED_FILE
+    return os.fsencode(closed if root == _AT_FDCWD else closed.strip("/"))
 
 
 def enter_only(folders: Sequence[str]) -> None:
@@ -270,6 +282,15 @@ class NewRoot:
         """Protect links from being removed, renamed or replaced from inside; call it after all mounts around them."""
         for link in links:
             _cover(self._root, link.target.strip("/"), link, _RESOLVE_NO_SYMLINKS | _RESOLVE_IN_ROOT)
+
+    def close(self, places: Sequence[Mount]) -> None:
+        """Cover places that nobody inside may open; call it after all mounts around them."""
+        if places:
+            with _naming("a closed file and folder"):
+                self._make_folder(os.path.dirname(CLOSED_FILE).strip("/"))
+                os.close(os.open(CLOSED_FILE.strip("/"), os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0))
+                os.mkdir(CLOSED_FOLDER.strip("/"), 0)
+        self.hold(places)
 
     def try_to_hold(self) -> None:
         """Mount a link on itself and unmount it again; add `NO_LINKS` to `missing` when that is refused."""

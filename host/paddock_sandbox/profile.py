@@ -29,13 +29,14 @@ class Mount:
     """A file or folder that the worker sees, with all below it.
 
     Without namespaces `target` is `source`. `mappable` allows code to be mapped into memory from it, as libraries are;
-    without it the mount is noexec.
+    without it the mount is noexec. A `closed` one shows that its target is there, and nobody inside can open it.
     """
 
     source: str
     target: str
     writable: bool = False
     mappable: bool = False
+    closed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +76,10 @@ class SandboxProfile:
     """How a process confines itself.
 
     `mounts` are in the order in which they are made: a mount over another comes later. `links` are symbolic links in
-    writable mounts whose names must not change; each becomes a mount itself. `programs` are the files that may be
-    executed; if it is empty, nothing may. `scratch` is the process's private folder, of `tmp_bytes` where it can be
-    bounded. Without `network` no socket can be made. At level `none` the rest of a profile is ignored.
+    writable mounts whose names must not change; each becomes a mount itself. `closed` are files and folders in mounts
+    that are there and cannot be opened, which takes namespaces. `programs` are the files that may be executed; if it is
+    empty, nothing may. `scratch` is the process's private folder, of `tmp_bytes` where it can be bounded. Without
+    `network` no socket can be made. At level `none` the rest of a profile is ignored.
     """
 
     level: IsolationLevel = "none"
@@ -88,6 +90,7 @@ class SandboxProfile:
     tmp_bytes: int = 64 << 20
     network: NetworkAccess | None = None
     links: tuple[Mount, ...] = ()
+    closed: tuple[Mount, ...] = ()
 
     @property
     def may_execute(self) -> bool:
@@ -124,6 +127,7 @@ class SandboxProfile:
             "tmp_bytes": self.tmp_bytes,
             "network": None if self.network is None else [list(self.network.ports), self.network.serves],
             "links": [[link.source, link.target] for link in self.links],
+            "closed": [[place.source, place.target] for place in self.closed],
         }
 
     @classmethod
@@ -148,4 +152,5 @@ class SandboxProfile:
             tmp_bytes=data["tmp_bytes"],
             network=None if network is None else NetworkAccess(tuple(network[0]), network[1]),
             links=tuple(Mount(*link) for link in data["links"]),
+            closed=tuple(Mount(*place, closed=True) for place in data["closed"]),
         )

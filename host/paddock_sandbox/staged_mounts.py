@@ -45,7 +45,8 @@ def wait_until_staged(pid: int, capabilities: int) -> bool:
 def attach(pid: int, staged: Iterable[Mount]) -> None:
     """Enter the mount namespace of a process for good, and attach what is staged there at its targets, in order.
 
-    The source of each mount is its place in `FOLDER`, which is unmounted in the end. A target has to be there.
+    The source of each mount is its place in `FOLDER`, which is unmounted in the end; a closed one needs none. A target
+    has to be there.
 
     Raises:
         StepError: a target is missing, or a link is on the way to it.
@@ -54,5 +55,8 @@ def attach(pid: int, staged: Iterable[Mount]) -> None:
     namespace = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     namespaces.enter_mounts(namespace)
     for mount in staged:
-        mounts.move(mount)
+        if mount.closed:
+            mounts.cover(mount)
+        else:
+            mounts.move(mount)
     mounts.detach(FOLDER)

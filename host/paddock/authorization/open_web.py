@@ -46,7 +46,7 @@ def reaches_the_web(permissions: Permissions) -> bool:
 
 def _readable(modules: tuple[GrantedModule, ...]) -> Iterator[str]:
     granted = [(one, grants_of(one.permissions)) for one in modules]
-    files = [one.name for one, its in granted if its.read or its.write]
+    files = [one.name for one, its in granted if its.read_paths or its.write]
     secrets = [
         one.name
         for one, its in granted

@@ -71,6 +71,12 @@ _ALLOW: Final = tuple(
     click.option(f"--allow-{family}", metavar=takes, multiple=True, help=what)
     for family, (takes, what) in _FAMILIES.items()
 )
+_DENY_READ: Final = click.option(
+    "--deny-read",
+    metavar="PATH|NAME",
+    multiple=True,
+    help="A file or folder that it may not read in what it may, or each of that name; `@secrets` is your secret files.",
+)
 
 
 @click.command(epilog=example("""paddock call ./my-tool shout '{"text": "hello"}' --allow-read=."""))
@@ -80,6 +86,7 @@ _ALLOW: Final = tuple(
 @click.option("--config", metavar="JSON", default="{}", help="The module's configuration, as a JSON object.")
 @options.LIMITS
 @partial(options.added, _ALLOW)
+@_DENY_READ
 @options.ISOLATION
 @options.WORKING_DIR
 @options.source_options
@@ -103,6 +110,7 @@ def call(
     as_json: bool,
     quiet: bool,
     verbose: bool,
+    deny_read: tuple[str, ...],
     **grants: tuple[str, ...],
 ) -> int:
     """Call one tool of one module and print what it returns.
@@ -117,7 +125,9 @@ def call(
     options.check_verbosity(quiet=quiet, verbose=verbose)
     screen = Screen(sys.stderr, is_quiet=quiet)
     written = plan_options.read_limits(limits)
-    granted = plan_options.read_grants({name.removeprefix("allow_"): values for name, values in grants.items()})
+    granted = plan_options.read_grants(
+        {name.removeprefix("allow_"): values for name, values in grants.items()}, deny_read
+    )
     settings = _object(config, "--config")
     given = _object(read_stdin(screen, "the tool's input") if arguments == "-" else arguments, "the tool's input")
     approval = TerminalApproval.at(screen, sys.stdin)

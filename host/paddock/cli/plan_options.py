@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from paddock.errors import ModuleMissingError, PlanError, PlanProblem, PolicyRefusedError
 from paddock.plan.limits import Limits
-from paddock.plan.permissions import PRESETS, Permissions, grants_in_word, preset_hint, secret_in_word
+from paddock.plan.permissions import EXCLUSION, PRESETS, Permissions, grants_in_word, preset_hint, secret_in_word
 from paddock.plan.problems import problems_of
 
 _GRANT: Final = re.compile(r".*permissions: \{(\w+): \[([^\]]+)\]\}")  # a hint with a line of a plan
@@ -42,8 +42,10 @@ def read_limits(written: Sequence[str]) -> dict[str, object]:
     return limits
 
 
-def read_grants(written: Mapping[str, Sequence[str]]) -> dict[str, object]:
+def read_grants(written: Mapping[str, Sequence[str]], excluded: Sequence[str] = ()) -> dict[str, object]:
     """Return the grants, by family, in a plan's form; a comma separates two, and `,,` is a comma.
+
+    What is `excluded` from reading is a word of `read`.
 
     A secret `NAME@HOST` is one with `inject`.
 
@@ -51,10 +53,13 @@ def read_grants(written: Mapping[str, Sequence[str]]) -> dict[str, object]:
         click.UsageError: one is not of the form that its family takes.
     """
     grants: dict[str, object] = {}
+    words = [f"{EXCLUSION}{word}" for option in excluded for word in grants_in_word(option)]
     for family, options in written.items():
         if options:
             values = [value for option in options for value in grants_in_word(option)]
             grants[family] = [*map(secret_in_word, values)] if family == "secrets" else values
+    if words:
+        grants["read"] = [*grants.get("read", ()), *words]
     _check(Permissions, grants, "--allow-")
     return grants
 

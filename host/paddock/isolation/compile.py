@@ -196,6 +196,7 @@ def confine(
         code=(resolution.repository or fixed.codes[0].root, *resolution.libraries),
         fixed=(*fixed.inside(path.path for path in grants.writes), *protected, *held),
         opened=(place for one in guarded for place in one.open),
+        closed=(one.place for one in grants.exclusions.found),
     )
     folder = working_dir if _sees_any_of(working_dir, grants) else scratch
     unseen = tuple(outer_repositories(grants_of(entry.permissions), working_dir, owner))
@@ -215,11 +216,12 @@ def compile_profile(
     code: Iterable[Path] = (),
     fixed: Iterable[Path] = (),
     opened: Iterable[Path] = (),
+    closed: Iterable[Path] = (),
 ) -> SandboxProfile:
     """Return the profile of a worker, for a module or for commands, with these grants.
 
     It may read `code`, and change nothing that is `fixed` inside its writable folders, but for what is `opened` in it.
-    Links that are `fixed` stay in place.
+    Links that are `fixed` stay in place. With namespaces it cannot open what is `closed`.
     """
     if level == "none":
         return SandboxProfile(level=level, scratch=str(scratch))
@@ -243,6 +245,8 @@ def compile_profile(
     for source, target in network.files if network is not None else ():
         table.fix(source, target)
     if by_mounts:
+        for place in closed:
+            table.close(place)
         _show_spellings(table, grants)
     return SandboxProfile(
         level=level,
@@ -253,6 +257,7 @@ def compile_profile(
         tmp_bytes=limits.tmp_max,
         network=None if network is None else NetworkAccess(network.ports, network.serves),
         links=table.links() if by_mounts else (),
+        closed=table.closed() if by_mounts else (),
     )
 
 

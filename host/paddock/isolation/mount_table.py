@@ -24,10 +24,11 @@ class _Wish:
     mappable: bool
     fixed: bool
     is_link: bool = False
+    is_closed: bool = False
 
     @property
     def mount(self) -> Mount:
-        return Mount(str(self.source), str(self.target), self.writable, self.mappable)
+        return Mount(str(self.source), str(self.target), self.writable, self.mappable, self.is_closed)
 
     def shows(self, path: Path) -> Path:
         """Return what a worker sees at a path in this place."""
@@ -54,6 +55,10 @@ class MountTable:
         """Keep a symbolic link as it is; its target is another place."""
         self._add(_Wish(link, link, False, False, fixed=True, is_link=True))
 
+    def close(self, place: Path) -> None:
+        """Let nobody open a place, nor anything in it."""
+        self._add(_Wish(place, place, False, False, fixed=True, is_closed=True))
+
     def alias(self, place: Path, name: Path) -> None:
         """Show a place, with all that is in it by now, under another name as well."""
         for target, wish in list(self._wishes.items()):
@@ -65,12 +70,16 @@ class MountTable:
         return any(place in self._wishes for place in (path, *path.parents))
 
     def mounts(self) -> tuple[Mount, ...]:
-        """Return the mounts in the order in which they are made, without the links that are held."""
-        return tuple(wish.mount for wish in self._in_order() if not wish.is_link)
+        """Return the mounts in the order in which they are made, without held links and closed places."""
+        return tuple(wish.mount for wish in self._in_order() if not (wish.is_link or wish.is_closed))
 
     def links(self) -> tuple[Mount, ...]:
         """Return the links that are held, each in a place which may be written to."""
         return tuple(wish.mount for wish in self._in_order() if wish.is_link)
+
+    def closed(self) -> tuple[Mount, ...]:
+        """Return the closed places."""
+        return tuple(wish.mount for wish in self._in_order() if wish.is_closed)
 
     def _in_order(self) -> tuple[_Wish, ...]:
         kept = list(self._kept())
@@ -84,7 +93,8 @@ class MountTable:
             wish = wish if wish.fixed else other
         elif other is not None:
             writable, mappable = wish.writable or other.writable, wish.mappable or other.mappable
-            wish = replace(wish, writable=writable, mappable=mappable)
+            is_closed = wish.is_closed or other.is_closed
+            wish = replace(wish, writable=writable, mappable=mappable, is_closed=is_closed)
         self._wishes[wish.target] = wish
 
     def _kept(self) -> Iterator[tuple[_Wish, _Wish | None]]:
@@ -115,6 +125,8 @@ def _with_more_of(wish: _Wish, outer: _Wish | None) -> _Wish:
 
 
 def _is_superfluous(wish: _Wish, outer: _Wish) -> bool:
+    if wish.is_closed or outer.is_closed:
+        return outer.is_closed
     if outer.shows(wish.target) != wish.source:
         return False
     if wish.is_link:

@@ -26,6 +26,11 @@ from paddock_sources.near import meant
 Preset = Literal["isolated", "workspace-read", "workspace", "shell"]
 PRESETS: Final = get_args(Preset)
 
+EXCLUSION: Final = "!"
+"""The beginning of a word of `read` that grants nothing and excludes a path, or each file or folder of a name."""
+EXCLUDED_SECRETS: Final = "!@secrets"
+"""The word that excludes the files of `policy.exclusions.SECRETS`."""
+
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _CALL = re.compile(r"\*|providers|context|spawn|tools(?::[^\s:]+)?")
 MOUNTED_BY_GRANT: Final = ("providers", "orchestrator", "context")
@@ -65,6 +70,34 @@ def each(check: Callable[[str], None]) -> AfterValidator:
 def _check_path(value: str) -> None:
     if value == "*":
         raise NotAcceptedError("`*` is not a path", "name the folders; `/` is all of them")
+
+
+def is_exclusion(value: str) -> bool:
+    """Return whether a word of `read` excludes something and grants nothing."""
+    return value.startswith(EXCLUSION)
+
+
+def _check_read(value: str) -> None:
+    _check_path(value)
+    name = value.removeprefix(EXCLUSION)
+    if not is_exclusion(value) or value == EXCLUDED_SECRETS:
+        return
+    if not name.strip("*"):
+        raise NotAcceptedError(f"`{value}` excludes everything", "leave out the grant that it is to exclude from")
+    if ".." in name.split("/"):
+        raise NotAcceptedError(f"`{value}` has `..` in it", "write the path that it stands for")
+    if name.startswith("@"):
+        raise NotAcceptedError(f"`{value}` is not known", f"`{EXCLUDED_SECRETS}`, or a file of that name: !./{name}")
+    if "/" in name and "*" in name:
+        raise NotAcceptedError(
+            f"`{value}` has a star in a path", "write a name without a slash, or the path of a folder"
+        )
+
+
+def _check_write(value: str) -> None:
+    _check_path(value)
+    if is_exclusion(value):
+        raise NotAcceptedError(f"`{value}` excludes nothing under `write`", f'exclude it from both: read: ["{value}"]')
 
 
 def check_net(value: str) -> None:
@@ -151,8 +184,8 @@ class Permissions(StrictModel):
     """Grants by family, beside those of a `preset`; no family granted is the default."""
 
     preset: Preset | None = None
-    read: Annotated[Texts, each(_check_path)] = ()
-    write: Annotated[Texts, each(_check_path)] = ()
+    read: Annotated[Texts, each(_check_read)] = ()
+    write: Annotated[Texts, each(_check_write)] = ()
     net: Annotated[Texts, each(check_net)] = ()
     env: Annotated[Texts, each(_check_env)] = ()
     secrets: Annotated[tuple[_Secret, ...], BeforeValidator(listed)] = ()
@@ -189,6 +222,11 @@ class Permissions(StrictModel):
                 one.name if one.inject is None else {"name": one.name, "inject": one.inject} for one in self.secrets
             ]
         return table if self.preset is None or len(table) > 1 else self.preset
+
+    @property
+    def read_paths(self) -> tuple[str, ...]:
+        """The paths that are granted under `read`, without what is excluded there."""
+        return tuple(path for path in self.read if not is_exclusion(path))
 
     def secret(self, name: str) -> SecretGrant | None:
         """Return the grant of the secret `name`, if there is one."""
@@ -256,11 +294,15 @@ def grants_of(permissions: Permissions, version: int | None = None) -> Permissio
 
 
 def as_accepted(permissions: Permissions, version: int) -> Permissions:
-    """Return permissions that were accepted with presets of this version: without what their preset grants since."""
+    """Return permissions that were accepted with presets of this version: without what their preset grants since.
+
+    What it excludes since is excluded.
+    """
     then, now = grants_of(permissions, version), grants_of(permissions)
     if not any(added_grants(then, now)):
         return permissions
     kept = {family: tuple(one for one in getattr(now, family) if one in getattr(then, family)) for family in FAMILIES}
+    kept["read"] = tuple(one for one in now.read if one in then.read or is_exclusion(one))
     return OfPreset().model_copy(update=kept)
 
 
@@ -291,11 +333,14 @@ def with_grant(permissions: Permissions, family: str, grant: str) -> Permissions
 
 
 def added_grants(before: Permissions, after: Permissions) -> Iterator[tuple[str, str]]:
-    """Yield each grant of `after` that `before` lacks, with its family, as a word of a command line."""
+    """Yield each grant of `after` that `before` lacks, with its family, as a word of a command line.
+
+    What only `after` excludes is no grant.
+    """
     had, has = grants_of(before), grants_of(after)
     for family in FAMILIES:
         for grant in getattr(has, family):
-            if grant not in getattr(had, family):
+            if grant not in getattr(had, family) and not (family == "read" and is_exclusion(grant)):
                 yield family, grant if isinstance(grant, str) else _secret_word(grant.name, grant.inject)
 
 
@@ -369,4 +414,6 @@ def _secret_word(name: str, inject: str | None) -> str:
 def allow_option(family: str, grant: str) -> str:
     """Return the option of `paddock call` for a grant, as typed in a shell."""
     value = grant.replace(",", ",,")
+    if family == "read" and is_exclusion(grant):
+        return shlex.quote(f"--deny-read={value.removeprefix(EXCLUSION)}")
     return shlex.quote(f"--allow-{family}={value}")

@@ -48,7 +48,7 @@ def judge_caps(
     said = f"is more than modules of `{rule.match.text}` may be granted"
     hint = f"ask for less, or have the rule changed: {file.name}"
     for grant in asked:
-        if not grant.is_path and grant.family in caps.capped:
+        if not (grant.is_path or grant.excludes) and grant.family in caps.capped:
             if not _covers_grant(caps, grant, permissions):
                 findings.refuse(grant.path, f"{grant.text} {said}", hint, file.rule_of_cap(rule, grant.family))
         elif grant.passes_on and "secrets" in caps.capped:

@@ -22,6 +22,7 @@ from paddock.plan.permissions import (
     check_net,
     each,
     grants_of,
+    is_exclusion,
     is_program_path,
     listed,
     secret_table,
@@ -35,6 +36,10 @@ _NAME: Final = re.compile(r"[A-Za-z_*][\w*]*", re.ASCII)
 
 
 def _check_path(value: str) -> None:
+    if is_exclusion(value):
+        raise NotAcceptedError(
+            f"`{value}` excludes something, which a cap cannot", "name the folders that may be granted"
+        )
     if "*" in value:
         raise NotAcceptedError(
             f"`{value}` has a star in it", "a folder stands for all that is in it; `/` for everything"
@@ -101,7 +106,8 @@ class GrantCaps(StrictModel):
         if not isinstance(value, str):
             return value
         granted = grants_of(Permissions.parse(value))
-        return GrantCaps.model_validate({family: getattr(granted, family) for family in FAMILIES})
+        caps = {family: getattr(granted, family) for family in FAMILIES}
+        return GrantCaps.model_validate(caps | {"read": granted.read_paths})
 
     @property
     def capped(self) -> frozenset[str]:

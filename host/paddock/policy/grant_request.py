@@ -7,7 +7,15 @@ from dataclasses import dataclass, replace
 
 from paddock.errors import PlanProblem
 from paddock.plan.model import ModuleEntry
-from paddock.plan.permissions import FAMILIES, Permissions, SecretGrant, grants_of, is_program_path, united
+from paddock.plan.permissions import (
+    FAMILIES,
+    Permissions,
+    SecretGrant,
+    grants_of,
+    is_exclusion,
+    is_program_path,
+    united,
+)
 from paddock.plan.problems import path_text
 from paddock.plan.source_map import Positions
 from paddock.policy.rule import Rule
@@ -44,7 +52,14 @@ class RequestedGrant:
     @property
     def is_path(self) -> bool:
         """Whether it is a path: to read, to write to, or of a program."""
-        return self.family in ("read", "write") or (self.family == "run" and is_program_path(str(self.value)))
+        return (self.family in ("read", "write") and not self.excludes) or (
+            self.family == "run" and is_program_path(str(self.value))
+        )
+
+    @property
+    def excludes(self) -> bool:
+        """Whether it grants nothing and excludes something from what is to be read."""
+        return self.family == "read" and is_exclusion(str(self.value))
 
     @property
     def passes_on(self) -> bool:

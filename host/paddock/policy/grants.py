@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self, TypeVar
 
 from paddock.errors import PlanError, PlanProblem
 from paddock.plan.model import ModuleEntry
-from paddock.plan.permissions import grants_of, is_program_path
+from paddock.plan.permissions import EXCLUDED_SECRETS, grants_of, is_exclusion, is_program_path
 from paddock.plan.problems import NotAcceptedError, path_text
+from paddock.policy.exclusions import Exclusions, ExclusionSearch
 from paddock.policy.located_program import brings_python_alone, environments_in, locate
 from paddock.policy.owner import Owner
 from paddock.policy.path_walk import GrantedPath
@@ -24,9 +25,9 @@ _Granted = TypeVar("_Granted")
 class Grants:
     """The paths to read, those that may be written to as well, and the programs; None: all programs that are visible.
 
-    `located` are the programs that were granted by their paths. `environments` are the virtual environments in granted
-    folders, where all programs may be executed. Of these, `left_out` are those that need files that no rule lets the
-    module see, or that bring more than a Python.
+    `exclusions` are what may not be read in these paths. `located` are the programs that were granted by their paths.
+    `environments` are the virtual environments in granted folders, where all programs may be executed. Of these,
+    `left_out` are those that need files that no rule lets the module see, or that bring more than a Python.
     """
 
     reads: tuple[GrantedPath, ...] = ()
@@ -35,6 +36,7 @@ class Grants:
     located: tuple[Program, ...] = ()
     environments: tuple[Program, ...] = ()
     left_out: tuple[Program, ...] = ()
+    exclusions: Exclusions = field(default_factory=Exclusions)
 
     @classmethod
     def of(
@@ -67,20 +69,29 @@ class Grants:
                 return locate(name, working_dir, owner)
             return None if all_programs else Program.find(name)
 
-        reads = collector.collect("read", written.read, lambda path: GrantedPath.resolve(path, working_dir, owner))
+        def readable(path: str) -> GrantedPath | None:
+            return None if is_exclusion(path) else GrantedPath.resolve(path, working_dir, owner)
+
+        reads = tuple(filter(None, collector.collect("read", written.read, readable)))
         writes = collector.collect("write", written.write, writable)
         programs = [one for one in collector.collect("run", written.run, program) if one is not None]
+        exclusions = Exclusions()
+        if not collector.problems and any(map(is_exclusion, written.read)):
+            search = ExclusionSearch((*reads, *writes), working_dir, owner)
+            found = collector.collect("read", written.read, search.excluded)
+            exclusions = search.secrets() if EXCLUDED_SECRETS in written.read else exclusions
+            exclusions = exclusions.with_more(one for several in found for one in several)
         if collector.problems:
             raise PlanError(collector.problems, code="GrantError")
         located = tuple(program for program in programs if program.located)
         if not all_programs:
             named = tuple(program for program in programs if not program.located)
-            return cls(reads, writes, named, located)
+            return cls(reads, writes, named, located, exclusions=exclusions)
         folders = dict.fromkeys(path.path for path in (*reads, *writes) if path.is_directory)
         shown: dict[bool, list[Program]] = {True: [], False: []}
         for python in environments_in(folders, working_dir, owner):
             shown[brings_python_alone(python, folders) and lets_see(python)].append(python)
-        return cls(reads, writes, None, located, tuple(shown[True]), tuple(shown[False]))
+        return cls(reads, writes, None, located, tuple(shown[True]), tuple(shown[False]), exclusions)
 
     @property
     def may_run(self) -> bool:
@@ -123,6 +134,7 @@ class Grants:
         """Yield a line for each grant, as shown to a person, with links followed."""
         yield from (f"read {path.describe()}" for path in self.reads)
         yield from (f"write {path.describe()}" for path in self.writes)
+        yield from (f"not read {one.place}" for one in self.exclusions.found)
         if self.programs is None:
             yield "run every program that it can see"
         else:

@@ -73,7 +73,7 @@ def outer_repositories(granted: Permissions, working_dir: Path, owner: Owner) ->
     if all(Path(program).name not in (ANY_PROGRAM, "git") for program in granted.run):
         return
     paths = []
-    for written in (*granted.read, *granted.write):
+    for written in (*granted.read_paths, *granted.write):
         with suppress(NotAcceptedError):  # starting the module is refused, with the reason
             paths.append(GrantedPath.resolve(written, working_dir, owner))
     for folder in dict.fromkeys(path.path for path in paths if path.is_directory):

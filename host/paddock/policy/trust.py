@@ -189,7 +189,7 @@ def _to_be_accepted(entry: ModuleEntry, working_dir: Path, owner: Owner) -> Iter
     granted = grants_of(entry.permissions, 1)  # a later meaning of a preset makes no other plan of it
     programs = tuple(filter(is_program_path, granted.run))
     folders: dict[Path, None] = {}
-    for family, written in (("read", granted.read), ("write", granted.write), ("run", programs)):
+    for family, written in (("read", granted.read_paths), ("write", granted.write), ("run", programs)):
         for path in written:
             try:
                 places = paths_of(family, path, working_dir, owner)

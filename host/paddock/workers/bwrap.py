@@ -30,7 +30,7 @@ from paddock.errors import LaunchError
 from paddock.workers.exec_launcher import ExecLauncher
 from paddock.workers.launcher import LaunchSpec
 from paddock_sandbox import staged_mounts
-from paddock_sandbox.mounts import DEVICES, account_files, open_places
+from paddock_sandbox.mounts import CLOSED_FILE, CLOSED_FOLDER, DEVICES, account_files, open_places
 from paddock_sandbox.profile import Mount, SandboxProfile
 from paddock_sandbox.step_error import StepError
 
@@ -49,8 +49,8 @@ _END_SECONDS = 2.0  # a killed bubblewrap ends at once, and its child with it
 class BubblewrapCommand:
     """A command and the descriptors that it takes, with the other ends of two of its pipes.
 
-    `staged` are the mounts that it stages, each with its place there as source. If there are any, it writes the number
-    of its child to `info`, and waits for a byte from `go` when all is mounted.
+    `staged` are the mounts that it stages, each with its place there as source, and those that are closed. If there are
+    any, it writes the number of its child to `info`, and waits for a byte from `go` when all is mounted.
     """
 
     words: tuple[str, ...]
@@ -155,8 +155,13 @@ def bubblewrap_command(
         files.append(_file_of(text))
         lent.callback(os.close, files[-1])
         arguments += ("--perms", "0644", "--file", str(files[-1]), name)
+    if profile.closed:
+        nothing = _file_of("")
+        lent.callback(os.close, nothing)
+        arguments += ("--perms", "0000", "--file", str(nothing), CLOSED_FILE, "--perms", "0000", "--dir", CLOSED_FOLDER)
+        files.append(nothing)
     staged = _staged(mounts)
-    if staged:
+    if staged or profile.closed:
         arguments += ("--size", str(_WAY_BYTES), "--tmpfs", staged_mounts.FOLDER)
     for number, (mount, source) in enumerate(zip(mounts, places, strict=True)):
         target = staged[number].source if number in staged else mount.target
@@ -164,13 +169,14 @@ def bubblewrap_command(
     for sealed in (*ways, "/"):
         arguments += ("--remount-ro", sealed)
     command = BubblewrapCommand((program, *arguments, "--chdir", "/", "--"), (*files, *places))
-    if not staged:
+    if not staged and not profile.closed:
         return command
     info, theirs_of_info = _pipe(held, lent)
     theirs_of_go, go = _pipe(lent, held)
     pipes = ("--info-fd", str(theirs_of_info), "--block-fd", str(theirs_of_go))
     fds = (*command.fds, theirs_of_info, theirs_of_go)
-    return BubblewrapCommand((program, *pipes, *command.words[1:]), fds, tuple(staged.values()), info, go)
+    attached = (*staged.values(), *profile.closed)
+    return BubblewrapCommand((program, *pipes, *command.words[1:]), fds, attached, info, go)
 
 
 async def _opened(spec: LaunchSpec, mounts: Sequence[Mount]) -> list[int]:

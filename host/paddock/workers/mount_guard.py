@@ -242,7 +242,7 @@ def guarded_launcher(launcher: Launcher, guard: MountGuard, profile: SandboxProf
 
     The workers have namespaces of their own.
     """
-    inside = (*kept_inside(profile.mounts), *profile.links)
+    inside = (*kept_inside(profile.mounts), *profile.links, *profile.closed)
     return GuardedLauncher(launcher, guard, inside) if inside else launcher
 
 
@@ -254,12 +254,14 @@ async def _without_gone(spec: LaunchSpec, inside: Sequence[Mount]) -> LaunchSpec
         return spec
     mounts = tuple(mount for mount in spec.profile.mounts if mount not in gone)
     links = tuple(link for link in links if link not in gone)
-    return replace(spec, profile=replace(spec.profile, mounts=mounts, links=links))
+    closed = tuple(place for place in spec.profile.closed if place not in gone)
+    return replace(spec, profile=replace(spec.profile, mounts=mounts, links=links, closed=closed))
 
 
 def _was_replaced(error: LaunchError, inside: Iterable[Mount]) -> bool:
     """Whether a launch failed because the source of a guarded mount was unlinked after it had been opened."""
-    return error.errno == errno.ENOENT and any(error.step == f"mount {mount.target}" for mount in inside)
+    steps = (f"{'guard' if mount.closed else 'mount'} {mount.target}" for mount in inside)
+    return error.errno == errno.ENOENT and error.step in steps
 
 
 def _gone(mounts: Iterable[Mount], links: Collection[Mount]) -> frozenset[Mount]:

@@ -256,6 +256,7 @@ def _finish(root: mounts.NewRoot, profile: SandboxProfile, own: Sequence[Mount],
     root.attach_scratch(profile.scratch, profile.tmp_bytes, mappable=profile.may_execute_all)
     root.attach(own, opened)
     root.hold(profile.links)
+    root.close(profile.closed)
     root.enter()
 
 

@@ -29,11 +29,12 @@ _MAX_CHARACTERS: Final = 500  # of a grant
 PRESETS: Final[Mapping[str, Mapping[int, Mapping[str, tuple[str, ...]]]]] = MappingProxyType(
     {
         "isolated": {1: {}},
-        "workspace-read": {1: {"read": (".",)}},
-        "workspace": {1: {"read": (".",), "write": (".",)}},
+        "workspace-read": {1: {"read": (".",)}, 3: {"read": (".", "!@secrets")}},
+        "workspace": {1: {"read": (".",), "write": (".",)}, 3: {"read": (".", "!@secrets"), "write": (".",)}},
         "shell": {
             1: {"read": (".",), "write": (".",), "run": ("*",)},
             2: {"read": (".",), "write": (".",), "run": ("*",), "net": ("self",)},
+            3: {"read": (".", "!@secrets"), "write": (".",), "run": ("*",), "net": ("self",)},
         },
     }
 )

@@ -74,7 +74,7 @@ def advised_needs(advice: Permissions, known: ProposalContext) -> Needs:
     asked = grants_of(advice)
     needs = Needs()
     left: list[str] = []
-    for path in asked.read[:_MAX_GRANTS]:
+    for path in asked.read_paths[:_MAX_GRANTS]:
         if known.has_path(path):
             needs += Needs.of(f"reads {_path_text(path, known)}{_SELF}", f"files to read: {path}", read=[path])
         else:
@@ -123,7 +123,7 @@ def _missing(asked: Permissions, known: ProposalContext) -> Permissions:
     named = (program for program in asked.run if program != ANY_PROGRAM)
     inside = (program for program in named if not is_program_path(program) or is_written_inside(program))
     programs = tuple(program for program in inside if not known.has_program(program))[:_MAX_GRANTS]
-    return Permissions(read=absent(asked.read), write=absent(asked.write), run=programs)
+    return Permissions(read=absent(asked.read_paths), write=absent(asked.write), run=programs)
 
 
 _HOME: Final = "~/"

@@ -287,7 +287,7 @@ class AttemptJudge:
     def _works_in_scratch(self) -> bool:
         """Whether the module sees nothing of the working directory, so that relative paths lead to its own folder."""
         subject, folder = self._subject, self._subject.working_dir
-        granted = (*subject.permissions.read, *subject.permissions.write)
+        granted = (*subject.permissions.read_paths, *subject.permissions.write)
         places = (Path(os.path.normpath(subject.owner.expanded(one, folder))) for one in granted)
         return not any(folder.is_relative_to(one) or one.is_relative_to(folder) for one in (*places, *self._places))
 
