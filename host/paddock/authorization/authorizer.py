@@ -19,7 +19,14 @@ import anyio.to_thread
 
 from paddock.errors import ConsentRefusedError, PlanError, PlanProblem
 from paddock.plan.model import ModuleEntry, MountPlan
-from paddock.plan.permissions import Permissions, added_grants, grants_of, preset_grants
+from paddock.plan.permissions import (
+    EXCLUDED_SECRETS,
+    Permissions,
+    added_grants,
+    grants_of,
+    is_exclusion,
+    preset_grants,
+)
 from paddock.plan.problems import NotAcceptedError
 from paddock.plan.secret_references import how_to_set, secrets_in_use
 from paddock.plan.source_map import Location, Positions
@@ -366,6 +373,9 @@ class Authorizer:
             for change, before, after in (("by now grants", then, now), ("no longer grants", now, then)):
                 if grants := ", ".join(f"{family} `{one}`" for family, one in added_grants(before[name], after[name])):
                     _log.warning("preset `%s` %s %s", name, change, grants)
+            if excluded := [word for word in now[name].read if is_exclusion(word) and word not in then[name].read]:
+                meant = "your secret files that git does not have" if EXCLUDED_SECRETS in excluded else "more"
+                _log.warning("preset `%s` by now excludes %s: read `%s`", name, meant, "`, `".join(excluded))
         with suppress(OSError):
             (state_folder(self._environ) / _TOLD).write_text(str(permission_request.PRESETS_VERSION), encoding="ascii")
 

@@ -8,7 +8,14 @@ from typing import Final
 
 from paddock.plan.model import ModuleEntry
 from paddock.plan.net_rule import NetRule
-from paddock.plan.permissions import Permissions, SecretGrant, grants_of, is_program_path
+from paddock.plan.permissions import (
+    EXCLUDED_SECRETS,
+    EXCLUSION,
+    Permissions,
+    SecretGrant,
+    grants_of,
+    is_program_path,
+)
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.grant_request import OperatorGrant, RequestedGrant, grants_asked, union_of
 from paddock.policy.guarded_paths import runner_opened
@@ -18,6 +25,8 @@ from paddock.policy.owner import Owner
 from paddock.policy.path_walk import GrantedPath
 from paddock_sandbox.profile import ANY_PROGRAM
 
+_BESIDES: Final = "copies, hard links and later files it may"
+NO_SECRETS_READ: Final = f"does not read your secret files that git does not have (.env, keys, tokens): {_BESIDES}"
 _VERBS: Final = {
     "read": "reads",
     "write": "writes",
@@ -55,6 +64,8 @@ def _line(grant: RequestedGrant, granted: Permissions, working_dir: Path, owner:
     value = grant.value
     if isinstance(value, SecretGrant):
         return _secret(value, granted)
+    if grant.excludes:
+        return _excluded(value)
     match grant.family:
         case "read" | "write":
             return f"{_VERBS[grant.family]} {_path(value, working_dir, owner, grant.family)}"
@@ -66,6 +77,12 @@ def _line(grant: RequestedGrant, granted: Permissions, working_dir: Path, owner:
         case "run":
             return _program(value, working_dir, owner)
     return f"{_VERBS[grant.family]}: {value}"
+
+
+def _excluded(word: str) -> str:
+    if word == EXCLUDED_SECRETS:
+        return NO_SECRETS_READ
+    return f"does not read {word.removeprefix(EXCLUSION)}, as found at the start: {_BESIDES}"
 
 
 def connects_to(rule: NetRule) -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from paddock.errors import PlanError, PlanProblem
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.isolation.fixed_paths import FixedPaths
 from paddock.isolation.mount_table import MountTable
@@ -21,6 +22,7 @@ from paddock.isolation.runtime_paths import RuntimePaths
 from paddock.isolation.watchlist import Watchlist
 from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import grants_of
+from paddock.plan.problems import path_text
 from paddock.policy.grants import Grants
 from paddock.policy.guarded_paths import GuardedPaths, keeps, runner_of, when_made
 from paddock.policy.guarded_places import A_READER
@@ -37,6 +39,7 @@ from paddock_sources import Resolution
 # The mounts of guarded places and of the folders on the way; the runtime's own are thirty, and at most 240 fit.
 _MAX_PROTECTED: Final = 160
 _MAX_HELD: Final = 40
+_MAX_WAYS: Final = 40  # of the former for the folders on the way to excluded places, which take none themselves
 _MAX_SHOWN: Final = 5
 _MAX_HOME_LINKS: Final = 64
 _TASKS_OF_OURS: Final = 2  # its init, and the worker itself
@@ -125,6 +128,7 @@ class Confinement:
                 f"{program.describe()}; programs that need it do not start"
             )
         yield from (f"note: {one.describe()}" for one in self.unseen)
+        yield from self._open_secrets()
         exposed = sorted(self.left_open, key=lambda path: runner_of(path) == A_READER)  # the most dangerous first
         if shortage := self.shortage:
             yield f"{shortage}:"
@@ -135,6 +139,17 @@ class Confinement:
         for one in self.guarded:
             if not one.is_complete:
                 yield f"note: {one.folder} may hold more that other programs run than was found in it"
+
+    def _open_secrets(self) -> Iterator[str]:
+        """Yield lines about secret files that may be read although a preset excludes them."""
+        excluded, by_mounts = self.grants.exclusions, self.profile.level in LEVELS_WITH_NAMESPACES
+        read = (*excluded.left_open, *(() if by_mounts else (one.place for one in excluded.found)))
+        why = "beyond those that can be" if by_mounts else f"at level {self.profile.level}, which excludes none"
+        if read:
+            more = f" and {len(read) - 1} more" if len(read) > 1 else ""
+            yield f"note: {read[0]}{more} can be read: your secret files are not excluded {why}"
+        for folder in excluded.incomplete:
+            yield f"note: {folder} may hold more secret files than were found in it, which can be read"
 
 
 def confine(
@@ -180,11 +195,20 @@ def confine(
         profile = compile_profile(level, grants, runtime_paths, limits, scratch)
         return Confinement(profile, working_dir, grants, home=owner.home)
 
+    for one in grants.exclusions.found:
+        code = next((code for code in fixed.codes if code.root.is_relative_to(one.place)), None)
+        if code is not None:
+            said = f"`{one.written}` excludes `{one.place}`, where the code of module `{code.module_id}` is"
+            hint = "exclude less, or keep the code elsewhere"
+            raise PlanError([PlanProblem(path_text(entry.path, "permissions"), said, hint)], code="GrantError")
     folders = (path.path for path in grants.writes if path.is_directory)
     guarded = tuple(GuardedPaths.find(folder, owner.home).with_earlier(earlier) for folder in folders)
     wanted = _kept_first(guarded, grants, earlier, GuardedPaths.to_protect) if by_mounts else ()
     links = _kept_first(guarded, grants, earlier, GuardedPaths.links_to_hold) if by_mounts and holds_links else ()
-    protected, held = _within(wanted, grants, _MAX_PROTECTED), _within(links, grants, _MAX_HELD)
+    closed = dict.fromkeys(one.place for one in grants.exclusions.found)
+    ways = _within(dict.fromkeys(place.parent for place in closed), grants, _MAX_WAYS)
+    spent = len(_mounts_for(ways, grants))
+    protected, held = _within(wanted, grants, _MAX_PROTECTED - spent), _within(links, grants, _MAX_HELD)
     profile = compile_profile(
         level,
         grants,
@@ -196,7 +220,7 @@ def confine(
         code=(resolution.repository or fixed.codes[0].root, *resolution.libraries),
         fixed=(*fixed.inside(path.path for path in grants.writes), *protected, *held),
         opened=(place for one in guarded for place in one.open),
-        closed=(one.place for one in grants.exclusions.found),
+        closed={place: place.parent in ways for place in closed},
     )
     folder = working_dir if _sees_any_of(working_dir, grants) else scratch
     unseen = tuple(outer_repositories(grants_of(entry.permissions), working_dir, owner))
@@ -216,12 +240,13 @@ def compile_profile(
     code: Iterable[Path] = (),
     fixed: Iterable[Path] = (),
     opened: Iterable[Path] = (),
-    closed: Iterable[Path] = (),
+    closed: Mapping[Path, bool] | None = None,
 ) -> SandboxProfile:
     """Return the profile of a worker, for a module or for commands, with these grants.
 
     It may read `code`, and change nothing that is `fixed` inside its writable folders, but for what is `opened` in it.
-    Links that are `fixed` stay in place. With namespaces it cannot open what is `closed`.
+    Links that are `fixed` stay in place. With namespaces it cannot open what is `closed`, nor, where
+    that is true, move a folder on the way there.
     """
     if level == "none":
         return SandboxProfile(level=level, scratch=str(scratch))
@@ -245,8 +270,8 @@ def compile_profile(
     for source, target in network.files if network is not None else ():
         table.fix(source, target)
     if by_mounts:
-        for place in closed:
-            table.close(place)
+        for place, holds_way in (closed or {}).items():
+            table.close(place, holds_way=holds_way)
         _show_spellings(table, grants)
     return SandboxProfile(
         level=level,
@@ -332,15 +357,20 @@ def _kept_first(
 
 def _within(paths: Iterable[Path], grants: Grants, most: int) -> tuple[Path, ...]:
     """Return as many of the paths, the first before the others, as take at most so many mounts."""
-    folders = frozenset(path.path for path in grants.writes)
     kept: list[Path] = []
     mounts: set[Path] = set()
     for path in paths:
-        needed = mounts | {one for one in (path, *path.parents) if _is_within(one.parent, folders)}
+        needed = mounts | _mounts_for([path], grants)
         if len(needed) <= most:
             kept.append(path)
             mounts = needed
     return tuple(kept)
+
+
+def _mounts_for(paths: Iterable[Path], grants: Grants) -> set[Path]:
+    """Return the paths, and the folders on the way to them, as far as they are in folders that may be written to."""
+    folders = frozenset(path.path for path in grants.writes)
+    return {one for path in paths for one in (path, *path.parents) if _is_within(one.parent, folders)}
 
 
 def _by_source(mounts: Iterable[Mount]) -> tuple[Mount, ...]:

@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from paddock.errors import PlanError, PlanProblem, PolicyRefusedError, Refusal
 from paddock.plan.model import ModuleEntry
+from paddock.plan.permissions import EXCLUDED_SECRETS, grants_of, is_exclusion
 from paddock.plan.problems import path_text
 from paddock.policy.limits import ResourceLimits
 from paddock.policy.rule import refusal_by
@@ -60,8 +61,8 @@ def enforcement(level: IsolationLevel, cgroups: Collection[str]) -> dict[str, En
 def unenforced(
     entry: ModuleEntry, limits: ResourceLimits, level: IsolationLevel, cgroups: Collection[str]
 ) -> tuple[PlanProblem, ...]:
-    """Return a problem for each limit that a person wrote and that no mechanism enforces, in the plan's words."""
-    return tuple(
+    """Return a problem for each limit or exclusion that a person wrote and nothing enforces, in the plan's words."""
+    limited = (
         PlanProblem(
             path_text(entry.path, "limits", one.limit),
             f"cannot be enforced at isolation level `{level}`: {one.why}",
@@ -70,12 +71,26 @@ def unenforced(
         for one in enforcement(level, cgroups).values()
         if one.limit in limits.written and not one.holds
     )
+    return (*_unheld_exclusions(entry, level), *limited)
+
+
+def _unheld_exclusions(entry: ModuleEntry, level: IsolationLevel) -> Iterator[PlanProblem]:
+    """Yield a problem for each exclusion of an entry that takes mounts, but for the presets' own."""
+    if level in LEVELS_WITH_NAMESPACES:
+        return
+    for number, word in enumerate(grants_of(entry.permissions).read):
+        if is_exclusion(word) and word != EXCLUDED_SECRETS:
+            yield PlanProblem(
+                path_text(entry.path, "permissions", "read", number),
+                f"`{word}` cannot be enforced at isolation level `{level}`, which leaves nothing out of a folder",
+                f"{_stronger('ns')} or `bwrap`, or grant the folders beside it and not the one around it",
+            )
 
 
 def require_enforced(
     entry: ModuleEntry, limits: ResourceLimits, level: IsolationLevel, cgroups: Collection[str]
 ) -> None:
-    """Refuse limits from the plan or a policy that would not hold.
+    """Refuse limits from the plan or a policy, and exclusions, that would not hold.
 
     Raises:
         PolicyRefusedError: a policy sets a limit that no mechanism enforces here.

@@ -19,8 +19,9 @@ from paddock.errors import PlanError, PlanProblem
 from paddock.isolation.denials.attempted_path import AttemptedPath, open_within
 from paddock.plan.instruction import MAX_FILE, MentioningText, NoSuchFileError, compose
 from paddock.plan.model import MountPlan
-from paddock.plan.permissions import grants_of
+from paddock.plan.permissions import Permissions, grants_of
 from paddock.plan.problems import NotAcceptedError
+from paddock.policy.exclusions import Exclusions, ExclusionSearch
 from paddock.policy.owner import Owner
 from paddock.policy.path_walk import GrantedPath
 from paddock.text import reason_of
@@ -34,22 +35,22 @@ _ELSEWHERE: Final = "a file may mention only what is in the working directory"
 class MentionedFiles:
     """The files that may be mentioned in one working directory: there in `granted` alone, or, if it is None, in all.
 
-    A module may have made any link in the folders that are `changeable`.
+    `granted` are the paths of each module, with what it may not read in them. A module may have made any link in the
+    folders that are `changeable`.
     """
 
     working_dir: Path
     owner: Owner
-    granted: tuple[Path, ...] | None = None
+    granted: tuple[tuple[tuple[Path, ...], Exclusions], ...] | None = None
     changeable: tuple[Path, ...] = ()
 
     @classmethod
     def of_plan(cls, plan: MountPlan, working_dir: Path, owner: Owner) -> MentionedFiles:
         """Return the files that texts of the working directory may mention under a plan; blocks."""
         granted = [grants_of(entry.permissions) for entry in plan.own_entries()]
-        read = _places((written for one in granted for written in (*one.read, *one.write)), working_dir, owner)
-        return cls(
-            working_dir, owner, read, _places((text for one in granted for text in one.write), working_dir, owner)
-        )
+        read = tuple(_readable(one, working_dir, owner) for one in dict.fromkeys(granted))
+        changeable = _resolved((text for one in granted for text in one.write), working_dir, owner)
+        return cls(working_dir, owner, read, tuple(one.path for one in changeable))
 
     def typed(self, mention: str) -> MentioningText:
         """Return a file for a line that a person types, which itself may mention what such a file may."""
@@ -87,7 +88,9 @@ class MentionedFiles:
         if descriptor is None:
             raise self._refusal(mention)
         place = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
-        if self.granted is not None and not any(place.is_relative_to(one) for one in self.granted):
+        if self.granted is not None and not any(
+            excluded.of(place) is None and any(map(place.is_relative_to, paths)) for paths, excluded in self.granted
+        ):
             os.close(descriptor)
             raise NotAcceptedError(f"no module of the plan may read `{mention}`", f"grant one: read: [./{mention}]")
         return MentioningText(_text(descriptor, mention), self.inside, mention)
@@ -125,13 +128,23 @@ def with_instruction(plan: MountPlan, working_dir: Path, owner: Owner) -> MountP
     return replace(plan, instruction=composed, digest=f"sha256:{digest}" if composed.files else plan.digest)
 
 
-def _places(paths: Iterable[str], working_dir: Path, owner: Owner) -> tuple[Path, ...]:
-    """Return where the paths of grants lead."""
-    found: list[Path] = []
-    for written in paths:
+def _readable(granted: Permissions, working_dir: Path, owner: Owner) -> tuple[tuple[Path, ...], Exclusions]:
+    """Return the paths that a module may read, and what is excluded in them."""
+    paths = _resolved((*granted.read_paths, *granted.write), working_dir, owner)
+    search = ExclusionSearch(paths, working_dir, owner)
+    for word in granted.read:
         with suppress(NotAcceptedError):  # starting the module is refused, with the reason
-            found.append(GrantedPath.resolve(written, working_dir, owner).path)
-    return tuple(found)
+            search.exclude(word)
+    return tuple(one.path for one in paths), search.result
+
+
+def _resolved(paths: Iterable[str], working_dir: Path, owner: Owner) -> list[GrantedPath]:
+    """Return where the paths of grants lead."""
+    found: list[GrantedPath] = []
+    for written in paths:
+        with suppress(NotAcceptedError):  # as above
+            found.append(GrantedPath.resolve(written, working_dir, owner))
+    return found
 
 
 def _text(descriptor: int, mention: str) -> str:

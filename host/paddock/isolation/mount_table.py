@@ -25,6 +25,7 @@ class _Wish:
     fixed: bool
     is_link: bool = False
     is_closed: bool = False
+    holds_way: bool = True
 
     @property
     def mount(self) -> Mount:
@@ -55,9 +56,9 @@ class MountTable:
         """Keep a symbolic link as it is; its target is another place."""
         self._add(_Wish(link, link, False, False, fixed=True, is_link=True))
 
-    def close(self, place: Path) -> None:
-        """Let nobody open a place, nor anything in it."""
-        self._add(_Wish(place, place, False, False, fixed=True, is_closed=True))
+    def close(self, place: Path, *, holds_way: bool) -> None:
+        """Let nobody open a place, nor anything in it; `holds_way` is whether the folders on the way stay, too."""
+        self._add(_Wish(place, place, False, False, fixed=True, is_closed=True, holds_way=holds_way))
 
     def alias(self, place: Path, name: Path) -> None:
         """Show a place, with all that is in it by now, under another name as well."""
@@ -138,7 +139,13 @@ def _is_superfluous(wish: _Wish, outer: _Wish) -> bool:
 
 def _pins(wish: _Wish, outer: _Wish | None) -> Iterator[_Wish]:
     """Yield the folders between a place and the writable one it is in, to be made mounts of their own."""
-    if outer is None or not outer.writable or wish.writable or outer.shows(wish.target) != wish.source:
+    if (
+        outer is None
+        or not outer.writable
+        or wish.writable
+        or not wish.holds_way
+        or outer.shows(wish.target) != wish.source
+    ):
         return
     for folder in wish.target.parents:
         if folder == outer.target:

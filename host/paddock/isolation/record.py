@@ -118,6 +118,7 @@ class ModuleRecord(StrictModel):
     scratch: _Text
     line: int | None = None
     references: _Paths | None = None
+    closed: Annotated[tuple[tuple[_Text, _Text], ...], Field(max_length=_MAX_PLACES)] = ()
     consulted: Annotated[tuple[RuleRecord, ...], Field(max_length=_MAX_RULES)] = ()
 
     @classmethod
@@ -156,6 +157,7 @@ class ModuleRecord(StrictModel):
             scratch=profile.scratch,
             line=None if positions is None else positions.line_of(path_text(entry.path, "permissions")),
             references=names_referred_to(entry.config, grants_of(entry.permissions))[:_MAX_PLACES],
+            closed=tuple((place.source, place.target) for place in profile.closed[:_MAX_PLACES]),
             consulted=tuple(RuleRecord.of(one) for one in consulted)[:_MAX_RULES],
         )
 
@@ -169,7 +171,8 @@ class ModuleRecord(StrictModel):
     def profile(self) -> SandboxProfile:
         """The module's profile, as far as it decides what the module may reach."""
         mounts = tuple(Mount(*mount) for mount in self.mounts)
-        return SandboxProfile(self.level, mounts, self.programs, scratch=self.scratch)
+        closed = tuple(Mount(*place, closed=True) for place in self.closed)
+        return SandboxProfile(self.level, mounts, self.programs, scratch=self.scratch, closed=closed)
 
 
 class SessionRecord(StrictModel):

@@ -16,7 +16,7 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
 from functools import cached_property
 from itertools import islice
@@ -94,10 +94,6 @@ class Exclusions:
     left_open: tuple[Path, ...] = ()
     incomplete: tuple[Path, ...] = ()
 
-    def with_more(self, written: Iterable[Exclusion]) -> Exclusions:
-        """Return these with what other words exclude."""
-        return replace(self, found=(*written, *self.found))
-
     def of(self, path: Path) -> Exclusion | None:
         """Return what excludes a path without links, if anything does."""
         return next((one for one in self.found if path.is_relative_to(one.place)), None)
@@ -109,25 +105,34 @@ class ExclusionSearch:
     def __init__(self, granted: Iterable[GrantedPath], working_dir: Path, owner: Owner) -> None:
         self._granted = frozenset(one.path for one in granted)
         self._working_dir, self._owner = working_dir, owner
+        self._found: list[Exclusion] = []
+        self._left_open: tuple[Path, ...] = ()
         self._incomplete: list[Path] = []
 
-    def secrets(self) -> Exclusions:
-        """Return the person's secret files; the oldest first if there are too many, as a module can only add some."""
-        found = dict.fromkeys(path for name, path in self._everything if _is_secret(name, path))
-        found = [path for path in found if path not in self._granted]
-        if len(found) > MAX_EXCLUDED:
-            found.sort(key=when_made)
-        closed = tuple(Exclusion(path, EXCLUDED_SECRETS) for path in found[:MAX_EXCLUDED])
-        return Exclusions(closed, tuple(found[MAX_EXCLUDED:]), tuple(self._incomplete))
+    @property
+    def result(self) -> Exclusions:
+        """What was found for all the words."""
+        return Exclusions(tuple(self._found), self._left_open, tuple(dict.fromkeys(self._incomplete)))
 
-    def excluded(self, word: str) -> tuple[Exclusion, ...]:
-        """Return what a word of `read` excludes, but for the one of secret files.
+    def exclude(self, word: str) -> None:
+        """Look for what a word of `read` excludes.
 
         Raises:
             NotAcceptedError: it is nothing, or a link, or too much, or more than is granted.
         """
-        if not is_exclusion(word) or word == EXCLUDED_SECRETS:
-            return ()
+        if word == EXCLUDED_SECRETS:
+            self._found += [Exclusion(path, word) for path in self._secrets()]
+        elif is_exclusion(word):
+            self._found += [Exclusion(path, word) for path in self._places(word)]
+
+    def _secrets(self) -> list[Path]:
+        """Return the secret files, the oldest first: if there are too many, a module may have added some."""
+        places = dict.fromkeys(path for name, path in self._everything if _is_secret(name, path))
+        found = sorted((path for path in places if path not in self._granted), key=when_made)
+        self._left_open = tuple(found[MAX_EXCLUDED:])
+        return found[:MAX_EXCLUDED]
+
+    def _places(self, word: str) -> list[Path]:
         name = word.removeprefix(EXCLUSION)
         found = self._at(word, name) if "/" in name else self._named(word, name)
         around = [(place, one) for place in found for one in self._granted if one.is_relative_to(place)]
@@ -143,7 +148,7 @@ class ExclusionSearch:
                 f"`{word}` excludes {len(found)} files and folders, and at most {MAX_EXCLUDED} can be",
                 "exclude the folder that they are in",
             )
-        return tuple(Exclusion(path, word) for path in found)
+        return found
 
     def _at(self, word: str, written: str) -> list[Path]:
         place = GrantedPath.resolve(written, self._working_dir, self._owner)

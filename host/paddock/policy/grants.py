@@ -9,7 +9,7 @@ from typing import Self, TypeVar
 
 from paddock.errors import PlanError, PlanProblem
 from paddock.plan.model import ModuleEntry
-from paddock.plan.permissions import EXCLUDED_SECRETS, grants_of, is_exclusion, is_program_path
+from paddock.plan.permissions import grants_of, is_exclusion, is_program_path
 from paddock.plan.problems import NotAcceptedError, path_text
 from paddock.policy.exclusions import Exclusions, ExclusionSearch
 from paddock.policy.located_program import brings_python_alone, environments_in, locate
@@ -78,9 +78,8 @@ class Grants:
         exclusions = Exclusions()
         if not collector.problems and any(map(is_exclusion, written.read)):
             search = ExclusionSearch((*reads, *writes), working_dir, owner)
-            found = collector.collect("read", written.read, search.excluded)
-            exclusions = search.secrets() if EXCLUDED_SECRETS in written.read else exclusions
-            exclusions = exclusions.with_more(one for several in found for one in several)
+            collector.collect("read", written.read, search.exclude)
+            exclusions = search.result
         if collector.problems:
             raise PlanError(collector.problems, code="GrantError")
         located = tuple(program for program in programs if program.located)

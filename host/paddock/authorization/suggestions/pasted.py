@@ -62,7 +62,7 @@ def pasted(
         if one not in kept
     ]
     line = united((had, Permissions().model_copy(update={**added, "secrets": keys})))
-    is_all = not any((*added_grants(line, asked), *added_grants(asked, line)))
+    is_all = not any((*added_grants(line, asked), *added_grants(asked, line))) and {*line.read} == {*wanted.read}
     return (asked if is_all else line), tuple(left)  # a preset as it was written
 
 

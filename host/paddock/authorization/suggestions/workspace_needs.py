@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from paddock.authorization.grant_lines import NO_SECRETS_READ
 from paddock.authorization.suggestions.needs import Needs, ProposalContext
 from paddock.authorization.suggestions.vendors import words_of
 from paddock.plan.model import ModuleEntry
@@ -62,7 +63,7 @@ def preset_needs(preset: Preset, known: ProposalContext) -> Needs:
     if preset not in _PRESETS:
         return Needs()
     line, lacks = _PRESETS[preset]
-    return Needs(Permissions(preset=preset), (line.format(folder=folder_text(known)),), (lacks,))
+    return Needs(Permissions(preset=preset), (line.format(folder=folder_text(known)), NO_SECRETS_READ), (lacks,))
 
 
 _PRESETS: Final[Mapping[Preset, tuple[str, str]]] = {

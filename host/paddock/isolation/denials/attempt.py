@@ -59,6 +59,7 @@ _OPERATIONS: Final[Mapping[AttemptKind, str]] = {
     "serve": "listen at",
 }
 _NOT_GRANTED: Final = "not granted"
+_EXCLUDED: Final = "it is excluded from what may be read"
 _NOT_LOOKED_AT: Final = "no grant covers it; whether it is there was not looked at"
 _IN_SCRATCH: Final = "the working directory is not granted, so"
 _LOST_IN_SCRATCH: Final = f"{_IN_SCRATCH} the file is in the module's private folder and is lost when the module ends"
@@ -215,7 +216,7 @@ class AttemptJudge:
             return None  # nor could it be made
         from paddock.isolation.denials.explain import explain_kept  # only here, as most modules are refused nothing
 
-        explanation = explain_kept(self._subject, found.path, found.nearest)
+        explanation = explain_kept(self._subject, found.path, found.nearest, is_written=kind == "write")
         line = redacted_permissions_line(explanation.added) if explanation.added is not None else ""
         return self._denial(kind, str(found.path), "files", line, explanation.reason)
 
@@ -236,6 +237,9 @@ class AttemptJudge:
         path = Path(os.path.normpath(target))
         if not path.is_absolute() or self._is_its_own(path) or self._is_granted(path, wants_write=kind == "write"):
             return None
+        if (closed := self._subject.excluded(path)) is not None:
+            line = redacted_permissions_line(self._subject.opened(kind, closed))
+            return self._denial(kind, target, "files", line, _EXCLUDED)
         place = _meant(path) if kind == "write" else path
         return self._denial(kind, target, "files", self._line(kind, self._subject.written_as(place)), _NOT_GRANTED)
 
@@ -247,7 +251,7 @@ class AttemptJudge:
 
     def _is_granted(self, path: Path, *, wants_write: bool) -> bool:
         around = [(target, writable) for target, writable in self._mounts if path.is_relative_to(target)]
-        if not around:
+        if not around or self._subject.excluded(path) is not None:
             return False
         if self._profile.level in LEVELS_WITH_NAMESPACES:
             writable = max(around, key=lambda mount: len(mount[0].parts))[1]

@@ -82,11 +82,13 @@ def explain(subject: ExplainedModule, family: Family, target: str) -> Explanatio
     return _EXPLAINED[family](subject, family, target)
 
 
-def explain_kept(subject: ExplainedModule, path: Path, nearest: Path) -> Explanation:
-    """Return why a module may not write to a path that it may read; `nearest` is the path's last existing part.
+def explain_kept(subject: ExplainedModule, path: Path, nearest: Path, *, is_written: bool = True) -> Explanation:
+    """Return why a module may not write to a path, or read one that is excluded; `nearest` is its last existing part.
 
     For a path without links in it: nothing is looked up.
     """
+    if (closed := subject.excluded(path)) is not None:
+        return _closed(subject, "write" if is_written else "read", closed)
     reachable = ReachablePath(path, path, subject)
     if reachable.is_around_writable():
         return _kept(subject, "write", path)
@@ -137,6 +139,8 @@ def _file(subject: ExplainedModule, family: Family, target: str) -> Explanation:
     if subject.profile.level == "none":
         return _allowed(f"{_NO_ISOLATION}: it may do all that the user who runs it may", "files")
     path = ReachablePath.find(target, subject)
+    if (closed := subject.excluded(path.real)) is not None:
+        return _closed(subject, family, closed)
     wants_write = family == "write"
     standing = path.standing(wants_write=wants_write)
     if standing.allowed:
@@ -146,6 +150,13 @@ def _file(subject: ExplainedModule, family: Family, target: str) -> Explanation:
     grant, why_not = path.grantable(wants_write=wants_write)
     reason = f"{standing.reason}; it cannot be granted: {why_not}" if why_not else standing.reason
     return _refused(subject, family, reason, "files", grant)
+
+
+def _closed(subject: ExplainedModule, family: Family, place: Path) -> Explanation:
+    """Explain a place that is excluded from what may be read."""
+    added = subject.opened(family, place)
+    reason = f"`{place}` is excluded from what it may read, so it is there and cannot be opened"
+    return replace(_refused_without(subject, reason, "files", added), grant=permissions_line(added), added=added)
 
 
 def _kept(subject: ExplainedModule, family: Family, real: Path) -> Explanation:

@@ -5,13 +5,22 @@ It is made for each module that starts; the explanations, which few need, are lo
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Protocol
 
 from paddock.isolation.fixed_paths import FixedPaths
 from paddock.plan.model import ModuleEntry
-from paddock.plan.permissions import Permissions, grants_of
+from paddock.plan.permissions import (
+    EXCLUDED_SECRETS,
+    EXCLUSION,
+    Permissions,
+    grants_of,
+    is_exclusion,
+    with_grant,
+)
 from paddock.policy.outer_repository import OuterRepository
 from paddock.policy.owner import Owner
 from paddock_sandbox.profile import SandboxProfile
@@ -72,6 +81,31 @@ class ExplainedModule:
         """Which programs it may run, as a clause for people."""
         granted = self.permissions.run
         return f"of programs it may run only {', '.join(granted)}" if granted else "it may run no program at all"
+
+    def excluded(self, path: Path) -> Path | None:
+        """Return the closed place that a path, without links in it, is at or below; None where it is in none."""
+        found = (
+            one for one in self.profile.closed if path.is_relative_to(one.target) or path.is_relative_to(one.source)
+        )
+        return next((Path(one.source) for one in found), None)
+
+    def opened(self, family: str, place: Path) -> Permissions:
+        """Return its grants with one more, of a closed place, and without a word that excludes this place alone."""
+        others = [Path(one.source) for one in self.profile.closed if Path(one.source) != place]
+        kept = tuple(
+            word for word in self.permissions.read if not self._excludes(word, place) or self._has(word, others)
+        )
+        return with_grant(self.permissions.model_copy(update={"read": kept}), family, self.written_as(place))
+
+    def _has(self, word: str, places: Iterable[Path]) -> bool:
+        return any(self._excludes(word, place) for place in places)
+
+    def _excludes(self, word: str, place: Path) -> bool:
+        """Whether a person excluded a place by this very word; of secret files nobody wrote a name."""
+        name = word.removeprefix(EXCLUSION)
+        if not is_exclusion(word) or word == EXCLUDED_SECRETS:
+            return False
+        return self.owner.expanded(name, self.working_dir) == place if "/" in name else fnmatchcase(place.name, name)
 
     def written_as(self, path: Path) -> str:
         """Return a path as a plan would spell it: relative to the working directory if below it."""
