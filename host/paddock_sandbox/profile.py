@@ -152,5 +152,5 @@ class SandboxProfile:
             tmp_bytes=data["tmp_bytes"],
             network=None if network is None else NetworkAccess(tuple(network[0]), network[1]),
             links=tuple(Mount(*link) for link in data["links"]),
-            closed=tuple(Mount(*place, closed=True) for place in data["closed"]),
+            closed=tuple(Mount(source, target, closed=True) for source, target in data["closed"]),
         )

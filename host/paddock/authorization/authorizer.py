@@ -24,7 +24,6 @@ from paddock.plan.permissions import (
     Permissions,
     added_grants,
     grants_of,
-    is_exclusion,
     preset_grants,
 )
 from paddock.plan.problems import NotAcceptedError
@@ -373,9 +372,10 @@ class Authorizer:
             for change, before, after in (("by now grants", then, now), ("no longer grants", now, then)):
                 if grants := ", ".join(f"{family} `{one}`" for family, one in added_grants(before[name], after[name])):
                     _log.warning("preset `%s` %s %s", name, change, grants)
-            if excluded := [word for word in now[name].read if is_exclusion(word) and word not in then[name].read]:
-                meant = "your secret files that git does not have" if EXCLUDED_SECRETS in excluded else "more"
-                _log.warning("preset `%s` by now excludes %s: read `%s`", name, meant, "`, `".join(excluded))
+        if excluding := [one for one in changed if EXCLUDED_SECRETS in {*now[one].read} - {*then[one].read}]:
+            names = "`, `".join(excluding)
+            said = f"your secret files that git does not have: `{EXCLUDED_SECRETS}` in `read`"
+            _log.warning("by now preset `%s` excludes %s", names, said)
         with suppress(OSError):
             (state_folder(self._environ) / _TOLD).write_text(str(permission_request.PRESETS_VERSION), encoding="ascii")
 

@@ -53,13 +53,11 @@ def read_grants(written: Mapping[str, Sequence[str]], excluded: Sequence[str] = 
         click.UsageError: one is not of the form that its family takes.
     """
     grants: dict[str, object] = {}
-    words = [f"{EXCLUSION}{word}" for option in excluded for word in grants_in_word(option)]
-    for family, options in written.items():
+    words = [f"{EXCLUSION}{word}" for word in excluded]
+    for family, options in {**written, "read": (*written.get("read", ()), *words)}.items():
         if options:
             values = [value for option in options for value in grants_in_word(option)]
             grants[family] = [*map(secret_in_word, values)] if family == "secrets" else values
-    if words:
-        grants["read"] = [*grants.get("read", ()), *words]
     _check(Permissions, grants, "--allow-")
     return grants
 

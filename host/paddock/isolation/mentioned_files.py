@@ -35,22 +35,30 @@ _ELSEWHERE: Final = "a file may mention only what is in the working directory"
 class MentionedFiles:
     """The files that may be mentioned in one working directory: there in `granted` alone, or, if it is None, in all.
 
-    `granted` are the paths of each module, with what it may not read in them. A module may have made any link in the
-    folders that are `changeable`.
+    None of `excluded` may be mentioned, which no module may read. A module may have made any link in the folders that
+    are `changeable`.
     """
 
     working_dir: Path
     owner: Owner
-    granted: tuple[tuple[tuple[Path, ...], Exclusions], ...] | None = None
+    granted: tuple[Path, ...] | None = None
     changeable: tuple[Path, ...] = ()
+    excluded: tuple[Path, ...] = ()
 
     @classmethod
     def of_plan(cls, plan: MountPlan, working_dir: Path, owner: Owner) -> MentionedFiles:
         """Return the files that texts of the working directory may mention under a plan; blocks."""
         granted = [grants_of(entry.permissions) for entry in plan.own_entries()]
-        read = tuple(_readable(one, working_dir, owner) for one in dict.fromkeys(granted))
         changeable = _resolved((text for one in granted for text in one.write), working_dir, owner)
-        return cls(working_dir, owner, read, tuple(one.path for one in changeable))
+        readers = [_readable(one, working_dir, owner) for one in dict.fromkeys(granted)]
+        read = tuple(place for places, _ in readers for place in places)
+        closed = (one.place for _, exclusions in readers for one in exclusions.found)
+        excluded = tuple(
+            place
+            for place in closed
+            if all(its.of(place) is not None or not _covers(places, place) for places, its in readers)
+        )
+        return cls(working_dir, owner, read, tuple(one.path for one in changeable), excluded)
 
     def typed(self, mention: str) -> MentioningText:
         """Return a file for a line that a person types, which itself may mention what such a file may."""
@@ -88,9 +96,7 @@ class MentionedFiles:
         if descriptor is None:
             raise self._refusal(mention)
         place = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
-        if self.granted is not None and not any(
-            excluded.of(place) is None and any(map(place.is_relative_to, paths)) for paths, excluded in self.granted
-        ):
+        if self.granted is not None and (not _covers(self.granted, place) or _covers(self.excluded, place)):
             os.close(descriptor)
             raise NotAcceptedError(f"no module of the plan may read `{mention}`", f"grant one: read: [./{mention}]")
         return MentioningText(_text(descriptor, mention), self.inside, mention)
@@ -126,6 +132,10 @@ def with_instruction(plan: MountPlan, working_dir: Path, owner: Owner) -> MountP
     composed = compose(first)
     digest = hashlib.sha256(f"{plan.digest}\0{composed.text}".encode()).hexdigest()
     return replace(plan, instruction=composed, digest=f"sha256:{digest}" if composed.files else plan.digest)
+
+
+def _covers(places: Iterable[Path], path: Path) -> bool:
+    return any(map(path.is_relative_to, places))
 
 
 def _readable(granted: Permissions, working_dir: Path, owner: Owner) -> tuple[tuple[Path, ...], Exclusions]:

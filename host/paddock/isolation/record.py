@@ -171,7 +171,7 @@ class ModuleRecord(StrictModel):
     def profile(self) -> SandboxProfile:
         """The module's profile, as far as it decides what the module may reach."""
         mounts = tuple(Mount(*mount) for mount in self.mounts)
-        closed = tuple(Mount(*place, closed=True) for place in self.closed)
+        closed = tuple(Mount(source, target, closed=True) for source, target in self.closed)
         return SandboxProfile(self.level, mounts, self.programs, scratch=self.scratch, closed=closed)
 
 

@@ -101,12 +101,13 @@ class PermissionRequest:
         return tuple(f"{family} {grant}" for family, grants in self.grants.items() for grant in grants)
 
     def expanded(self) -> Mapping[str, frozenset[str]]:
-        """Return the request with a preset replaced by its grants."""
-        if "preset" not in self.grants:
-            return {family: frozenset(grants) for family, grants in self.grants.items()}
-        preset = self.grants["preset"][0]
+        """Return the request with a preset replaced by its grants, and without what it excludes."""
+        preset = self.grants.get("preset", ("",))[0]
         tables = preset_table(preset) if preset in PRESETS else self.grants
-        return {family: frozenset(grants) for family, grants in tables.items()}
+        return {
+            family: frozenset(one for one in grants if family != "read" or not one.startswith("!"))
+            for family, grants in tables.items()
+        }
 
 
 @dataclass(frozen=True, slots=True)

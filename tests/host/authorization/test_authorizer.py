@@ -180,7 +180,7 @@ async def test_accepted_proposals_are_granted_and_remembered(scene: Scene) -> No
     person = Person(ConsentAnswer.ACCEPT)
     for _ in range(2):
         given = _tool(await scene.clear(plan, consent=person))
-        assert given.read and given.read == given.write
+        assert given.read_paths and given.read_paths == given.write
     assert len(person.seen) == 1
     assert [grant.place for grant in scene.accepted()[0].grants] == ["tools[0]"]
     assert _tool(await scene.clear(plan)) == given
@@ -250,8 +250,8 @@ async def test_a_flag_gives_a_preset_to_every_module_of_a_name_and_to_no_other(s
     plan = scene.plan("- {module: tool-x}\n- {module: tool-x, instance_id: second}\n- {module: tool-y}")
     authorized = await scene.clear(plan, grants={"tool-x": "workspace-read", "second": "workspace"})
     x, second, y = (module.entry.permissions for module in authorized.modules[2:])
-    assert (x.read, x.write) == ((".",), ())
-    assert (second.read, second.write) == ((".",), (".",))
+    assert (x.read, x.write) == ((".", "!@secrets"), ())
+    assert (second.read, second.write) == ((".", "!@secrets"), (".",))
     assert y == Permissions()
 
 

@@ -154,7 +154,7 @@ def test_an_audit_of_approvals_is_given_its_folder(shipped: bool, folder: Path, 
 
 def test_a_program_is_proposed_where_there_is_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Program, "find", lambda name: Program(name, Path("/usr/bin/git")))
-    assert written(proposed("hook", "hooks-status-context", folder=folder)) == {"read": ["."], "run": ["git"]}
+    assert written(proposed("hook", "hooks-status-context", folder=folder)) == {"read": [".", "!@secrets"], "run": ["git"]}
 
     def find(name: str) -> None:
         raise NotAcceptedError(f"there is no {name}")
@@ -164,10 +164,11 @@ def test_a_program_is_proposed_where_there_is_one(folder: Path, monkeypatch: pyt
 
 
 def test_the_words_name_the_folder_itself_and_warn_of_ones_home(folder: Path) -> None:
-    (line,) = proposed("tool", "tool-filesystem", folder=folder).lines
+    line, besides = proposed("tool", "tool-filesystem", folder=folder).lines
+    assert besides.startswith("does not read your secret files that git does not have (.env, keys, tokens)")
     assert line == f"reads and writes the working directory, {folder}"
     entry = ModuleEntry.read({"module": "tool-bash"}, EntryPlace("tool", "tools[0]", Path("/")))
-    (line,) = propose(entry, None, ProposalContext(folder, owner(folder), {}, ())).lines
+    line, _ = propose(entry, None, ProposalContext(folder, owner(folder), {}, ())).lines
     assert "all of your home folder" in line
 
 

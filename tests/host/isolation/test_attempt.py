@@ -512,4 +512,4 @@ def test_a_line_for_a_preset_says_all_of_it(scene: Scene) -> None:
     )
     told = AttemptJudge(subject, lambda address: False).tell(AccessAttempt("read", "/elsewhere"))
     assert told is not None
-    assert told.grant == 'permissions: {read: [".", "/elsewhere"]}'
+    assert told.grant == 'permissions: {read: [".", "!@secrets", "/elsewhere"]}'

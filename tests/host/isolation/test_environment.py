@@ -86,9 +86,9 @@ def test_each_preset_stands_for_its_table() -> None:
     tables = {name: (grants.read, grants.write, grants.run) for name, grants in preset_grants().items()}
     assert tables == {
         "isolated": ((), (), ()),
-        "workspace-read": ((".",), (), ()),
-        "workspace": ((".",), (".",), ()),
-        "shell": ((".",), (".",), ("*",)),
+        "workspace-read": ((".", "!@secrets"), (), ()),
+        "workspace": ((".", "!@secrets"), (".",), ()),
+        "shell": ((".", "!@secrets"), (".",), ("*",)),
     }
 
 

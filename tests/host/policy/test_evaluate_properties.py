@@ -163,7 +163,7 @@ def check_untrusted(effective: Permissions, asked: ModuleRequest, work: Path) ->
     beyond = grants_of(asked.given[0].permissions) if asked.given else Permissions()
     assert {*effective.net} - {"self"} <= set(beyond.net) and set(effective.secrets) <= set(beyond.secrets)
     assert {name for name in effective.env if "=" not in name} <= set(beyond.env)
-    for path in {*effective.read, *effective.write} - {*beyond.read, *beyond.write}:
+    for path in {*effective.read_paths, *effective.write} - {*beyond.read_paths, *beyond.write}:
         assert GrantedPath.resolve(path, work, owner(work.parent)).path.is_relative_to(work)
 
 
@@ -296,6 +296,6 @@ def check_paths(effective: Permissions, caps: dict[str, Any], work: Path, home: 
             assert any(path.is_relative_to(root) for root in may_write)
         if "read" in caps:
             assert any(path.is_relative_to(root) for root in may_read)
-    for path in seen(effective.read):
+    for path in seen(effective.read_paths):
         if "read" in caps:
             assert any(path.is_relative_to(root) for root in may_read)

@@ -1,0 +1,96 @@
+"""What a person excludes from a granted folder is there and cannot be opened; a preset excludes secret files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import anyio
+import pytest
+
+from integration.command_line import Terminal, paddock
+from integration.conftest import OpenSession, WriteModule
+
+_SECONDS = 60  # for what is awaited; hit only by a hang
+_LOOKER = """
+    import os
+    from amplifier_core.models import ToolResult
+
+    class Look:
+        name = "look"
+        description = "does one thing to a path, and says what came of it"
+
+        async def execute(self, input):
+            path = input["path"]
+            acts = {
+                "read": lambda: open(path).read(),
+                "write": lambda: open(path, "a").write("x"),
+                "chmod": lambda: os.chmod(path, 0o600),
+                "remove": lambda: os.remove(path),
+                "move": lambda: os.rename(path, path + ".moved"),
+                "move its folder": lambda: os.rename(os.path.dirname(path), os.path.dirname(path) + ".moved"),
+                "replace": lambda: (open(path + ".new", "w").close(), os.rename(path + ".new", path)),
+                "link": lambda: os.link(path, path + ".link"),
+                "list": lambda: sorted(os.listdir(path)),
+                "read by the root": lambda: open("/proc/self/root" + path).read(),
+            }
+            try:
+                return ToolResult(output=acts[input["act"]]())
+            except OSError as error:
+                return ToolResult(output=error.strerror)
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Look())
+"""
+_DENIED = "Permission denied"
+
+
+def _git(folder: Path, *words: str) -> None:
+    subprocess.run(["git", "-C", str(folder), *words], check=True, capture_output=True, timeout=100)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    work = tmp_path / "work"
+    (work / "part" / "keys").mkdir(parents=True)
+    for name in (".env", "part/.env", "part/keys/one", "readme"):
+        (work / name).write_text("KEY=secret")
+    return work
+
+
+async def test_an_excluded_file_is_there_and_nothing_opens_it(
+    project: Path, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    tool = {
+        "module": "tool-look",
+        "source": write_module("tool-look", _LOOKER),
+        "permissions": {"read": ["!.env", "!./part/keys"], "write": ["."]},
+    }
+    async with open_session(tools=[tool]) as session:
+        look = session.coordinator.get("tools", "look").execute
+
+        async def does(act: str, name: str) -> object:
+            return (await look({"act": act, "path": str(project / name)})).output
+
+        assert await does("read", "readme") == "KEY=secret"
+        outcomes = {act: await does(act, "part/.env") for act in ("read", "read by the root", "write", "chmod", "remove")}
+        outcomes |= {act: await does(act, "part/.env") for act in ("move", "move its folder", "replace", "link")}
+        assert outcomes == {
+            **dict.fromkeys(("read", "read by the root", "write"), _DENIED),
+            "chmod": "Read-only file system",
+            **dict.fromkeys(("remove", "move", "move its folder", "replace"), "Device or resource busy"),
+            "link": "Invalid cross-device link",
+        }
+        assert await does("list", "part") == [".env", ".env.new", "keys"]
+        assert [await does("read", "part/keys/one"), await does("list", "part/keys")] == [_DENIED, _DENIED]
+        new = project / "saved by an editor"
+        new.write_text("KEY=another")
+        os.replace(new, project / ".env")
+        with anyio.fail_after(_SECONDS):
+            while not any(line.startswith(f"{project}/.env was replaced") for line in session.changes):
+                await anyio.sleep(0.01)
+        assert await does("read", ".env") == _DENIED
+        assert (project / ".env").read_text() == "KEY=another"
