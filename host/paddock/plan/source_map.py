@@ -1,4 +1,4 @@
-"""Find the line of each part of a file, by the spelling of its place that problems use.
+"""Find the line of each part of a file, or of several that were put together, by the spelling that problems use.
 
 `tools[0].limits.memory_max` is looked up as deep as the file goes: a missing part gets the line of the part that would
 contain it. The lines are computed when the first of them is asked for, which most plans never are.
@@ -34,14 +34,18 @@ class Location:
 
 @dataclass(slots=True)
 class SourceNode:
-    """One value of a file: the line it starts on, and those inside it by key or index."""
+    """One value of a file: the line it starts on, and those inside it by key or index.
+
+    `file` is empty where it is that of the whole map.
+    """
 
     line: int
     parts: dict[str | int, SourceNode] = field(default_factory=dict)
+    file: str = ""
 
 
 class Positions:
-    """The lines of one file, called `file` in messages; `find` returns all of its parts."""
+    """The lines of one file, called `file` in messages; `find` returns all of its parts, some perhaps of other files."""
 
     def __init__(self, file: str, find: Callable[[], SourceNode] | None = None) -> None:
         self.file = file
@@ -58,7 +62,9 @@ class Positions:
 
     def place_of(self, path: str) -> Location:
         """Return the place `path` for people; the file alone, where nothing of it exists."""
-        return Location(self.file, self.line_of(path))
+        root = self._root
+        parts = [] if root is None else [*_descend(root, path)]
+        return Location(parts[-1].file or self.file, parts[-1].line) if parts else Location(self.file)
 
     @cached_property
     def _root(self) -> SourceNode | None:

@@ -178,20 +178,23 @@ def _not_yaml(error: yaml.MarkedYAMLError) -> YamlError:
     return YamlError(f"not YAML: line {mark.line + 1}, column {mark.column + 1}: {said}", hint, mark.line + 1)
 
 
-def yaml_lines(root: yaml.Node) -> SourceNode:
-    """Return the parts of a tree of nodes; several aliases share one part, on the line of its anchor."""
+def yaml_lines(root: yaml.Node, file: str = "", above: int = 0) -> SourceNode:
+    """Return the parts of a tree of nodes, `above` lines of whose file come first.
+
+    Several aliases share one part, on the line of its anchor.
+    """
     found: dict[int, SourceNode] = {}
 
     def part_of(node: yaml.Node) -> SourceNode:
         known = found.get(id(node))
         if known is not None:
             return known
-        part = found[id(node)] = SourceNode(node.start_mark.line + 1)
+        part = found[id(node)] = SourceNode(node.start_mark.line + 1 + above, file=file)
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 inner = part_of(value)
                 # Its own line, not the value's: that may start on a later one, or be an alias of something far away.
-                part.parts[str(key.value)] = SourceNode(key.start_mark.line + 1, inner.parts)
+                part.parts[str(key.value)] = SourceNode(key.start_mark.line + 1 + above, inner.parts, file)
         elif isinstance(node, yaml.SequenceNode):
             part.parts.update(enumerate(map(part_of, node.value)))
         return part

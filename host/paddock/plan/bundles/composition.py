@@ -1,0 +1,292 @@
+"""Put a bundle and everything that it includes together, without reading a file: the caller is asked for each.
+
+A caller gives what `missing` names until nothing is missing any more, and then asks for the `result`. Bundles that are
+included come first, from the first to the last, then the bundle itself; a later value wins. A bundle that includes
+itself on some way is left out there. An include that cannot be had is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from paddock.errors import PlanError, PlanProblem
+from paddock.plan.bundles.bundle_file import MODULES, BundleFile, Named, read_agent
+from paddock.plan.bundles.traced import Traced, merged, merged_modules, table
+from paddock.plan.bundles.tree_path import TreePath
+from paddock.plan.problems import NotAcceptedError
+from paddock.plan.source_map import SourceNode
+
+MAX_BUNDLES: Final = 500  # the largest public one includes some sixty
+_NAMES: Final = ("bundle.md", "bundle.yaml", "bundle.yml")
+_ENDINGS: Final = ("", ".yaml", ".yml", ".md", *(f"/{name}" for name in _NAMES))
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A text that is needed: the first of `names` in a tree that is a file. Without `is_needed` there may be none."""
+
+    tree: str
+    names: tuple[str, ...]
+    is_needed: bool = True
+    asked_by: SourceNode | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text that a bundle has for the model: an instruction, or a file that follows it."""
+
+    at: TreePath
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """Bundles put together: the table of a plan, and the texts for the model.
+
+    `context` has the places of files by their names, such as `foundation:context/style.md`; `roots` the folder of each
+    namespace. `left_out` names includes that a bundle would have had of itself.
+    """
+
+    content: Traced
+    instruction: Text | None
+    context: Mapping[str, TreePath]
+    roots: Mapping[str, TreePath]
+    bundles: tuple[BundleFile, ...]
+    left_out: tuple[Named, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Agent:
+    """An agent as a bundle names it; `is_included` if a file has to say what it is, below `root`."""
+
+    content: Traced
+    root: TreePath
+    is_included: bool
+
+
+@dataclass(slots=True)
+class _Parts:
+    """What several bundles are so far."""
+
+    content: dict[str, Traced] = field(default_factory=dict)
+    agents: dict[str, _Agent] = field(default_factory=dict)
+    context: dict[str, TreePath] = field(default_factory=dict)
+    instruction: Text | None = None
+
+    def add(self, other: _Parts) -> _Parts:
+        """Put another bundle over these, and return them."""
+        for key, part in other.content.items():
+            if key in self.content:
+                part = (merged_modules if key in MODULES else merged)(self.content[key], part)
+            self.content[key] = part
+        self.agents |= other.agents
+        self.context |= other.context
+        self.instruction = other.instruction or self.instruction
+        return self
+
+
+class Composition:
+    """The composition of the bundle at `address`; `known` has the addresses of well-known names."""
+
+    def __init__(self, address: str, known: Mapping[str, str]) -> None:
+        self._known = known
+        self._given: dict[Wanted, tuple[TreePath, str] | None] = {}
+        self._files: dict[TreePath, BundleFile] = {}
+        self._roots: dict[str, TreePath] = {}
+        self._left_out: list[Named] = []
+        self._unknown: list[Named] = []  # includes below a namespace that is not known yet
+        self._first = _bundle_at(TreePath.of(known.get(address, address)), None)
+
+    def missing(self) -> tuple[Wanted, ...]:
+        """Return what is needed next; nothing, once all is there.
+
+        Raises:
+            PlanError: an include names nothing that can be had, or what was given is no bundle.
+        """
+        while True:
+            known = len(self._roots)
+            wanted = {one: None for one in self._bundles_wanted() if one not in self._given}
+            if wanted:
+                return tuple(wanted)
+            if not self._unknown:
+                break
+            if len(self._roots) == known:  # nothing was read that could have given the namespace
+                include = self._unknown[0]
+                name = include.text.partition(":")[0]
+                hint = f"include the bundle that is named `{name}` first"
+                raise _problem(include.place, f"`{include.text}`: no bundle that is included is named `{name}`", hint)
+        return tuple(one for one in self._agents_wanted() if one not in self._given)
+
+    def take(self, wanted: Wanted, found: tuple[str, str] | None) -> None:
+        """Take the name and the text of what was wanted, or None if there is no such file.
+
+        Raises:
+            PlanError: it is needed, and not there.
+        """
+        if found is None and wanted.is_needed:
+            place = TreePath(wanted.tree, wanted.names[0]).text
+            raise _problem(wanted.asked_by, f"`{place}` is not there", "correct the address, or leave the line out")
+        self._given[wanted] = None if found is None else (TreePath(wanted.tree, found[0]), found[1])
+
+    def result(self) -> Composed:
+        """Return the bundles as one; nothing is missing."""
+        first = self._file(self._first)
+        whole = self._composed(self._first, {})
+        content = dict(whole.content)
+        if whole.agents:
+            agents = {name: self._agent(name, agent) for name, agent in whole.agents.items()}
+            content["agents"] = table(agents, next(iter(agents.values())).place)
+        return Composed(
+            table(content, first.content.place),
+            whole.instruction,
+            whole.context,
+            dict(self._roots),
+            tuple(self._files.values()),
+            tuple(self._left_out),
+        )
+
+    # -- what is needed ---------------------------------------------------------------------
+
+    def _bundles_wanted(self) -> Iterator[Wanted]:
+        """Yield each file of a bundle that is included on some way, and those around them."""
+        self._unknown.clear()
+        ahead, seen = [self._first], {self._first}
+        while ahead:
+            wanted = ahead.pop()
+            yield wanted
+            if self._given.get(wanted) is None:
+                continue
+            file = self._file(wanted)
+            if len(seen) > 2 * MAX_BUNDLES:
+                raise _problem(wanted.asked_by, f"more than {MAX_BUNDLES} bundles are included", "include fewer")
+            for around in _around(file):  # it gives its namespace to all below it, and is not included by that
+                yield around
+                if self._given.get(around) is not None:
+                    self._file(around)
+            nexts = [self._meant(file, include) for include in file.includes]
+            ahead += [one for one in dict.fromkeys(nexts) if one is not None and one not in seen]
+            seen.update(ahead)
+
+    def _meant(self, around: BundleFile, include: Named) -> Wanted | None:
+        """Return the file that an include means; None where it is below a namespace that is not known yet."""
+        try:
+            at = self._place(include.text, around)
+        except NotAcceptedError as error:
+            raise _problem(include.place, error.problem, error.accepted) from error
+        if at is None:
+            self._unknown.append(include)
+            return None
+        return _bundle_at(at, include.place)
+
+    def _place(self, text: str, around: BundleFile) -> TreePath | None:
+        if text.startswith(("./", "../")):
+            return around.at.folder.joined(text)
+        if "://" in text or text.startswith("/"):
+            return TreePath.of(text)
+        name, has_path, path = text.partition(":")
+        if has_path:
+            root = self._roots.get(name)
+            return None if root is None else root.joined(path)
+        if text not in self._known:
+            known = f"known here: {', '.join(sorted(self._known))}" if self._known else "no name is known here"
+            raise NotAcceptedError(f"`{text}` is the name of no well-known bundle", f"write an address; {known}")
+        return TreePath.of(self._known[text])
+
+    def _file(self, wanted: Wanted) -> BundleFile:
+        """Return the bundle in a file that was given, and note its namespace."""
+        given = self._given[wanted]
+        assert given is not None, "only what was found is read"
+        at, text = given
+        if at not in self._files:
+            file = self._files[at] = BundleFile.read(text, at)
+            known = self._roots.setdefault(file.name, file.root)
+            if known.tree.partition("@")[0] != file.root.tree.partition("@")[0]:
+                problem = f"`{file.name}` is the name of this bundle and of another one, in `{known.text}`"
+                raise _problem(file.content.place, problem, "leave one of the two out", at.text)
+            if known.tree == file.root.tree and len(file.root.path) < len(known.path):
+                self._roots[file.name] = file.root  # that of the whole repository
+        return self._files[at]
+
+    def _agents_wanted(self) -> Iterator[Wanted]:
+        for name, agent in self._composed(self._first, {}).agents.items():
+            at = self._file_of_agent(name, agent)
+            if at is not None:
+                yield at
+
+    def _file_of_agent(self, name: str, agent: _Agent) -> Wanted | None:
+        """Return the file of an agent; None where it is written in the bundle and belongs to no namespace."""
+        space, has_space, own = name.partition(":")
+        root = self._roots.get(space) if has_space else agent.root
+        if root is None:
+            if not agent.is_included:
+                return None
+            hint = f"include the bundle that is named `{space}`"
+            raise _problem(agent.content.place, f"no bundle that is included is named `{space}`", hint)
+        path = root.joined(f"agents/{own if has_space else name}.md").path
+        return Wanted(root.tree, (path,), agent.is_included, agent.content.place)
+
+    # -- what comes of it -------------------------------------------------------------------
+
+    def _composed(self, wanted: Wanted, way: dict[TreePath, None]) -> _Parts:
+        """Return a bundle with all that it includes; `way` has the bundles that include it."""
+        file = self._file(wanted)
+        parts = _Parts()
+        for include in file.includes:
+            inner = self._meant(file, include)
+            assert inner is not None, "every namespace is known"
+            place = self._file(inner).at
+            if place in way or place == file.at:
+                self._left_out.append(include)
+            else:
+                parts.add(self._composed(inner, {**way, file.at: None}))
+        return parts.add(self._own(file))
+
+    def _own(self, file: BundleFile) -> _Parts:
+        agents = {name: _Agent(part, file.root, is_included=False) for name, part in file.agents.parts()}
+        for one in file.included_agents:
+            agents[one.text] = _Agent(Traced({"name": one.text}, one.place), file.root, is_included=True)
+        context = {}
+        for name, ref in file.context:
+            try:
+                at = self._place(ref.text, file) if ":" in ref.text else file.root.joined(ref.text)
+            except NotAcceptedError as error:
+                raise _problem(ref.place, error.problem, error.accepted) from error
+            if at is None:
+                space = ref.text.partition(":")[0]
+                raise _problem(ref.place, f"no bundle that is included is named `{space}`", "include it first")
+            context[name if ":" in name else f"{file.name}:{name}"] = at
+        instruction = Text(file.at, file.instruction) if file.instruction else None
+        return _Parts(dict(file.content.parts()), agents, context, instruction)
+
+    def _agent(self, name: str, agent: _Agent) -> Traced:
+        """Return an agent with what its file has and the bundle does not say."""
+        wanted = self._file_of_agent(name, agent)
+        given = None if wanted is None else self._given.get(wanted)
+        if given is None:
+            return agent.content
+        parts = dict(read_agent(given[1], given[0], name).parts())
+        parts |= {key: part for key, part in agent.content.parts() if part.value}
+        return table(parts, agent.content.place)
+
+
+def _bundle_at(at: TreePath, asked_by: SourceNode | None) -> Wanted:
+    """Return the file of a bundle at a place: the file itself, or the usual one of a folder."""
+    names = tuple(f"{at.path}{ending}" for ending in _ENDINGS) if at.path else _NAMES
+    return Wanted(at.tree, names, asked_by=asked_by)
+
+
+def _around(file: BundleFile) -> Iterator[Wanted]:
+    """Yield the bundle of the folders above a bundle's own, if it is in a folder."""
+    folder, names = file.at.folder.path, []
+    while folder:
+        folder = folder.rpartition("/")[0]
+        names += [f"{folder}/{name}".lstrip("/") for name in _NAMES]
+    if names:
+        yield Wanted(file.at.tree, tuple(names), is_needed=False)
+
+
+def _problem(place: SourceNode | None, problem: str, hint: str, file: str = "") -> PlanError:
+    line = None if place is None else place.line
+    return PlanError([PlanProblem("", problem, hint, line)], origin=file or (place.file if place is not None else None))
