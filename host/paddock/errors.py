@@ -65,12 +65,16 @@ class KindError(PaddockError):
         return cls("SourcesError", error.summary, detail=error.detail, hints=error.hints)
 
 
+PlaceOf = Callable[[str], tuple[str, int | None]]
+"""Returns the file and the line of a place in a plan; the file is empty where it is the plan's own."""
+
+
 @dataclass(frozen=True, slots=True)
 class PlanProblem:
     """One problem of a plan, or of a similar file: where it is, what is wrong, and how to fix it.
 
     `path` is the place as the plan spells it (`tools[1].module`; empty: the whole document), `line` that of the file;
-    `at` is the place of that line, if it is not `path`.
+    `at` is the place of that line, if it is not `path`. `file` is another file than the plan's, as a bundle's.
     """
 
     path: str
@@ -78,16 +82,28 @@ class PlanProblem:
     hint: str = ""
     line: int | None = None
     at: str = ""
+    file: str = ""
+
+    def placed(self, file: str, line: int | None) -> PlanProblem:
+        """Return it with another line, and the file of that."""
+        return replace(self, file=file, line=line)
 
     def describe(self, file: str | None = None) -> str:
         """Return place and message as one line of text, with the line in `file` where it is known."""
         message = marked(self.message)
         text = f"{self.path}: {message}" if self.path else message
+        file = self.file or file
         return f"{file}:{self.line}: {text}" if file and self.line is not None else text
 
     def as_dict(self) -> dict[str, object]:
-        """Return the problem's facts for scripts."""
-        return {"path": self.path, "line": self.line, "message": self.message, "hint": self.hint}
+        """Return the problem's facts for scripts; `file` only where it is another one than the plan's."""
+        facts: dict[str, object] = {
+            "path": self.path,
+            "line": self.line,
+            "message": self.message,
+            "hint": self.hint,
+        }
+        return {**facts, "file": self.file} if self.file else facts
 
 
 class PlanError(PaddockError):
@@ -108,10 +124,10 @@ class PlanError(PaddockError):
         """Report the same problems for `subject`, which was not written as a plan, in its own words."""
         self._tell(subject, tuple(map(reworded, self.problems)))
 
-    def locate(self, file: str, line_of: Callable[[str], int | None]) -> None:
+    def locate(self, file: str, place_of: PlaceOf) -> None:
         """Add line numbers of the plan's file to the problems that have none yet."""
         self.origin = file
-        self._tell(f"plan `{file}`", _located(self.problems, line_of))
+        self._tell(f"plan `{file}`", _located(self.problems, place_of))
 
     def _tell(self, subject: str, problems: tuple[PlanProblem, ...]) -> None:
         self.problems = problems
@@ -147,7 +163,8 @@ class PolicyFileError(PaddockError):
 class Refusal:
     """One thing that a policy refuses: the request (`path`, `line` in the plan), the rule, and the fix.
 
-    The rule is `rule`, as written, on `rule_line` of `rule_file`; built-in rules have no line.
+    The rule is `rule`, as written, on `rule_line` of `rule_file`; built-in rules have no line. `file` is another file
+    than the plan's, as a bundle's.
     """
 
     path: str
@@ -157,20 +174,22 @@ class Refusal:
     rule_file: str
     rule_line: int | None = None
     line: int | None = None
+    file: str = ""
+
+    def placed(self, file: str, line: int | None) -> Refusal:
+        """Return it with another line, and the file of that."""
+        return replace(self, file=file, line=line)
 
     def describe(self, file: str | None = None) -> tuple[str, str]:
         """Return the refusal as one line of text, and the rule as another."""
-        asked = PlanProblem(self.path, self.message, line=self.line).describe(file)
+        asked = PlanProblem(self.path, self.message, line=self.line, file=self.file).describe(file)
         place = f"{self.rule_file}:{self.rule_line}" if self.rule_line is not None else self.rule_file
         return asked, f"  by {place}: {self.rule}"
 
     def as_dict(self) -> dict[str, object]:
         """Return the refusal's facts for scripts."""
         return {
-            "path": self.path,
-            "line": self.line,
-            "message": self.message,
-            "hint": self.hint,
+            **PlanProblem(self.path, self.message, self.hint, self.line, file=self.file).as_dict(),
             "rule": {"text": self.rule, "file": self.rule_file, "line": self.rule_line},
         }
 
@@ -189,7 +208,7 @@ class PolicyRefusedError(PaddockError):
     def facts(self) -> dict[str, object]:
         """Return refusals and other problems for scripts; only refusals have a `rule`."""
         problems = [*(one.as_dict() for one in self.refusals), *(one.as_dict() for one in self.problems)]
-        return {"problems": [{**one, "file": self.origin} for one in problems]}
+        return {"problems": [{"file": self.origin, **one} for one in problems]}
 
     def retell(self, subject: str, place_of: Callable[[str], str]) -> None:
         """Report the same refusals for `subject`, which was not written as a plan, with its own names of places."""
@@ -199,10 +218,10 @@ class PolicyRefusedError(PaddockError):
             tuple(replace(problem, path=place_of(problem.path)) for problem in self.problems),
         )
 
-    def locate(self, file: str, line_of: Callable[[str], int | None]) -> None:
+    def locate(self, file: str, place_of: PlaceOf) -> None:
         """Add line numbers of the plan's file where there are none yet."""
         self.origin = file
-        self._tell(f"plan `{file}`", _located(self.refusals, line_of), _located(self.problems, line_of))
+        self._tell(f"plan `{file}`", _located(self.refusals, place_of), _located(self.problems, place_of))
 
     def _tell(self, subject: str, refusals: tuple[Refusal, ...], problems: tuple[PlanProblem, ...]) -> None:
         self.refusals = refusals
@@ -572,9 +591,9 @@ def _place_of(problem: PlanProblem | Refusal) -> str:
     return getattr(problem, "at", "") or problem.path
 
 
-def _located(problems: Iterable[_Found], line_of: Callable[[str], int | None]) -> tuple[_Found, ...]:
-    """Return the problems, each with its line in the file, where it has none yet."""
-    return tuple(one if one.line is not None else replace(one, line=line_of(_place_of(one))) for one in problems)
+def _located(problems: Iterable[_Found], place_of: PlaceOf) -> tuple[_Found, ...]:
+    """Return the problems, each with its line and its file, where it has none yet."""
+    return tuple(one if one.line is not None else one.placed(*place_of(_place_of(one))) for one in problems)
 
 
 def _described(refusals: Iterable[Refusal], file: str | None) -> Iterator[str]:

@@ -207,7 +207,7 @@ def test_a_fifth_kind_is_resolved_locked_and_provided(provisioner: Provisioner, 
     found = resolver.resolve("tool-x", "shelf:tool-x@1")
     assert (found.source, found.package) == ("shelf:tool-x@1", "amplifier_module_tool_x")
     (locked,) = sources.news
-    assert parse_lock(lock_text([locked])) == (locked,)
+    assert parse_lock(lock_text([locked])).modules == (locked,)
     with pytest.raises(LockTextError, match="an edition has"):
         lock_text([replace(locked, tree="")])
     (shelf / "tool-x-1" / "more.py").touch()

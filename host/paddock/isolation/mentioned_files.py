@@ -119,17 +119,20 @@ def with_instruction(plan: MountPlan, working_dir: Path, owner: Owner) -> MountP
         PlanError: the file that it names cannot be the instruction.
     """
     written = plan.instruction
+    bundled = None if plan.bundles is None else plan.bundles.told  # the plan's digest covers its files already
     if not (written.text or written.file):
-        return plan
+        return plan if bundled is None else replace(plan, instruction=replace(bundled, files=(), notes=()))
     files = MentionedFiles.of_plan(plan, working_dir, owner)
     try:
         first = files.own(written.file) if written.file else MentioningText(written.text, files.own)
     except NotAcceptedError as error:
         problem = PlanError([PlanProblem(f"{_PLACE}.file", error.problem, error.accepted)])
         if plan.positions.has_lines:
-            problem.locate(plan.positions.file, plan.positions.line_of)
+            problem.locate(plan.positions.file, plan.positions.spot_of)
         raise problem from error
     composed = compose(first)
+    if bundled is not None and bundled.text:
+        composed = replace(composed, text=f"{composed.text}\n\n{bundled.text}")
     digest = hashlib.sha256(f"{plan.digest}\0{composed.text}".encode()).hexdigest()
     return replace(plan, instruction=composed, digest=f"sha256:{digest}" if composed.files else plan.digest)
 

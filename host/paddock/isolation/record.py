@@ -155,7 +155,7 @@ class ModuleRecord(StrictModel):
             programs=profile.programs[:_MAX_PLACES],
             protected=tuple(map(str, confinement.protected)),
             scratch=profile.scratch,
-            line=None if positions is None else positions.line_of(path_text(entry.path, "permissions")),
+            line=None if positions is None else _own_line(positions, path_text(entry.path, "permissions")),
             references=names_referred_to(entry.config, grants_of(entry.permissions))[:_MAX_PLACES],
             closed=tuple((place.source, place.target) for place in profile.closed[:_MAX_PLACES]),
             consulted=tuple(RuleRecord.of(one) for one in consulted)[:_MAX_RULES],
@@ -442,3 +442,9 @@ def _first(problems: Iterable[Mapping[str, Any]]) -> str:
     problem = next(iter(problems))
     place = ".".join(map(str, problem["loc"]))
     return f"{place}: {problem['msg']}" if place else str(problem["msg"])
+
+
+def _own_line(positions: Positions, path: str) -> int | None:
+    """Return the line of a place in the plan's own file; None where another file, as a bundle's, has it."""
+    file, line = positions.spot_of(path)
+    return None if file else line

@@ -123,7 +123,7 @@ class SourcedModules:
             LockFileError: the lock file cannot be trusted or understood.
             SourceError: constraints of the plan contradict each other.
         """
-        loaded = _load(plan) if plan is not None else None
+        loaded = _load(plan, environ) if plan is not None else None
         folder = loaded.origin.parent if loaded is not None and loaded.origin is not None else folder.resolve()
         lock = LockFile.read(folder / LOCK_FILE)
         if loaded is None:
@@ -329,7 +329,7 @@ def named_sources(written: str, folder: Path, environ: Mapping[str, str]) -> tup
     except SourceError:
         pass
     lock = LockFile.read(folder / LOCK_FILE)
-    plan, problem = _usual_plan(folder)
+    plan, problem = _usual_plan(folder, environ)
     found = [
         (entry.module, parse_source(entry.source).anchored(folder))
         for entry in (() if plan is None else plan.entries())
@@ -353,7 +353,7 @@ def named_sources(written: str, folder: Path, environ: Mapping[str, str]) -> tup
 
 def ids_in_files(folder: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the names that modules have in the folder's plan and lock file, for hints; of a broken file none."""
-    plan, _ = _usual_plan(folder)
+    plan, _ = _usual_plan(folder, environ)
     named = () if plan is None else (entry.instance_id or entry.module for entry in plan.entries())
     try:
         locked = [name for module in _locked(LockFile.read(folder / LOCK_FILE), folder, environ) for name in module.ids]
@@ -362,17 +362,17 @@ def ids_in_files(folder: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*named, *locked]))
 
 
-def _load(plan: Path) -> MountPlan:
+def _load(plan: Path, environ: Mapping[str, str]) -> MountPlan:
     from paddock.plan.load import load_plan  # only here: a call of a tool by its source reads no plan
 
-    return load_plan(plan)
+    return load_plan(plan, environ=environ)
 
 
-def _usual_plan(folder: Path) -> tuple[MountPlan | None, PaddockError | None]:
+def _usual_plan(folder: Path, environ: Mapping[str, str]) -> tuple[MountPlan | None, PaddockError | None]:
     """Return the folder's plan, if it has one, or why that cannot be read."""
     plan = folder / USUAL_PLAN
     try:
-        return (_load(plan) if plan.is_file() else None), None
+        return (_load(plan, environ) if plan.is_file() else None), None
     except PaddockError as error:
         return None, error
 

@@ -25,7 +25,7 @@ from paddock.plan.formats.bounded_yaml import read_yaml
 from paddock.plan.formats.document import conversion_of, read_document
 from paddock.plan.formats.yaml_items import flow_text, item_lines, with_item, with_key, without_comments, without_item
 from paddock.plan.load import load_plan
-from paddock.plan.model import Kind, MountPlan
+from paddock.plan.model import Kind, ModuleEntry, MountPlan
 from paddock.plan.permissions import Permissions
 from paddock.plan.problems import YamlError
 from paddock.plan.writing import GRANT_COMMENT
@@ -127,18 +127,22 @@ def with_entry(
         raise PlanNotEditedError(path, f"it has module `{there.module}` already, at {place}", hints=hints)
     section = SECTIONS[kind]
 
+    replaced = None if instead_of is None else _own_index(path, plan, section, instead_of)
+    if instead_of is not None and replaced is None:
+        raise PlanNotEditedError(path, f"what is at `{section}[{instead_of}]` is in a bundle that it extends")
+
     def add(content: dict[str, Any]) -> str:
         content.setdefault(section, []).append(_unshared(dict(entry)))
-        if instead_of is not None:
-            del content[section][instead_of]
+        if replaced is not None:
+            del content[section][replaced]
         return f"{section}[{len(content[section]) - 1}]"
 
     def propose(text: str) -> Iterator[str]:
         for added in with_item(text, section, entry, lines):
-            if instead_of is None:
+            if replaced is None:
                 yield added
             else:
-                yield from without_item(added, section, instead_of)
+                yield from without_item(added, section, replaced)
 
     instead = f", in place of `{section}[{instead_of}]`" if instead_of is not None else ""
     by_hand = [f"in `{section}`{instead}, the entry to add by hand is", *entry_lines(path, entry)]
@@ -162,13 +166,17 @@ def without_entry(path: Path, place: str) -> PlanEdit:
         raise PlanNotEditedError(
             path, f"a session needs what is at `{place}`", hints=["name another one there instead"]
         )
-    section, index = match[1], int(match[2])
+    section, plan = match[1], load_plan(path)
+    index = _own_index(path, plan, section, int(match[2]))
+    if index is None:
+        line = f"a bundle that the plan extends has it, at {plan.place_of(place).text}"
+        raise PlanNotEditedError(path, f"it has nothing of its own at `{place}`", lines=[line])
 
     def remove(content: dict[str, Any]) -> str:
         del content[section][index]
         return place
 
-    lines = [f"the entry to take out by hand is `{place}`, at {load_plan(path).place_of(place).text}"]
+    lines = [f"the entry to take out by hand is `{place}`, at {plan.place_of(place).text}"]
     return _edited(path, remove, lambda text: without_item(text, section, index), lines)
 
 
@@ -186,7 +194,12 @@ def with_permissions(path: Path, place: str, permissions: Permissions, *, keeps_
     match = _ITEM.fullmatch(place)
     if match is None:
         raise PlanNotEditedError(path, f"`{place}` is no entry of a list", lines=lines)
-    section, index = match[1], int(match[2])
+    section, plan = match[1], load_plan(path)
+    index = _own_index(path, plan, section, int(match[2]))
+    if index is None:
+        entry = next(one for one in plan.own_entries() if one.path == place)
+        named = {"module": entry.module, **({"instance_id": entry.instance_id} if entry.instance_id else {})}
+        return _with_own(path, section, {**named, **keys}, lines)
 
     told: list[tuple[tuple[str, ...], object]] = []  # families alone, so that comments of others stay
 
@@ -220,7 +233,9 @@ def with_keys(path: Path, written: bytes, changes: Keys) -> MountPlan:
     for place, keys in changes.items():
         match = _ITEM.fullmatch(place)
         assert match is not None, place
-        content[match[1]][int(match[2])].update({key: one for key, one in keys.items() if key != "config"})
+        given = {key: one for key, one in keys.items() if key != "config"}
+        if given:
+            _own_entry(content, path, match[1], int(match[2]), written).update(given)
         settings[place] = keys.get("config", {})
     if any(keys.keys() - {"config"} for keys in changes.values()):
         dumped = json.dumps(content) if _is_json(path) else yaml.safe_dump(content, allow_unicode=True, sort_keys=False)
@@ -230,6 +245,40 @@ def with_keys(path: Path, written: bytes, changes: Keys) -> MountPlan:
         one.model_copy(update={"config": {**one.config, **settings.get(one.path, {})}}) for one in plan.providers
     )
     return replace(plan, providers=tuple(providers))
+
+
+def _own_index(path: Path, plan: MountPlan, section: str, index: int, written: bytes | None = None) -> int | None:
+    """Return the index, in the plan's own file, of an entry of a section; None where only a bundle has it."""
+    if plan.bundles is None:
+        return index
+    entries: Sequence[ModuleEntry] = getattr(plan, section)
+    wanted = (entries[index].module, entries[index].instance_id)
+    own = read_document(path, written).content.get(section) or []
+    names = [(one.get("module"), one.get("instance_id")) if isinstance(one, dict) else None for one in own]
+    return names.index(wanted) if wanted in names else None
+
+
+def _own_entry(content: dict[str, Any], path: Path, section: str, index: int, written: bytes) -> dict[str, Any]:
+    """Return an entry of a plan's own content, which gets one where only a bundle has it."""
+    plan = load_plan(path, written=written)
+    own = _own_index(path, plan, section, index, written)
+    if own is None:
+        entry: ModuleEntry = getattr(plan, section)[index]
+        named = {"module": entry.module, **({"instance_id": entry.instance_id} if entry.instance_id else {})}
+        content.setdefault(section, []).append(named)
+        own = -1
+    found: dict[str, Any] = content[section][own]
+    return found
+
+
+def _with_own(path: Path, section: str, entry: Mapping[str, Any], lines: Sequence[str]) -> PlanEdit:
+    """Return the plan with an entry of its own over one of a bundle."""
+
+    def add(content: dict[str, Any]) -> str:
+        content.setdefault(section, []).append(_unshared(dict(entry)))
+        return f"{section}[{len(content[section]) - 1}]"
+
+    return _edited(path, add, lambda text: with_item(text, section, entry), lines)
 
 
 def entry_lines(path: Path, entry: Mapping[str, Any]) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -59,11 +59,11 @@ Reader = Callable[[str], MentioningText]
 """Returns the file for a mention, without its `@`; raises `NotAcceptedError` with the reason why there is none."""
 
 
-def compose(first: MentioningText) -> Instruction:
-    """Return a text followed by the files that it mentions, and by those that these mention, each content once."""
-    found = {first.text: first}
+def compose(first: MentioningText, also: Iterable[MentioningText] = ()) -> Instruction:
+    """Return a text followed by `also`, by the files that these mention, and so on, each content once."""
+    found = {one.text: one for one in (first, *also)}
     notes: dict[str, None] = {}
-    waiting = deque([(first, frozenset({first.text}))])
+    waiting = deque((one, frozenset({one.text})) for one in found.values())
     left = _MAX_MENTIONS
     while waiting and left:
         text, around = waiting.popleft()
@@ -84,7 +84,7 @@ def compose(first: MentioningText) -> Instruction:
     if not left:
         notes[f"no more than {_MAX_MENTIONS} mentions are followed"] = None
     parts = [f'<file path="{one.name}">\n{one.text.rstrip()}\n</file>' for one in (*found.values(),)[1:]]
-    whole = "\n\n".join([first.text.rstrip("\n"), *parts]) if parts else first.text
+    whole = "\n\n".join([first.text.rstrip("\n"), *parts]).lstrip("\n") if parts else first.text
     files = [one for one in found.values() if one.name]
     outside = tuple(one.name for one in files if one.is_outside)
     names, texts = tuple(one.name for one in files), tuple(one.text for one in files)

@@ -10,23 +10,34 @@ from __future__ import annotations
 import copy
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from paddock.errors import PlanError, PlanProblem
+from paddock.errors import KindError, PlanError, PlanProblem
+from paddock.plan import EXTENDS
 from paddock.plan.entry_reading import SECTIONS, EntryReading
 from paddock.plan.formats.document import read_document
 from paddock.plan.model import Agent, ModuleEntry, MountPlan, entries_over
 from paddock.plan.plain_data import PlainData
 from paddock.plan.problems import must_be, path_text
 from paddock.plan.source_map import Positions
+from paddock_sources import SourceError
 from paddock_sources.constraints import MAX_CONSTRAINTS
+from paddock_sources.lock.lock_file import LOCK_FILE, LockFile
 
-_TOP_KEYS = ("session", "providers", "tools", "hooks", "agents", "orchestrator", "context", "constraints")
+if TYPE_CHECKING:
+    from paddock.plan.bundles.extending import Extended
+    from paddock.plan.bundles.trees import PinnedTrees
+
+TreesOf = Callable[[Path, LockFile], AbstractContextManager["PinnedTrees"]]
+"""Opens the trees of bundles for a plan in a folder, with the lock file that is there."""
+
+_TOP_KEYS = ("session", "providers", "tools", "hooks", "agents", "orchestrator", "context", "constraints", EXTENDS)
 
 _UNWRITTEN = "the plan"  # the name, in messages, of a plan without a file
 
@@ -43,7 +54,12 @@ _KEYS: Final = (
 
 
 def load_plan(
-    plan: Path | str | Mapping[str, object], *, written: bytes | None = None, converts: bool = False
+    plan: Path | str | Mapping[str, object],
+    *,
+    written: bytes | None = None,
+    converts: bool = False,
+    environ: Mapping[str, str] | None = None,
+    trees_of: TreesOf | None = None,
 ) -> MountPlan:
     """Return the plan in a file (`.yaml`, `.yml`, `.json`) or in a mapping; a file may be `written`.
 
@@ -51,21 +67,36 @@ def load_plan(
     a mapping from the current one. References to secrets are not checked here: whether they are granted and set depends
     on the operator's further grants.
 
+    The bundles that it extends are those that the lock file beside it pins, as the cache of the user with `environ` has
+    them; by default that of this process. A caller that fetches what is missing gives `trees_of`, from the folder and
+    the lock file.
+
     Raises:
         PlanError: with every problem found.
+        KindError: it extends bundles, and the lock file beside it cannot be relied on.
     """
+    trees_of = trees_of or partial(_pinned_trees, os.environ if environ is None else environ)
     if isinstance(plan, (str, Path)):
         path = Path(plan)
         document = read_document(path, written, converts=converts)
         origin = path.resolve()
-        reading = _Reading(origin.parent, origin, document.positions)
+        reading = _Reading(origin.parent, origin, document.positions, trees_of)
         loaded = reading.mount_plan(document.content, partial(_digest_of_file, origin, document.written))
     else:
-        reading = _Reading(Path.cwd(), None, Positions(_UNWRITTEN))
+        reading = _Reading(Path.cwd(), None, Positions(_UNWRITTEN), trees_of)
         loaded = reading.mount_plan(plan, partial(_digest_of_mapping, Path.cwd()))
     if loaded is None or reading.problems:
         raise reading.error()
     return loaded
+
+
+@contextmanager
+def _pinned_trees(environ: Mapping[str, str], base: Path, lock: LockFile) -> Iterator[PinnedTrees]:
+    from paddock.plan.bundles.trees import PinnedTrees  # most plans extend nothing
+    from paddock_sources.cache import SourceCache
+
+    with SourceCache.of_user(environ) as cache:
+        yield PinnedTrees(cache, lock, base)
 
 
 def _digest_of_file(origin: Path, written: bytes, raw: Mapping[str, Any]) -> str:
@@ -104,10 +135,12 @@ def _too_many_constraints(plan: MountPlan) -> PlanProblem | None:
 class _Reading:
     """One reading of one plan."""
 
-    def __init__(self, base: Path, origin: Path | None, positions: Positions) -> None:
+    def __init__(self, base: Path, origin: Path | None, positions: Positions, trees_of: TreesOf) -> None:
         self._entries = EntryReading(base)
+        self._base = base
         self._origin = origin
         self._positions = positions
+        self._trees_of = trees_of
 
     @property
     def problems(self) -> list[PlanProblem]:
@@ -118,7 +151,7 @@ class _Reading:
         """Return the error with all problems."""
         error = PlanError(self.problems)
         if self._origin is not None:
-            error.locate(self._positions.file, self._positions.line_of)
+            error.locate(self._positions.file, self._positions.spot_of)
         return error
 
     def mount_plan(self, written: object, digest_of: Callable[[Mapping[str, Any]], str]) -> MountPlan | None:
@@ -130,6 +163,12 @@ class _Reading:
         raw: dict[str, Any] = plain.copy(written)
         digest = digest_of(raw)
         entries = self._entries
+        bundles = None
+        if EXTENDS in raw and not plain.problems:
+            whole = self._extended(raw)
+            raw, bundles, self._positions = whole.content, whole.bundles, whole.positions
+            digest = _digest(digest.encode(), whole.digest.encode())
+            entries.notes.extend(whole.notes)
         for key in entries.check_keys(raw, _TOP_KEYS):
             entries.notes.append(f"`{key}` is passed on to the modules as it is")
         session = self._session(raw)
@@ -157,11 +196,25 @@ class _Reading:
             notes=tuple(entries.notes),
             constraints=constraints,
             instruction=instruction,
+            bundles=bundles,
         )
         problem = _too_many_constraints(plan)
         if problem is not None:
             self.problems.append(problem)
         return plan if problem is None else None
+
+    def _extended(self, raw: Mapping[str, Any]) -> Extended:
+        from paddock.plan.bundles.extending import extended  # most plans extend nothing
+
+        try:
+            lock = LockFile.read(self._base / LOCK_FILE)
+            with self._trees_of(self._base, lock) as trees:
+                return extended(raw, self._positions, self._base, trees)
+        except SourceError as error:
+            raise KindError.of_sources(error) from error
+        except PlanError as error:
+            error.locate(self._positions.file, self._positions.spot_of)
+            raise
 
     def _put_first(self, problems: list[PlanProblem]) -> None:
         # A part that could not be copied is missing in the copy, so problems about its absence are noise.

@@ -264,6 +264,21 @@ class Agent:
 
 
 @dataclass(frozen=True, slots=True)
+class Bundles:
+    """What a plan has from bundles.
+
+    `sources` are the names and files of those that were read; `instruction` is that of the last one that has any,
+    without what it mentions, and empty where the plan has its own. `told` is all that they have the model told, and
+    `context` the places of files that follow the instruction, by their names.
+    """
+
+    sources: tuple[tuple[str, str], ...]
+    instruction: str
+    told: Instruction
+    context: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class MountPlan:
     """A plan that can be mounted.
 
@@ -271,7 +286,8 @@ class MountPlan:
     folders in `source` are absolute, references to secrets stay references, and its lists match the tuples here index
     by index. `origin` is the file it came from, and `positions` its lines; `digest` covers the whole content of that
     file as it was read. `notes` name values that were passed on without being understood. `constraints` are on what any
-    of its modules depends on. `instruction` is as it is written until its files are read.
+    of its modules depends on. `instruction` is as it is written until its files are read. `bundles` is what it has from
+    those that it extends.
     """
 
     orchestrator: ModuleEntry
@@ -287,6 +303,7 @@ class MountPlan:
     notes: tuple[str, ...]
     constraints: tuple[str, ...] = ()
     instruction: Instruction = field(default_factory=Instruction)
+    bundles: Bundles | None = None
 
     @property
     def title(self) -> str:

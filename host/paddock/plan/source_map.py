@@ -45,7 +45,7 @@ class SourceNode:
 
 
 class Positions:
-    """The lines of one file, called `file` in messages; `find` returns all of its parts, some perhaps of other files."""
+    """The lines of one file, called `file` in messages; `find` returns all of its parts, which other files may have."""
 
     def __init__(self, file: str, find: Callable[[], SourceNode] | None = None) -> None:
         self.file = file
@@ -54,17 +54,23 @@ class Positions:
 
     def line_of(self, path: str) -> int | None:
         """Return the line of the place `path`, or of the innermost existing part around it."""
+        return self.spot_of(path)[1]
+
+    def spot_of(self, path: str) -> tuple[str, int | None]:
+        """Return the file and the line of the place `path`; the file is empty where it is that of the whole map."""
         root = self._root
-        if root is None:
-            return None
-        lines = [part.line for part in _descend(root, path)]
-        return lines[-1] if lines else None
+        parts = [] if root is None else [*_descend(root, path)]
+        return (parts[-1].file, parts[-1].line) if parts else ("", None)
 
     def place_of(self, path: str) -> Location:
         """Return the place `path` for people; the file alone, where nothing of it exists."""
-        root = self._root
-        parts = [] if root is None else [*_descend(root, path)]
-        return Location(parts[-1].file or self.file, parts[-1].line) if parts else Location(self.file)
+        file, line = self.spot_of(path)
+        return Location(file or self.file, line)
+
+    @property
+    def root(self) -> SourceNode:
+        """The lines of the whole file."""
+        return self._root or SourceNode(1)
 
     @cached_property
     def _root(self) -> SourceNode | None:

@@ -118,13 +118,13 @@ def raise_findings(found: Iterable[PolicyFindings], positions: Positions | None)
     found = tuple(found)
     file = positions.file if positions is not None and positions.has_lines else None
 
-    def line_of(path: str) -> int | None:
-        return positions.line_of(path) if positions is not None and path else None
+    def spot_of(path: str) -> tuple[str, int | None]:
+        return positions.spot_of(path) if positions is not None and path else ("", None)
 
-    refusals = [replace(one, line=line_of(one.path)) for findings in found for one in findings.refusals]
+    refusals = [one.placed(*spot_of(one.path)) for findings in found for one in findings.refusals]
     of_grants = [one for findings in found for one in findings.grants]
     others = [one for findings in found for one in findings.problems]
-    problems = [replace(one, line=line_of(one.at or one.path)) for one in (*others, *of_grants)]
+    problems = [one.placed(*spot_of(one.at or one.path)) for one in (*others, *of_grants)]
     if refusals:
         raise PolicyRefusedError(refusals, problems=problems, origin=file)
     if problems:

@@ -85,7 +85,7 @@ class Preview:
             PolicyFileError: a file of the operator's cannot be relied on.
             KindError: the lock file cannot be relied on.
         """
-        self.plan: MountPlan = load_plan(plan)
+        self.plan: MountPlan = load_plan(plan, environ=environ)
         self._working_dir = check_working_dir(working_dir)
         self._owner = Owner.current(environ)
         self._policy = Policy.load(environ)

@@ -108,7 +108,7 @@ class Session:
         sources: SourceOptions | None = None,
     ) -> None:
         self._environ = dict(os.environ if environ is None else environ)
-        self.plan: MountPlan = plan if isinstance(plan, MountPlan) else load_plan(plan)
+        self.plan: MountPlan = plan if isinstance(plan, MountPlan) else load_plan(plan, environ=self._environ)
         self._id = session_id or str(uuid.uuid4())
         self._policy = Policy.given(policy)
         self._working_dir = check_working_dir(Path(working_dir or Path.cwd()))

@@ -143,7 +143,7 @@ def located(plan: MountPlan | None) -> Iterator[None]:
         yield
     except (PlanError, PolicyRefusedError) as error:
         if plan is not None and plan.positions.has_lines:
-            error.locate(plan.positions.file, plan.positions.line_of)
+            error.locate(plan.positions.file, plan.positions.spot_of)
         raise
 
 

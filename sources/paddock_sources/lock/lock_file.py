@@ -14,7 +14,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
@@ -46,9 +46,10 @@ class LockFileError(SourceError):
 
 @dataclass(frozen=True, slots=True)
 class LockFile:
-    """The contents of a lock file: each source once."""
+    """The contents of a lock file: each source once, and each repository of `bundles` once."""
 
     modules: tuple[LockedModule, ...] = ()
+    bundles: tuple[LockedModule, ...] = ()
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -61,7 +62,7 @@ class LockFile:
         if content is None:
             return cls()
         try:
-            return cls(parse_lock(content.decode("utf-8")))
+            return cls(*parse_lock(content.decode("utf-8")))
         except UnicodeDecodeError as error:
             raise LockFileError(path, f"it is not UTF-8 text, at byte {error.start}") from error
         except LockTextError as error:
@@ -101,7 +102,7 @@ class LockFile:
             LockFileError: it cannot be written.
         """
         try:
-            text = lock_text(self.modules)
+            text = lock_text(self.modules, self.bundles)
         except LockTextError as error:
             raise LockFileError(path, f"it cannot be written: {error.problem}", hints=error.hints) from error
         try:
@@ -139,7 +140,11 @@ class LockFile:
     def with_modules(self, modules: Iterable[LockedModule]) -> Self:
         """Return a copy with these modules, replacing those locked for their sources."""
         known = {module.source: module for module in (*self.modules, *modules)}
-        return type(self)(tuple(known[source] for source in sorted(known)))
+        return replace(self, modules=tuple(known[source] for source in sorted(known)))
+
+    def with_bundles(self, bundles: Iterable[LockedModule]) -> Self:
+        """Return a copy with these repositories of bundles, and no others."""
+        return replace(self, bundles=tuple(sorted(bundles, key=lambda row: row.source)))
 
     def with_news(self, news: Iterable[LockedModule], since: LockFile) -> Self:
         """Return a copy with `news`, except for sources whose entry is no longer as it was in `since`.
@@ -151,7 +156,7 @@ class LockFile:
     def without(self, sources: Iterable[str]) -> Self:
         """Return the same without the sources with these keys."""
         gone = frozenset(sources)
-        return type(self)(tuple(module for module in self.modules if module.source not in gone))
+        return replace(self, modules=tuple(module for module in self.modules if module.source not in gone))
 
 
 def linked_lock(path: Path) -> LockFileError:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from paddock_sources.bounded_toml import TomlError, read_toml
 from paddock_sources.errors import SourceUriError
@@ -57,9 +57,10 @@ _DEPENDENCY_TEXTS: Final[Mapping[str, _Check]] = {
     "tree": lambda text: _TREE.fullmatch(text) is not None,
 }
 _MODULE_KEYS: Final = (*_MODULE_TEXTS, "committed_at", "hashes", "dependency")
+_BUNDLE_KEYS: Final = ("source", "requested_ref", "requested_kind", "commit", "committed_at", "tree")
 _DEPENDENCY_KEYS: Final = (*_DEPENDENCY_TEXTS, "hashes")
 
-_TABLE: Final = re.compile(r"\s*\[\[\s*module\s*(\.\s*dependency\s*)?\]\]")
+_TABLE: Final = re.compile(r"\s*\[\[\s*(module|bundle)\s*(\.\s*dependency\s*)?\]\]")
 _KEY: Final = re.compile(r"\s*[\"']?(\w+)[\"']?\s*=", re.ASCII)
 
 
@@ -76,8 +77,15 @@ class LockTextError(ValueError):
 # -- reading -------------------------------------------------------------------------------
 
 
-def parse_lock(text: str) -> tuple[LockedModule, ...]:
-    """Return the modules of a lock file, in the order of their keys.
+class LockRows(NamedTuple):
+    """What a lock file pins: sources of modules, and repositories of bundles."""
+
+    modules: tuple[LockedModule, ...] = ()
+    bundles: tuple[LockedModule, ...] = ()
+
+
+def parse_lock(text: str) -> LockRows:
+    """Return the rows of a lock file, in the order of their keys.
 
     Raises:
         LockTextError: the text is invalid, or of another version.
@@ -90,17 +98,23 @@ def parse_lock(text: str) -> tuple[LockedModule, ...]:
     version = table.pop("version", None)
     if version != VERSION or isinstance(version, bool):
         raise _other_version(version, lines.of("version"))
-    modules = table.pop("module", [])
+    modules, bundles = table.pop("module", []), table.pop("bundle", [])
     if table:
         key = min(table)
         raise LockTextError(f"unknown key `{key[:80]}`", lines.of(key))
+    return LockRows(tuple(_rows(modules, "module", lines)), tuple(_rows(bundles, "bundle", lines)))
+
+
+def _rows(tables: object, what: str, lines: _Lines) -> list[LockedModule]:
     found: dict[str, LockedModule] = {}
-    for index, written in enumerate(_tables(modules, "module", _MAX_MODULES, lambda: lines.of("module"))):
-        module = _Reading(written, lambda *place, index=index: lines.of(index, *place)).module()
-        if module.source in found:
-            raise LockTextError(f"`{module.source}` is locked twice", lines.of(index, "source"), "keep one of the two")
-        found[module.source] = module
-    return tuple(found[source] for source in sorted(found))
+    for index, written in enumerate(_tables(tables, what, _MAX_MODULES, lambda: lines.of(what))):
+        reading = _Reading(written, lambda *place, index=index: lines.of(what, index, *place))
+        row = reading.module() if what == "module" else reading.bundle()
+        if row.source in found:
+            place = lines.of(what, index, "source")
+            raise LockTextError(f"`{row.source}` is locked twice", place, "keep one of the two")
+        found[row.source] = row
+    return [found[source] for source in sorted(found)]
 
 
 _CONFLICT: Final = ("if a merge left it so, remove the file and run `paddock lock`, which writes it anew",)
@@ -144,6 +158,13 @@ class _Reading:
         self._check_key(module, uri)
         self._check_pin(module, uri)
         return module
+
+    def bundle(self) -> LockedModule:
+        self._check_keys(_BUNDLE_KEYS)
+        row = self.module()
+        if self._uri(row.source).kind != "git" or row.subdirectory:
+            raise self._error("a bundle is pinned with the whole repository that it is in", "source")
+        return row
 
     def dependency(self) -> LockedDependency:
         self._check_keys(_DEPENDENCY_KEYS)
@@ -254,33 +275,34 @@ class _Lines:
         for number, line in enumerate(self._text.split("\n"), start=1):
             table, key = _TABLE.match(line), _KEY.match(line)
             if table is not None:
-                place = self._next(place, is_dependency=table[1] is not None)
+                place = self._next(place, table[1], is_dependency=table[2] is not None)
                 found[place] = number
             elif key is not None:
                 found.setdefault((*place, key[1]), number)
         return found
 
     @staticmethod
-    def _next(place: tuple[str | int, ...], *, is_dependency: bool) -> tuple[str | int, ...]:
-        module = int(place[0]) if place else -1
+    def _next(place: tuple[str | int, ...], what: str, *, is_dependency: bool) -> tuple[str | int, ...]:
+        row = int(place[1]) if place[:1] == (what,) else -1
         if not is_dependency:
-            return (module + 1,)
-        return (module, int(place[1]) + 1 if len(place) > 1 else 0)
+            return (what, row + 1)
+        return (what, row, int(place[2]) + 1 if len(place) > 2 else 0)
 
 
 # -- writing -------------------------------------------------------------------------------
 
 
-def lock_text(modules: Iterable[LockedModule]) -> str:
-    """Return the text of these modules.
+def lock_text(modules: Iterable[LockedModule], bundles: Iterable[LockedModule] = ()) -> str:
+    """Return the text of these modules, and of the repositories of bundles.
 
     Raises:
         LockTextError: a value has no place in a lock file.
     """
-    ordered = tuple(_ordered(module) for module in sorted(modules, key=lambda module: module.source))
-    blocks = [f"{_HEADER}version = {VERSION}\n", *(_block(module) for module in ordered)]
+    rows = LockRows(*(tuple(map(_ordered, sorted(some, key=lambda one: one.source))) for some in (modules, bundles)))
+    tables = (("bundle", rows.bundles), ("module", rows.modules))
+    blocks = [f"{_HEADER}version = {VERSION}\n", *(_block(row, what) for what, some in tables for row in some)]
     text = "\n".join(blocks)
-    if parse_lock(text) != ordered:
+    if parse_lock(text) != rows:
         raise LockTextError("what is to be locked cannot be written")
     return text
 
@@ -302,8 +324,8 @@ def _ordered(module: LockedModule) -> LockedModule:
     )
 
 
-def _block(module: LockedModule) -> str:
-    lines = ["[[module]]", *_texts(module, ("source", "requested_ref", "requested_kind", "commit"))]
+def _block(module: LockedModule, what: str) -> str:
+    lines = [f"[[{what}]]", *_texts(module, ("source", "requested_ref", "requested_kind", "commit"))]
     if module.committed_at is not None:
         lines.append(f"committed_at = {module.committed_at.replace(tzinfo=None).isoformat()}Z")
     lines += _texts(module, ("tree", "subdirectory", "permissions_digest"))

@@ -886,7 +886,7 @@ def test_a_refusal_is_told_of_a_call_in_the_words_of_its_options(work: Path) -> 
 def test_what_is_refused_later_can_be_told_with_its_line(work: Path) -> None:
     with pytest.raises(PolicyRefusedError) as caught:
         decide(work, capped("net = []"), permissions={"net": ["a.example"]})
-    caught.value.locate("plan.yaml", {"tools[0].permissions.net[0]": 9}.get)
+    caught.value.locate("plan.yaml", lambda path: ("", {"tools[0].permissions.net[0]": 9}.get(path)))
     assert "plan.yaml:9: tools[0].permissions.net[0]: net `a.example`" in render(caught.value)
 
 

@@ -155,14 +155,14 @@ def _modules(draw: st.DrawFn) -> LockedModule:
 @given(st.lists(_modules(), max_size=5, unique_by=lambda module: module.source))
 def test_what_is_written_is_what_is_read(modules: list[LockedModule]) -> None:
     text = lock_text(modules)
-    read = parse_lock(text)
+    read = parse_lock(text).modules
     assert sorted(read, key=lambda one: one.source) == sorted(modules, key=lambda one: one.source)
     assert lock_text(read) == text
 
 
 def test_a_moment_is_written_in_utc_to_the_second() -> None:
     local = datetime(2026, 1, 1, 1, 30, 5, 999, tzinfo=timezone(timedelta(hours=2)))
-    (read,) = parse_lock(lock_text([replace(GIT, committed_at=local)]))
+    (read,) = parse_lock(lock_text([replace(GIT, committed_at=local)])).modules
     assert read.committed_at == datetime(2025, 12, 31, 23, 30, 5, tzinfo=UTC)
 
 
@@ -194,7 +194,7 @@ def test_what_could_not_be_read_is_not_written(module: LockedModule, tmp_path: P
 
 def test_no_file_locks_nothing(tmp_path: Path) -> None:
     assert LockFile.read(tmp_path / "paddock.lock") == LockFile()
-    assert parse_lock("version = 1\n") == ()
+    assert parse_lock("version = 1\n") == ((), ())
 
 
 # What of the text above is replaced by what, the line that is told, and what is said there.
@@ -490,7 +490,7 @@ def test_a_folder_of_any_name_has_a_key_that_can_be_written_and_read(name: str, 
     folder.mkdir()
     key = parse_source(f"file://{_quoted(folder)}").key(tmp_path)
     assert key.isprintable() and key.isascii()
-    (read,) = parse_lock(lock_text([LockedModule(source=key, tree=DIGEST)]))
+    (read,) = parse_lock(lock_text([LockedModule(source=key, tree=DIGEST)])).modules
     assert read.uri(tmp_path).path == folder  # type: ignore[attr-defined]
 
 

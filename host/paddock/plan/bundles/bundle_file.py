@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from paddock.errors import PlanError, PlanProblem
-from paddock.plan.bundles.traced import Traced, sequence, table
+from paddock.plan.bundles.taken_entries import MODULES, proposals, taken_over
+from paddock.plan.bundles.traced import Traced, table
 from paddock.plan.bundles.tree_path import TreePath
 from paddock.plan.formats.bounded_yaml import read_yaml, yaml_lines
 from paddock.plan.problems import NotAcceptedError, YamlError, must_be, path_text
 from paddock.plan.source_map import Positions, SourceNode
 
 TABLES: Final = ("session", "spawn")
-MODULES: Final = ("providers", "tools", "hooks")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _FENCE: Final = "---"
 _AGENT_PARTS: Final = (*MODULES, "session", "provider_preferences", "model_role")
@@ -52,11 +52,12 @@ class Front:
             value, root = read_yaml(front)
         except YamlError as error:
             line = None if error.line is None else error.line + above
-            raise PlanError([PlanProblem("", error.problem, error.hint, line)], origin=file) from error
+            raise PlanError([PlanProblem("", error.problem, error.hint, line or 1, file=file)]) from error
         if root is None:
             return cls(Traced({}, SourceNode(1, file=file)), text)
         if not isinstance(value, dict):
-            raise PlanError([must_be("a table", value, "", "write `bundle: {name: …}`")], origin=file)
+            problem = must_be("a table", value, "", "write `bundle: {name: …}`")
+            raise PlanError([problem.placed(file, above + 1)])
         return cls(Traced(value, yaml_lines(root, file, above)), text)
 
 
@@ -68,8 +69,8 @@ def _split(written: str, file: str) -> tuple[str, int, str]:
     for number, line in enumerate(lines[1:], start=1):
         if line.rstrip() == _FENCE:
             return "".join(lines[1:number]), 1, "".join(lines[number + 1 :])
-    problem = PlanProblem("", "its table begins with `---` and does not end", "write `---` on a line below it", 1)
-    raise PlanError([problem], origin=file)
+    problem = "its table begins with `---` and does not end"
+    raise PlanError([PlanProblem("", problem, "write `---` on a line below it", 1, file=file)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,8 @@ class BundleFile:
     """A bundle by itself.
 
     `content` has the tables and lists of modules, with sources as addresses; `root` is where its `agents/` and other
-    files lie. `agents` are defined in it, `included_agents` in files. `context` has files by names.
+    files lie. `agents` are defined in it, `included_agents` in files. `context` has files by names. `proposed` has keys
+    of modules that a plan does not take over, such as permissions.
     """
 
     at: TreePath
@@ -91,6 +93,7 @@ class BundleFile:
     included_agents: tuple[Named, ...]
     context: tuple[tuple[str, Named], ...]
     instruction: str
+    proposed: tuple[tuple[str, str], ...]
 
     @classmethod
     def read(cls, written: str, at: TreePath) -> BundleFile:
@@ -103,9 +106,9 @@ class BundleFile:
         reading = _Reading(front.content, at)
         bundle = reading.bundle(front.text)
         if bundle is None or reading.problems:
-            error = PlanError(reading.problems)
-            error.locate(at.text, Positions(at.text, lambda: front.content.place).line_of)
-            raise error
+            lines = Positions(at.text, lambda: front.content.place)
+            first = front.content.place.line
+            raise PlanError(one.placed(at.text, lines.line_of(one.path) or first) for one in reading.problems)
         return bundle
 
 
@@ -129,7 +132,13 @@ class _Reading:
         root = self._joined(folder, self._text(head, "namespace_root", "bundle"), "bundle.namespace_root")
         agents, context = self._table("agents", str, list), self._table("context")
         known = {key: self._table(key) for key in TABLES if key in self._content.value}
-        known |= {key: self._modules(key) for key in MODULES if key in self._content.value}
+        known |= {key: self._content.part(key) for key in MODULES if self._content.value.get(key) is not None}
+        taken = taken_over(table(known, self._content.place), folder, self.problems)
+        inline = {
+            key: taken_over(part, folder, self.problems, path_text("agents", key))
+            for key, part in agents.parts()
+            if isinstance(part.value, dict)
+        }
         return BundleFile(
             self._at,
             name,
@@ -137,12 +146,13 @@ class _Reading:
             self._text(head, "description", "bundle"),
             root,
             tuple(self._includes()),
-            table(known, self._content.place),
-            table({key: part for key, part in agents.parts() if isinstance(part.value, dict)}, agents.place),
+            taken,
+            table(inline, agents.place),
             tuple(self._names(agents, "agents")),
             tuple((one.text, one) for one in self._names(context, "context"))
             + tuple((key, Named(v.value, v.place)) for key, v in context.parts() if isinstance(v.value, str)),
             text.strip(),
+            tuple(proposals(self._content)),
         )
 
     def _table(self, key: str, *ignored: type) -> Traced:
@@ -187,28 +197,6 @@ class _Reading:
             else:
                 self.problems.append(must_be("text", part.value, path_text(path, "include", index)))
 
-    def _modules(self, key: str) -> Traced:
-        """Return a list of modules, whose relative sources are addresses."""
-        written = self._content.value[key]
-        if written is None:
-            return Traced([], self._content.place)
-        if not isinstance(written, list):
-            self.problems.append(must_be("a list", written, key, "write one `- module: <id>` for each"))
-            return Traced([], self._content.place)
-        entries = self._content.part(key)
-        return sequence(
-            (self._addressed(part, path_text(key, index)) for index, part in entries.parts()), entries.place
-        )
-
-    def _addressed(self, entry: Traced, path: str) -> Traced:
-        source = entry.value.get("source") if isinstance(entry.value, dict) else None
-        if not isinstance(entry.value, dict):
-            self.problems.append(must_be("a table", entry.value, path, "write `module: <id>`"))
-        elif isinstance(source, str) and source.startswith(("./", "../")):
-            address = self._joined(self._at.folder, source, path_text(path, "source")).text
-            return Traced({**entry.value, "source": address}, entry.place)
-        return entry
-
     def _joined(self, folder: TreePath, relative: str, path: str) -> TreePath:
         try:
             return folder.joined(relative)
@@ -221,7 +209,7 @@ def read_agent(written: str, at: TreePath, name: str) -> Traced:
     """Return the agent that is written in a file: its description, modules and instruction.
 
     Raises:
-        PlanError: its front is no table.
+        PlanError: its front is no table, or has malformed modules.
     """
     front = Front.read(written, at.text, is_markdown=True)
     content = front.content
@@ -234,4 +222,9 @@ def read_agent(written: str, at: TreePath, name: str) -> Traced:
     parts.setdefault("description", Traced("", content.place))
     if front.text.strip():
         parts["instruction"] = Traced(front.text.strip(), content.place)
-    return table(parts, content.place)
+    problems: list[PlanProblem] = []
+    agent = taken_over(table(parts, content.place), at.folder, problems)
+    if problems:
+        lines = Positions(at.text, lambda: content.place)
+        raise PlanError(one.placed(at.text, lines.line_of(one.path) or 1) for one in problems)
+    return agent

@@ -7,18 +7,26 @@ itself on some way is left out there. An include that cannot be had is an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from paddock.errors import PlanError, PlanProblem
-from paddock.plan.bundles.bundle_file import MODULES, BundleFile, Named, read_agent
+from paddock.plan.bundles.bundle_file import BundleFile, Named, read_agent
+from paddock.plan.bundles.taken_entries import MODULES
 from paddock.plan.bundles.traced import Traced, merged, merged_modules, table
 from paddock.plan.bundles.tree_path import TreePath
 from paddock.plan.problems import NotAcceptedError
 from paddock.plan.source_map import SourceNode
 
 MAX_BUNDLES: Final = 500  # the largest public one includes some sixty
+WELL_KNOWN: Final = {
+    "anchors": "git+https://github.com/microsoft/amplifier-foundation@main#subdirectory=bundles/anchors/bundle.md",
+    "foundation": "git+https://github.com/microsoft/amplifier-foundation@main",
+}
+"""The addresses of bundles that people name by a word."""
+
+_MAX_CHARACTERS: Final = 32 << 20
 _NAMES: Final = ("bundle.md", "bundle.yaml", "bundle.yml")
 _ENDINGS: Final = ("", ".yaml", ".yml", ".md", *(f"/{name}" for name in _NAMES))
 
@@ -35,9 +43,10 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text that a bundle has for the model: an instruction, or a file that follows it."""
+    """The instruction of the bundle at a place, whose files lie below `root`."""
 
     at: TreePath
+    root: TreePath
     text: str
 
 
@@ -46,7 +55,7 @@ class Composed:
     """Bundles put together: the table of a plan, and the texts for the model.
 
     `context` has the places of files by their names, such as `foundation:context/style.md`; `roots` the folder of each
-    namespace. `left_out` names includes that a bundle would have had of itself.
+    namespace, and `agent_roots` that of each agent. `left_out` names includes that a bundle would have had of itself.
     """
 
     content: Traced
@@ -55,6 +64,7 @@ class Composed:
     roots: Mapping[str, TreePath]
     bundles: tuple[BundleFile, ...]
     left_out: tuple[Named, ...]
+    agent_roots: Mapping[str, TreePath]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +98,19 @@ class _Parts:
 
 
 class Composition:
-    """The composition of the bundle at `address`; `known` has the addresses of well-known names."""
+    """The composition of the bundles at `addresses`, the later ones over the earlier.
 
-    def __init__(self, address: str, known: Mapping[str, str]) -> None:
-        self._known = known
+    An address is one of a repository or of an absolute folder, or a well-known name.
+    """
+
+    def __init__(self, addresses: Sequence[Named]) -> None:
         self._given: dict[Wanted, tuple[TreePath, str] | None] = {}
         self._files: dict[TreePath, BundleFile] = {}
         self._roots: dict[str, TreePath] = {}
         self._left_out: list[Named] = []
         self._unknown: list[Named] = []  # includes below a namespace that is not known yet
-        self._first = _bundle_at(TreePath.of(known.get(address, address)), None)
+        self._taken = 0  # characters
+        self._firsts = tuple(_bundle_at(_address(one), one.place) for one in addresses)
 
     def missing(self) -> tuple[Wanted, ...]:
         """Return what is needed next; nothing, once all is there.
@@ -123,8 +136,12 @@ class Composition:
         """Take the name and the text of what was wanted, or None if there is no such file.
 
         Raises:
-            PlanError: it is needed, and not there.
+            PlanError: it is needed, and not there; or all texts together are too large.
         """
+        self._taken += len(found[1]) if found is not None else 0
+        if self._taken > _MAX_CHARACTERS:
+            problem = f"the bundles have more than {_MAX_CHARACTERS >> 20} MiB of text together"
+            raise _problem(wanted.asked_by, problem, "include fewer")
         if found is None and wanted.is_needed:
             place = TreePath(wanted.tree, wanted.names[0]).text
             raise _problem(wanted.asked_by, f"`{place}` is not there", "correct the address, or leave the line out")
@@ -132,19 +149,21 @@ class Composition:
 
     def result(self) -> Composed:
         """Return the bundles as one; nothing is missing."""
-        first = self._file(self._first)
-        whole = self._composed(self._first, {})
+        whole = _Parts()
+        for first in self._firsts:
+            whole.add(self._composed(first, {}))
         content = dict(whole.content)
         if whole.agents:
             agents = {name: self._agent(name, agent) for name, agent in whole.agents.items()}
             content["agents"] = table(agents, next(iter(agents.values())).place)
         return Composed(
-            table(content, first.content.place),
+            table(content, self._file(self._firsts[-1]).content.place),
             whole.instruction,
             whole.context,
             dict(self._roots),
             tuple(self._files.values()),
             tuple(self._left_out),
+            {name: self._root_of(name, agent) for name, agent in whole.agents.items()},
         )
 
     # -- what is needed ---------------------------------------------------------------------
@@ -152,14 +171,14 @@ class Composition:
     def _bundles_wanted(self) -> Iterator[Wanted]:
         """Yield each file of a bundle that is included on some way, and those around them."""
         self._unknown.clear()
-        ahead, seen = [self._first], {self._first}
+        ahead, seen = [*self._firsts], {*self._firsts}
         while ahead:
             wanted = ahead.pop()
             yield wanted
             if self._given.get(wanted) is None:
                 continue
             file = self._file(wanted)
-            if len(seen) > 2 * MAX_BUNDLES:
+            if len(seen) > MAX_BUNDLES:
                 raise _problem(wanted.asked_by, f"more than {MAX_BUNDLES} bundles are included", "include fewer")
             for around in _around(file):  # it gives its namespace to all below it, and is not included by that
                 yield around
@@ -189,10 +208,7 @@ class Composition:
         if has_path:
             root = self._roots.get(name)
             return None if root is None else root.joined(path)
-        if text not in self._known:
-            known = f"known here: {', '.join(sorted(self._known))}" if self._known else "no name is known here"
-            raise NotAcceptedError(f"`{text}` is the name of no well-known bundle", f"write an address; {known}")
-        return TreePath.of(self._known[text])
+        return _known(text)
 
     def _file(self, wanted: Wanted) -> BundleFile:
         """Return the bundle in a file that was given, and note its namespace."""
@@ -210,10 +226,11 @@ class Composition:
         return self._files[at]
 
     def _agents_wanted(self) -> Iterator[Wanted]:
-        for name, agent in self._composed(self._first, {}).agents.items():
-            at = self._file_of_agent(name, agent)
-            if at is not None:
-                yield at
+        for first in self._firsts:
+            for name, agent in self._composed(first, {}).agents.items():
+                at = self._file_of_agent(name, agent)
+                if at is not None:
+                    yield at
 
     def _file_of_agent(self, name: str, agent: _Agent) -> Wanted | None:
         """Return the file of an agent; None where it is written in the bundle and belongs to no namespace."""
@@ -226,6 +243,10 @@ class Composition:
             raise _problem(agent.content.place, f"no bundle that is included is named `{space}`", hint)
         path = root.joined(f"agents/{own if has_space else name}.md").path
         return Wanted(root.tree, (path,), agent.is_included, agent.content.place)
+
+    def _root_of(self, name: str, agent: _Agent) -> TreePath:
+        space, has_space, _ = name.partition(":")
+        return self._roots.get(space, agent.root) if has_space else agent.root
 
     # -- what comes of it -------------------------------------------------------------------
 
@@ -257,7 +278,7 @@ class Composition:
                 space = ref.text.partition(":")[0]
                 raise _problem(ref.place, f"no bundle that is included is named `{space}`", "include it first")
             context[name if ":" in name else f"{file.name}:{name}"] = at
-        instruction = Text(file.at, file.instruction) if file.instruction else None
+        instruction = Text(file.at, file.root, file.instruction) if file.instruction else None
         return _Parts(dict(file.content.parts()), agents, context, instruction)
 
     def _agent(self, name: str, agent: _Agent) -> Traced:
@@ -269,6 +290,21 @@ class Composition:
         parts = dict(read_agent(given[1], given[0], name).parts())
         parts |= {key: part for key, part in agent.content.parts() if part.value}
         return table(parts, agent.content.place)
+
+
+def _known(name: str) -> TreePath:
+    if name not in WELL_KNOWN:
+        known = ", ".join(sorted(WELL_KNOWN))
+        problem = f"`{name}` is the name of no well-known bundle"
+        raise NotAcceptedError(problem, f"write an address, or `./{name}` for what is beside it; known are {known}")
+    return TreePath.of(WELL_KNOWN[name])
+
+
+def _address(named: Named) -> TreePath:
+    try:
+        return TreePath.of(named.text) if "/" in named.text else _known(named.text)
+    except NotAcceptedError as error:
+        raise _problem(named.place, error.problem, error.accepted) from error
 
 
 def _bundle_at(at: TreePath, asked_by: SourceNode | None) -> Wanted:
@@ -289,4 +325,5 @@ def _around(file: BundleFile) -> Iterator[Wanted]:
 
 def _problem(place: SourceNode | None, problem: str, hint: str, file: str = "") -> PlanError:
     line = None if place is None else place.line
-    return PlanError([PlanProblem("", problem, hint, line)], origin=file or (place.file if place is not None else None))
+    file = file or (place.file if place is not None else "")
+    return PlanError([PlanProblem("", problem, hint, line, file=file)])

@@ -72,5 +72,5 @@ def merged_modules(base: Traced, over: Traced) -> Traced:
 
 def _name_of(entry: Traced) -> str | None:
     found = entry.value if isinstance(entry.value, dict) else {}
-    name = found.get("id") or found.get("module")
+    name = found.get("instance_id") or found.get("module")
     return name if isinstance(name, str) else None

@@ -40,11 +40,16 @@ class TreePath:
         raise NotAcceptedError(f"`{address}` is no address of a bundle", _OTHER_WAY)
 
     @property
+    def is_local(self) -> bool:
+        """Whether it is in a folder of this machine, which nothing pins."""
+        return self.tree.startswith(_FOLDER)
+
+    @property
     def text(self) -> str:
         """The source that leads here."""
         if not self.path:
             return self.tree
-        if self.tree.startswith(_FOLDER):
+        if self.is_local:
             return posixpath.join(self.tree, self.path)
         return f"{self.tree}#subdirectory={quote(self.path)}"
 

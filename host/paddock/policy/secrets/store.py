@@ -248,9 +248,9 @@ def _checked(value: str, where: str) -> str:
 
 
 def _error_of(missed: Iterable[tuple[PlanProblem, str]], positions: Positions | None) -> SecretError:
-    def line_of(place: str) -> int | None:
-        return positions.line_of(place) if positions is not None and place else None
+    def spot_of(place: str) -> tuple[str, int | None]:
+        return positions.spot_of(place) if positions is not None and place else ("", None)
 
-    problems = [replace(problem, path=place or problem.path, line=line_of(place)) for problem, place in missed]
+    problems = [replace(problem, path=place or problem.path).placed(*spot_of(place)) for problem, place in missed]
     has_lines = any(problem.line is not None for problem in problems)
     return SecretError(problems, origin=positions.file if positions is not None and has_lines else None)

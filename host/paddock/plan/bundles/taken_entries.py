@@ -1,0 +1,92 @@
+"""Entries of modules as a plan takes them over from a bundle: which code, and its configuration, and no grants.
+
+Permissions, limits and isolation that a bundle names are what its author proposes: only a plan gives them. A source
+that is relative to the bundle's file becomes an address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from paddock.errors import PlanProblem
+from paddock.plan.bundles.traced import Traced, sequence, table
+from paddock.plan.bundles.tree_path import TreePath
+from paddock.plan.problems import NotAcceptedError, must_be
+
+MODULES: Final = ("providers", "tools", "hooks")
+_SESSION_MODULES: Final = ("orchestrator", "context")
+_SESSION: Final = (
+    *_SESSION_MODULES,
+    "orchestrator_source",
+    "context_source",
+    "injection_budget_per_turn",
+    "injection_size_limit",
+    "metadata",
+    "raw",
+)
+_KEPT: Final = ("module", "source", "config", "instance_id")
+
+
+def taken_over(content: Traced, folder: TreePath, problems: list[PlanProblem], path: str = "") -> Traced:
+    """Return the table of a bundle or an agent at `path`, whose file is in `folder`, with what a plan takes over.
+
+    What is wrong with its lists of modules and their sources is added to `problems`.
+    """
+    parts = dict(content.parts())
+    for key in MODULES:
+        if key in parts:
+            parts[key] = _entries(parts[key], folder, problems, _below(path, key))
+    session = parts.get("session")
+    if session is not None and isinstance(session.value, dict):
+        inner = {key: part for key, part in session.parts() if key in _SESSION}
+        for key, part in inner.items():
+            if key in _SESSION_MODULES and isinstance(part.value, dict):
+                inner[key] = _entry(part, folder, problems, _below(path, "session", key))
+            elif key.endswith("_source"):
+                inner[key] = _source(part, folder, problems, _below(path, "session", key))
+        parts["session"] = table(inner, session.place)
+    return table(parts, content.place)
+
+
+def proposals(content: Traced) -> Iterator[tuple[str, str]]:
+    """Yield the module and the key of each thing in a bundle's entries that a plan does not take over."""
+    for key in MODULES:
+        entries = content.value.get(key)
+        for entry in entries if isinstance(entries, list) else ():
+            if isinstance(entry, dict) and isinstance(entry.get("module"), str):
+                yield from ((entry["module"], one) for one in entry if one not in (*_KEPT, "id"))
+
+
+def _entries(entries: Traced, folder: TreePath, problems: list[PlanProblem], path: str) -> Traced:
+    if not isinstance(entries.value, list):
+        problems.append(must_be("a list", entries.value, path, "write one `- module: <id>` for each"))
+        return Traced([], entries.place)
+    taken = (_entry(part, folder, problems, f"{path}[{index}]") for index, part in entries.parts())
+    return sequence(taken, entries.place)
+
+
+def _entry(entry: Traced, folder: TreePath, problems: list[PlanProblem], path: str) -> Traced:
+    if not isinstance(entry.value, dict):
+        problems.append(must_be("a table", entry.value, path, "write `module: <id>`"))
+        return Traced({}, entry.place)
+    parts = {key: part for key, part in entry.parts() if key in _KEPT}
+    if isinstance(entry.value.get("id"), str) and entry.value["id"] != entry.value.get("module"):
+        parts.setdefault("instance_id", entry.part("id"))
+    if "source" in parts:
+        parts["source"] = _source(parts["source"], folder, problems, f"{path}.source")
+    return table(parts, entry.place)
+
+
+def _source(source: Traced, folder: TreePath, problems: list[PlanProblem], path: str) -> Traced:
+    if not isinstance(source.value, str) or not source.value.startswith(("./", "../")):
+        return source
+    try:
+        return Traced(folder.joined(source.value).text, source.place)
+    except NotAcceptedError as error:
+        problems.append(PlanProblem(path, error.problem, error.accepted))
+        return source
+
+
+def _below(path: str, *keys: str) -> str:
+    return ".".join([*([path] if path else []), *keys])
