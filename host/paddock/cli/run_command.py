@@ -219,6 +219,7 @@ class _Turn:
         """Run the turn. Only unforeseen errors are raised."""
         session_id = str(uuid.uuid4())
         try:
+            await self._opener.ready()
             session = self._opener.session(self._approval, self._consent, session_id)
         except PaddockError as error:
             self.fail(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections import deque
 from collections.abc import Iterable
@@ -45,6 +46,24 @@ class SessionOpener:
         self._presets = read_presets(options.grants)
         self._sources = options.sources.read(self.fetching)
         self._level = LevelNote(screen)
+
+    async def ready(self) -> None:
+        """Have the bundles that the plan extends at hand: those that are missing are fetched and pinned.
+
+        Raises:
+            PaddockError: one cannot be had, or the plan has problems.
+        """
+        from paddock.module_sources.bundles import BundleOptions, pin_bundles  # for few plans
+
+        sources = self._sources
+        options = BundleOptions(
+            sources.use,
+            offline=sources.offline,
+            lends_keys=self._options.trust_plan,
+            progress=self.fetching,
+            no_fetching=sources.no_fetching,
+        )
+        await pin_bundles(self._plan, os.environ, options)
 
     def session(
         self, approval: TerminalApproval, consent: Consent, session_id: str | None = None, plan: MountPlan | None = None

@@ -149,6 +149,12 @@ class SourcedModules:
         used = {key for module in self.modules for key in module.keys}
         return tuple(locked for locked in self.lock.modules if locked.source not in used)
 
+    @property
+    def bundles(self) -> tuple[SourcedModule, ...]:
+        """The repositories of bundles that are locked, in the form of modules without an entry."""
+        uris = ((row, row.uri(self.folder)) for row in self.lock.bundles)
+        return tuple(SourcedModule(f"bundles of {name_of(uri)}", uri, row.source, row) for row, uri in uris)
+
     def as_locked(self, environ: Mapping[str, str]) -> Self:
         """Return the sources in the lock file, by the plan's names for their modules where it has them."""
         users = [(key, one.entry) for one in self.modules for key in one.keys]

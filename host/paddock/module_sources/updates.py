@@ -84,8 +84,7 @@ class SourceUpdates:
         is_older = before is not None and after is not None and after < before
         found = SourceUpdate(module, old, "moved", pinned, is_moved_tag=is_tag, is_older=is_older)
         if is_tag and not self._allow_moved_tag:
-            reason = f"`{old.requested_ref}` was a tag, and tags are not to move"
-            return replace(found, state="refused", reason=reason)
+            return replace(found, state="refused", reason=_moved_tag(old))
         if is_other and (young := self._is_too_young(pinned)) is not None:
             return replace(found, state="held", reason=young)
         new = self._provider.lock(module.uri, pinned=pinned, previous=self._kept(old), rules=module.rules)
@@ -94,6 +93,12 @@ class SourceUpdates:
             return SourceUpdate(module, old, "current", pinned)
         reason = _MENDED if old.commit and not is_other and new.tree != old.tree else ""
         return replace(found, new=new, reason=reason, asked=self._asked(old, new))
+
+    def why_not(self, old: LockedModule, pinned: PinnedSource) -> str:
+        """Return why a newer commit of a repository is not taken, before it is fetched; empty if it may be."""
+        if "tag" in (pinned.kind, old.requested_kind) and not self._allow_moved_tag:
+            return _moved_tag(old)
+        return self._is_too_young(pinned) or ""
 
     def _chosen_again(self, module: SourcedModule, old: LockedModule, pinned: PinnedSource) -> SourceUpdate:
         """Return what changes of a source whose code is the locked one: its dependencies at most."""
@@ -135,6 +140,10 @@ class SourceUpdates:
             return self._provider.request(old)
         except SourceError:
             return None
+
+
+def _moved_tag(old: LockedModule) -> str:
+    return f"`{old.requested_ref}` was a tag, and tags are not to move"
 
 
 def _age_text(age: timedelta) -> str:

@@ -139,6 +139,7 @@ class ChatSession:
     async def _one_session(self) -> Next:
         screen = self._screen
         approval = TerminalApproval(self._dialogue, preview=self._preview)
+        await self._opener.ready()
         written = (await anyio.to_thread.run_sync(read_document, self._plan)).written
         digest = load_plan(self._plan, written=written).digest
         if self._only_here and digest != self._digest:

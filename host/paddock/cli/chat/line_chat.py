@@ -61,6 +61,7 @@ class LineChat:
         with ended_by_signals():
             dialogue = Dialogue.at(self._screen, sys.stdin)
             approval = TerminalApproval(dialogue)
+            await self._opener.ready()
             session = self._opener.session(approval, TerminalConsent(dialogue))
             async with session:
                 for module in session.modules:

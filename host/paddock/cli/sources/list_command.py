@@ -5,7 +5,9 @@
 replaced the plan's source, or null; `pin` is `tag`, `branch`, `commit`, `ref`, `default`, `version`, `folder`,
 `installed`, `shipped`, or `none` where no source was found; `constraints`, each with its place, and `dependencies`,
 which is `locked` or null, bound what the module depends on; `live` whether the module would run from a folder that may
-change at any time, `public` whether its entry in the plan grants it every public host. Exit codes: 0; 1.
+change at any time, `public` whether its entry in the plan grants it every public host. A plan that
+extends bundles has `"bundles": [{"name", "source"}…], "agents": [name…], "context": {name: source…}, "instruction": the
+SHA-256 of the bundles' own, "config": {place: {…}…}` as well. Exit codes: 0; 1.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
@@ -35,6 +38,7 @@ from paddock.cli.sources.results import (
 from paddock.cli.sources.source_command import PLAN, WORKING_DIR
 from paddock.cli.terminal.render import Screen
 from paddock.module_sources.sourced_modules import SourcedModule, SourcedModules
+from paddock.plan.model import MountPlan
 from paddock_sources import FolderUri
 from paddock_sources.lock.locked_module import LockedModule
 
@@ -76,10 +80,24 @@ def list_(plan: Path | None, live: bool, working_dir: Path | None, as_json: bool
             **files_of(sources),
             "modules": [{**asdict(row), "locked": locked_facts(row.locked)} for row in rows],
             "unused": [one.source for one in sources.unused],
+            **(_bundle_facts(sources.plan) if sources.plan is not None else {}),
         }
         return CommandAnswer(facts, _shown(sources, rows))
 
     return CommandReport(Screen(sys.stderr, masked), as_json, masked).answer(work)
+
+
+def _bundle_facts(plan: MountPlan) -> dict[str, object]:
+    """Return what a plan has from the bundles that it extends: nothing, if there are none."""
+    if plan.bundles is None:
+        return {}
+    return {
+        "bundles": [{"name": name, "source": source} for name, source in plan.bundles.sources],
+        "agents": list(plan.agents),
+        "context": dict(plan.bundles.context),
+        "instruction": sha256(plan.bundles.instruction.strip().encode()).hexdigest(),
+        "config": {entry.path: entry.config for entry in plan.own_entries()},
+    }
 
 
 def _rows(sources: SourcedModules, *, live: bool) -> Iterator[_Row]:
@@ -136,6 +154,9 @@ def _notes(sources: SourcedModules, rows: Sequence[_Row]) -> Iterator[str]:
             yield f"{row.module}: its dependencies are those of its own uv.lock"
     for name, error in unresolved_failures(sources):
         yield f"{name}: {error.summary}"
+    if sources.plan is not None and sources.plan.bundles is not None:
+        names = ", ".join(dict.fromkeys(name for name, _ in sources.plan.bundles.sources))
+        yield f"with bundles {names}, and {len(sources.plan.agents)} agents"
     if not rows:
         yield f"nothing is locked in {sources.lock_path.parent}"
     for one in sources.unused:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @WORKING_DIR
 @options.JSON
 @options.QUIET
-@over_modules
+@partial(over_modules, gets_bundles=True)
 async def lock(context: CommandContext, sources: SourcedModules, *, checks: bool) -> CommandAnswer:
     """Lock the modules of a plan that paddock.lock lacks; keep the rest.
 

@@ -77,9 +77,13 @@ def read_modules(plan: Path | None, working_dir: Path | None) -> SourcedModules:
         PolicyFileError: the user's settings of sources cannot be trusted or understood.
         SourceError: the lock file cannot be trusted or understood.
     """
-    folder = working_dir or Path.cwd()
-    usual = folder / USUAL_PLAN
-    return SourcedModules.read(plan if plan is not None else usual if usual.is_file() else None, folder, os.environ)
+    return SourcedModules.read(plan_named(plan, working_dir), working_dir or Path.cwd(), os.environ)
+
+
+def plan_named(plan: Path | None, working_dir: Path | None) -> Path | None:
+    """Return PLAN, or `plan.yaml` in the folder if it exists."""
+    usual = (working_dir or Path.cwd()) / USUAL_PLAN
+    return plan if plan is not None else usual if usual.is_file() else None
 
 
 def command_text(name: str, sources: SourcedModules) -> str:

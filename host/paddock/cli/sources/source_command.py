@@ -25,7 +25,7 @@ import click
 from paddock.cli.answer import DONE, CommandAnswer, CommandReport
 from paddock.cli.failure import SourceFailedError, masked
 from paddock.cli.options import no_fetching, working_dir
-from paddock.cli.sources.results import read_modules
+from paddock.cli.sources.results import plan_named, read_modules
 from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.interruption import interruptible
 from paddock.cli.terminal.question import Option, Question
@@ -139,8 +139,20 @@ def run_source_command(
     return CommandReport(screen, as_json, masked).answer(run, DONE)
 
 
-def over_modules(act: Callable[..., Awaitable[CommandAnswer]]) -> Callable[..., int]:
+async def have_bundles(context: CommandContext, plan: Path | None, working_dir: Path | None) -> None:
+    """Have the bundles that a plan extends at hand; those that it names itself are fetched with the user's keys."""
+    from paddock.module_sources.bundles import BundleOptions, pin_bundles  # for few plans
+
+    named = plan_named(plan, working_dir)
+    if named is not None:
+        options = BundleOptions(offline=context.is_offline, lends_keys=True, no_fetching=no_fetching())
+        await pin_bundles(named, os.environ, options)
+
+
+def over_modules(act: Callable[..., Awaitable[CommandAnswer]], *, gets_bundles: bool = False) -> Callable[..., int]:
     """Return a command over the modules of a plan or lock file, which `act` gets after the context of the command.
+
+    With `gets_bundles`, bundles that are missing are fetched, unless the command only checks.
 
     It takes the options above, `--json` and `-q`; `act` gets all others. A person may be asked where it has `--yes`.
     """
@@ -156,6 +168,8 @@ def over_modules(act: Callable[..., Awaitable[CommandAnswer]]) -> Callable[..., 
         **others: Any,
     ) -> int:
         async def work(context: CommandContext) -> CommandAnswer:
+            if gets_bundles and not others.get("checks"):
+                await have_bundles(context, plan, working_dir)
             return await act(context, await context.call(read_modules, plan, working_dir), **others)
 
         asks = not others.get("yes", True)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @WORKING_DIR
 @options.JSON
 @options.QUIET
-@over_modules
+@partial(over_modules, gets_bundles=True)
 async def sync(context: CommandContext, sources: SourcedModules) -> CommandAnswer:
     """Fetch and install everything that is locked, so that it runs without a network."""
     sources.refuse_by(context.policy)

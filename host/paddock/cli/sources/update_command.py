@@ -26,6 +26,7 @@ from paddock.cli import options
 from paddock.cli.answer import CommandAnswer
 from paddock.cli.command_group import example
 from paddock.cli.failure import SourceFailedError
+from paddock.cli.sources.renewal import renewed
 from paddock.cli.sources.results import (
     ModuleResult,
     commit_facts,
@@ -95,7 +96,7 @@ async def update(
     yes: bool,
     allow_moved_tag: bool,
 ) -> CommandAnswer:
-    """Take newer versions of locked modules, and show what changed.
+    """Take newer versions of locked modules and bundles, and show what changed.
 
     Name a MODULE by its id or its source; by default all are meant. If a new version asks for more permissions than the
     old one, Paddock shows them and takes the version only if you accept. That alone grants nothing. Exits with 4 if a
@@ -106,6 +107,9 @@ async def update(
     updates = SourceUpdates(
         context.provider, now, min_age=min_age, allow_moved_tag=allow_moved_tag, of_packages=packages
     )
+    renewal = None if modules else await renewed(context, sources, updates)
+    if renewal is not None:
+        sources = renewal.sources
     wanted = await context.call(_wanted, sources, modules)
     looked = await context.side_by_side(wanted, updates.look)
     found = [await _answered(context, one, accepts_more=yes) for _, one in looked if isinstance(one, SourceUpdate)]
@@ -116,7 +120,8 @@ async def update(
     _tell(context.screen, found)
     states = {one.state for one in found}
     code = REFUSED if "refused" in states else 1 if "failed" in states else 0
-    return module_answer(sources, [_result(one) for one in found], code)
+    answer = module_answer(sources, [_result(one) for one in found], code)
+    return answer if renewal is None else renewal.told(context.screen, answer)
 
 
 def _wanted(sources: SourcedModules, names: Sequence[str]) -> list[SourcedModule]:

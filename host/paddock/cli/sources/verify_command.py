@@ -53,6 +53,7 @@ async def verify(context: CommandContext, sources: SourcedModules) -> CommandAns
     """
     sources.refuse_by(context.policy)
     modules = [one for one in sources.by_source().values() if one.locked is not None]
+    modules += sources.bundles
     verdict = partial(_verdict, context.provider, offline=context.is_offline)
     verdicts = [
         found if isinstance(found, _Verdict) else _Verdict(module, "failed", (found.summary,), found)

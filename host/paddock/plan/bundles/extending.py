@@ -6,6 +6,7 @@ plan's own instruction replaces theirs. Nothing is fetched here: `PinnedTrees` h
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -101,7 +102,8 @@ def _found(wanted: Wanted, trees: PinnedTrees, plan: str) -> tuple[str, str] | N
         return trees.find(wanted, _MAX_BYTES)
     except NotAcceptedError as error:
         place = wanted.asked_by or SourceNode(1, file=plan)
-        raise PlanError([PlanProblem("", error.problem, error.accepted, place.line, file=place.file)]) from error
+        hint = error.accepted or f"`{shlex.join(['paddock', 'lock', plan])}` fetches and pins it"
+        raise PlanError([PlanProblem("", error.problem, hint, place.line, file=place.file)]) from error
 
 
 def _agents(agents: Traced, composed: Composed, trees: PinnedTrees, notes: list[str]) -> Traced:

@@ -18,7 +18,7 @@ from paddock_sources.cache import Bucket, SourceCache
 from paddock_sources.git.kept_commits import KeptCommits
 from paddock_sources.git.remote import Remote
 from paddock_sources.kinds.git_uri import GitUri, repository
-from paddock_sources.lock.lock_file import LockFile
+from paddock_sources.lock.lock_file import LOCK_FILE, LockFile
 from paddock_sources.lock.locked_module import LockedModule
 from paddock_sources.tree import SourceTree
 
@@ -65,16 +65,15 @@ class PinnedTrees:
         """Return the row that pins a repository.
 
         Raises:
-            NotAcceptedError: it is not pinned, or its files are not in the cache.
+            NotAcceptedError: it is not pinned, or its files are not in the cache; without a hint, a command locks it.
         """
         row = self._rows.get(uri.key(self._base))
         if row is None:
-            raise NotAcceptedError(f"`{uri.text}` is not pinned in {self._base}/paddock.lock", "`paddock lock` pins it")
+            raise NotAcceptedError(f"`{uri.text}` is not pinned in {self._base / LOCK_FILE}")
         # A lock file could name the digest of any tree in the cache, so it must also be that of this commit.
         kept = KeptCommits(self._cache, Remote.of(uri)).get(row.commit)
         if kept is None or not kept.is_reachable or kept.tree != row.tree or self._cache.trees.get(row.tree) is None:
-            problem = f"the files of `{uri.text}` at {row.commit[:12]} are not in the cache"
-            raise NotAcceptedError(problem, "`paddock lock` fetches them")
+            raise NotAcceptedError(f"the files of `{uri.text}` at {row.commit[:12]} are not in the cache")
         return row
 
     def _folder(self, tree: str, asked_by: SourceNode | None) -> SourceTree:

@@ -1,0 +1,210 @@
+"""Fetch and pin the bundles that a plan extends, and those that they include, through the sources.
+
+A repository is pinned once, whichever bundles of it are included. It is fetched without the user's own keys, and from
+public hosts only, unless the person named it at that moment: the texts of bundles, which name the others, are not
+theirs. Which files are read is the composition's matter; nothing is parsed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import anyio.to_thread
+
+from paddock.errors import KindError
+from paddock.isolation.commands.cancellation import check_cancelled
+from paddock.module_sources.lock import update_lock
+from paddock.module_sources.provisioning import provisioning
+from paddock.plan import EXTENDS
+from paddock.plan.bundles.trees import PinnedTrees
+from paddock.plan.load import load_plan
+from paddock.plan.model import MountPlan
+from paddock.plan.problems import NotAcceptedError
+from paddock.plan.source_map import SourceNode
+from paddock.policy.evaluate import refuse_sources
+from paddock.policy.files.policy import Policy
+from paddock_sources import SourceError
+from paddock_sources.cache import SourceCache
+from paddock_sources.errors import OFFLINE, NoFetching, OwnRightsError, not_locked, pin_mismatch
+from paddock_sources.kinds.git_uri import GitUri
+from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile
+from paddock_sources.locked_sources import LockUse
+from paddock_sources.progress import Progress, SilentProgress
+from paddock_sources.provisioner import Provisioner
+from paddock_sources.resolution import PinnedSource
+from paddock_sources.supplies.git import GitSupply
+
+
+@dataclass(frozen=True, slots=True)
+class BundleOptions:
+    """Options for getting bundles.
+
+    `use` says how the lock file is used. With `lends_keys`, those that the plan itself names are fetched with the
+    user's keys and from private hosts, too. With `renews`, branches and tags are looked up again; a newer commit is
+    taken unless the function returns why not. Else as for modules.
+    """
+
+    use: LockUse = LockUse.UPDATE
+    offline: bool = False
+    lends_keys: bool = False
+    renews: Callable[[LockedModule, PinnedSource], str] | None = None
+    progress: Progress | None = None
+    no_fetching: NoFetching = OFFLINE
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """A plan with its bundles at hand: the rows that were `moved`, by the former ones, and why others were `held`."""
+
+    plan: MountPlan
+    moved: tuple[tuple[LockedModule | None, LockedModule], ...]
+    held: Mapping[str, str]
+
+
+async def pin_bundles(plan: Path, environ: Mapping[str, str], options: BundleOptions) -> Pinned | None:
+    """Return a plan with its bundles, fetched and pinned in the lock file beside it; None if it extends nothing.
+
+    Raises:
+        PlanError: the plan, or a bundle, has problems, or one cannot be had.
+        PolicyRefusedError: no bundle may come from one of the addresses.
+        KindError: the lock file cannot be used.
+        PolicyFileError: the user's settings, or a policy, cannot be trusted or understood.
+    """
+    if not await anyio.to_thread.run_sync(_may_extend, plan):
+        return None
+    policy = await anyio.to_thread.run_sync(Policy.load, environ)
+    with SourceCache.of_user(environ, check=check_cancelled) as cache:
+        async with provisioning(
+            environ,
+            cache,
+            offline=options.offline,
+            no_fetching=options.no_fetching,
+            lends_keys=False,
+            policy=policy,
+            progress=options.progress or SilentProgress(),
+        ) as provider:
+            pinning = _Pinning(plan, environ, options, cache, policy, provider)
+            return await anyio.to_thread.run_sync(pinning.run)
+
+
+def _may_extend(plan: Path) -> bool:
+    """Return whether the text of a plan has the word at all; reading it says what is wrong with it."""
+    try:
+        return plan.is_file() and EXTENDS.encode() in plan.read_bytes()
+    except (OSError, ValueError):
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Pinning:
+    file: Path
+    environ: Mapping[str, str]
+    options: BundleOptions
+    cache: SourceCache
+    policy: Policy
+    provider: Provisioner
+
+    def run(self) -> Pinned:
+        fetched: list[FetchedTrees] = []
+
+        @contextmanager
+        def trees_of(base: Path, lock: LockFile) -> Iterator[PinnedTrees]:
+            trees = FetchedTrees(self.cache, lock, base, str(self.file), self.policy, self.provider, self.options)
+            fetched.append(trees)
+            yield trees
+
+        plan = load_plan(self.file, environ=self.environ, trees_of=trees_of)
+        news = {key: row for trees in fetched for key, row in trees.news.items()}
+        if news:
+            path = self.file.resolve().parent / LOCK_FILE
+            try:
+                update_lock(path, partial(_with_rows, rows={key: row for key, (_, row) in news.items()}), self.environ)
+            except SourceError as error:
+                raise KindError.of_sources(error) from error
+        return Pinned(plan, tuple(news.values()), {key: why for trees in fetched for key, why in trees.held.items()})
+
+
+def _with_rows(lock: LockFile, rows: Mapping[str, LockedModule]) -> LockFile:
+    return lock.with_bundles({**{row.source: row for row in lock.bundles}, **rows}.values())
+
+
+class FetchedTrees(PinnedTrees):
+    """Trees that are fetched if they are missing.
+
+    `news` has rows for the lock file, each with the one before, and `held` why newer commits were not taken.
+    """
+
+    def __init__(
+        self,
+        cache: SourceCache,
+        lock: LockFile,
+        base: Path,
+        plan: str,
+        policy: Policy,
+        provider: Provisioner,
+        options: BundleOptions,
+    ) -> None:
+        super().__init__(cache, lock, base)
+        self.news: dict[str, tuple[LockedModule | None, LockedModule]] = {}
+        self.held: dict[str, str] = {}
+        self._plan = plan
+        self._policy = policy
+        self._provider = provider
+        self._options = options
+
+    def row_of(self, uri: GitUri, asked_by: SourceNode | None) -> LockedModule:
+        key = uri.key(self._base)
+        row = self._rows.get(key)
+        is_own = asked_by is None or asked_by.file == self._plan
+        place = EXTENDS if asked_by is None or is_own else f"{asked_by.file}:{asked_by.line}"
+        refuse_sources({place: uri.at_commit() if row is None else uri.at_commit(row.commit)}, self._policy)
+        if row is not None and (self._options.renews is None or key in self.used):
+            try:
+                return super().row_of(uri, asked_by)
+            except NotAcceptedError:
+                pass  # it is fetched
+        if is_own and self._options.lends_keys:
+            self._provider.lend([uri])
+        try:
+            found = self._fetched(uri, key, row)
+        except OwnRightsError as error:
+            if is_own:
+                raise NotAcceptedError(error.summary) from error
+            hint = "if you trust it, name it in the plan's `extends` as well, before the others"
+            raise NotAcceptedError(error.summary, hint) from error
+        except SourceError as error:
+            raise NotAcceptedError(error.summary, "; ".join(error.hints)) from error
+        if found != row:
+            self._rows[key], self.news[key] = found, (row, found)
+        return found
+
+    def _fetched(self, uri: GitUri, key: str, row: LockedModule | None) -> LockedModule:
+        supply = self._provider.supply(uri)
+        assert isinstance(supply, GitSupply)
+        renews = self._options.renews
+        if row is not None and renews is not None:
+            pinned = supply.pin(uri)
+            self.held[key] = renews(row, pinned) if pinned.commit != row.commit else ""
+            if self.held[key] or pinned.commit == row.commit:
+                renews = None
+        if row is not None and renews is None:
+            entry, _ = supply.fetched(uri, row.commit, allow_impostor=False)
+            if entry.digest != row.tree:
+                raise pin_mismatch(uri.text, row.tree, entry.digest, entry.with_compiled)
+            return row
+        if self._options.use is not LockUse.UPDATE:
+            raise not_locked(key, self._options.use.value)
+        pinned = supply.pin(uri)
+        entry, _ = supply.fetched(uri, pinned.commit, allow_impostor=False)
+        return LockedModule(
+            source=key,
+            requested_ref=pinned.requested_ref,
+            commit=pinned.commit,
+            tree=entry.digest,
+            requested_kind=pinned.kind,
+            committed_at=pinned.committed_at,
+        )
