@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
 from integration import command_line
@@ -97,6 +98,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         room = (count - len(items)) // (processes - number) - len(share)
         items += [*share, *itertools.islice(rest, max(room, 0))]
     items += rest
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Report of a test in one of several processes its call, and of what surrounds it only what went wrong.
+
+    Each report is put into bytes and read again, by one process for all.
+    """
+    if not hasattr(item.config, "workerinput"):
+        return None
+    where = {"nodeid": item.nodeid, "location": item.location}
+    item.ihook.pytest_runtest_logstart(**where)
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(**where)
+    return True
 
 
 def _repeats(item: pytest.Item) -> bool:

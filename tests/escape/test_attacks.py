@@ -20,8 +20,8 @@ from paddock.selftest.attack_session import AttackSession, perform_to_the_end
 from paddock.selftest.testbed.testbed import AttackTestbed
 from paddock_sandbox.profile import IsolationLevel
 
-# Families that the host alone holds off, or what watches over a module, by the same code at each level.
-_SAME_AT_EACH = ("identity", "messages", "resources")
+# Families that the host alone holds off, the filter of system calls, or what watches over a module: the same at each.
+_SAME_AT_EACH = ("identity", "kernel", "messages", "resources", "way out")
 
 
 def _pairs() -> list[object]:

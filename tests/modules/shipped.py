@@ -15,7 +15,6 @@ from packaging.utils import canonicalize_name
 from paddock.authoring.module_folder import ModuleFolder
 from paddock_sources.bounded_toml import read_toml
 from paddock_sources.builtin import BuiltinSource
-from support.examples import IN_FULL
 from support.vendored import lay_beside
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,16 +69,6 @@ def beside_its_packages(module_id: str, folder: Path) -> Path:
     path.write_text("".join(line for line in lines if not line.startswith("dependencies = ")), encoding="utf-8")
     lay_beside(root, *(Requirement(one).name for one in project(module_id)["dependencies"]))
     return root
-
-
-def sandboxed() -> list[str]:
-    """Return the modules that the commands for authors are run over, which takes seconds for each.
-
-    All of them where the tests run everywhere they have to pass; else one, which has dependencies.
-    """
-    if IN_FULL:
-        return IDS
-    return ["tool-web"]  # of those with dependencies, the one with the fewest
 
 
 def imported(folder: Path) -> set[str]:

@@ -174,7 +174,7 @@ def _passed(kernel: Python, repositories: Path, projects: Iterable[str]) -> list
 @pytest.fixture
 def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[IndexServer]:
     """An index with what the chosen modules and their tests depend on, as it is installed here."""
-    wanted = [one for module_id in shipped.sandboxed() for one in shipped.requirements(module_id)]
+    wanted = [one for module_id in shipped.IDS for one in shipped.requirements(module_id)]
     with IndexServer() as index:
         offer(index, *shipped.installed_for([*TEST_RUNNERS, *wanted]))
         monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
@@ -186,7 +186,7 @@ def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[IndexServer]:
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.timeout(_SECONDS)
-@pytest.mark.parametrize("module_id", shipped.sandboxed())
+@pytest.mark.parametrize("module_id", shipped.IDS)
 @pytest.mark.usefixtures("index", "warm_starts")
 def test_the_commands_for_authors_say_yes_to_it(
     module_id: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch

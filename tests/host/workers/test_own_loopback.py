@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ from host.workers.waiting import PATIENCE, answer
 from paddock.selftest.testbed.listeners import arrived
 from paddock_sandbox import self_check
 from paddock_sandbox.profile import Mount, NetworkAccess, SandboxProfile
-from support.examples import IN_FULL
+from support.examples import IN_FULL, repeating
 
 SERVES = NetworkAccess((), serves=True)
 _EVERY_KIND = {
@@ -36,11 +37,11 @@ _EVERY_KIND = {
 _CALLS = ("connect", "sendto", "sendmsg", "sendmsg from a pair")
 
 
-def by(*ways: Way) -> pytest.MarkDecorator:
+def by(*ways: Any) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("way", ways, ids=str, indirect=True)
 
 
-with_its_own_network = by(NS, NS_BY_EXEC, BWRAP)
+with_its_own_network = by(NS, *repeating(NS_BY_EXEC), BWRAP)
 once_a_level = by(NS, BWRAP)
 
 

@@ -30,15 +30,16 @@ from paddock_sandbox import landlock, self_check
 from paddock_sandbox.network import GATEWAY, LOOKUP_PORT
 from paddock_sandbox.profile import Mount, NetworkAccess
 from paddock_sandbox.rlimits import Rlimit
+from support.examples import repeating
 
 PORTS = (443, 3128, 8080)
 
 
-def by(*ways: Way) -> pytest.MarkDecorator:
+def by(*ways: Any) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("way", ways, ids=str, indirect=True)
 
 
-with_its_own_network = by(NS, NS_BY_EXEC, BWRAP)
+with_its_own_network = by(NS, *repeating(NS_BY_EXEC), BWRAP)
 on_the_machines = by(LANDLOCK)
 
 
