@@ -276,6 +276,7 @@ def test_a_constraint_of_another_form_is_an_error_at_its_line() -> None:
     assert "plan.yaml:9" in done.stderr and "has extras" in done.stderr
 
 
+@pytest.mark.exhaustive
 def test_the_module_s_own_lock_decides_versions_when_asked_for(_shared: tuple[IndexServer, Path]) -> None:
     (kept,) = _shared[0].hashes_of("leaf", "1.0")
     uv_lock("1.0", hashes=f'wheels = [{{ url = "https://x/leaf.whl", hash = "{kept}" }}]')

@@ -249,6 +249,7 @@ def test_pytests_output_is_passed_on_escaped(tmp_path: Path) -> None:
     assert sorted(path.name for path in root.iterdir()) == ["amplifier_module_tool_broken", "test_broken.py"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("index")
 def test_tests_can_be_chosen_and_none_is_no_success(tmp_path: Path) -> None:
     root = _broken(tmp_path, "", "def test_it():\n    assert False\n\ndef test_other():\n    pass\n")

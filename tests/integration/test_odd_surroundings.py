@@ -75,6 +75,7 @@ def cold(args: list[str], redirections: str, folder: Path) -> subprocess.Complet
     )
 
 
+@pytest.mark.exhaustive
 def test_output_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     refused = {">&-": "Bad file descriptor", ">/dev/full": "No space left on device"}
     for args, redirection in (

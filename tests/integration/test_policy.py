@@ -191,6 +191,7 @@ def test_no_option_of_a_call_loosens_the_policy_of_the_machine(ground: Ground, f
     assert (f"--allow-{family}", _LINES[f"grants.{family}"]) in refusals(done, file)
 
 
+@pytest.mark.exhaustive("isolation none", "--limit", "--grant")
 @pytest.mark.parametrize(
     "attempt",
     [*_ATTEMPTS, *(pytest.param(one, marks=pytest.mark.exhaustive) for one in _REPEATING)],

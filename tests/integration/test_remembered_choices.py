@@ -41,6 +41,7 @@ def index(in_tmp_path: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[IndexS
         yield index
 
 
+@pytest.mark.exhaustive
 def test_a_run_that_is_refused_again_and_again_chooses_once(index: IndexServer) -> None:
     asked = []
     for _ in range(3):

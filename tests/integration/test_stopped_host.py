@@ -81,6 +81,7 @@ def test_a_module_keeps_its_time_while_the_host_is_stopped(
     assert ends == ["exited"]
 
 
+@pytest.mark.exhaustive
 def test_a_module_that_overstays_is_ended_also_after_the_host_was_stopped(
     in_tmp_path: None, write_module: WriteModule, folder: Path
 ) -> None:

@@ -64,6 +64,7 @@ def _command_of(process: psutil.Process) -> list[str]:
         return []
 
 
+@pytest.mark.exhaustive
 async def test_a_project_is_worked_on_after_one_yes(ns: IsolationLevel, project: Path) -> None:
     marker = f"{os.getpid()}987"
     commands: list[dict[str, Any]] = [

@@ -117,7 +117,7 @@ def test_visible_cache_entries_are_whole_and_used_ones_stay(hosts: OtherHosts, f
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         machine_of(hosts, folder),
         settings=settings(
-            max_examples=25 if IN_FULL else 10,
+            max_examples=25 if IN_FULL else 5,
             stateful_step_count=15,
             deadline=None,
             suppress_health_check=list(HealthCheck),
