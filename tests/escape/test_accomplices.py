@@ -58,7 +58,6 @@ async def session(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         skip_or_fail(request.param, error)
 
 
-@pytest.mark.exhaustive("landlock")
 async def test_a_granted_folder_replaced_by_a_link_is_not_followed(session: Session, tmp_path: Path) -> None:
     data, secret = str(tmp_path / "work" / "data"), str(tmp_path / "secret")
     path = os.path.join(data, "key")
@@ -95,7 +94,6 @@ _FLIPPER = """
 """
 
 
-@pytest.mark.exhaustive("landlock")
 @pytest.mark.costly
 @pytest.mark.parametrize("level", LEVELS)
 async def test_a_folder_on_the_way_that_becomes_a_link_is_not_followed(level: str, tmp_path: Path) -> None:

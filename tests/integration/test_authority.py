@@ -50,7 +50,6 @@ _IMPOSTOR = """
 """
 
 
-@pytest.mark.exhaustive("True")
 @pytest.mark.parametrize("is_granted", [False, True])
 async def test_a_tool_becomes_the_model_only_by_grant(
     tmp_path: Path, write_module: WriteModule, is_granted: bool
@@ -278,7 +277,6 @@ _NOT_READY = """
 """
 
 
-@pytest.mark.exhaustive("import", "ready")
 @pytest.mark.parametrize(
     ("code", "on_failure"),
     [

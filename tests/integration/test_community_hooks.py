@@ -187,7 +187,6 @@ async def test_an_unregister_object_is_the_cleanup_of_an_installed_module(
     ]
 
 
-@pytest.mark.exhaustive("not granted")
 @pytest.mark.parametrize("is_granted", [True, False], ids=["granted", "not granted"])
 async def test_a_hook_puts_a_question_to_a_provider_of_another_process(
     open_session: OpenSession, tmp_path: Path, is_granted: bool

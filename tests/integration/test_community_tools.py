@@ -163,7 +163,6 @@ class Roles:
     known_roles = ("fast", "coding")
 
 
-@pytest.mark.exhaustive("not granted")
 @pytest.mark.parametrize("is_granted", [True, False], ids=["granted", "not granted"])
 async def test_a_tool_hands_work_to_an_agent_with_its_very_session_as_the_parent(
     open_session: OpenSession, is_granted: bool

@@ -460,7 +460,6 @@ _LENDER = """
 """
 
 
-@pytest.mark.exhaustive("False")
 @pytest.mark.parametrize("is_granted", [False, True])
 async def test_a_context_keeps_no_right_to_the_provider_it_is_lent(
     open_session: OpenSession, write_module: WriteModule, is_granted: bool

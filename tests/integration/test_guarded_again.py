@@ -229,7 +229,6 @@ async def test_a_guarded_folder_that_is_replaced_is_guarded_again(
     assert result.output != "written" or "pre-commit" in line or any("pre-commit" in one for one in at_the_end)
 
 
-@pytest.mark.exhaustive("False")
 @pytest.mark.parametrize("is_there", [True, False])
 async def test_the_plan_and_the_lock_are_guarded_though_another_keeps_the_folder(
     tmp_path: Path, write_module: WriteModule, is_there: bool

@@ -305,7 +305,6 @@ async def test_what_a_child_of_the_module_was_refused_is_shown(
     assert {(one.operation, one.target) for one in outcome.denials} == stolen(home, port)
 
 
-@pytest.mark.exhaustive("False")
 @pytest.mark.parametrize("at_the_end", [False, True])
 async def test_what_a_session_was_refused_last_is_in_its_status_and_audited(
     open_session: OpenSession,

@@ -234,7 +234,6 @@ def _can_be_written_to_by_others(main: Path, tree: Path) -> str:
     return "not yours alone"
 
 
-@pytest.mark.exhaustive("_can_be_written_to_by_others", "_leads_through_a_link")
 @_judged
 @pytest.mark.parametrize(
     "lie",

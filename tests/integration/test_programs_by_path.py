@@ -122,7 +122,6 @@ async def test_a_script_runs_with_its_interpreter_and_none_beside_it(runner_at_e
     assert await runner(str(beside), run=["../kit/tool"]) == ["beside"]
 
 
-@pytest.mark.exhaustive("landlock")
 async def test_a_binary_that_a_module_wrote_beside_a_granted_one_does_not_run(runner_at_each_level: Runner) -> None:
     runner = runner_at_each_level
     echo = str(Program.find("echo").path)
@@ -216,7 +215,6 @@ def _leads_to_a_tool_beside_keys(python: Path, keys: Path) -> None:
     python.symlink_to(script(keys / "bin/tool", "/bin/sh"))
 
 
-@pytest.mark.exhaustive("_has_keys_for_libraries", "_leads_to_keys", "_is_a_script_for_a_key")
 @pytest.mark.parametrize(
     "lie",
     [

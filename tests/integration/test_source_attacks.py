@@ -127,7 +127,6 @@ def test_nothing_is_locked_for_a_plan_that_is_refused(project: Path, tmp_path: P
     assert not (project / "paddock.lock").exists()
 
 
-@pytest.mark.exhaustive("False")
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_module_that_may_write_the_folder_cannot_change_what_is_run_next(is_there: bool, project: Path) -> None:
     answer = "[__import__('pathlib').Path('paddock.lock').write_text('mine'), 'written']"

@@ -57,7 +57,6 @@ return ToolResult(output=[itself, passed_on, await tried(taker.use_again())])
 """
 
 
-@pytest.mark.exhaustive("False")
 @pytest.mark.parametrize(
     ("offers", "expected"),
     [
