@@ -10,8 +10,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from integration.command_line import Terminal, paddock
+from integration.command_line import Terminal, paddock, require_level
 from integration.conftest import OpenSession, WriteModule
+from paddock_sandbox.profile import IsolationLevel
 
 _SECONDS = 60  # for what is awaited; hit only by a hang
 _LOOKER = """
@@ -61,25 +62,29 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return work
 
 
+@pytest.mark.parametrize("name", ["ns", "bwrap"])
 async def test_an_excluded_file_is_there_and_nothing_opens_it(
-    project: Path, open_session: OpenSession, write_module: WriteModule
+    name: IsolationLevel, project: Path, open_session: OpenSession, write_module: WriteModule
 ) -> None:
     tool = {
         "module": "tool-look",
         "source": write_module("tool-look", _LOOKER),
         "permissions": {"read": ["!.env", "!./part/keys"], "write": ["."]},
     }
-    async with open_session(tools=[tool]) as session:
+    async with open_session(tools=[tool], isolation=require_level(name)) as session:
         look = session.coordinator.get("tools", "look").execute
 
         async def does(act: str, name: str) -> object:
             return (await look({"act": act, "path": str(project / name)})).output
 
         assert await does("read", "readme") == "KEY=secret"
-        outcomes = {act: await does(act, "part/.env") for act in ("read", "read by the root", "write", "chmod", "remove")}
+        outcomes = {
+            act: await does(act, "part/.env") for act in ("read", "read by the root", "write", "chmod", "remove")
+        }
         outcomes |= {act: await does(act, "part/.env") for act in ("move", "move its folder", "replace", "link")}
         assert outcomes == {
-            **dict.fromkeys(("read", "read by the root", "write"), _DENIED),
+            **dict.fromkeys(("read", "write"), _DENIED),
+            "read by the root": _DENIED if name == "ns" else "No such file or directory",  # without a /proc
             "chmod": "Read-only file system",
             **dict.fromkeys(("remove", "move", "move its folder", "replace"), "Device or resource busy"),
             "link": "Invalid cross-device link",

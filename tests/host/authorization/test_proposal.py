@@ -154,7 +154,10 @@ def test_an_audit_of_approvals_is_given_its_folder(shipped: bool, folder: Path, 
 
 def test_a_program_is_proposed_where_there_is_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Program, "find", lambda name: Program(name, Path("/usr/bin/git")))
-    assert written(proposed("hook", "hooks-status-context", folder=folder)) == {"read": [".", "!@secrets"], "run": ["git"]}
+    assert written(proposed("hook", "hooks-status-context", folder=folder)) == {
+        "read": [".", "!@secrets"],
+        "run": ["git"],
+    }
 
     def find(name: str) -> None:
         raise NotAcceptedError(f"there is no {name}")

@@ -110,7 +110,10 @@ def test_every_preset_has_a_meaning_from_the_first_version_on() -> None:
 def test_the_paths_of_presets_are_the_working_directory() -> None:
     """Where others lead would belong into the digest of an accepted plan."""
     tables = [table for meanings in PRESETS.values() for table in meanings.values()]
-    assert {path for table in tables for family in ("read", "write") for path in table.get(family, ())} == {".", "!@secrets"}
+    assert {path for table in tables for family in ("read", "write") for path in table.get(family, ())} == {
+        ".",
+        "!@secrets",
+    }
 
 
 _FAMILIES = st.sampled_from(["read", "write", "net", "run", "emit"])

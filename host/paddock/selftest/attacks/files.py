@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from paddock.selftest.attack import REFUSALS, Attack, Outside
-from paddock.selftest.attacks.grants import a_folder_where_others_save, the_users_home, workspace
+from paddock.selftest.attacks.grants import (
+    a_folder_where_others_save,
+    all_but_one_file,
+    the_users_home,
+    workspace,
+)
 from paddock.selftest.expected_failures import may_lack, needs
 from paddock.selftest.testbed.target import VARIABLE
 from paddock.selftest.testbed.testbed import AttackTestbed
@@ -47,6 +52,14 @@ def _others_code(testbed: AttackTestbed) -> Mapping[str, Any]:
     return {"others": sorted({str(Path(folder).resolve()) for folder in sys.path if os.path.isdir(folder)})}
 
 
+def _handle_calls() -> Mapping[str, int]:
+    return {name: numbers_here()[name] for name in ("name_to_handle_at", "open_by_handle_at")}
+
+
+_WITHOUT_HANDLES: Final = (
+    needs("CAP_DAC_READ_SEARCH"),
+    may_lack("file system with such numbers", "EOPNOTSUPP", "EOVERFLOW"),
+)
 _attack = partial(Attack, family="files")
 _attack_on_starts = partial(
     _attack,
@@ -102,15 +115,8 @@ FILES: Final = (
     _attack(
         "files.open_by_handle",
         "opens a file by its number in the file system",
-        arguments=lambda testbed: {
-            "path": str(testbed.files.key),
-            "name_to_handle_at": numbers_here()["name_to_handle_at"],
-            "open_by_handle_at": numbers_here()["open_by_handle_at"],
-        },
-        expected_failures=(
-            needs("CAP_DAC_READ_SEARCH"),
-            may_lack("file system with such numbers", "EOPNOTSUPP", "EOVERFLOW"),
-        ),
+        arguments=lambda testbed: {"path": str(testbed.files.key), **_handle_calls()},
+        expected_failures=_WITHOUT_HANDLES,
     ),
     _attack(
         "files.pull_in_by_a_link",
@@ -191,6 +197,24 @@ FILES: Final = (
         refusals=REFUSALS | {"EBUSY"},
         only_at=("ns", "bwrap"),
         marks=True,
+    ),
+    _attack(
+        "files.open_what_is_excluded",
+        "opens a file that is excluded from a granted folder, by other names, places and modes",
+        arguments=lambda testbed: {"path": str(testbed.files.excluded)},
+        grants=all_but_one_file,
+        refusals=REFUSALS | {"EBUSY"},
+        only_at=("ns", "bwrap"),
+        marks=True,
+    ),
+    _attack(
+        "files.open_by_handle",
+        "opens a file that is excluded from a granted folder by its number in the file system",
+        own_name="open_what_is_excluded_by_handle",
+        arguments=lambda testbed: {"path": str(testbed.files.excluded), **_handle_calls()},
+        grants=all_but_one_file,
+        only_at=("ns", "bwrap"),
+        expected_failures=_WITHOUT_HANDLES,
     ),
     _attack(
         "files.leave_a_set_user_id_program",

@@ -15,6 +15,11 @@ def workspace(testbed: AttackTestbed) -> Mapping[str, list[Any]]:
     return {"read": [str(testbed.files.reading)], "write": [str(testbed.files.workspace)]}
 
 
+def all_but_one_file(testbed: AttackTestbed) -> Mapping[str, list[Any]]:
+    """Grant the folder to write to without one file in it."""
+    return {"read": [f"!{testbed.files.excluded}"], "write": [str(testbed.files.workspace)]}
+
+
 def a_folder_where_others_save(testbed: AttackTestbed) -> Mapping[str, list[Any]]:
     """Grant a folder to write to that no other attack is granted: its guarded places are guarded for one module."""
     return {"write": [str(testbed.files.saved.parent)]}

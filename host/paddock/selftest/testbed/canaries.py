@@ -57,6 +57,7 @@ class Canaries:
         self.workspace = folder / "workspace"
         self.locks = self.workspace / "locks"
         self.saved = folder / "saving" / ".envrc"
+        self.excluded = self.workspace / "excluded" / ".env"
         self.started = tuple(self.workspace / name for name in _STARTED)
         # The home of the user for whom sessions run; one of its links leads out of it, to a folder that is granted.
         self.users_home = folder / "users-home"
@@ -76,6 +77,7 @@ class Canaries:
             self.workspace / "notes.txt": "may be read and written\n",
             self.workspace / ".bashrc": "# nothing yet\n",
             self.saved: "# nothing yet\n",
+            self.excluded: f"KEY={secret}\n",
             self.workspace / ".git" / "config": _CONFIGURATION,
             self.workspace / ".git" / "hooks" / "pre-commit": _HOOK,
             **dict.fromkeys((*self.started, *self.started_at_home, *self._links.values()), "# nothing yet\n"),
@@ -91,6 +93,7 @@ class Canaries:
             self.saved,
             *self._links,
             *self._links.values(),
+            self.excluded.parent,
             *(self.workspace / name.partition("/")[0] for name in _STARTED),
             *(self.users_home / name.partition("/")[0] for name in _STARTED_AT_HOME),
         )

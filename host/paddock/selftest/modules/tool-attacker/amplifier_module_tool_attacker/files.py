@@ -64,6 +64,18 @@ def climb_out_of_the_root(path: str, pids: Sequence[int]) -> Iterator[Way]:
     yield "open folders", lambda: _through_open_folders(path)
 
 
+def open_what_is_excluded(path: str) -> Iterator[Way]:
+    """Open a file that is there in a folder which may be written to, but not for this module."""
+    yield "open", lambda: _read(path)
+    yield "copy it in the kernel", lambda: _sent(path)
+    yield "/proc/self/root", lambda: _read(f"/proc/self/root{path}")
+    yield "open its place again", lambda: _opened_again(path)
+    yield "a hard link", lambda: _read_as(path, os.link, os.unlink)
+    yield "move it", lambda: _read_as(path, os.rename, lambda moved: os.rename(moved, path))
+    yield "move its folder", lambda: _read_in_moved_folder(path)
+    yield "change its mode", lambda: (os.chmod(path, 0o600), _read(path))
+
+
 def use_inherited_descriptors() -> Iterator[Way]:
     """Look for open files, folders and listening sockets that the host forgot to close."""
     yield "files", lambda: _inherited(stat.S_ISREG, lambda number: os.pread(number, 100, 0).decode())
@@ -343,6 +355,32 @@ def _moved_and_back(path: str, folder: Path) -> str:
     os.rename(path, moved)
     os.rename(moved, path)
     return "moved"
+
+
+def _opened_again(path: str) -> str:
+    place = os.open(path, os.O_PATH)
+    try:
+        return _read(f"/proc/self/fd/{place}")
+    finally:
+        os.close(place)
+
+
+def _read_as(path: str, rename: Callable[[str, str], None], undo: Callable[[str], None]) -> str:
+    other = f"{path}.other"
+    rename(path, other)
+    try:
+        return _read(other)
+    finally:
+        undo(other)
+
+
+def _read_in_moved_folder(path: str) -> str:
+    folder, name = os.path.split(path)
+    os.rename(folder, f"{folder}.moved")
+    try:
+        return _read(os.path.join(f"{folder}.moved", name))
+    finally:
+        os.rename(f"{folder}.moved", folder)
 
 
 def _write_through_memory(path: str) -> str:
