@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from integration.command_line import Terminal, paddock, require_level
+from integration.command_line import require_level
 from integration.conftest import OpenSession, WriteModule
 from paddock_sandbox.profile import IsolationLevel
 
