@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from integration.command_line import require_level
+from integration.command_line import paddock, require_level
 from integration.conftest import OpenSession, WriteModule
 from paddock_sandbox.profile import IsolationLevel
 
@@ -98,3 +99,43 @@ async def test_an_excluded_file_is_there_and_nothing_opens_it(
                 await anyio.sleep(0.01)
         assert await does("read", ".env") == _DENIED
         assert (project / ".env").read_text() == "KEY=another"
+
+
+def _call(project: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Read `.env` by the shipped tool, with options of the call."""
+    order = ("call", "builtin:tool-filesystem", "read_file", json.dumps({"file_path": ".env"}))
+    return paddock(*order, *options, "--json", cwd=project)
+
+
+def test_the_line_of_a_refusal_opens_the_excluded_file(project: Path) -> None:
+    refused = _call(project, "--allow-read=.", "--deny-read=@secrets,./part")
+    assert refused.returncode == 1 and f"`{project}/.env` is excluded from what it may read" in refused.stderr
+    added = refused.stderr.partition("to allow it, add ")[2].splitlines()[0]
+    assert added == "--allow-read=. --deny-read=@secrets --deny-read=./part --allow-read=./.env"
+    assert "KEY=secret" in _call(project, *added.split()).stdout
+    (project / "part/.env").unlink()
+    alone = _call(project, "--allow-read=.", "--deny-read=.env")
+    assert alone.stderr.partition("to allow it, add ")[2].splitlines()[0] == "--allow-read=. --allow-read=./.env"
+
+
+def test_without_mounts_nothing_is_excluded_and_that_is_said(project: Path) -> None:
+    level = f"--isolation={require_level('landlock')}"
+    refused = _call(project, "--allow-read=.", "--deny-read=.env", level)
+    assert "cannot be enforced at isolation level `landlock`" in refused.stderr
+    assert "run the module at isolation level `ns` or `bwrap`" in refused.stderr
+    told = _call(project, "--allow-read=.", "--deny-read=@secrets", level)
+    assert "KEY=secret" in told.stdout
+    assert f"{project}/.env and 1 more can be read: your secret files are not excluded at level landlock" in told.stderr
+
+
+def test_programs_work_around_an_excluded_file(project: Path) -> None:
+    _git(project, "init", "-q")
+    (project / ".gitignore").write_text(".env\n")
+    command = "git status --short; git add . && git add -f .env; git diff --no-index /dev/null .env; grep -rl KEY ."
+    order = ("call", "builtin:tool-bash", "bash", json.dumps({"command": command}))
+    grants = ("--allow-read=.", "--allow-write=.,./.git", "--allow-run=*", "--deny-read=@secrets")
+    done = json.loads(paddock(*order, *grants, "--json", cwd=project).stdout)
+    said = done["output"] or done["error"]
+    assert "?? readme" in said["stdout"] and "./readme" in said["stdout"] and "secret" not in str(said)
+    assert said["stderr"].count(_DENIED) >= 3
+    assert ".env" not in subprocess.check_output(["git", "-C", str(project), "ls-files"], text=True).split()

@@ -53,7 +53,7 @@ def read_grants(written: Mapping[str, Sequence[str]], excluded: Sequence[str] = 
         click.UsageError: one is not of the form that its family takes.
     """
     grants: dict[str, object] = {}
-    words = [f"{EXCLUSION}{word}" for word in excluded]
+    words = [f"{EXCLUSION}{word.replace(',', ',,')}" for option in excluded for word in grants_in_word(option)]
     for family, options in {**written, "read": (*written.get("read", ()), *words)}.items():
         if options:
             values = [value for option in options for value in grants_in_word(option)]
