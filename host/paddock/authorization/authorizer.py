@@ -375,7 +375,7 @@ class Authorizer:
         if excluding := [one for one in changed if EXCLUDED_SECRETS in {*now[one].read} - {*then[one].read}]:
             names = "`, `".join(excluding)
             said = f"your secret files that git does not have: `{EXCLUDED_SECRETS}` in `read`"
-            _log.warning("by now preset `%s` excludes %s", names, said)
+            _log.warning("the presets `%s` by now exclude %s", names, said)
         with suppress(OSError):
             (state_folder(self._environ) / _TOLD).write_text(str(permission_request.PRESETS_VERSION), encoding="ascii")
 
