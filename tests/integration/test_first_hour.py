@@ -293,7 +293,10 @@ def test_denials_and_proposals_are_one_line_to_paste_for_each_module(tries: Path
     line = 'permissions: {read: ["./one.txt", "./two.txt"]}'
     assert done.stderr.count("may not read") == 2
     assert f"write in the entry of `tool-tries` in the plan:\n  {line}\n" in done.stderr
-    assert 'entry of `tool-filesystem` in the plan:\n  permissions: {read: [".", "!@secrets"], write: ["."]}\n' in done.stderr
+    assert (
+        'entry of `tool-filesystem` in the plan:\n  permissions: {read: [".", "!@secrets"], write: ["."]}\n'
+        in done.stderr
+    )
     told = json.loads(paddock(*args, "--print-grants", "--json").stdout)
     assert told["grants"]["tool-tries"] == line
     tries.write_text(f"{tries.read_text()}    {line}\n")  # as a person pastes it
