@@ -127,6 +127,9 @@ class Access(enum.Flag):
     DEVICE = enum.auto()
     """Read, write and control a character device."""
 
+    DEVICES = enum.auto()
+    """The same, of all devices beneath a directory."""
+
 
 _READ: Final = _READ_FILE | _READ_DIR
 _RIGHTS: Final = {
@@ -143,6 +146,7 @@ _RIGHTS: Final = {
     | _REFER,
     Access.EXECUTE: _EXECUTE,
     Access.DEVICE: _READ_FILE | _WRITE_FILE | _IOCTL_DEV,
+    Access.DEVICES: _READ_FILE | _WRITE_FILE | _IOCTL_DEV,
 }
 
 

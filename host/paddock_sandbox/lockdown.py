@@ -18,7 +18,7 @@ from typing import Final
 
 from paddock_sandbox import capabilities, ipc, landlock, prctl, rlimits, seccomp
 from paddock_sandbox.landlock import Access, PathRule, PortAccess, PortRule
-from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
+from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS, TERMINALS
 from paddock_sandbox.network import LOOKUP_PORT
 from paddock_sandbox.profile import LockdownReport, SandboxProfile
 from paddock_sandbox.rlimits import Rlimit
@@ -138,6 +138,8 @@ def _rules(profile: SandboxProfile) -> Iterator[PathRule | PortRule]:
     # A writable mapping of it is memory without a file, which no reading of /proc could count.
     yield PathRule(_ZEROS, Access.READ)
     yield from (PathRule(path, Access.DEVICE) for path in DEVICES if path != _ZEROS)
+    if profile.has_terminals:
+        yield PathRule(TERMINALS, Access.DEVICES)
     if profile.may_execute_all:
         places = [mount.source if shares_host else mount.target for mount in profile.mounts if mount.mappable]
         yield from (PathRule(place, Access.EXECUTE) for place in (*private, *places))

@@ -57,6 +57,10 @@ _RESOLVE_IN_ROOT: Final = 0x10
 
 _DEV: Final = "/dev"
 DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+TERMINALS: Final = "/dev/pts"
+"""Where `attach_terminals` puts terminals of a process's own, in a folder that is there in every root."""
+
+_MOST_TERMINALS: Final = 64  # each holds some 60 KiB of the kernel's that nothing counts
 _LINKS: Final = {"/dev/fd": "/proc/self/fd", "/dev/stdin": "fd/0", "/dev/stdout": "fd/1", "/dev/stderr": "fd/2"}
 SHARED_FOLDERS: Final = ("/tmp", "/dev/shm")  # noqa: S108 - where programs look for them, in the private folder
 _SCRATCH_INODES: Final = 65536  # a file of no bytes takes kernel memory too
@@ -215,6 +219,21 @@ def move(mount: Mount) -> None:
             os.close(tree)
 
 
+def attach_terminals() -> None:
+    """Attach pseudo-terminals that no other process has, in a root that was entered.
+
+    Raises:
+        StepError: the caller may not mount.
+    """
+    with _naming(f"mount {TERMINALS}"):
+        options = {"mode": "0600", "ptmxmode": "0666", "max": str(_MOST_TERMINALS)}
+        tree = _file_system("devpts", options, _NOSUID | _NOEXEC)
+        try:
+            _attach(tree, open_place(TERMINALS))
+        finally:
+            os.close(tree)
+
+
 def detach(place: str) -> None:
     """Unmount a place with all that is mounted below it, in a root that was entered.
 
@@ -369,6 +388,9 @@ class NewRoot:
                 self._attach(tree, device, _NOSUID | _NOEXEC)
         finally:
             os.close(dev)
+        with _naming("a place for terminals"):
+            self._make_folder(TERMINALS[1:])
+            os.symlink("pts/ptmx", "dev/ptmx", dir_fd=self._root)
 
     def _attach(self, tree: int, target: str, attributes: int) -> None:
         """Attach a detached tree and close its descriptor."""

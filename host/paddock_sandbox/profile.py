@@ -112,6 +112,11 @@ class SandboxProfile:
         """Whether the process has a network namespace to make a network in."""
         return self.network is not None and self.level in ("ns", "bwrap")
 
+    @property
+    def has_terminals(self) -> bool:
+        """Whether the process gets pseudo-terminals of its own: its programs may ask for some."""
+        return self.may_execute and self.level in ("ns", "bwrap")
+
     def is_mounted(self, place: str) -> bool:
         """Return whether one of the mounts is at a place or around it."""
         return any((place + "/").startswith(mount.target.rstrip("/") + "/") for mount in self.mounts)

@@ -14,7 +14,8 @@ from sandbox.subject import ORDINARY, USERS, ground
 
 DEVICES = {"null", "zero", "full", "random", "urandom"}
 SYSTEM = {
-    *("/dev", "/dev/fd", "/dev/shm", "/dev/stderr", "/dev/stdin", "/dev/stdout", *(f"/dev/{name}" for name in DEVICES)),
+    *("/dev", "/dev/fd", "/dev/ptmx", "/dev/pts", "/dev/shm", "/dev/stderr", "/dev/stdin", "/dev/stdout"),
+    *(f"/dev/{name}" for name in DEVICES),
     *("/etc", "/etc/group", "/etc/hosts", "/etc/nsswitch.conf", "/etc/passwd"),
     *("/proc", "/scratch", "/scratch/.-dev-shm", "/scratch/.-tmp", "/tmp"),
     *("/sys", "/sys/devices", "/sys/devices/system", "/sys/devices/system/cpu"),

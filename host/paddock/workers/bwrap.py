@@ -30,17 +30,18 @@ from paddock.errors import LaunchError
 from paddock.workers.exec_launcher import ExecLauncher
 from paddock.workers.launcher import LaunchSpec
 from paddock_sandbox import staged_mounts
-from paddock_sandbox.mounts import CLOSED_FILE, CLOSED_FOLDER, DEVICES, account_files, open_places
+from paddock_sandbox.mounts import CLOSED_FILE, CLOSED_FOLDER, DEVICES, TERMINALS, account_files, open_places
 from paddock_sandbox.profile import Mount, SandboxProfile
 from paddock_sandbox.step_error import StepError
 
 _PROGRAM = "bwrap"
 _PATH = "/usr/bin:/bin:/usr/local/bin"  # not the caller's: a program found there decides how modules are confined
 _WAY_BYTES = 1 << 20  # room for folders
-# For the worker to make its network with: over the namespaces alone, and given up before its entry.
+# For the worker to make its network and terminals with: over the namespaces alone, and given up before its entry.
 _CAPABILITIES_OF_A_NETWORK = {"CAP_NET_ADMIN": 12, "CAP_NET_BIND_SERVICE": 10}
-_CAPABILITIES_OF_A_BROKER = {"CAP_SYS_ADMIN": 21, "CAP_SYS_PTRACE": 19}
-_LINKS = {"/dev/fd": "/proc/self/fd", "/dev/shm": "/tmp"}  # noqa: S108 - inside, where no other user is
+_CAPABILITY_OF_A_BROKER = {"CAP_SYS_PTRACE": 19}
+_CAPABILITY_TO_MOUNT = {"CAP_SYS_ADMIN": 21}
+_LINKS = {"/dev/fd": "/proc/self/fd", "/dev/ptmx": "pts/ptmx", "/dev/shm": "/tmp"}  # noqa: S108 - no other user's
 _OUTCOME_BYTES = 1 << 16
 _END_SECONDS = 2.0  # a killed bubblewrap ends at once, and its child with it
 
@@ -139,7 +140,7 @@ def bubblewrap_command(
     arguments = [
         *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"),
         *("--as-pid-1", "--new-session", "--die-with-parent", "--hostname", "paddock"),
-        *("--size", str(profile.tmp_bytes), "--tmpfs", profile.scratch),
+        *("--size", str(profile.tmp_bytes), "--tmpfs", profile.scratch, "--dir", TERMINALS),
     ]
     for capability in _capabilities(profile):
         arguments += ("--cap-add", capability)
@@ -215,9 +216,10 @@ def _staged(mounts: Sequence[Mount]) -> dict[int, Mount]:
 
 
 def _capabilities(profile: SandboxProfile) -> dict[str, int]:
-    if profile.network is None:
-        return {}
-    return _CAPABILITIES_OF_A_NETWORK | (_CAPABILITIES_OF_A_BROKER if profile.serves else {})
+    network = {} if profile.network is None else _CAPABILITIES_OF_A_NETWORK
+    broker = _CAPABILITY_OF_A_BROKER if profile.serves else {}
+    mounts = _CAPABILITY_TO_MOUNT if profile.serves or profile.has_terminals else {}
+    return network | broker | mounts
 
 
 def _pipe(readers: ExitStack, writers: ExitStack) -> tuple[int, int]:

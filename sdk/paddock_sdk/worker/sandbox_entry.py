@@ -19,12 +19,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from paddock_sandbox import lockdown, network, self_check, socket_broker, socket_memory
 from paddock_sandbox.descriptors import close_all_but
-from paddock_sandbox.mounts import SHARED_FOLDERS
+from paddock_sandbox.mounts import SHARED_FOLDERS, attach_terminals
 from paddock_sandbox.profile import SandboxProfile
+from paddock_sandbox.step_error import StepError
 from paddock_sdk.worker.attempts import attempt_log
 from paddock_sdk.worker.init_socket import (
     FAILED_BEFORE_ENTRY,
@@ -73,6 +75,7 @@ def enter_sandbox_and_run(
             ("standard streams", lambda: _take_standard_streams(stdout, stderr)),
             ("close descriptors", lambda: close_all_but(0, 1, 2, rpc, init_socket)),
             ("environment", lambda: _take_environment(particulars["environ"])),
+            ("terminals", lambda: _attach_terminals(profile)),
             # While there are capabilities to make it with. The host has all of its sockets before any code of the
             # module runs, and the worker none: the self-check would find them.
             ("network", lambda: _make_network(profile, init_socket)),
@@ -161,6 +164,12 @@ def _take_environment(environ: dict[str, str]) -> None:
         os.environ[name] = value
     if "TZ" in environ:
         time.tzset()
+
+
+def _attach_terminals(profile: SandboxProfile) -> None:
+    if profile.has_terminals:
+        with suppress(StepError):  # AppArmor may allow no mount behind bubblewrap; programs then find none to open
+            attach_terminals()
 
 
 def _make_network(profile: SandboxProfile, init_socket: int) -> None:

@@ -116,13 +116,14 @@ def test_the_root_is_closed_to_changes_after_all_else(spec: LaunchSpec, a_user: 
     assert asked[-3:] == [("--remount-ro", "/"), ("--chdir", "/"), ("--",)]
 
 
-def test_capabilities_are_left_for_a_network_and_for_nothing_else(spec: LaunchSpec, a_user: Path) -> None:
-    def asked(network: NetworkAccess | None) -> list[tuple[str, ...]]:
-        profile = dataclasses.replace(spec.profile, network=network)
+def test_capabilities_are_left_for_a_network_and_terminals_alone(spec: LaunchSpec, a_user: Path) -> None:
+    def asked(network: NetworkAccess | None, *programs: str) -> list[tuple[str, ...]]:
+        profile = dataclasses.replace(spec.profile, network=network, programs=programs)
         command = command_of(dataclasses.replace(spec, profile=profile))
         return [option for option in options(command) if option[0].startswith("--cap")]
 
     assert asked(None) == []
+    assert asked(None, "/usr/bin/bash") == [("--cap-add", "CAP_SYS_ADMIN")]
     assert asked(NetworkAccess((443,))) == [("--cap-add", "CAP_NET_ADMIN"), ("--cap-add", "CAP_NET_BIND_SERVICE")]
 
 

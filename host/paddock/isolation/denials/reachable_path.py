@@ -17,7 +17,7 @@ from paddock.isolation.denials.explained_module import ExplainedModule
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.path_walk import GrantedPath
-from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
+from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS, TERMINALS
 from paddock_sandbox.profile import Mount
 
 ONLY_READ: Final = "it may be read, and not written to"
@@ -163,6 +163,8 @@ class ReachablePath:
         if named.is_relative_to("/proc"):
             what = "it has a /proc of its own, with its own processes" if profile.level == "ns" else "it has no /proc"
             return PathAccess(profile.level == "ns" and named.is_relative_to("/proc/self"), what)
+        if profile.has_terminals and (named.is_relative_to(TERMINALS) or str(named) == "/dev/ptmx"):
+            return PathAccess(True, "it has terminals of its own")
         if named.is_relative_to("/dev"):
             return PathAccess(False, f"of devices it has only {', '.join(DEVICES)}")
         private = self._private_folder()
