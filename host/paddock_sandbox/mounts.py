@@ -56,6 +56,7 @@ _RESOLVE_NO_SYMLINKS: Final = 0x04
 _RESOLVE_IN_ROOT: Final = 0x10
 
 _DEV: Final = "/dev"
+_PROC: Final = "/proc"
 DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 TERMINALS: Final = "/dev/pts"
 """Where `attach_terminals` puts terminals of a process's own, in a folder that is there in every root."""
@@ -219,6 +220,22 @@ def move(mount: Mount) -> None:
             os.close(tree)
 
 
+def narrow_proc() -> None:
+    """Put the caller's own processes, and nothing of the kernel's, in the place of the whole `/proc`, if there is one.
+
+    Raises:
+        StepError: a step was refused; the whole one may still be there.
+    """
+    if os.path.ismount(_PROC):
+        with _naming(f"mount {_PROC}"):
+            own = _own_processes()  # which the kernel allows only where the whole is in sight
+            detach(_PROC)
+            try:
+                _attach(own, open_place(_PROC))
+            finally:
+                os.close(own)
+
+
 def attach_terminals() -> None:
     """Attach pseudo-terminals that no other process has, in a root that was entered.
 
@@ -364,12 +381,12 @@ class NewRoot:
         """Attach `/proc`, with nothing in it but the worker's own processes; return it when that is refused."""
         with _naming("mount /proc"):
             try:
-                proc = _file_system("proc", {"subset": "pid", "hidepid": "invisible"}, _NOSUID | _NODEV | _NOEXEC)
+                proc = _own_processes()
             except OSError as error:
                 if error.errno != errno.EPERM:
                     raise
-                return ("/proc",)
-            self._put(proc, "/proc", stat.S_IFDIR)
+                return (_PROC,)
+            self._put(proc, _PROC, stat.S_IFDIR)
             os.close(proc)
         with _naming("links in /dev"):
             self._make_folder("dev")
@@ -509,6 +526,10 @@ def _set_attributes(
     wanted = _MountAttributes(attributes, allowed, 0, user_namespace)
     reach = _AT_EMPTY_PATH | (_AT_RECURSIVE if below else 0)
     call("mount_setattr", tree, b"", reach, wanted, ctypes.sizeof(wanted))
+
+
+def _own_processes() -> int:
+    return _file_system("proc", {"subset": "pid", "hidepid": "invisible"}, _NOSUID | _NODEV | _NOEXEC)
 
 
 def _file_system(kind: str, options: dict[str, str], attributes: int) -> int:

@@ -63,7 +63,4 @@ async def test_a_runtime_starts(program: str, grant: str, level: str, home: Path
     (work / "made").mkdir()
     with anyio.fail_after(_SECONDS):
         result = (await call.run()).result
-    if (program, level) == ("java", "bwrap"):  # its loader looks itself up in /proc, which is not there
-        assert "libjli.so" in result.output["stderr"]
-        return
     assert (result.output or result.error) == {"stdout": "up\n", "stderr": "", "returncode": 0}

@@ -118,7 +118,6 @@ _MISSING: Final[Mapping[IsolationLevel, tuple[str, ...]]] = {
     "ns": (),
     "bwrap": (
         _NOT_NOEXEC,
-        "there is no /proc, which some programs want",
         "the number of files in the private folder is bounded only by memory, of which each counts 1.5 KiB",
         "control groups limit nothing: the host watches memory instead, and `cpu_quota` cannot be enforced",
     ),

@@ -1,8 +1,8 @@
 """Have the system's bubblewrap make a worker's namespaces, where the kernel lets only that program make them.
 
-The worker then confines itself as it does at other levels. A mount that bubblewrap cannot make safely is left out:
-there is no `/proc`, since bubblewrap could only mount one with the kernel's settings in it. Root cannot use this way,
-because the worker would stay root outside.
+The worker then confines itself as it does at other levels. bubblewrap mounts a `/proc` with the kernel's settings in
+it, which the worker replaces early. Where either is refused, there is none. Root cannot use this way, because the
+worker would stay root outside.
 
 Bubblewrap gets a descriptor of each source, never its path: another module may have put a link there since the host
 judged it. It also follows links on the way to a mount's target. So it mounts only in folders that it made itself. What
@@ -29,6 +29,7 @@ import anyio.to_thread
 from paddock.errors import LaunchError
 from paddock.workers.exec_launcher import ExecLauncher
 from paddock.workers.launcher import LaunchSpec
+from paddock.workers.process import ModuleProcess
 from paddock_sandbox import staged_mounts
 from paddock_sandbox.mounts import CLOSED_FILE, CLOSED_FOLDER, DEVICES, TERMINALS, account_files, open_places
 from paddock_sandbox.profile import Mount, SandboxProfile
@@ -37,7 +38,7 @@ from paddock_sandbox.step_error import StepError
 _PROGRAM = "bwrap"
 _PATH = "/usr/bin:/bin:/usr/local/bin"  # not the caller's: a program found there decides how modules are confined
 _WAY_BYTES = 1 << 20  # room for folders
-# For the worker to make its network and terminals with: over the namespaces alone, and given up before its entry.
+# For the worker, over its namespaces alone, and given up before its entry: for its `/proc`, terminals and network.
 _CAPABILITIES_OF_A_NETWORK = {"CAP_NET_ADMIN": 12, "CAP_NET_BIND_SERVICE": 10}
 _CAPABILITY_OF_A_BROKER = {"CAP_SYS_PTRACE": 19}
 _CAPABILITY_TO_MOUNT = {"CAP_SYS_ADMIN": 21}
@@ -64,6 +65,28 @@ class BubblewrapCommand:
 class BubblewrapLauncher(ExecLauncher):
     """Launches behind bubblewrap, in whose namespaces no control groups can be made."""
 
+    def __init__(self) -> None:
+        """Mount no `/proc` if the first launch fails with one and succeeds without."""
+        super().__init__()
+        self._with_proc = True
+        self._is_tried = False
+
+    async def launch(self, spec: LaunchSpec) -> ModuleProcess:
+        """Return a process that is entering its entry; see `Launcher.launch`."""
+        try:
+            process = await super().launch(spec)
+        except LaunchError:
+            if self._is_tried:
+                raise
+            self._with_proc = False
+            try:
+                process = await super().launch(spec)
+            except BaseException:
+                self._with_proc = True
+                raise
+        self._is_tried = True
+        return process
+
     async def _start(self, spec: LaunchSpec, settings: Mapping[str, object], fds: Sequence[int], stderr: int) -> None:
         with ExitStack() as held:
             with ExitStack() as lent:
@@ -71,7 +94,7 @@ class BubblewrapLauncher(ExecLauncher):
                 places = await _opened(spec, mounts)
                 for place in places:
                     lent.callback(os.close, place)
-                command = bubblewrap_command(spec, mounts, places, held, lent)
+                command = bubblewrap_command(spec, mounts, places, held, lent, with_proc=self._with_proc)
                 child = spec.runtime.spawn(settings, (*fds, *command.fds), stderr, through=command.words)
             if not command.staged:
                 self._watch(child)
@@ -117,7 +140,13 @@ class BubblewrapLauncher(ExecLauncher):
 
 
 def bubblewrap_command(
-    spec: LaunchSpec, mounts: Sequence[Mount], places: Sequence[int], held: ExitStack, lent: ExitStack
+    spec: LaunchSpec,
+    mounts: Sequence[Mount],
+    places: Sequence[int],
+    held: ExitStack,
+    lent: ExitStack,
+    *,
+    with_proc: bool = True,
 ) -> BubblewrapCommand:
     """Return the command that starts an interpreter inside the namespaces and `mounts` of a launch.
 
@@ -142,6 +171,8 @@ def bubblewrap_command(
         *("--as-pid-1", "--new-session", "--die-with-parent", "--hostname", "paddock"),
         *("--size", str(profile.tmp_bytes), "--tmpfs", profile.scratch, "--dir", TERMINALS),
     ]
+    if with_proc:
+        arguments += ("--proc", "/proc")
     for capability in _capabilities(profile):
         arguments += ("--cap-add", capability)
     for device in DEVICES:
@@ -217,9 +248,7 @@ def _staged(mounts: Sequence[Mount]) -> dict[int, Mount]:
 
 def _capabilities(profile: SandboxProfile) -> dict[str, int]:
     network = {} if profile.network is None else _CAPABILITIES_OF_A_NETWORK
-    broker = _CAPABILITY_OF_A_BROKER if profile.serves else {}
-    mounts = _CAPABILITY_TO_MOUNT if profile.serves or profile.has_terminals else {}
-    return network | broker | mounts
+    return _CAPABILITY_TO_MOUNT | network | (_CAPABILITY_OF_A_BROKER if profile.serves else {})
 
 
 def _pipe(readers: ExitStack, writers: ExitStack) -> tuple[int, int]:

@@ -55,8 +55,8 @@ def run(request: dict[str, Any], *, rpc: int, stdout: int, stderr: int, init_soc
                 init_socket=init_socket,
                 counts_memory=group is not None and "memory" in group.controllers,
             )
-        if request["profile"]["level"] == "bwrap" and request["profile"]["network"] is not None:
-            capabilities.drop_all()  # bubblewrap left some for the worker to make its network with
+        if request["profile"]["level"] == "bwrap":
+            capabilities.drop_all()  # bubblewrap left some for the worker to make its mounts and network with
         supervise_until_exit(worker, init_socket, group)
     except BaseException as error:  # no other process is left to report it or to end the tree
         report_and_exit(init_socket, error, group)

@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 
 from paddock_sandbox import lockdown, network, self_check, socket_broker, socket_memory
 from paddock_sandbox.descriptors import close_all_but
-from paddock_sandbox.mounts import SHARED_FOLDERS, attach_terminals
+from paddock_sandbox.mounts import SHARED_FOLDERS, attach_terminals, narrow_proc
 from paddock_sandbox.profile import SandboxProfile
 from paddock_sandbox.step_error import StepError
 from paddock_sdk.worker.attempts import attempt_log
@@ -75,6 +75,7 @@ def enter_sandbox_and_run(
             ("standard streams", lambda: _take_standard_streams(stdout, stderr)),
             ("close descriptors", lambda: close_all_but(0, 1, 2, rpc, init_socket)),
             ("environment", lambda: _take_environment(particulars["environ"])),
+            ("/proc", lambda: _narrow_proc(profile)),
             ("terminals", lambda: _attach_terminals(profile)),
             # While there are capabilities to make it with. The host has all of its sockets before any code of the
             # module runs, and the worker none: the self-check would find them.
@@ -111,7 +112,9 @@ def enter_sandbox_and_run(
         ready: dict[str, object] = {
             "lockdown": (locked.level, locked.steps, locked.protections),
             "verdicts": verdicts,
-            "missing": missing,
+            "missing": (*missing, "/proc")
+            if profile.level == "bwrap" and not os.path.exists("/proc/self")
+            else missing,
             "working_dir": working_dir,
         }
         say_ready(init_socket, ready)
@@ -164,6 +167,11 @@ def _take_environment(environ: dict[str, str]) -> None:
         os.environ[name] = value
     if "TZ" in environ:
         time.tzset()
+
+
+def _narrow_proc(profile: SandboxProfile) -> None:
+    if profile.level == "bwrap":  # bubblewrap knows only the whole
+        narrow_proc()
 
 
 def _attach_terminals(profile: SandboxProfile) -> None:

@@ -9,6 +9,7 @@ import os
 from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -20,7 +21,7 @@ from paddock.errors import LaunchError, LevelFailure
 from paddock.isolation.machine import Machine
 from paddock.isolation.remedies import remedy
 from paddock.workers import bwrap as bubblewrap
-from paddock.workers.bwrap import BubblewrapLauncher, bubblewrap_command
+from paddock.workers.bwrap import BubblewrapCommand, BubblewrapLauncher, bubblewrap_command
 from paddock.workers.launcher import LaunchSpec
 from paddock_sandbox.mounts import open_places
 from paddock_sandbox.profile import Mount, NetworkAccess
@@ -108,7 +109,7 @@ def test_nothing_else_is_shown_but_five_devices(spec: LaunchSpec, a_user: Path) 
     asked = options(command_of(spec))
     devices = [option[1] for option in asked if option[0] == "--dev-bind"]
     assert sorted(devices) == ["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"]
-    assert {option[0] for option in asked}.isdisjoint({"--dev", "--proc", "--bind-try", "--overlay", "--share-net"})
+    assert {option[0] for option in asked}.isdisjoint({"--dev", "--bind-try", "--overlay", "--share-net"})
 
 
 def test_the_root_is_closed_to_changes_after_all_else(spec: LaunchSpec, a_user: Path) -> None:
@@ -116,15 +117,15 @@ def test_the_root_is_closed_to_changes_after_all_else(spec: LaunchSpec, a_user: 
     assert asked[-3:] == [("--remount-ro", "/"), ("--chdir", "/"), ("--",)]
 
 
-def test_capabilities_are_left_for_a_network_and_terminals_alone(spec: LaunchSpec, a_user: Path) -> None:
-    def asked(network: NetworkAccess | None, *programs: str) -> list[tuple[str, ...]]:
-        profile = dataclasses.replace(spec.profile, network=network, programs=programs)
+def test_capabilities_are_left_for_mounts_and_a_network_and_for_nothing_else(spec: LaunchSpec, a_user: Path) -> None:
+    def asked(network: NetworkAccess | None) -> list[tuple[str, ...]]:
+        profile = dataclasses.replace(spec.profile, network=network)
         command = command_of(dataclasses.replace(spec, profile=profile))
         return [option for option in options(command) if option[0].startswith("--cap")]
 
-    assert asked(None) == []
-    assert asked(None, "/usr/bin/bash") == [("--cap-add", "CAP_SYS_ADMIN")]
-    assert asked(NetworkAccess((443,))) == [("--cap-add", "CAP_NET_ADMIN"), ("--cap-add", "CAP_NET_BIND_SERVICE")]
+    mount, *network = (("--cap-add", f"CAP_{one}") for one in ("SYS_ADMIN", "NET_ADMIN", "NET_BIND_SERVICE"))
+    assert asked(None) == [mount]
+    assert asked(NetworkAccess((443,))) == [mount, *network]
 
 
 async def test_where_bubblewrap_is_not_installed_the_error_says_what_to_install(
@@ -158,6 +159,12 @@ def test_root_is_refused_and_told_what_to_use(spec: LaunchSpec, a_user: Path, mo
     assert "use isolation ns" in refused.value.hints
 
 
+def capabilities_of(pid: int) -> tuple[int, int]:
+    """Return those that a process is permitted, and those in effect."""
+    lines = dict(line.split(":\t") for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return int(lines["CapPrm"], 16), int(lines["CapEff"], 16)
+
+
 @with_bubblewrap
 async def test_a_worker_behind_bubblewrap_sees_its_profile_alone(start: Launch, levels: Levels, tmp_path: Path) -> None:
     granted = tmp_path / "granted"
@@ -171,12 +178,36 @@ async def test_a_worker_behind_bubblewrap_sees_its_profile_alone(start: Launch, 
         str(granted),
         *(mount.target for mount in levels.spec("bwrap", tmp_path).profile.mounts),
     ]
-    assert {*root.split(",")} == {"dev", "etc", "sys", "tmp", *(path.split("/")[1] for path in shown)}
-    assert {*devices.split(",")} == {"fd", "full", "null", "random", "shm", "urandom", "zero"}
+    assert {*root.split(",")} == {"dev", "etc", "proc", "sys", "tmp", *(path.split("/")[1] for path in shown)}
+    assert {*devices.split(",")} == {"fd", "full", "null", "ptmx", "pts", "random", "shm", "urandom", "zero"}
     assert above == "granted"
     accounts = {"passwd", "group", "hosts", "nsswitch.conf"}
     assert accounts <= {*etc.split(",")} <= {"ld.so.cache", "localtime", "os-release", *accounts}
-    assert proc == "ENOENT"
+    assert {name for name in proc.split(",") if not name.isdigit()} == {"self", "thread-self"}
+    assert [capabilities_of(pid) for pid in (process.init_pid, process.pid)] == [(0, 0)] * 2  # nor the right to mount
+
+
+@with_bubblewrap
+async def test_where_no_proc_can_be_mounted_workers_start_without(
+    levels: Levels, way: Way, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def masked(*parts: Any, with_proc: bool) -> BubblewrapCommand:
+        tried.append(with_proc)
+        command = bubblewrap_command(*parts, with_proc=with_proc)
+        words = tuple("--refused" if word == "--proc" else word for word in command.words)
+        return dataclasses.replace(command, words=words)
+
+    tried: list[bool] = []
+    monkeypatch.setattr(bubblewrap, "bubblewrap_command", masked)
+    launcher = levels.launcher(way)
+    with anyio.fail_after(PATIENCE):
+        for _ in range(2):
+            process = await launcher.launch(levels.spec(way.level, scratch))
+            assert process.ready.missing == ("/proc",)
+            await process.stop(0)
+            process.rpc.close()
+    await launcher.aclose()
+    assert tried == [True, False, False]
 
 
 _OF_BEFORE = """#!/bin/sh

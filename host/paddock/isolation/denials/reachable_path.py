@@ -161,8 +161,8 @@ class ReachablePath:
         if profile.level not in LEVELS_WITH_NAMESPACES:
             return PathAccess(True, "it is its private folder") if self._private_folder() else None
         if named.is_relative_to("/proc"):
-            what = "it has a /proc of its own, with its own processes" if profile.level == "ns" else "it has no /proc"
-            return PathAccess(profile.level == "ns" and named.is_relative_to("/proc/self"), what)
+            what = "it has a /proc of its own, with its own processes"
+            return PathAccess(named.is_relative_to("/proc/self"), what)
         if profile.has_terminals and (named.is_relative_to(TERMINALS) or str(named) == "/dev/ptmx"):
             return PathAccess(True, "it has terminals of its own")
         if named.is_relative_to("/dev"):
