@@ -169,9 +169,10 @@ def plan_and_prompt(words: Sequence[str]) -> PlanAndPrompt:
 def _names_a_plan(word: str) -> bool:
     if Path(word).exists():
         return True
+    from paddock.cli.bundle_plan import names_bundle
     from paddock.plan.formats.document import EXTENSIONS
 
-    return Path(word).suffix.lower() in EXTENSIONS
+    return names_bundle(word) or Path(word).suffix.lower() in EXTENSIONS
 
 
 def check_verbosity(*, quiet: bool, verbose: bool) -> None:

@@ -20,6 +20,7 @@ import anyio
 import click
 
 from paddock.cli import failure
+from paddock.cli.bundle_plan import plan_of
 from paddock.cli.command_group import INTERRUPTED, Interrupted, example
 from paddock.cli.options import (
     JSON,
@@ -110,7 +111,7 @@ def run(
     PLAN is plan.yaml by default. Without PROMPT, `run` reads the prompt from stdin.
     """
     meant = _checked_words(words)
-    plan, prompt = Path(meant.plan), meant.prompt
+    plan, prompt = plan_of(meant.plan), meant.prompt
     check_verbosity(quiet=quiet, verbose=verbose)
     screen = Screen(sys.stderr, is_quiet=quiet)
     opener = SessionOpener(plan, options, screen, is_verbose=verbose)

@@ -11,6 +11,7 @@ from typing import Final
 
 from paddock.authorization.consent import Consent
 from paddock.authorization.suggestions.vendors import is_scripted
+from paddock.cli.bundle_plan import is_kept
 from paddock.cli.options import SessionOptions
 from paddock.cli.plan_options import read_presets
 from paddock.cli.terminal.approval import TerminalApproval
@@ -59,11 +60,14 @@ class SessionOpener:
         options = BundleOptions(
             sources.use,
             offline=sources.offline,
-            lends_keys=self._options.trust_plan,
+            lends_keys=self._options.trust_plan or is_kept(self._plan),
             progress=self.fetching,
             no_fetching=sources.no_fetching,
         )
-        await pin_bundles(self._plan, os.environ, options)
+        pinned = await pin_bundles(self._plan, os.environ, options)
+        if pinned is not None and not pinned.plan.providers:
+            add = shlex.join(["paddock", "add", "provider-openai", "--to", str(self._plan)])
+            self._screen.note(f"neither {self._plan} nor its bundles name a provider; `{add}` adds one")
 
     def session(
         self, approval: TerminalApproval, consent: Consent, session_id: str | None = None, plan: MountPlan | None = None

@@ -18,6 +18,7 @@ import click
 
 from paddock.cli import failure, options
 from paddock.cli.answer import CommandAnswer, CommandReport
+from paddock.cli.bundle_plan import PlanPath
 from paddock.cli.command_group import example
 from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError, PaddockError, Refusal
@@ -120,7 +121,7 @@ class _Case:
 @click.option(
     "--session", metavar="ID", help="The session to explain; by default the newest in this folder that ran the module."
 )
-@click.option("--plan", type=click.Path(path_type=Path), help="Explain what this plan would grant, without running it.")
+@click.option("--plan", type=PlanPath(path_type=Path), help="Explain what this plan would grant, without running it.")
 @options.WORKING_DIR
 @options.JSON
 def why(module: str, kind: Family | Literal["package"], target: str, session: str | None, **question: Any) -> int:

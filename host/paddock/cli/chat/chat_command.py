@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
-from pathlib import Path
 
 import click
 
+from paddock.cli.bundle_plan import plan_of
 from paddock.cli.command_group import example
 from paddock.cli.options import SessionOptions, plan_and_prompt, session_options
 from paddock.plan import USUAL_PLAN
@@ -37,7 +37,7 @@ def chat(words: tuple[str, ...], options: SessionOptions, verbose: bool) -> int:
             f"there is no plan `{words[0]}`; if that is a prompt" if len(words) == 1 else "a chat takes no prompt"
         )
         raise click.UsageError(f"{is_prompt}: `{meant.run}` answers it, or type it into `{chats}`")
-    plan = Path(meant.plan)
+    plan = plan_of(meant.plan)
     if not plan.exists():
         # Imported here, so that a chat with a plan does not wait for it.
         from paddock.cli import failure

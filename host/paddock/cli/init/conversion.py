@@ -50,11 +50,15 @@ def convert(written: str, plan: Path | None, *, replace: bool) -> tuple[Path, Mo
     document = read_document(origin, converts=True)
     load_plan(origin, written=document.written, converts=True)  # its errors name this file and its lines
     new = write_plan(plan, yaml_text(document.content), replace=replace)
-    modules = [
+    return plan, new, planned_modules(new)
+
+
+def planned_modules(plan: MountPlan) -> list[PlannedModule]:
+    """Return the modules of a plan that was read, as those that `init` reports."""
+    return [
         PlannedModule(one.kind, one.module, one.source, permissions=one.permissions, keeps=one.state == "keep")
-        for one in new.entries()
+        for one in plan.entries()
     ]
-    return plan, new, modules
 
 
 def yaml_text(content: dict[str, Any]) -> str:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from paddock.cli import failure, options
+from paddock.cli.bundle_plan import names_bundle
 from paddock.cli.command_group import INTERRUPTED, Interrupted, example
 from paddock.cli.init.catalogue import PURPOSES, SCRIPTED, ModuleCatalogue
 from paddock.cli.init.provider_choice import ProviderChoice, ServiceOptions
@@ -72,9 +73,9 @@ _PROMPT: Final = "What is in this folder?"
 @click.option(
     "--from",
     "origin",
-    metavar="FILE",
-    help="Write the plan of this file, which is in TOML or JSON, as YAML beside it. Only PLAN, --force and --json go "
-    "with it.",
+    metavar="FILE|BUNDLE",
+    help="Write the plan of this file, which is in TOML or JSON, as YAML beside it, or a plan that extends this "
+    "bundle. Only PLAN, --force and --json go with it.",
 )
 @click.option(
     "--provider",
@@ -142,7 +143,12 @@ def init(
     if approvals is None and not has_terminal:  # they refuse where no person can be asked
         approvals = False
     try:
-        if origin is not None:
+        if origin is not None and names_bundle(origin):
+            from paddock.cli.init.extension import extend  # most plans are new
+
+            plan = plan or Path(USUAL_PLAN)
+            written, modules = extend(origin, plan, screen, replaces=replaces)
+        elif origin is not None:
             from paddock.cli.init.conversion import convert  # most plans are new
 
             plan, written, modules = convert(origin, plan, replace=replaces)
@@ -374,12 +380,15 @@ def _tell(
         )
         return
     screen = Screen(sys.stdout)
-    if origin is None:
+    extends = origin is not None and names_bundle(origin)
+    if extends:
+        screen.title(f"{plan} is written, and extends {escape(str(origin))}")
+    elif origin is None:
         screen.title(f"{plan} is written; its comments say what each grant is for")
     else:
         screen.title(f"{plan} is written, and {origin} stays as it is")
     screen.labelled([*map(_granted, modules)])
-    if origin is not None:
+    if origin is not None and not extends:
         screen.note(
             f"{plan} has another digest, so it is accepted anew: what you accepted and granted for {origin} does not "
             "count for it"

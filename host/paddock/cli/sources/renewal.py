@@ -94,20 +94,16 @@ def _of_names(what: str, before: Mapping[str, object], after: Mapping[str, objec
 
 
 def _of_text(what: str, before: str, after: str) -> Iterator[str]:
-    changed = [*unified_diff(before.splitlines(), after.splitlines(), what, what, "before", "now", n=1, lineterm="")]
+    names = (f"{what} before", f"{what} now")
+    changed = [*unified_diff(before.splitlines(), after.splitlines(), *names, n=1, lineterm="")]
     yield from changed[:_MAX_LINES]
     if len(changed) > _MAX_LINES:
         yield f"… and {len(changed) - _MAX_LINES} lines more of {what}"
 
 
 def _modules(plan: MountPlan) -> dict[str, object]:
-    return {
-        (entry.module if entry.agent is None else f"{entry.module} of agent {entry.agent}"): (
-            entry.source,
-            entry.config,
-        )
-        for entry in plan.entries()
-    }
+    whose = ((entry, "" if entry.agent is None else f" of agent {entry.agent}") for entry in plan.entries())
+    return {f"{entry.instance_id or entry.module}{of}": (entry.source, entry.config) for entry, of in whose}
 
 
 def _agents(plan: MountPlan) -> dict[str, object]:

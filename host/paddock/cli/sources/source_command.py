@@ -23,6 +23,7 @@ import anyio.to_thread
 import click
 
 from paddock.cli.answer import DONE, CommandAnswer, CommandReport
+from paddock.cli.bundle_plan import PlanPath
 from paddock.cli.failure import SourceFailedError, masked
 from paddock.cli.options import no_fetching, working_dir
 from paddock.cli.sources.results import plan_named, read_modules
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from paddock_sources.provisioner import Provisioner
 
 REFUSED: Final = 4
-PLAN: Final = click.argument("plan", required=False, type=click.Path(path_type=Path))
+PLAN: Final = click.argument("plan", required=False, type=PlanPath(path_type=Path))
 WORKING_DIR: Final = working_dir("The folder of plan.yaml and paddock.lock; by default the current one.")
 OFFLINE: Final = click.option(
     "--offline", is_flag=True, help="Use no network. Anything that is not in the cache is an error."

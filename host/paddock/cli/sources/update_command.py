@@ -24,6 +24,7 @@ import click
 
 from paddock.cli import options
 from paddock.cli.answer import CommandAnswer
+from paddock.cli.bundle_plan import PlanPath
 from paddock.cli.command_group import example
 from paddock.cli.failure import SourceFailedError
 from paddock.cli.sources.renewal import renewed
@@ -80,7 +81,7 @@ def read_age(written: str | None) -> timedelta:
 @click.option(
     "--plan",
     metavar="PLAN",
-    type=click.Path(path_type=Path),
+    type=PlanPath(path_type=Path),
     help="The plan whose modules are meant; by default plan.yaml.",
 )
 @WORKING_DIR

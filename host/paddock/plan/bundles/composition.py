@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from paddock.errors import PlanError, PlanProblem
+from paddock.plan.bundles import WELL_KNOWN
 from paddock.plan.bundles.bundle_file import BundleFile, Named, read_agent
 from paddock.plan.bundles.taken_entries import MODULES
 from paddock.plan.bundles.traced import Traced, merged, merged_modules, table
@@ -20,13 +21,8 @@ from paddock.plan.problems import NotAcceptedError
 from paddock.plan.source_map import SourceNode
 
 MAX_BUNDLES: Final = 500  # the largest public one includes some sixty
-WELL_KNOWN: Final = {
-    "anchors": "git+https://github.com/microsoft/amplifier-foundation@main#subdirectory=bundles/anchors/bundle.md",
-    "foundation": "git+https://github.com/microsoft/amplifier-foundation@main",
-}
-"""The addresses of bundles that people name by a word."""
-
 _MAX_CHARACTERS: Final = 32 << 20
+_MAX_STEPS: Final = 1000
 _NAMES: Final = ("bundle.md", "bundle.yaml", "bundle.yml")
 _ENDINGS: Final = ("", ".yaml", ".yml", ".md", *(f"/{name}" for name in _NAMES))
 
@@ -109,6 +105,8 @@ class Composition:
         self._roots: dict[str, TreePath] = {}
         self._left_out: list[Named] = []
         self._unknown: list[Named] = []  # includes below a namespace that is not known yet
+        self._whole: dict[TreePath, _Parts] = {}  # compositions that lead to no circle
+        self._steps = 0
         self._taken = 0  # characters
         self._firsts = tuple(_bundle_at(_address(one), one.place) for one in addresses)
 
@@ -149,9 +147,7 @@ class Composition:
 
     def result(self) -> Composed:
         """Return the bundles as one; nothing is missing."""
-        whole = _Parts()
-        for first in self._firsts:
-            whole.add(self._composed(first, {}))
+        whole = self._all()
         content = dict(whole.content)
         if whole.agents:
             agents = {name: self._agent(name, agent) for name, agent in whole.agents.items()}
@@ -178,8 +174,6 @@ class Composition:
             if self._given.get(wanted) is None:
                 continue
             file = self._file(wanted)
-            if len(seen) > MAX_BUNDLES:
-                raise _problem(wanted.asked_by, f"more than {MAX_BUNDLES} bundles are included", "include fewer")
             for around in _around(file):  # it gives its namespace to all below it, and is not included by that
                 yield around
                 if self._given.get(around) is not None:
@@ -187,6 +181,8 @@ class Composition:
             nexts = [self._meant(file, include) for include in file.includes]
             ahead += [one for one in dict.fromkeys(nexts) if one is not None and one not in seen]
             seen.update(ahead)
+            if len(seen) > MAX_BUNDLES:
+                raise _problem(ahead[-1].asked_by, f"more than {MAX_BUNDLES} bundles are included", "include fewer")
 
     def _meant(self, around: BundleFile, include: Named) -> Wanted | None:
         """Return the file that an include means; None where it is below a namespace that is not known yet."""
@@ -226,11 +222,10 @@ class Composition:
         return self._files[at]
 
     def _agents_wanted(self) -> Iterator[Wanted]:
-        for first in self._firsts:
-            for name, agent in self._composed(first, {}).agents.items():
-                at = self._file_of_agent(name, agent)
-                if at is not None:
-                    yield at
+        for name, agent in self._all().agents.items():
+            at = self._file_of_agent(name, agent)
+            if at is not None:
+                yield at
 
     def _file_of_agent(self, name: str, agent: _Agent) -> Wanted | None:
         """Return the file of an agent; None where it is written in the bundle and belongs to no namespace."""
@@ -250,10 +245,22 @@ class Composition:
 
     # -- what comes of it -------------------------------------------------------------------
 
+    def _all(self) -> _Parts:
+        whole, self._steps = _Parts(), 0
+        self._left_out.clear()
+        for first in self._firsts:
+            whole.add(self._composed(first, {}))
+        return whole
+
     def _composed(self, wanted: Wanted, way: dict[TreePath, None]) -> _Parts:
         """Return a bundle with all that it includes; `way` has the bundles that include it."""
         file = self._file(wanted)
-        parts = _Parts()
+        if file.at in self._whole:
+            return self._whole[file.at]
+        self._steps += 1
+        if self._steps > _MAX_STEPS:  # each way through circles is another composition
+            raise _problem(wanted.asked_by, "the includes go in too many circles", "include each bundle once")
+        parts, left_out = _Parts(), len(self._left_out)
         for include in file.includes:
             inner = self._meant(file, include)
             assert inner is not None, "every namespace is known"
@@ -262,7 +269,10 @@ class Composition:
                 self._left_out.append(include)
             else:
                 parts.add(self._composed(inner, {**way, file.at: None}))
-        return parts.add(self._own(file))
+        parts.add(self._own(file))
+        if len(self._left_out) == left_out:
+            self._whole[file.at] = parts
+        return parts
 
     def _own(self, file: BundleFile) -> _Parts:
         agents = {name: _Agent(part, file.root, is_included=False) for name, part in file.agents.parts()}

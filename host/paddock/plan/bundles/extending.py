@@ -138,4 +138,4 @@ def _notes(composed: Composed) -> list[str]:
         for key, some in groupby(proposed, key=lambda one: one[0])
     ]
     circles = (f"`{one.text}` at {one.place.file}:{one.place.line} would include itself" for one in composed.left_out)
-    return [*notes, *(f"{circle}, and is left out there" for circle in circles)]
+    return [*notes, *dict.fromkeys(f"{circle}, and is left out there" for circle in circles)]

@@ -1,0 +1,293 @@
+"""Bundles in folders, put under a plan: what it becomes, and each way in which one can be wrong."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddock.errors import PlanError, render
+from paddock.isolation.mentioned_files import with_instruction
+from paddock.plan.bundles.bundle_file import Named
+from paddock.plan.bundles.composition import Composition
+from paddock.plan.edit import with_permissions, without_entry
+from paddock.plan.load import load_plan
+from paddock.plan.model import MountPlan
+from paddock.plan.permissions import Permissions
+from paddock.plan.source_map import SourceNode
+from paddock.policy.owner import Owner
+from support.rows import each_row
+
+HARBOUR = Path(__file__).parents[2] / "fixtures/bundles/harbour"
+LIGHTHOUSE = HARBOUR.parent / "lighthouse"
+HEAD = "bundle: {name: mine}\nsession: {orchestrator: loop-basic, context: context-simple}\n"
+
+
+def extending(folder: Path, written: str) -> MountPlan:
+    (folder / "plan.yaml").write_text(written)
+    return load_plan(folder / "plan.yaml")
+
+
+@pytest.fixture
+def harbour(tmp_path: Path) -> MountPlan:
+    return extending(tmp_path, f"extends: {HARBOUR}/bundle.md\n")
+
+
+# -- what a plan has from bundles
+
+
+def test_modules_of_bundles_are_merged_by_their_names_later_ones_win(harbour: MountPlan) -> None:
+    assert harbour.orchestrator.config == {"max_iterations": 5, "stops": ["storm", "fog"]}
+    assert [(one.module, one.instance_id, one.config) for one in harbour.tools] == [
+        ("tool-tide", None, {"bay": {"name": "north", "depth": 3, "tides": ["ebb"]}}),
+        ("tool-tide", "tide-south", {"bay": {"name": "south"}}),
+    ]
+    assert [one.config for one in harbour.hooks] == [{"path": "harbour.jsonl", "keep": True}]
+    assert harbour.raw["spawn"] == {"most": 2} and "extends" not in harbour.raw
+
+
+def test_a_relative_source_starts_at_the_file_that_has_it(harbour: MountPlan) -> None:
+    assert {one.source for one in harbour.tools} == {str(HARBOUR / "modules/tool-tide")}
+
+
+def test_a_bundle_grants_nothing_and_a_note_says_what_it_names(harbour: MountPlan) -> None:
+    assert all(one.permissions == Permissions() for one in harbour.entries())
+    assert all(one.limits.memory_max is None for one in harbour.entries())
+    assert "a bundle names `permissions` for tool-tide, and only a plan gives that" in harbour.notes
+
+
+def test_agents_are_those_of_files_and_of_tables(harbour: MountPlan) -> None:
+    assert list(harbour.agents) == ["watch", "pilot", "harbour:keeper"]
+    pilot = harbour.agents["pilot"]
+    assert pilot.raw["description"] == "Brings boats in." and pilot.raw["model_role"] == "quick"
+    assert [(one.module, one.permissions) for one in pilot.tools] == [("tool-filesystem", Permissions())]
+    assert pilot.instruction.startswith("Bring boats in") and "Wind is told at noon" in pilot.instruction
+    assert harbour.agents["harbour:keeper"].instruction == "Keep the light."
+
+
+def test_contexts_and_mentions_follow_the_instruction_once(harbour: MountPlan) -> None:
+    assert harbour.bundles is not None
+    told = harbour.bundles.told.text
+    assert told.startswith("You watch the harbour.") and "@context/code.md`" in told
+    for text in ("Slow boats first.", "The Marie, the Petra.", "Wind is told at noon"):
+        assert told.count(text) == 1
+    assert set(harbour.bundles.context) == {"tides:rules", "harbour:context/rules.md", "harbour:context/boats.md"}
+
+
+def test_a_bundle_that_includes_itself_is_left_out_there_with_a_note(harbour: MountPlan) -> None:
+    (note,) = [one for one in harbour.notes if "itself" in one]
+    assert note.startswith("`harbour:bundle.md` at ") and "logging.yaml:2 " in note
+
+
+def test_every_value_knows_its_bundle_and_line(harbour: MountPlan) -> None:
+    assert harbour.place_of("tools[0].config.bay.depth").text == f"{HARBOUR}/bundle.md:17"
+    assert harbour.place_of("hooks[0].config.keep").text == f"{HARBOUR}/behaviors/logging.yaml:4"
+
+
+def test_a_plan_is_over_its_bundles_and_the_later_of_two_over_the_earlier(tmp_path: Path) -> None:
+    plan = extending(
+        tmp_path,
+        f"extends: [{HARBOUR}, {LIGHTHOUSE}]\n"
+        "session: {orchestrator: {module: loop-basic, config: {max_iterations: 9}}}\n"
+        "tools: [{module: tool-tide, permissions: isolated}, {module: tool-bash}]\n",
+    )
+    assert plan.orchestrator.config["max_iterations"] == 9
+    assert [(one.module, one.permissions.preset) for one in plan.tools] == [
+        ("tool-tide", "isolated"),
+        ("tool-tide", None),
+        ("tool-bash", None),
+    ]
+    assert plan.place_of("tools[0].permissions").text == f"{tmp_path}/plan.yaml:3"
+    assert plan.bundles is not None and plan.bundles.instruction.startswith("You keep the light.")
+
+
+def test_the_own_instruction_of_a_plan_replaces_that_of_bundles(tmp_path: Path) -> None:
+    plan = extending(tmp_path, f"extends: {HARBOUR}\nsession: {{instruction: Be brief.}}\n")
+    told = with_instruction(plan, tmp_path, Owner.current(os.environ)).instruction.text
+    assert told.startswith("Be brief.\n") and "Slow boats first." in told and "You watch" not in told
+
+
+def test_what_a_plan_tells_and_accepts_covers_every_file(tmp_path: Path) -> None:
+    for name in ("a.md", "agents/b.md", "context/c.md", "d.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("one")
+    head = f"---\n{HEAD}agents: {{include: [b]}}\ncontext: {{include: [context/c.md]}}\n---\nSee @d.md\n"
+    (tmp_path / "a.md").write_text(head)
+    digests = {extending(tmp_path, "extends: ./a.md\n").digest}
+    for name in ("agents/b.md", "context/c.md", "d.md"):
+        (tmp_path / name).write_text("two")
+        digests.add(load_plan(tmp_path / "plan.yaml").digest)
+    assert len(digests) == 4
+
+
+# -- what a text of a bundle may mention
+
+
+def test_a_bundle_mentions_no_file_of_the_user(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("the secret")
+    inner = tmp_path / "bundle"
+    (inner / ".hidden").mkdir(parents=True)
+    (inner / ".hidden/key").write_text("the secret")
+    (inner / "link").symlink_to("../secret")
+    (inner / "binary").write_bytes(b"the secret\0")
+    (inner / "note.md").write_text("the note")
+    mentions = f"@../secret @{tmp_path}/secret @~/secret @.hidden/key @link @binary @none:x.md @note.md"
+    (inner / "bundle.md").write_text(f"---\n{HEAD}---\n{mentions}\n")
+    plan = extending(tmp_path, "extends: ./bundle\n")
+    assert plan.bundles is not None
+    assert "the note" in plan.bundles.told.text and "the secret" not in plan.bundles.told.text
+    hidden, absent = (
+        next(note.replace(name, "") for note in plan.notes if name in note) for name in (".hidden/key", "none:x.md")
+    )
+    assert hidden == absent  # in the same words, whether it exists
+
+
+# -- changes of a plan that extends bundles
+
+
+def test_a_grant_for_a_module_of_a_bundle_is_an_entry_of_the_plan(tmp_path: Path) -> None:
+    extending(tmp_path, f"extends: {HARBOUR}\ntools:\n  - module: tool-bash\n")
+    path = tmp_path / "plan.yaml"
+    edit = with_permissions(path, "tools[0]", Permissions(read=("./bay",)))
+    edit.write()
+    assert "module: tool-tide" in path.read_text()
+    assert [one.permissions.read for one in load_plan(path).tools] == [("./bay",), (), ()]
+    with_permissions(path, "tools[2]", Permissions(read=("./x",))).write()  # its own, at another place in its file
+    assert [one.permissions.read for one in load_plan(path).tools] == [("./bay",), (), ("./x",)]
+    without_entry(path, "tools[0]").write()
+    assert [one.permissions.read for one in load_plan(path).tools] == [(), (), ("./x",)]
+
+
+# -- what is wrong with bundles
+
+
+class Bad:
+    """Files of a folder, the plan of which extends `bundle.md`, and what the error says at which place."""
+
+    def __init__(self, said: str, place: str, files: Mapping[str, str | bytes] = {}, **bundle: Any) -> None:
+        front = bundle.get("front", HEAD)
+        self.files: dict[str, str | bytes] = {"bundle.md": f"---\n{front}---\nText.\n", **files}
+        self.said, self.place = said, place
+
+
+BAD = {
+    "an include that is missing": Bad(
+        "`FOLDER/no.md` is not there", "bundle.md:4", front=f"{HEAD}includes: [./no.md]\n"
+    ),
+    "an include that is no bundle": Bad(
+        "bundle.name: is missing, or no name",
+        "other.yaml:1",
+        {"other.yaml": "a: 1\n"},
+        front=f"{HEAD}includes: [./other]\n",
+    ),
+    "an include that names nothing": Bad("names no bundle", "bundle.md:4", front=f"{HEAD}includes: [{{source: x}}]\n"),
+    "an include out of its tree": Bad("leads out of `FOLDER`", "bundle.md:4", front=f"{HEAD}includes: [../../x.md]\n"),
+    "a name that nobody defined": Bad(
+        "`harbor` is the name of no well-known bundle", "bundle.md:4", front=f"{HEAD}includes: [harbor]\n"
+    ),
+    "a namespace nobody loaded": Bad(
+        "no bundle that is included is named `sea`", "bundle.md:4", front=f'{HEAD}includes: ["sea:a.md"]\n'
+    ),
+    "two bundles of one name": Bad(
+        "`mine` is the name of this bundle and of another one",
+        "bundle.md:1",
+        {"../../other/bundle.md": f"---\n{HEAD}---\n"},
+        front=f"{HEAD}includes: [FOLDER/../other/bundle.md]\n",
+    ),
+    "front matter that is no table": Bad("must be a table, is a list", "bundle.md:2", front="[1]\n"),
+    "front matter that does not end": Bad(
+        "begins with `---` and does not end", "bundle.md:1", {"bundle.md": "---\na: 1\n"}
+    ),
+    "a YAML tag": Bad("tag", "bundle.md:2", front="bundle: !!python/object:os.system {name: x}\n"),
+    "anchors that expand": Bad(
+        "values",
+        "bundle.md",
+        front="".join([f"a0: &a0 [{'x, ' * 9}]\n", *(f"a{n}: &a{n} [{f'*a{n - 1}, ' * 9}]\n" for n in range(1, 9))]),
+    ),
+    "ten thousand includes": Bad(
+        "more than 500 bundles",
+        "bundle.md",
+        front=f"{HEAD}includes: [{', '.join(f'./b{n}.md' for n in range(10_000))}]\n",
+    ),
+    "a file of two megabytes": Bad("is larger than", "plan.yaml:1", {"bundle.md": "x" * (2 << 20)}),
+    "a binary file": Bad("is binary", "plan.yaml:1", {"bundle.md": b"---\n\xff\n---\n"}),
+    "a link out of the folder": Bad(
+        "leads out", "bundle.md:4", {"out.md": "LINK"}, front=f"{HEAD}includes: [./out.md]\n"
+    ),
+    "an agent file that is missing": Bad(
+        "`FOLDER/agents/pilot.md` is not there", "bundle.md:4", front=f"{HEAD}agents: {{include: [pilot]}}\n"
+    ),
+    "a context that is missing": Bad("is not there", "", front=f"{HEAD}context: {{include: [rules.md]}}\n"),
+    "modules that are no list": Bad("tools: must be a list", "bundle.md:4", front=f"{HEAD}tools: {{a: 1}}\n"),
+    "a module without a name": Bad("`module` is missing", "bundle.md:4", front=f"{HEAD}tools: [{{source: ./x}}]\n"),
+    "a source out of its tree": Bad(
+        "leads out of `FOLDER`", "bundle.md:4", front=f"{HEAD}tools: [{{module: tool-a, source: ../../../x}}]\n"
+    ),
+    "a secret written wrong": Bad(
+        "tools[0].config.key", "bundle.md:4", front=f'{HEAD}tools: [{{module: tool-a, config: {{key: "${{A"}}}}]\n'
+    ),
+    "an include that nobody pinned": Bad(
+        "is not pinned in", "bundle.md:4", front=f"{HEAD}includes: ['git+https://a.example/b@main']\n"
+    ),
+}
+
+
+@each_row(BAD)
+def test_a_bundle_that_is_wrong_is_an_error_with_its_file_and_line(bad: Bad, tmp_path: Path) -> None:
+    folder = tmp_path / "it"
+    for name, content in bad.files.items():
+        file = folder / name.replace("../../", "../")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if content == "LINK":
+            file.symlink_to("/etc/hostname")
+        else:
+            text = content if isinstance(content, bytes) else content.replace("FOLDER", str(folder)).encode()
+            file.write_bytes(text)
+    with pytest.raises(PlanError) as caught:
+        extending(folder, "extends: ./bundle.md\n")
+    said = render(caught.value)
+    assert bad.said.replace("FOLDER", str(folder)) in said
+    assert bad.place in said
+
+
+@each_row({"a number": "1", "nothing": "[]", "an unknown word": "harbor", "another scheme": "https://a.example/b"})
+def test_what_a_plan_extends_has_to_be_an_address(written: str, tmp_path: Path) -> None:
+    with pytest.raises(PlanError) as caught:
+        extending(tmp_path, f"extends: {written}\n")
+    assert caught.value.problems[0].line == 1
+
+
+def test_includes_that_branch_at_each_step_take_no_time() -> None:
+    texts = {
+        f"b{n}.md": f"---\nbundle: {{name: b{n}}}\nincludes: [./b{n + 1}.md, ./b{n + 1}.md]\n---\n" for n in range(200)
+    }
+    texts["b200.md"] = "---\nbundle: {name: last}\ntools: [{module: tool-a}]\n---\n"
+    assert [*composed(texts)["tools"]] == [{"module": "tool-a"}]
+
+
+def test_includes_that_branch_in_circles_are_refused() -> None:
+    texts = {
+        f"b{n}.md": f"---\nbundle: {{name: b{n}}}\nincludes: [./b{n + 1}.md, ./b{n + 1}.md]\n---\n" for n in range(200)
+    }
+    texts["b200.md"] = "---\nbundle: {name: last}\nincludes: [./b0.md]\n---\n"
+    with pytest.raises(PlanError, match="too many circles"):
+        composed(texts)
+
+
+def composed(texts: Mapping[str, str]) -> dict[str, Any]:
+    composition = Composition([Named("/x/b0.md", SourceNode(1))])
+    while wanted := composition.missing():
+        for one in wanted:
+            composition.take(one, next(((name, texts[name]) for name in one.names if name in texts), None))
+    content: dict[str, Any] = composition.result().content.value
+    return content
+
+
+def test_the_instruction_of_bundles_is_known_by_its_digest(harbour: MountPlan) -> None:
+    assert harbour.bundles is not None
+    text = (HARBOUR / "bundle.md").read_text().partition("\n---\n")[2].strip()
+    assert hashlib.sha256(harbour.bundles.instruction.encode()).digest() == hashlib.sha256(text.encode()).digest()
