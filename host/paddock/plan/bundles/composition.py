@@ -106,6 +106,7 @@ class Composition:
         self._left_out: list[Named] = []
         self._unknown: list[Named] = []  # includes below a namespace that is not known yet
         self._whole: dict[TreePath, _Parts] = {}  # compositions that lead to no circle
+        self._meanings: dict[tuple[TreePath, str], Wanted] = {}
         self._steps = 0
         self._taken = 0  # characters
         self._firsts = tuple(_bundle_at(_address(one), one.place) for one in addresses)
@@ -186,6 +187,9 @@ class Composition:
 
     def _meant(self, around: BundleFile, include: Named) -> Wanted | None:
         """Return the file that an include means; None where it is below a namespace that is not known yet."""
+        known = self._meanings.get((around.at, include.text))
+        if known is not None:
+            return known
         try:
             at = self._place(include.text, around)
         except NotAcceptedError as error:
@@ -193,7 +197,8 @@ class Composition:
         if at is None:
             self._unknown.append(include)
             return None
-        return _bundle_at(at, include.place)
+        meant = self._meanings[around.at, include.text] = _bundle_at(at, include.place)
+        return meant
 
     def _place(self, text: str, around: BundleFile) -> TreePath | None:
         if text.startswith(("./", "../")):

@@ -1,7 +1,8 @@
 """The files of bundles, as folders of this machine: of a repository at the commit that a lock file pins, or local.
 
 Nothing is fetched here: a caller that may fetch takes a subclass. Each file is read as data, within a size, and no link
-leads out of its tree. What was read is counted in a digest, so that no plan is accepted with other texts.
+leads out of its tree; in a local folder none is followed. What was read is counted in a digest, so that no plan is
+accepted with other texts.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ class PinnedTrees:
                 real = folder.find(name)
                 if real is None or real.is_dir():
                     continue
+                if TreePath(wanted.tree).is_local and real != folder.root / name:
+                    raise NotAcceptedError(f"`{TreePath(wanted.tree, name).text}` is behind a link", "name the file")
                 content = folder.read(name, limit_bytes=most)
                 if content is not None:
                     return name, self._text(TreePath(wanted.tree, name), content)
