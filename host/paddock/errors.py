@@ -65,10 +65,6 @@ class KindError(PaddockError):
         return cls("SourcesError", error.summary, detail=error.detail, hints=error.hints)
 
 
-PlaceOf = Callable[[str], tuple[str, int | None]]
-"""Returns the file and the line of a place in a plan; the file is empty where it is the plan's own."""
-
-
 @dataclass(frozen=True, slots=True)
 class PlanProblem:
     """One problem of a plan, or of a similar file: where it is, what is wrong, and how to fix it.
@@ -84,10 +80,6 @@ class PlanProblem:
     at: str = ""
     file: str = ""
 
-    def placed(self, file: str, line: int | None) -> PlanProblem:
-        """Return it with another line, and the file of that."""
-        return replace(self, file=file, line=line)
-
     def describe(self, file: str | None = None) -> str:
         """Return place and message as one line of text, with the line in `file` where it is known."""
         message = marked(self.message)
@@ -97,13 +89,8 @@ class PlanProblem:
 
     def as_dict(self) -> dict[str, object]:
         """Return the problem's facts for scripts; `file` only where it is another one than the plan's."""
-        facts: dict[str, object] = {
-            "path": self.path,
-            "line": self.line,
-            "message": self.message,
-            "hint": self.hint,
-        }
-        return {**facts, "file": self.file} if self.file else facts
+        names = ("path", "line", "message", "hint", *(("file",) if self.file else ()))
+        return {name: getattr(self, name) for name in names}
 
 
 class PlanError(PaddockError):
@@ -124,7 +111,7 @@ class PlanError(PaddockError):
         """Report the same problems for `subject`, which was not written as a plan, in its own words."""
         self._tell(subject, tuple(map(reworded, self.problems)))
 
-    def locate(self, file: str, place_of: PlaceOf) -> None:
+    def locate(self, file: str, place_of: Callable[[str], tuple[str, int | None]]) -> None:
         """Add line numbers of the plan's file to the problems that have none yet."""
         self.origin = file
         self._tell(f"plan `{file}`", _located(self.problems, place_of))
@@ -163,8 +150,7 @@ class PolicyFileError(PaddockError):
 class Refusal:
     """One thing that a policy refuses: the request (`path`, `line` in the plan), the rule, and the fix.
 
-    The rule is `rule`, as written, on `rule_line` of `rule_file`; built-in rules have no line. `file` is another file
-    than the plan's, as a bundle's.
+    The rule is `rule`, as written, on `rule_line` of `rule_file`; built-in rules have no line. `file` is a bundle's.
     """
 
     path: str
@@ -175,10 +161,6 @@ class Refusal:
     rule_line: int | None = None
     line: int | None = None
     file: str = ""
-
-    def placed(self, file: str, line: int | None) -> Refusal:
-        """Return it with another line, and the file of that."""
-        return replace(self, file=file, line=line)
 
     def describe(self, file: str | None = None) -> tuple[str, str]:
         """Return the refusal as one line of text, and the rule as another."""
@@ -218,7 +200,7 @@ class PolicyRefusedError(PaddockError):
             tuple(replace(problem, path=place_of(problem.path)) for problem in self.problems),
         )
 
-    def locate(self, file: str, place_of: PlaceOf) -> None:
+    def locate(self, file: str, place_of: Callable[[str], tuple[str, int | None]]) -> None:
         """Add line numbers of the plan's file where there are none yet."""
         self.origin = file
         self._tell(f"plan `{file}`", _located(self.refusals, place_of), _located(self.problems, place_of))
@@ -591,9 +573,14 @@ def _place_of(problem: PlanProblem | Refusal) -> str:
     return getattr(problem, "at", "") or problem.path
 
 
-def _located(problems: Iterable[_Found], place_of: PlaceOf) -> tuple[_Found, ...]:
+def placed(problem: _Found, file: str, line: int | None) -> _Found:
+    """Return a problem or refusal with another line, and the file of that."""
+    return replace(problem, file=file, line=line)
+
+
+def _located(problems: Iterable[_Found], place_of: Callable[[str], tuple[str, int | None]]) -> tuple[_Found, ...]:
     """Return the problems, each with its line and its file, where it has none yet."""
-    return tuple(one if one.line is not None else one.placed(*place_of(_place_of(one))) for one in problems)
+    return tuple(one if one.line is not None else placed(one, *place_of(_place_of(one))) for one in problems)
 
 
 def _described(refusals: Iterable[Refusal], file: str | None) -> Iterator[str]:

@@ -13,11 +13,8 @@ from typing import Final
 
 import click
 
-from paddock.errors import KindError
 from paddock.plan import EXTENDS, USUAL_PLAN
 from paddock.plan.bundles import WELL_KNOWN
-from paddock.state_folder import state_folder
-from paddock.text import reason_of
 
 _ADDRESS: Final = "git+"
 _FILES: Final = ("bundle.md", "bundle.yaml", "bundle.yml")
@@ -28,7 +25,9 @@ _HEAD: Final = "# Kept by `paddock` for a bundle that was run by its name: what 
 def names_bundle(word: str) -> bool:
     """Return whether a word is a bundle: an address, its file, its folder, or a well-known name and no file."""
     path = Path(word)
-    if word.startswith(_ADDRESS) or path.name in _FILES or path.suffix.lower() == ".md":
+    if word.startswith(_ADDRESS) and path.suffix.lower() != ".toml":
+        return True
+    if path.name in _FILES or path.suffix.lower() == ".md":
         return True
     if path.is_dir():
         return any((path / name).is_file() for name in _FILES)
@@ -55,6 +54,11 @@ def plan_of(word: str) -> Path:
     """
     if not names_bundle(word):
         return Path(word)
+    # Only here: a chat has its terminal keep its keys before it loads the rest.
+    from paddock.errors import KindError
+    from paddock.state_folder import state_folder
+    from paddock.text import reason_of
+
     name = word if word.startswith(_ADDRESS) or word in WELL_KNOWN else os.path.realpath(word)
     try:
         folder = state_folder() / _KEPT / sha256(os.fsencode(name)).hexdigest()[:16]
@@ -69,7 +73,9 @@ def plan_of(word: str) -> Path:
 
 def is_kept(plan: Path) -> bool:
     """Return whether a plan is one that is kept for a bundle, which the user named."""
-    return plan.parent.parent == state_folder() / _KEPT
+    from paddock.state_folder import state_path
+
+    return plan.parent.parent == state_path(os.environ).resolve() / _KEPT
 
 
 class PlanPath(click.Path):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from paddock.errors import PlanError, PolicyRefusedError
+from paddock.errors import PlanError, PolicyRefusedError, placed
 from paddock.plan.host_name import LOOPBACK, split_port
 from paddock.plan.model import ModuleEntry
 from paddock.plan.net_rule import SELF, NetRule
@@ -121,10 +121,10 @@ def raise_findings(found: Iterable[PolicyFindings], positions: Positions | None)
     def spot_of(path: str) -> tuple[str, int | None]:
         return positions.spot_of(path) if positions is not None and path else ("", None)
 
-    refusals = [one.placed(*spot_of(one.path)) for findings in found for one in findings.refusals]
+    refusals = [placed(one, *spot_of(one.path)) for findings in found for one in findings.refusals]
     of_grants = [one for findings in found for one in findings.grants]
     others = [one for findings in found for one in findings.problems]
-    problems = [one.placed(*spot_of(one.at or one.path)) for one in (*others, *of_grants)]
+    problems = [placed(one, *spot_of(one.at or one.path)) for one in (*others, *of_grants)]
     if refusals:
         raise PolicyRefusedError(refusals, problems=problems, origin=file)
     if problems:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from paddock.errors import PlanError, PlanProblem
+from paddock.errors import PlanError, PlanProblem, placed
 from paddock.plan.bundles.taken_entries import MODULES, proposals, taken_over
 from paddock.plan.bundles.traced import Traced, table
 from paddock.plan.bundles.tree_path import TreePath
@@ -57,7 +57,7 @@ class Front:
             return cls(Traced({}, SourceNode(1, file=file)), text)
         if not isinstance(value, dict):
             problem = must_be("a table", value, "", "write `bundle: {name: …}`")
-            raise PlanError([problem.placed(file, above + 1)])
+            raise PlanError([placed(problem, file, above + 1)])
         return cls(Traced(value, yaml_lines(root, file, above)), text)
 
 
@@ -108,7 +108,7 @@ class BundleFile:
         if bundle is None or reading.problems:
             lines = Positions(at.text, lambda: front.content.place)
             first = front.content.place.line
-            raise PlanError(one.placed(at.text, lines.line_of(one.path) or first) for one in reading.problems)
+            raise PlanError(placed(one, at.text, lines.line_of(one.path) or first) for one in reading.problems)
         return bundle
 
 
@@ -226,5 +226,5 @@ def read_agent(written: str, at: TreePath, name: str) -> Traced:
     agent = taken_over(table(parts, content.place), at.folder, problems)
     if problems:
         lines = Positions(at.text, lambda: content.place)
-        raise PlanError(one.placed(at.text, lines.line_of(one.path) or 1) for one in problems)
+        raise PlanError(placed(one, at.text, lines.line_of(one.path) or 1) for one in problems)
     return agent

@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
-from paddock.errors import PlanError, PlanProblem
+from paddock.errors import PlanError, PlanProblem, placed
 from paddock.plan import EXTENDS
 from paddock.plan.bundles.bundle_file import Named
 from paddock.plan.bundles.composition import Composed, Composition, Wanted
@@ -84,7 +84,7 @@ def _addresses(written: object, positions: Positions, base: Path) -> list[Named]
         path = path_text(EXTENDS, index) if isinstance(written, list) else EXTENDS
         if not isinstance(text, str) or not text.strip():
             hint = "write the address of a bundle, or a list of them"
-            raise PlanError([must_be("text", text, path, hint).placed("", positions.line_of(path))])
+            raise PlanError([placed(must_be("text", text, path, hint), "", positions.line_of(path))])
         place = SourceNode(positions.line_of(path) or 1, file=positions.file)
         try:
             is_name = "/" not in text and not text.startswith(".")

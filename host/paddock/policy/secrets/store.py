@@ -18,7 +18,7 @@ from typing import Final, Self
 import anyio
 import anyio.to_thread
 
-from paddock.errors import PaddockError, PlanProblem, PolicyFileError
+from paddock.errors import PaddockError, PlanProblem, PolicyFileError, placed
 from paddock.plan.secret_references import command_to_set, how_to_set
 from paddock.plan.source_map import Location, Positions
 from paddock.policy.files.owned_file import OperatorFile, read_owned
@@ -251,6 +251,6 @@ def _error_of(missed: Iterable[tuple[PlanProblem, str]], positions: Positions | 
     def spot_of(place: str) -> tuple[str, int | None]:
         return positions.spot_of(place) if positions is not None and place else ("", None)
 
-    problems = [replace(problem, path=place or problem.path).placed(*spot_of(place)) for problem, place in missed]
+    problems = [placed(replace(problem, path=place or problem.path), *spot_of(place)) for problem, place in missed]
     has_lines = any(problem.line is not None for problem in problems)
     return SecretError(problems, origin=positions.file if positions is not None and has_lines else None)
