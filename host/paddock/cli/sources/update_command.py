@@ -99,9 +99,9 @@ async def update(
 ) -> CommandAnswer:
     """Take newer versions of locked modules, and show what changed.
 
-    Name a MODULE by its id or its source; by default all are meant, and the bundles that the plan extends. If a new version asks for more permissions than the
-    old one, Paddock shows them and takes the version only if you accept. That alone grants nothing. Exits with 4 if a
-    newer version was refused.
+    Name a MODULE by its id or its source; by default all are meant, and the bundles that the plan extends. If a new
+    version asks for more permissions than the old one, Paddock shows them and takes the version only if you accept.
+    That alone grants nothing. Exits with 4 if a newer version was refused.
     """
     sources.refuse_by(context.policy)
     now = datetime.now(UTC)
