@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 
@@ -83,7 +84,10 @@ class Tmux:
 
     def close(self) -> None:
         """End the command and the server."""
-        self._do("kill-server")
+        server = psutil.Process(int(self._do("display-message", "-p", "#{pid}")))
+        ended = [server, *server.children(recursive=True)]
+        subprocess.run([*self._tmux, "kill-server"], capture_output=True, timeout=_SECONDS)  # which may end first
+        psutil.wait_procs(ended, timeout=_SECONDS)  # reaps those that the server left
         os.close(self._written)
 
     def type(self, text: str, *, then: str = "Enter") -> None:
