@@ -91,6 +91,41 @@ async def test_a_strangers_text_has_the_model_told_only_what_the_plan_may_read(w
         assert "the key" in (await told(session))[0]
 
 
+_RESOLVING = """
+    from amplifier_core.models import ToolResult
+
+    class Resolving:
+        name = description = "resolving"
+        input_schema = {"type": "object"}
+
+        def __init__(self, coordinator):
+            self._coordinator = coordinator
+
+        async def execute(self, input):
+            resolver = self._coordinator.get_capability("mention_resolver")
+            found = [resolver.resolve(one) for one in input["mentions"]]
+            named = [None if one is None else type(one).__name__ + " " + str(one) for one in found]
+            return ToolResult(success=True, output=[*named, hasattr(resolver, "_files"), hasattr(resolver, "place_of")])
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Resolving(coordinator))
+"""
+
+
+async def test_a_module_resolves_what_a_text_of_the_folder_may_mention(work: Path, write_module: WriteModule) -> None:
+    told = plan("Be brief.")
+    told["tools"] = [
+        {"module": "tool-filesystem", "permissions": {"read": ["./style.md"]}},
+        {"module": "tool-resolving", "source": write_module("tool-resolving", _RESOLVING)},
+    ]
+    away = ["@AGENTS.md", "@no.md", "@../key.md", f"@{work.parent}/key.md", "@~/key.md", "@link.md", "@.", "\0", ""]
+    async with Session(told, working_dir=work, trust_plan=True) as session:
+        tool = session.coordinator.get("tools", "resolving")
+        result = await tool.execute({"mentions": ["@style.md", "./style.md", *away]})
+    here = f"PosixPath {work / 'style.md'}"
+    assert result.output == [here, here, *[None] * len(away), False, False]
+
+
 async def test_agents_have_their_own_instructions_and_self_the_sessions(work: Path, write_module: WriteModule) -> None:
     loop = {"module": "loop-orders", "source": write_module("loop-orders", LOOP)}
     async with Session({**plan("Be brief.", loop), "providers": []}, working_dir=work, trust_plan=True) as session:

@@ -90,6 +90,15 @@ class MentionedFiles:
         Raises:
             NotAcceptedError: there is none that such a text may mention.
         """
+        return MentioningText(_text(self._opened(mention)[0], mention), self.inside, mention)
+
+    def place_of(self, mention: str) -> Path:
+        """Return where a file for a text of the working directory is; raises as `inside` does."""
+        descriptor, place = self._opened(mention)
+        os.close(descriptor)
+        return place
+
+    def _opened(self, mention: str) -> tuple[int, Path]:
         if mention.startswith(("/", "~")):
             raise NotAcceptedError(_ELSEWHERE)
         descriptor = open_within(self.working_dir, mention)
@@ -99,7 +108,7 @@ class MentionedFiles:
         if self.granted is not None and (not _covers(self.granted, place) or _covers(self.excluded, place)):
             os.close(descriptor)
             raise NotAcceptedError(f"no module of the plan may read `{mention}`", f"grant one: read: [./{mention}]")
-        return MentioningText(_text(descriptor, mention), self.inside, mention)
+        return descriptor, place
 
     def _refusal(self, mention: str) -> NotAcceptedError:
         folder = str(self.working_dir)
@@ -110,6 +119,22 @@ class MentionedFiles:
             named = folder if mention == "." else mention
             return NotAcceptedError(f"`{named}` is a folder, or may not be read", "name a file")
         return NoSuchFileError(f"there is no file `{mention}` in the working directory `{folder}`", "create it")
+
+
+@dataclass(frozen=True, slots=True)
+class MentionResolver:
+    """What modules of the contract ask for the file of a mention; it answers them as a text of the working directory.
+
+    So it names only what the plan has modules read, and of nothing else whether it is there.
+    """
+
+    _files: MentionedFiles
+
+    def resolve(self, mention: str) -> Path | None:
+        """Return the file of a mention, with its `@` or without; None if there is none that may be mentioned."""
+        with suppress(NotAcceptedError, ValueError):  # a path with a null character
+            return self._files.place_of(str(mention).removeprefix("@"))
+        return None
 
 
 def with_instruction(plan: MountPlan, working_dir: Path, owner: Owner) -> MountPlan:

@@ -23,7 +23,7 @@ from paddock.authorization.consent import Consent
 from paddock.authorization.preflight import check_working_dir, checked_resolutions
 from paddock.errors import ModuleDiedError, ModuleError, PaddockError
 from paddock.isolation.commands.cancellation import check_cancelled
-from paddock.isolation.mentioned_files import with_instruction
+from paddock.isolation.mentioned_files import MentionedFiles, MentionResolver, with_instruction
 from paddock.isolation.planner import OnConfined, SandboxPlanner
 from paddock.isolation.sandbox_host import SandboxHost
 from paddock.module_sources.resolve import ModuleSources, SourceOptions
@@ -256,6 +256,9 @@ class Session:
                 sub_sessions = SubSessions(self._kernel, runtime, session_tree, self._audit)
                 sub_sessions.offer()
                 stack.push_async_callback(sub_sessions.aclose)
+            if self.coordinator.get_capability("mention_resolver") is None:  # the application offers none of its own
+                files = MentionedFiles.of_plan(self.plan, self._working_dir, Owner.current(self._environ))
+                self.coordinator.register_capability("mention_resolver", MentionResolver(files))
             with located(self.plan):
                 await self._kernel.start()
                 await give_instruction(self._kernel)
