@@ -6,6 +6,7 @@ a slip had broken would be refused in the next request.
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
@@ -25,6 +26,9 @@ from hypothesis import strategies as st
 
 from modules import shipped
 from modules.scene import Scene, Sleep, scenes
+from paddock.cli.terminal.answer_ends import AnswerEnds
+from paddock.cli.terminal.render import Screen
+from paddock_sdk.kernel.hooks import HookRegistry
 from vendors.anthropic_dialect import AnthropicDialect
 from vendors.dialect import Reply
 from vendors.openai_dialect import OpenAIDialect
@@ -385,3 +389,26 @@ def test_every_text_becomes_well_formed_and_no_other_changes(text: str) -> None:
     assert made == well_formed(made)
     if all(not "\ud800" <= letter <= "\udfff" for letter in text):
         assert made == text
+
+
+@pytest.mark.parametrize(
+    ("vendor", "end", "told"),
+    [
+        ("openai", "length", "as long as the model may write"),
+        ("openai", "content_filter", "held back a part"),
+        ("openai", "abort", "a reason that is not known: `abort`"),
+        ("anthropic", "max_tokens", "as long as the model may write"),
+        ("anthropic", "model_context_window_exceeded", "fills the model's window"),
+        ("anthropic", "paused", "a reason that is not known: `paused`"),
+    ],
+)
+async def test_an_end_of_a_vendor_that_is_no_ordinary_one_is_told(vendor: str, end: str, told: str) -> None:
+    dialect, made = _VENDORS[vendor]
+    async with scenes(dialect, made) as begin:
+        scene, hooks = begin([{"text": "so far", "finish": end}] * 4), HookRegistry()
+        coordinator = SimpleNamespace(hooks=hooks)
+        session: Any = SimpleNamespace(coordinator=coordinator, mask=str)
+        ends, stream = AnswerEnds(session), io.StringIO()
+        await _LOOPS["loop-basic"](4).execute("hello", MockContextManager(), {vendor: scene.provider}, {}, hooks)
+    ends.tell(Screen(stream))
+    assert told in " ".join(stream.getvalue().split())

@@ -44,7 +44,6 @@ logger = logging.getLogger(__name__)
 
 _CAPABILITIES = (capabilities.TOOLS, capabilities.STREAMING, capabilities.THINKING, capabilities.VISION)
 _FINISHED = {"end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_calls", "max_tokens": "length"}
-_FINISHED |= {"model_context_window_exceeded": "length"}
 _CONNECT_SECONDS = 15.0
 _REMEMBERED_REPAIRS = 10_000
 
