@@ -36,18 +36,8 @@ class PackageOutline:
     @staticmethod
     def of(source: bytes) -> PackageOutline:
         """Return the outline of a file's content."""
-        if len(source) > _MAX_BYTES:
-            return PackageOutline()
-        try:
-            # Not the codec that the file may name: some take minutes for a short text.
-            text = source.decode("utf-8-sig")
-            if next(islice(_TOKEN.finditer(text), _MAX_TOKENS, None), None) is not None:
-                return PackageOutline()
-            with _PARSING, warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the author's invalid escapes do not concern the user
-                tree = ast.parse(text)
-        except (SyntaxError, ValueError, MemoryError, RecursionError):
-            # MemoryError and RecursionError are how the parser answers nesting beyond its own stack.
+        tree = parsed(source)
+        if tree is None:
             return PackageOutline()
         kind: object = None
         mount: bool | None = False
@@ -61,6 +51,23 @@ class PackageOutline:
             elif names & {"*", "__getattr__"} and not mount:
                 mount = None
         return PackageOutline(kind, mount)
+
+
+def parsed(source: bytes) -> ast.Module | None:
+    """Return the syntax tree of a file's content; None if it does not parse, is not UTF-8 or is too large."""
+    if len(source) > _MAX_BYTES:
+        return None
+    try:
+        # Not the codec that the file may name: some take minutes for a short text.
+        text = source.decode("utf-8-sig")
+        if next(islice(_TOKEN.finditer(text), _MAX_TOKENS, None), None) is not None:
+            return None
+        with _PARSING, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the author's invalid escapes do not concern the user
+            return ast.parse(text)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        # MemoryError and RecursionError are how the parser answers nesting beyond its own stack.
+        return None
 
 
 def _top_level(tree: ast.Module) -> Iterator[ast.stmt]:

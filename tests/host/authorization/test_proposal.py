@@ -457,14 +457,61 @@ def test_the_configured_folder_of_a_log_comes_before_its_manifest(folder: Path, 
     ],
 )
 def test_advice_that_is_none_is_no_advice(text: str, tmp_path: Path) -> None:
-    assert advised(tmp_path / "module", text) is None
+    assert advised(tmp_path / "module", text) == ManifestAdvice(Permissions())
 
 
 def test_a_manifest_that_leads_out_of_the_module_is_not_read(tmp_path: Path) -> None:
     resolution = module_at(tmp_path / "module")
     (tmp_path / "other.toml").write_text("[tool.paddock]\npermissions = 'shell'\n")
     os.symlink(tmp_path / "other.toml", tmp_path / "module" / "pyproject.toml")
-    assert advice_of(resolution) is None
+    assert advice_of(resolution) == ManifestAdvice(Permissions())
+
+
+# -- what the code names
+
+CODE = """
+import os, subprocess
+from pathlib import Path
+KEY = "OPENAI_API_KEY"
+def work(coordinator):
+    os.environ["TEAM"], os.getenv(KEY), os.environ.get("DB_PASSWORD"), os.environ.get("HOME")
+    subprocess.run(["true", "x"]), subprocess.run(["no-such-program-anywhere"])
+    return Path.cwd(), coordinator.get_capability("session.spawn")
+"""
+
+
+def of_code(folder: Path, *set_variables: str, is_unread: bool = False) -> Needs:
+    resolution = module_at(folder.parent / f"module-{len(set_variables)}{is_unread}")
+    (resolution.package_dir / "work.py").write_text(CODE)
+    entry = ModuleEntry.read({"module": "tool-odd"}, EntryPlace("tool", "x[0]", Path("/")))
+    environ = dict.fromkeys(set_variables, "value")
+    known = ProposalContext(folder.resolve(), owner(), environ, {*environ}, is_unread=is_unread)
+    return propose(entry, advice_of(resolution), known)
+
+
+def test_what_the_code_names_and_this_machine_has_is_proposed(folder: Path) -> None:
+    needs = of_code(folder, "TEAM")
+    assert written(needs) == {"read": ["."], "run": ["true"], "call": ["spawn"], "env": ["TEAM"]}
+    assert needs.missing.run == ("no-such-program-anywhere",)
+    assert any("runs true, which its code names" in line for line in needs.lines)
+
+
+def test_of_the_keys_that_code_names_the_table_alone_decides(folder: Path) -> None:
+    needs = of_code(folder, "OPENAI_API_KEY", "DB_PASSWORD", "TEAM")
+    allowed = written(needs)
+    assert isinstance(allowed, dict) and allowed["net"] == ["api.openai.com:443"]
+    assert allowed["secrets"] == [{"name": "OPENAI_API_KEY", "inject": "api.openai.com:443"}]
+    # With a host, any variable may carry a secret there.
+    assert allowed["env"] == ["OPENAI_API_KEY=${OPENAI_API_KEY}"]
+    assert {lack for lack in needs.lacks if "its code reads" in lack} == {
+        "your variable DB_PASSWORD, which its code reads",
+        "your variable TEAM, which its code reads",
+    }
+
+
+def test_no_key_is_proposed_for_code_where_nobody_reads_it(folder: Path) -> None:
+    needs = of_code(folder, "OPENAI_API_KEY", is_unread=True)
+    assert not needs.permissions.secrets and not needs.permissions.net
 
 
 @pytest.mark.parametrize(

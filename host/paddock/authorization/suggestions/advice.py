@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from paddock.authorization.grant_lines import grant_lines
@@ -21,6 +21,7 @@ from paddock.plan.net_rule import NetRule
 from paddock.plan.permissions import Permissions, grants_of, is_program_path
 from paddock_sandbox.profile import ANY_PROGRAM
 from paddock_sources import Resolution, SourceError
+from paddock_sources.manifest.code_names import CodeNames
 from paddock_sources.manifest.permission_request import PermissionRequest
 
 _MAX_GRANTS: Final = 8  # of one family: people read no more before they agree
@@ -29,23 +30,24 @@ _SHIPPED: Final = "builtin:"
 
 @dataclass(frozen=True, slots=True)
 class ManifestAdvice:
-    """The request of a manifest, and whether Paddock ships the module."""
+    """The request of a manifest, whether Paddock ships the module, and what the code of any other one names."""
 
     permissions: Permissions
     is_shipped: bool = False
+    code: CodeNames = field(default_factory=CodeNames)
 
 
 def advice_of(resolution: Resolution) -> ManifestAdvice | None:
-    """Return the request of a module's manifest; None if there is none, or none that is understood."""
+    """Return the request of a module's manifest, nothing if none is understood; None for a shipped module without."""
     try:
         request = PermissionRequest.read(resolution.root)
     except SourceError:
-        return None
+        request = None
     permissions = None if request is None else permissions_asked(request)
-    if permissions is None:
-        return None
     # Sources of every other kind are addresses, or absolute paths.
-    return ManifestAdvice(permissions, is_shipped=resolution.source.startswith(_SHIPPED))
+    if resolution.source.startswith(_SHIPPED):
+        return None if permissions is None else ManifestAdvice(permissions, is_shipped=True)
+    return ManifestAdvice(permissions or Permissions(), code=CodeNames.of(resolution.package_dir))
 
 
 def permissions_asked(request: PermissionRequest) -> Permissions | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from paddock.authorization.suggestions.advice import ManifestAdvice, advised_needs, home_needs, shipped_needs
+from paddock.authorization.suggestions.code_needs import code_needs
 from paddock.authorization.suggestions.needs import Needs, ProposalContext
 from paddock.authorization.suggestions.service_needs import service_needs
 from paddock.authorization.suggestions.vendors import is_scripted, vendor_of, words_of
@@ -44,9 +45,13 @@ def propose(entry: ModuleEntry, advice: ManifestAdvice | None, known: ProposalCo
     if advice is None:
         return needs
     if needs.permissions != Permissions():
-        return needs + home_needs(advice.permissions)
-    advised = advised_needs(advice.permissions, known)
-    return advised if advised.lines else needs + advised
+        needs += home_needs(advice.permissions)
+    else:
+        advised = advised_needs(advice.permissions, known)
+        needs = advised if advised.lines else needs + advised
+    found = code_needs(advice.code, needs.permissions, known)
+    # Who finds nothing usual for its id proposes what its code names, and lacks no more than that.
+    return found if found.lines and not needs.lines else needs + found
 
 
 def _of_id(entry: ModuleEntry, known: ProposalContext) -> Needs:

@@ -55,11 +55,12 @@ class FoundModule:
 
     @property
     def advice(self) -> ManifestAdvice | None:
-        """The request of its manifest, as far as it is understood."""
-        if self.request is not None:
-            permissions = permissions_asked(self.request)
-            return ManifestAdvice(permissions) if permissions is not None else None
-        return advice_of(self.resolution) if self.resolution is not None else None
+        """The request of its manifest, as far as it is understood, and what its code names, if that was wanted."""
+        advice = advice_of(self.resolution) if self.resolution is not None else None
+        permissions = permissions_asked(self.request) if self.request is not None else None
+        if permissions is None or (advice is not None and advice.is_shipped):
+            return advice
+        return ManifestAdvice(permissions) if advice is None else replace(advice, permissions=permissions)
 
 
 async def find_module(
