@@ -21,6 +21,7 @@ from paddock.plan.permissions import (
 )
 from paddock.text import escape
 
+_MAX_TOGETHER: Final = 8  # acts that people weigh in one line
 _MAX_LINES: Final = 20  # a person reads them after the run; scripts get all
 
 
@@ -30,11 +31,14 @@ def tell_denials(
     """Write a line for each different denial; a denial has the facts of `Denial.as_dict`.
 
     The fix of each is written as a line of the plan or, for a call, as its options, so that a person weighs one act at
-    a time. `left_out` counts the denials that the host did not keep.
+    a time. A few lines for one entry are one line as well, as an entry has but one: pasted alone, each would take back
+    the one before. `left_out` counts the denials that the host did not keep.
     """
     different = _different(denials)
     for text, denial in different[:_MAX_LINES]:
         screen.warning(f"{text}; {_remedy(denial, of_call)}")
+    for name, line in () if of_call else _together(denial for _, denial in different):
+        screen.warning(f"to allow all of this, write in the entry of `{marked(name)}` in the plan: {line}")
     if len(different) > _MAX_LINES:
         where = "the audit log" if of_call else "`--json`"  # the result of a call that succeeded has none
         screen.note(f"{len(different) - _MAX_LINES} more denials are not shown; {where} has them")
@@ -140,6 +144,21 @@ def _remedy(denial: Denial, of_call: bool) -> str:
     if (option := limit_option_in_line(denial.grant)) is not None:
         return f"to allow more, add {option}"
     return f"to allow it, add {_options(denial.grant)}"
+
+
+def _together(denials: Iterable[Denial]) -> Iterator[tuple[str, str]]:
+    """Yield each module with several denials, with the one line for them, where that may hold all that theirs do."""
+    lines: dict[str, dict[str, Permissions]] = {}
+    for denial in denials:
+        if (permissions := _pasted(denial)) is not None:
+            lines.setdefault(denial.caller, {})[denial.grant] = permissions
+    for name, several in lines.items():
+        if 1 < len(several) <= _MAX_TOGETHER:
+            from paddock.authorization.suggestions.pasted import merged  # most commands print no such lines
+
+            permissions, left = merged([*several.values()])
+            if not left:
+                yield name, permissions_line(permissions)
 
 
 def _options(line: str) -> str:
