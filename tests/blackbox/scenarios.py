@@ -342,6 +342,14 @@ def a_session(world: World) -> Any:
 
 
 @_scenario(starts_modules=True)
+def several_denials(world: World) -> Any:
+    """A module that is refused two things in one session is told both at once."""
+    world.with_modules().write("work/plan.yaml", _PLAN)
+    secret = world.write("work/secret.txt", "hidden")
+    return world.run("run", "plan.yaml", _calls(("read", str(secret)), ("run", ["true"])), "--json").shown()
+
+
+@_scenario(starts_modules=True)
 def killed_modules(world: World) -> Any:
     """A tool that dies is started again, overstays, and breaks the protocol; the session goes on."""
     world.with_modules().write("work/plan.yaml", _PLAN + "    limits: {runtime_max: 1s}\n")
