@@ -14,7 +14,7 @@ from paddock.authorization.suggestions.advice import ManifestAdvice, advice_of
 from paddock.authorization.suggestions.needs import Needs, ProposalContext
 from paddock.authorization.suggestions.proposal import has_no_say, propose
 from paddock.authorization.suggestions.service_address import parse_address
-from paddock.authorization.suggestions.vendors import vendor_of
+from paddock.authorization.suggestions.vendors import vendor_of, vendor_of_key
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
 from paddock.plan.permissions import Permissions
 from paddock.plan.problems import NotAcceptedError
@@ -509,9 +509,13 @@ def test_of_the_keys_that_code_names_the_table_alone_decides(folder: Path) -> No
     }
 
 
-def test_no_key_is_proposed_for_code_where_nobody_reads_it(folder: Path) -> None:
-    needs = of_code(folder, "OPENAI_API_KEY", is_unread=True)
-    assert not needs.permissions.secrets and not needs.permissions.net
+def test_where_nobody_reads_it_code_is_proposed_no_more_than_manifests(folder: Path) -> None:
+    assert written(of_code(folder, "OPENAI_API_KEY", "TEAM", is_unread=True)) == {"read": ["."], "run": ["true"]}
+
+
+def test_a_key_of_github_goes_to_github() -> None:
+    vendor = vendor_of_key("GH_TOKEN")
+    assert vendor is not None and vendor.address == "api.github.com" and vendor_of("provider-github") is None
 
 
 @pytest.mark.parametrize(

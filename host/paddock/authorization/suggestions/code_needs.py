@@ -2,7 +2,7 @@
 
 The author of the module chose the words, so each is no more than a proposal that a person reads: programs and variables
 that are there, the working directory to read, sub-sessions, a home that stays. A key is proposed by the table of known
-services alone, for the service's own host, and never unread.
+services alone, for the service's own host. Without a person who reads it, it is no more than a manifest may ask for.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ def code_needs(code: CodeNames, has: Permissions, known: ProposalContext) -> Nee
             line, lack = f"runs {program}, which its code names", f"programs to run, so no {program}"
             is_there = known.has_program(program)
             needs += Needs.of(line, lack, run=[program]) if is_there else Needs(missing=Permissions(run=(program,)))
+    if known.is_unread:
+        return needs
     if _SPAWN in code.capabilities and "spawn" not in had.call:
         needs += Needs.of("hands work to sub-sessions, as its code does", "sub-sessions", call=["spawn"])
     if code.uses_home:
@@ -42,7 +44,6 @@ def _variables(code: CodeNames, has: Permissions, known: ProposalContext) -> Nee
     names = [name for name in code.variables[:_MAX_NAMES] if name not in _ITS_OWN]
     vendors = {name: vendor for name in names if (vendor := vendor_of_key(name)) is not None}
     keys = [name for name, one in vendors.items() if one.destination and known.has_key(name, is_needed=False)]
-    keys = [] if known.is_unread else keys
     variables = [name for name in names if name not in vendors and known.environ.get(name)]
     asked = Permissions().model_copy(
         update={

@@ -99,6 +99,7 @@ _VENDORS: Final = (
     Vendor("Cerebras", ("cerebras",), "api.cerebras.ai", ("CEREBRAS_API_KEY",)),
     Vendor("Moonshot", ("moonshot", "kimi"), "api.moonshot.ai", ("MOONSHOT_API_KEY",)),
     Vendor("NVIDIA", ("nvidia",), "integrate.api.nvidia.com", ("NVIDIA_API_KEY",)),
+    Vendor("GitHub", (), "api.github.com", ("GITHUB_TOKEN", "GH_TOKEN")),
     Vendor("Hugging Face", ("huggingface",), "router.huggingface.co", ("HF_TOKEN",)),
 )
 
