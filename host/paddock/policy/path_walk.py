@@ -267,4 +267,7 @@ def _what_to_do_about_missing(folder: Path, name: str) -> str:
     except OSError:
         names = []
     close = near(name, names)
-    return f"create it{f', or did you mean `{folder / close[0]}`?' if close else ''}"
+    meant = f"did you mean `{folder / close[0]}`?" if close else ""
+    if folder == Path("/"):  # nobody makes one there; a module's own folder has such a name inside
+        return meant or "name the path that it has outside of a sandbox"
+    return f"create it{f', or {meant}' if meant else ''}"

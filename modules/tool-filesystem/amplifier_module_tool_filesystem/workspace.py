@@ -58,7 +58,7 @@ class Workspace:
         except (OSError, ValueError) as error:  # a name too long, a NUL or half a character in it
             raise Failure("invalid_path", f"Cannot use {file_path!a} as a path: {error}.") from error
         if not any(real.is_relative_to(root) for root in roots):
-            led = "" if str(real) == file_path else f", which leads to `{real}`"
+            led = "" if str(real) in (file_path, os.path.expanduser(file_path)) else f", which leads to `{real}`"
             allowed = ", ".join(f"`{root}`" for root in dict.fromkeys(roots)) or "none"
             where = f"{self._limit(access)}: {allowed}"
             raise Failure("not_allowed", f"May not {access} `{file_path}`{led}. Folders open to {access}{where}.")

@@ -37,7 +37,7 @@ class Places:
         except (OSError, ValueError) as error:  # a name too long
             raise Failure("invalid_path", f"Cannot use {path!a} as a path: {error}.") from error
         if not any(real.is_relative_to(root) for root in roots):
-            led = "" if str(real) == path else f", which leads to `{real}`"
+            led = "" if str(real) in (path, os.path.expanduser(path)) else f", which leads to `{real}`"
             allowed = ", ".join(f"`{root}`" for root in dict.fromkeys(roots)) or "none"
             limit = "" if self._settings.allowed_paths is None else " by the setting `allowed_paths`"
             raise Failure("not_allowed", f"May not search `{path}`{led}. Folders open to search{limit}: {allowed}.")

@@ -272,6 +272,14 @@ def test_what_is_the_kernels_or_the_modules_own_is_no_denial(scene: Scene, targe
         assert scene.judge().tell(AccessAttempt(kind, target)) is None
 
 
+def test_what_is_outside_and_not_in_a_folder_of_its_own_is_a_denial(scene: Scene) -> None:
+    with tempfile.NamedTemporaryFile(dir="/tmp") as file:
+        denial = scene.judge().judge(AccessAttempt("read", file.name))
+        line = whole(f'permissions: {{read: ["{file.name}"]}}')
+        assert facts(denial) == ("read", file.name, "files", line)
+        assert scene.judge().tell(AccessAttempt("read", file.name)) is None
+
+
 @_BOTH
 def test_a_program_meant_in_the_working_directory_is_named_there(scene: Scene, level: IsolationLevel) -> None:
     (scene.work / "gradlew").touch(0o755)

@@ -54,6 +54,11 @@ def test_a_tilde_is_the_home_folder_of_who_runs_the_host(tmp_path: Path) -> None
     assert "`~/…` is your home folder" in refusal("~root/x", tmp_path, me)
 
 
+def test_nobody_is_told_to_make_a_folder_in_the_root(tmp_path: Path) -> None:
+    said = refusal("/scratch-of-a-sandbox/venv/bin/python", tmp_path)
+    assert "create" not in said and "outside of a sandbox" in said
+
+
 def test_links_are_followed_and_shown(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "relative").symlink_to("real")

@@ -204,7 +204,7 @@ class AttemptJudge:
         # The target of a module's own link is named by its real path. Otherwise a person would be asked about a
         # harmless path, and grant another one.
         found = AttemptedPath.follow(named, self._profile.mounts)
-        if found is None or self._is_its_own(found.path):
+        if found is None or (self._is_its_own(found.path) and not (kind == "read" and _is_in_shared(found.path))):
             return None
         if self._is_granted(found.path, wants_write=kind == "write"):
             return None
@@ -410,6 +410,12 @@ class AttemptJudge:
 def _meant(path: Path) -> Path:
     """Return the folder of a passing name, in which the file is made, else the path."""
     return path.parent if _PASSING_NAME.fullmatch(path.name) else path
+
+
+def _is_in_shared(path: Path) -> bool:
+    """Whether a path may be outside, in a folder of which modules have one of their own, by its first name there."""
+    around = (folder for folder in map(Path, SHARED_FOLDERS) if path != folder and path.is_relative_to(folder))
+    return any(path.relative_to(folder).parts[0] in _names_in(folder) for folder in around)
 
 
 def _names_in(folder: Path) -> frozenset[str]:
