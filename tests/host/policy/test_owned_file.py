@@ -130,6 +130,16 @@ def test_a_file_that_cannot_be_relied_on_is_refused_with_what_to_do(
     assert str(file) in shown and said in shown and fix in shown
 
 
+def test_no_fix_changes_the_root_whose_owner_is_not_mapped(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.stat
+    root = os.stat_result([*real("/")[:4], 65534, *real("/")[5:10]])
+    monkeypatch.setattr(os, "stat", lambda path, **how: root if path == "/" else real(path, **how))
+    with pytest.raises(PolicyFileError) as caught:
+        read_owned(file, owner(), max_bytes=2048)
+    shown = render(caught.value)
+    assert "is not mapped" in shown and "chown" not in shown and "chmod" not in shown
+
+
 def test_a_file_of_another_user_is_not_believed(file: Path) -> None:
     if os.geteuid() == 0:
         os.chown(file, SOMEBODY, -1)

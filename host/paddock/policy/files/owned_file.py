@@ -153,6 +153,8 @@ class _OwnedFile(PathWalk[os.stat_result]):
             place, mode = self.path, f"{stat.S_IMODE(folder.st_mode):04o}"
             others = f"somebody else could put another `{name}`: {stranger} (mode {mode})"
             fix = f"chown {self._owner_name} {place} && chmod go-w {place}"
+            if place == Path("/"):
+                fix = "run Paddock where root owns `/`: in this user namespace its owner is not mapped"
             self._stranger = (f"is reached through `{place}`, in which {others}", fix)
 
     def _check_file(self, info: os.stat_result) -> None:
