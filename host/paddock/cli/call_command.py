@@ -33,6 +33,7 @@ from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.render import Screen, ScreenDisplay
 from paddock.cli.terminal.standard_streams import print_answer, read_stdin
 from paddock.errors import ModuleMissingError, PaddockError, PlanError, PolicyRefusedError
+from paddock.plan.permissions import Permissions
 from paddock.session.modules import failed_result
 from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
 from paddock.text import escape
@@ -185,7 +186,8 @@ def call(
             outcome.error.with_hint(f"plan.yaml of this folder may name it, and cannot be read: {unread.detail[0]}")
     for change in session.changes:
         screen.warning(change)
-    code = _report(outcome, tool, screen, as_json=as_json, verbose=verbose)
+    given = Permissions.model_validate(granted)
+    code = _report(outcome, tool, screen, given, as_json=as_json, verbose=verbose)
     if isinstance(outcome, ToolCallOutcome) and outcome.error is None and not outcome.result.success:
         _tell_unseen(screen, outcome, confinements, folder)
     return code
@@ -261,7 +263,15 @@ def _hint(named: NamedSource, tool: str, arguments: str) -> str:
     )
 
 
-def _report(outcome: ToolCallOutcome | Interrupted, tool: str, screen: Screen, *, as_json: bool, verbose: bool) -> int:
+def _report(
+    outcome: ToolCallOutcome | Interrupted,
+    tool: str,
+    screen: Screen,
+    given: Permissions,
+    *,
+    as_json: bool,
+    verbose: bool,
+) -> int:
     if isinstance(outcome, Interrupted):
         if as_json:
             print_json(failure.as_result(outcome.as_dict()), screen.mask)
@@ -279,7 +289,7 @@ def _report(outcome: ToolCallOutcome | Interrupted, tool: str, screen: Screen, *
         screen.text(failure.text(outcome.error))
     elif not result.success:
         screen.text(f"error: {escape(screen.mask(f'tool `{tool}` failed: {_reason(result)}'))}")
-    tell_denials(screen, (denial.as_dict() for denial in outcome.denials), outcome.denials_left_out, of_call=True)
+    tell_denials(screen, (denial.as_dict() for denial in outcome.denials), outcome.denials_left_out, given=given)
     tell_programs(screen, outcome.module, outcome.programs)
     if verbose and outcome.resources is not None:
         screen.note(f"used: {outcome.resources.describe()}")

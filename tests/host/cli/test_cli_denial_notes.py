@@ -31,6 +31,14 @@ def test_a_denial_is_told_with_the_line_that_allows_it(denial: Denial, line: str
     assert _told(denial) == [f"warning: {line}"]
 
 
+def test_a_call_is_not_told_the_options_that_it_has() -> None:
+    stream = io.StringIO()
+    line = 'permissions: {read: ["./a", "./b"]}'
+    denial = Denial("read", "./b", "x", "files", line).as_dict()
+    tell_denials(Screen(stream), [denial], given=Permissions(read=("./a",)))
+    assert stream.getvalue().endswith("; to allow it, add --allow-read=./b\n")
+
+
 def test_the_same_is_told_once() -> None:
     assert len(_told(*[Denial("read", "/x", "tool-x")] * 3, Denial("read", "/x", "tool-y"))) == 2
 

@@ -26,21 +26,22 @@ _MAX_LINES: Final = 20  # a person reads them after the run; scripts get all
 
 
 def tell_denials(
-    screen: Screen, denials: Iterable[Mapping[str, object]], left_out: int = 0, *, of_call: bool = False
+    screen: Screen, denials: Iterable[Mapping[str, object]], left_out: int = 0, *, given: Permissions | None = None
 ) -> None:
     """Write a line for each different denial; a denial has the facts of `Denial.as_dict`.
 
     The fix of each is written as a line of the plan or, for a call, as its options, so that a person weighs one act at
     a time. A few lines for one entry are one line as well, as an entry has but one: pasted alone, each would take back
-    the one before. `left_out` counts the denials that the host did not keep.
+    the one before. Options that a call was `given` already are not repeated. `left_out` counts the denials that the
+    host did not keep.
     """
     different = _different(denials)
     for text, denial in different[:_MAX_LINES]:
-        screen.warning(f"{text}; {_remedy(denial, of_call)}")
-    for name, line in () if of_call else _together(denial for _, denial in different):
+        screen.warning(f"{text}; {_remedy(denial, given)}")
+    for name, line in () if given is not None else _together(denial for _, denial in different):
         screen.warning(f"to allow all of this, write in the entry of `{marked(name)}` in the plan: {line}")
     if len(different) > _MAX_LINES:
-        where = "the audit log" if of_call else "`--json`"  # the result of a call that succeeded has none
+        where = "the audit log" if given is not None else "`--json`"  # the result of a call that succeeded has none
         screen.note(f"{len(different) - _MAX_LINES} more denials are not shown; {where} has them")
     if left_out:
         screen.warning(f"{left_out} more acts were refused, or may have been: too many to note which")
@@ -136,14 +137,14 @@ def _without_climbs(denials: Iterable[Denial]) -> Iterator[Denial]:
         yield denial
 
 
-def _remedy(denial: Denial, of_call: bool) -> str:
-    if not (of_call and denial.grant):
+def _remedy(denial: Denial, given: Permissions | None) -> str:
+    if given is None or not denial.grant:
         return denial.hint
     if denial.grant == KEEP:
         return f"a call keeps nothing; in a plan, write in its entry: {denial.grant}"
     if (option := limit_option_in_line(denial.grant)) is not None:
         return f"to allow more, add {option}"
-    return f"to allow it, add {_options(denial.grant)}"
+    return f"to allow it, add {_options(denial.grant, given)}"
 
 
 def _together(denials: Iterable[Denial]) -> Iterator[tuple[str, str]]:
@@ -161,5 +162,6 @@ def _together(denials: Iterable[Denial]) -> Iterator[tuple[str, str]]:
                 yield name, permissions_line(permissions)
 
 
-def _options(line: str) -> str:
-    return " ".join(allow_option(*grant) for grant in grants_in_line(line))
+def _options(line: str, given: Permissions) -> str:
+    had = frozenset(grants_in_line(permissions_line(given)))
+    return " ".join(allow_option(*grant) for grant in grants_in_line(line) if grant not in had)
