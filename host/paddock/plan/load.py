@@ -37,6 +37,11 @@ if TYPE_CHECKING:
 TreesOf = Callable[[Path, LockFile], AbstractContextManager["PinnedTrees"]]
 """Opens the trees of bundles for a plan in a folder, with the lock file that is there."""
 
+_READ_ELSEWHERE: Final = {  # with what a plan has in its place
+    "bundle": ("is for bundles", "take it out; a plan that builds on a bundle has `extends: ADDRESS`"),
+    "includes": ("is for bundles", "write `extends: ADDRESS`, or a list of addresses"),
+    "mcpServers": ("is read by clients of MCP, and not by Paddock", "take it out; a plan names modules"),
+}
 _TOP_KEYS = ("session", "providers", "tools", "hooks", "agents", "orchestrator", "context", "constraints", EXTENDS)
 
 _UNWRITTEN = "the plan"  # the name, in messages, of a plan without a file
@@ -170,6 +175,9 @@ class _Reading:
             digest = _digest(digest.encode(), whole.digest.encode())
             entries.notes.extend(whole.notes)
         for key in entries.check_keys(raw, _TOP_KEYS):
+            if key in _READ_ELSEWHERE:
+                self.problems.append(PlanProblem(key, *_READ_ELSEWHERE[key]))
+                continue
             entries.notes.append(f"`{key}` is passed on to the modules as it is")
         session = self._session(raw)
         orchestrator = self._session_module("orchestrator", session, raw)

@@ -129,6 +129,13 @@ def test_other_top_level_keys_are_passed_on_with_a_note() -> None:
     )
 
 
+@pytest.mark.parametrize("key", ["bundle", "includes", "mcpServers"])
+def test_a_key_of_another_program_s_file_is_an_error(key: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        load(plan(**{key: {"a": "b"}}))
+    assert [one.path for one in refused.value.problems] == [key]
+
+
 def test_session_settings_of_the_contract_are_kept() -> None:
     settings = {"injection_budget_per_turn": 10, "injection_size_limit": None, "metadata": {"a": 1}, "raw": True}
     written = plan()
