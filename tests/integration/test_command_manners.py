@@ -168,6 +168,10 @@ def test_a_run_takes_plan_yaml_and_knows_a_question(tmp_path: Path) -> None:
     for args in ([], ["what is here?"], ["nowhere.yaml", "go"]):
         done = paddock("run", *args)
         assert done.returncode == 1 and "`paddock init " in done.stderr, done.stderr
+    assert "first `paddock init`, then: `paddock run plan.yaml hello`" in paddock("run", "hello").stderr
+    Path("plan.toml").touch()
+    assert "first `paddock init --from plan.toml`, then:" in paddock("run", "hello").stderr
+    Path("plan.toml").unlink()
     write_plan()
     assert paddock("run", "what is here?").stdout == "You said: what is here?\n"
     assert paddock("run", stdin="and this?").stdout == "You said: and this?\n"

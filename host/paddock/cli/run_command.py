@@ -75,6 +75,9 @@ def _checked_words(words: tuple[str, ...]) -> PlanAndPrompt:
         how = "the plan comes first, then the prompt" if meant.prompt in words else "the prompt is one argument"
     elif len(words[0].split()) == 1:  # it may be either, and a prompt costs money
         how = "if that is the prompt"
+        if not Path(meant.plan).exists():
+            old = next(filter(os.path.exists, ("plan.toml", "plan.json")), None)
+            how += f", first `paddock init{f' --from {old}' if old else ''}`, then"
     else:
         return meant
     raise click.UsageError(f"{no_plan}{how}: `{meant.run}`")
@@ -334,7 +337,7 @@ class _Turn:
                 for report in module.exit_reports:
                     self._screen.warning("; ".join([f"module {report.describe()}", *report.hints]))
         elif not self._verbose and not isinstance(failed, PlanError):  # with which no module has to do
-            self._list(self._modules)
+            self._list(tuple(one for one in self._modules if one.exit_reports or not one.is_mounted))
 
     def _list(self, modules: tuple[ModuleStatus, ...]) -> None:
         self._screen.listing([row_of(module) for module in modules])

@@ -177,7 +177,10 @@ class SlashCommands:
         if not words:
             denials = [denial for module in self._session.modules for denial in module.denials]
             if not denials:
-                self._screen.note("nothing was refused in this session")
+                self._screen.note(
+                    "Paddock refused nothing in this session; of what a tool refuses by itself it does not learn: "
+                    "`/why MODULE read PATH` says what a module may do"
+                )
             tell_denials(self._screen, denials, sum(module.denials_left_out for module in self._session.modules))
             return
         if len(words) != 3 or words[1] not in _FAMILY_NAMES:
