@@ -186,8 +186,7 @@ def call(
             outcome.error.with_hint(f"plan.yaml of this folder may name it, and cannot be read: {unread.detail[0]}")
     for change in session.changes:
         screen.warning(change)
-    given = Permissions.model_validate(granted)
-    code = _report(outcome, tool, screen, given, as_json=as_json, verbose=verbose)
+    code = _report(outcome, tool, screen, Permissions.model_validate(granted), as_json=as_json, verbose=verbose)
     if isinstance(outcome, ToolCallOutcome) and outcome.error is None and not outcome.result.success:
         _tell_unseen(screen, outcome, confinements, folder)
     return code
