@@ -154,7 +154,7 @@ class _OwnedFile(PathWalk[os.stat_result]):
             others = f"somebody else could put another `{name}`: {stranger} (mode {mode})"
             fix = f"chown {self._owner_name} {place} && chmod go-w {place}"
             if place == Path("/"):
-                fix = "run Paddock where root owns `/`: in this user namespace its owner is not mapped"
+                fix = "run Paddock where root alone can change `/`; uid 65534 is one that a user namespace does not map"
             self._stranger = (f"is reached through `{place}`, in which {others}", fix)
 
     def _check_file(self, info: os.stat_result) -> None:
