@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +20,7 @@ from paddock.plan.permissions import (
 )
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.grant_request import OperatorGrant, RequestedGrant, grants_asked, union_of
-from paddock.policy.guarded_paths import runner_opened
+from paddock.policy.guarded_paths import GuardedPaths, runner_opened
 from paddock.policy.guarded_places import GIT_COMMAND
 from paddock.policy.located_program import locate
 from paddock.policy.owner import Owner
@@ -27,6 +29,7 @@ from paddock_sandbox.profile import ANY_PROGRAM
 
 _BESIDES: Final = "copies, hard links and later files it may"
 NO_SECRETS_READ: Final = f"does not read your secret files that git does not have (.env, keys, tokens): {_BESIDES}"
+_MAX_KEPT: Final = 8  # names of one line
 _VERBS: Final = {
     "read": "reads",
     "write": "writes",
@@ -58,6 +61,23 @@ def far_reaching_lines(entry: ModuleEntry, working_dir: Path, owner: Owner) -> I
         if opened := what_writing_opens(path, working_dir, owner.home):
             yield f"writes {path}{opened}"
     yield from (connects_to(rule) for rule in map(NetRule.parse, granted.net) if rule.is_public)
+
+
+def kept_line(granted: Permissions, working_dir: Path, owner: Owner) -> str:
+    """Describe what stays as it is in folders that may be written to, with the grant that opens it; else empty."""
+    writes: dict[Path, str] = {}
+    for written in granted.write:
+        with suppress(NotAcceptedError):  # starting the module is refused, with the reason
+            writes[GrantedPath.resolve(written, working_dir, owner).path] = written
+    found = (GuardedPaths.find(folder, owner.home) for folder in writes if folder.is_dir())
+    kept = sorted({path for one in found for path in one.to_protect(writes)})
+    names = [str(path.relative_to(working_dir) if path.is_relative_to(working_dir) else path) for path in kept]
+    if not names:
+        return ""
+    first = names[:_MAX_KEPT]
+    text = f"{', '.join(first)}{f' and {len(names) - len(first)} more' if len(names) > len(first) else ''}"
+    grant = json.dumps([*writes.values(), *first], ensure_ascii=False)
+    return f"writing {text}, which your own programs run (kept at `ns` and `bwrap`); `write: {grant}` opens that"
 
 
 def _line(grant: RequestedGrant, granted: Permissions, working_dir: Path, owner: Owner) -> str:

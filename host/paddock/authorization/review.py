@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from paddock.authorization.consent import ModuleReview, PlanReview
-from paddock.authorization.grant_lines import grant_lines
+from paddock.authorization.grant_lines import grant_lines, kept_line
 from paddock.authorization.open_web import GrantedModule, open_web_warnings
 from paddock.authorization.suggestions.advice import advice_of
 from paddock.authorization.suggestions.needs import KEEPS_HOME, Needs, ProposalContext
@@ -97,7 +97,7 @@ def _module(
         ),
         proposed=needs.permissions if needs.lines else None,
         proposed_lines=(*needs.lines, *of_git) if needs.lines else (),
-        lacks=needs.lacks,
+        lacks=(*needs.lacks, *filter(None, [kept_line(granted_in_all, context.working_dir, context.owner)])),
         missing=needs.missing,
         keeps=needs.keeps,
         place=entry.path,

@@ -187,6 +187,25 @@ def test_a_grant_that_opens_what_other_programs_run_says_what_follows(scene: Sce
     }
 
 
+def test_what_stays_closed_in_a_folder_to_write_to_is_named_in_one_line(scene: Scene) -> None:
+    tools = 'tools: [{module: tool-files, permissions: {write: [".", ".git"]}}]\n'
+    assert module(scene.review(tools), "tool-files").lacks == ()
+    (scene.folder / ".git" / "objects").mkdir(parents=True)
+    (scene.folder / ".github" / "workflows").mkdir(parents=True)
+    (scene.folder / "AGENTS.md").touch()
+    (line,) = module(scene.review(tools), "tool-files").lacks
+    assert line == (
+        "writing .github, AGENTS.md, which your own programs run (kept at `ns` and `bwrap`); "
+        '`write: [".", ".git", ".github", "AGENTS.md"]` opens that'
+    )
+    opened = 'tools: [{module: tool-files, permissions: {write: [".", ".git", ".github", "AGENTS.md"]}}]\n'
+    assert module(scene.review(opened), "tool-files").lacks == ()
+    for number in range(10):
+        (scene.folder / f".mise.{number}.toml").touch()
+    (line,) = module(scene.review(tools), "tool-files").lacks
+    assert ".mise.6.toml and 4 more, which" in line
+
+
 def test_what_is_told_to_take_trust_is_what_is_refused_without(scene: Scene) -> None:
     text = f"""
         tools:
