@@ -1,8 +1,9 @@
 """A module's failed attempts, each as a denial with the line that would allow it: advice for a person, not a defence.
 
 In a file system of its own a refused file looks like a missing one, so only the host can distinguish them. `judge` is
-for people. It looks only at places within the grants. A path outside of these is taken as the module named it: to look
-it up may mount a file system or ask a server, on the module's behalf. `tell` is for the module itself and looks at
+for people. It looks only at places within the grants, and lists the folders of which modules have one of their own, as
+`/tmp`. A path outside of these is taken as the module named it: to look it up may mount a file system or ask a server,
+on the module's behalf. `tell` is for the module itself and looks at
 nothing at all. So for every path outside its grants a module learns only that it was not granted, whether the path
 exists or not (session/decisions.md, 0001).
 """
