@@ -348,16 +348,15 @@ def added_grants(before: Permissions, after: Permissions) -> Iterator[tuple[str,
 
 
 def redacted_permissions_line(permissions: Permissions) -> str:
-    """Return permissions as one line of a plan for other readers, without the values of variables.
-
-    A reference to the secret of the same name is no value.
-    """
+    """Return permissions as one line of a plan for other readers, without the values of variables."""
     granted = grants_of(permissions)
-    parts = (variable.partition("=") for variable in granted.env)
-    env = tuple(
-        f"{name}=…" if is_set and value != f"${{{name}}}" else f"{name}{is_set}{value}" for name, is_set, value in parts
-    )
-    return permissions_line(granted.model_copy(update={"env": env}))
+    return permissions_line(granted.model_copy(update={"env": tuple(map(without_value, granted.env))}))
+
+
+def without_value(variable: str) -> str:
+    """Return a grant of `env` without its value; a reference to the secret of the same name is none."""
+    name, is_set, value = variable.partition("=")
+    return f"{name}=…" if is_set and value != f"${{{name}}}" else variable
 
 
 def permissions_line(permissions: Permissions) -> str:

@@ -11,13 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from paddock.plan.model import ModuleEntry, MountPlan
+from paddock.plan.permissions import without_value
 
 
 @dataclass(frozen=True, slots=True)
 class SessionPlan:
-    """`raw` is the configuration; its lists match those of entries index by index.
+    """`raw` is the configuration that all modules see; its lists match those of entries index by index.
 
-    `overrides` replace values in the configuration of the entry at a place; no references are followed in them.
+    It has no values of variables, which are for one module. `overrides` replace values in the configuration of
+    the entry at a place; no references are followed in them.
     `passed_on` is about how many bytes of it and of `raw` come from modules, those of the sessions above included.
     """
 
@@ -33,7 +35,7 @@ class SessionPlan:
     @classmethod
     def of(cls, plan: MountPlan) -> Self:
         """Return the session plan of a plan."""
-        return cls(plan.raw, plan.orchestrator, plan.context, plan.providers, plan.tools, plan.hooks)
+        return cls(_without_values(plan.raw), plan.orchestrator, plan.context, plan.providers, plan.tools, plan.hooks)
 
     def entries(self) -> Iterator[ModuleEntry]:
         """Yield the entries in the order in which they are mounted."""
@@ -47,3 +49,15 @@ class SessionPlan:
         """Return the entry of a kind by its place in its section, if there is one."""
         found = [entry for entry in self.entries() if entry.kind == kind]
         return found[index] if index < len(found) else None
+
+
+def _without_values(raw: Any) -> Any:
+    """Return a copy of a part of a configuration, in which variables of `permissions` have no values."""
+    if isinstance(raw, list):
+        return [_without_values(one) for one in raw]
+    if not isinstance(raw, dict):
+        return raw
+    shown = {key: _without_values(value) for key, value in raw.items()}
+    if isinstance(granted := shown.get("permissions"), dict) and isinstance(granted.get("env"), list):
+        granted["env"] = [without_value(one) if isinstance(one, str) else one for one in granted["env"]]
+    return shown

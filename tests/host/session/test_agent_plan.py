@@ -67,6 +67,16 @@ def test_without_wishes_a_session_is_mounted_once_more_as_it_is() -> None:
     assert made.overrides == {}
 
 
+def test_no_configuration_that_modules_see_has_the_value_of_a_variable() -> None:
+    granted = {"permissions": {"env": ["LANG", "TOKEN=s3cret", "KEY=${KEY}"], "secrets": ["KEY"]}}
+    plan = _plan({"a": {"tools": [{"module": "tool-d", **granted}]}}, tools=[{"module": "tool-a", **granted}])
+    shown = SessionPlan.of(plan)
+    assert shown.raw["tools"][0]["permissions"]["env"] == ["LANG", "TOKEN=…", "KEY=${KEY}"]
+    assert "s3cret" in str(plan.raw)
+    assert "s3cret" not in str(shown.raw) + str(_made(plan, "a").raw)
+    assert shown.tools[0].permissions.env[1] == "TOKEN=s3cret"
+
+
 def test_an_agents_entries_are_in_the_places_of_the_plans_and_behind_them() -> None:
     agent = {
         "session": {"context": "context-b"},
