@@ -27,12 +27,12 @@ from paddock.policy.guarded_places import (
     A_READER,
     ANY_PROGRAM_OF_YOURS,
     AT_HOME,
-    AT_HOME_ALONE,
     AT_TOP,
     GIT,
     GIT_COMMAND,
     IN_ANY_FOLDER,
     OPEN_INSIDE,
+    SEARCHED_AT_HOME,
     is_apart,
     is_guarded,
     runner_by_name,
@@ -43,7 +43,7 @@ from paddock_sandbox.syscalls import call
 _MAX_ENTRIES: Final = 5000  # names read while looking; about ten milliseconds
 _MAX_AT_TOP: Final = 1000  # names of one folder; homes have a hundred
 _MAX_LINK_BYTES: Final = 4096
-_MAX_HOOKS: Final = 100  # names of one folder; git knows thirty, and leaves as many examples
+_MAX_LINKS: Final = 100  # names of one folder; of hooks git knows thirty, and leaves as many examples
 _NOT_SEARCHED: Final = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox"})  # large, and no repositories
 
 _CONFIG: Final = ".config/"  # for which the user's environment may name another folder
@@ -97,7 +97,7 @@ class GuardedPaths:
         tops = {top: tuple(_at_top(top, home)) for top in (folder, home, *search.projects)}
         places = (
             *(place for at_top in tops.values() for place in at_top),
-            *(home / name for name in AT_HOME_ALONE),
+            *(home / name for name in SEARCHED_AT_HOME),
             *search.places,
             *(config / name for name in _CONFIG_NAMES),
             *settings.named,
@@ -110,7 +110,7 @@ class GuardedPaths:
         repositories = frozenset(git for git in gits if git.name == GIT or is_repository(git))
         guarded = (
             *places,
-            *(link for git in gits for link in _hooks_elsewhere(git / _HOOKS)),
+            *(link for git in gits for link in _links_in(git / _HOOKS)),
             *repositories,
             *(place for place in in_git if place.parent not in repositories),
         )
@@ -215,7 +215,7 @@ def runner_opened(path: Path, around: Path, home: Path) -> str:
     places = (one for one in (path, *path.parents) if one == path or not is_inside or around in one.parents)
     named = next((runner for place in places if (runner := runner_by_name(place))), "")
     if not named and not is_inside and path.is_relative_to(home):
-        is_started = any(path.is_relative_to(home / name) for name in AT_HOME_ALONE)
+        is_started = any(path.is_relative_to(home / name) for name in SEARCHED_AT_HOME)
         return A_READER if is_started or (path != home and is_guarded(path.relative_to(home), at_home=True)) else ""
     if named or path == around or not is_inside:
         return named
@@ -288,13 +288,13 @@ def text_in(file: Path, prefix: str = "") -> str:
     return text.removeprefix(prefix).strip() if text.startswith(prefix) and "\0" not in text else ""
 
 
-def _hooks_elsewhere(hooks: Path) -> list[Path]:
-    """Return the links of a hooks folder, whose programs lie elsewhere: the folder itself, or hooks in it."""
-    if hooks.is_symlink():
-        return [hooks]
+def _links_in(folder: Path) -> list[Path]:
+    """Return the links of a folder of hooks or commands, whose programs lie elsewhere: the folder itself, or in it."""
+    if folder.is_symlink():
+        return [folder]
     try:
-        with os.scandir(hooks) as entries:
-            return [hooks / entry.name for entry in islice(entries, _MAX_HOOKS) if entry.is_symlink()]
+        with os.scandir(folder) as entries:
+            return [folder / entry.name for entry in islice(entries, _MAX_LINKS) if entry.is_symlink()]
     except OSError:
         return []
 
@@ -306,6 +306,8 @@ def _at_top(top: Path, home: Path) -> Iterator[Path]:
         names = (entry.name for entry in islice(entries, _MAX_ENTRIES))
         found = (top / name for name in names if is_guarded(PurePath(name), at_home=top == home))
         yield from islice(found, _MAX_AT_TOP)
+    for name in SEARCHED_AT_HOME if top == home else ():
+        yield from _links_in(home / name)
 
 
 def _targets(base: Path, folder: Path, home: Path) -> Iterator[Path]:

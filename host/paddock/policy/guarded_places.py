@@ -103,8 +103,8 @@ AT_HOME: Final = (
 )
 """In the user's home, and at the top of each granted folder, which may be a copy or a part of it."""
 
-AT_HOME_ALONE: Final = ("bin", "go/bin")
-"""In the user's home itself, in the search path of many shells: projects use such names for other things."""
+SEARCHED_AT_HOME: Final = ("bin", "go/bin", ".local/bin")
+"""In the user's home alone, in the search path of many shells; a link in one is guarded where it leads as well."""
 
 AT_PROJECT: Final = (
     GuardedPlace((GIT,), GIT_COMMAND),  # its hooks, and commands that its configuration names
@@ -164,11 +164,12 @@ IN_ANY_FOLDER: Final = (
     GuardedPlace((".envrc", ".direnv", "mise.toml", ".mise.toml", ".autoenv.zsh"), _SHELL_IN_FOLDER),
     GuardedPlace((".gdbinit", ".lldbinit", ".pdbrc"), _DEBUGGER),
     GuardedPlace((".Rprofile", ".irbrc", ".pryrc"), _INTERPRETER),
+    GuardedPlace((".npmrc", ".yarnrc", ".yarnrc.yml"), "your next npm or yarn command"),  # the shell of scripts, a file
     # Hooks and servers of tools, which are commands; and where modules come from.
     GuardedPlace(
         (
             *(".claude", ".cursor", ".codex", ".gemini", ".mcp.json", ".windsurf", ".roo", ".kiro", ".continue"),
-            *(".opencode", "opencode.json", ".aider.conf.yml"),
+            *(".opencode", "opencode.json", ".aider.conf.yml", "AGENTS.md", "CLAUDE.md", "GEMINI.md"),
         ),
         _AGENT,
     ),

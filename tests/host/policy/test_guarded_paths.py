@@ -107,6 +107,17 @@ def test_a_link_in_a_guarded_folder_is_no_open_part_of_it(tmp_path: Path) -> Non
     assert set(guarded.to_protect(())) == {tmp_path / ".cargo", tmp_path / ".ssh"}
 
 
+def test_a_command_of_the_home_is_guarded_where_its_link_leads(tmp_path: Path) -> None:
+    tool, other = tmp_path / ".local/share/a-tool/bin/run", tmp_path / "tools" / "x"
+    place_files(tmp_path, ".local/share/a-tool/bin/run", "tools/x", ".local/bin/own")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / ".local/bin/run").symlink_to(tool)
+    (tmp_path / "bin/x").symlink_to(other)
+    assert {tool, other} <= set(GuardedPaths.find(tmp_path, tmp_path).to_protect(()))
+    share = tmp_path / ".local/share"
+    assert GuardedPaths.find(share, tmp_path).to_protect(()) == (tool,)
+
+
 def test_of_more_hidden_names_than_are_examined_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guarding, "_MAX_AT_TOP", 5)
     place_files(tmp_path, ".envrc", *(f".x{number}rc" for number in range(10)))
@@ -117,7 +128,7 @@ def test_of_more_hidden_names_than_are_examined_it_is_said(tmp_path: Path, monke
 
 def test_what_runs_in_any_folder_stays_as_it_is_there(tmp_path: Path) -> None:
     """Also where no repository is; what a code host runs, it runs at the top of a repository alone."""
-    places = [".hg", ".vscode", ".devcontainer", ".claude", ".envrc", ".mcp.json", ".gdbinit"]
+    places = [".hg", ".vscode", ".devcontainer", ".claude", ".envrc", ".mcp.json", ".gdbinit", ".npmrc", "CLAUDE.md"]
     for name in (*(f"a/b/{place}" for place in places), "c/.amplifier/settings.yaml", "a/.gitlab-ci.yml", "d/.vscodes"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch() if "." in name.rpartition("/")[2][1:] else (tmp_path / name).mkdir()

@@ -61,10 +61,15 @@ class Canaries:
         self.started = tuple(self.workspace / name for name in _STARTED)
         # The home of the user for whom sessions run; one of its links leads out of it, to a folder that is granted.
         self.users_home = folder / "users-home"
-        self.started_at_home = tuple(self.users_home / name for name in _STARTED_AT_HOME)
+        command = self.users_home / "tools" / "run"  # `~/.local/bin/run` leads there
+        self.started_at_home = (*(self.users_home / name for name in _STARTED_AT_HOME), command)
         self.linked = self.workspace / "dotfiles" / "zshrc"
         self.link = self.users_home / ".profile"
-        self._links = {self.users_home / ".zshrc": self.linked, self.link: self.users_home / "dotfiles" / "profile"}
+        self._links = {
+            self.users_home / ".zshrc": self.linked,
+            self.link: self.users_home / "dotfiles" / "profile",
+            self.users_home / ".local" / "bin" / "run": command,
+        }
         self.module = folder / module.name
         self._folder = folder
         self._texts = {
@@ -140,6 +145,7 @@ class Canaries:
         for path in self._texts:
             self._plant(path)
         for link, target in self._links.items():
+            link.parent.mkdir(exist_ok=True)
             link.unlink(missing_ok=True)
             link.symlink_to(target)
         self._open_to_all()
