@@ -52,7 +52,7 @@ def test_a_person_is_asked_and_answers_by_number_or_name_or_not_in_time(
 
 
 def test_the_second_interruption_ends_a_turn_at_once(tmp_path: Path, tricky: str) -> None:
-    tools = [{"module": "tool-tricky", "source": tricky}]
+    tools = [{"module": "tool-tricky", "source": tricky, "permissions": {}}]
     with Terminal("run", plan_of(tmp_path, providers=calling("tricky", do="hang"), tools=tools), "go") as terminal:
         terminal.until('tricky {"do": "hang"}')
         terminal.type("\x03")

@@ -119,7 +119,7 @@ def asking_plan(
     return plan_of(
         tmp_path,
         providers=calling("tricky", times=len(defaults), answer=answer, do="text"),
-        tools=[{"module": "tool-tricky", "source": tricky}],
+        tools=[{"module": "tool-tricky", "source": tricky, "permissions": {}}],
         hooks=[
             {
                 "module": "hooks-asking",

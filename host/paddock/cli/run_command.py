@@ -77,7 +77,8 @@ def _checked_words(words: tuple[str, ...]) -> PlanAndPrompt:
         how = "if that is the prompt"
         if not Path(meant.plan).exists():
             old = next(filter(os.path.exists, ("plan.toml", "plan.json")), None)
-            how += f", first `paddock init{f' --from {old}' if old else ''}`, then"
+            first = f"paddock init --from {old}" if old else "paddock init"
+            how += f", first `{first}`, then"
     else:
         return meant
     raise click.UsageError(f"{no_plan}{how}: `{meant.run}`")

@@ -146,7 +146,7 @@ def with_instruction(plan: MountPlan, working_dir: Path, owner: Owner) -> MountP
     written = plan.instruction
     bundled = None if plan.bundles is None else plan.bundles.told  # the plan's digest covers its files already
     if not (written.text or written.file):
-        return plan if bundled is None else replace(plan, instruction=replace(bundled, files=(), notes=()))
+        return plan if bundled is None else replace(plan, instruction=replace(bundled, files=(), texts=(), notes=()))
     files = MentionedFiles.of_plan(plan, working_dir, owner)
     try:
         first = files.own(written.file) if written.file else MentioningText(written.text, files.own)

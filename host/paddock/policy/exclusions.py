@@ -135,14 +135,17 @@ class ExclusionSearch:
     def _places(self, word: str) -> list[Path]:
         name = word.removeprefix(EXCLUSION)
         found = self._at(word, name) if "/" in name else self._named(word, name)
+        if not found:
+            raise NotAcceptedError(f"`{word}` excludes nothing that is granted", "name what is there, or leave it out")
+        if "/" not in name:
+            every = frozenset(found)
+            found = [path for path in found if path not in self._granted and every.isdisjoint(path.parents)]
         around = [(place, one) for place in found for one in self._granted if one.is_relative_to(place)]
         if around:
             place, granted = around[0]
             raise NotAcceptedError(
                 f"`{word}` excludes `{place}`, and with it `{granted}`, which is granted", "leave out one of the two"
             )
-        if not found:
-            raise NotAcceptedError(f"`{word}` excludes nothing that is granted", "name what is there, or leave it out")
         if len(found) > MAX_EXCLUDED:
             raise NotAcceptedError(
                 f"`{word}` excludes {len(found)} files and folders, and at most {MAX_EXCLUDED} can be",
@@ -165,7 +168,7 @@ class ExclusionSearch:
                 "names, or a folder that cannot be read",
                 "exclude a path, with a slash in it, or grant smaller folders",
             )
-        return [path for path in found if path not in self._granted and found.keys().isdisjoint(path.parents)]
+        return list(found)
 
     @cached_property
     def _everything(self) -> list[tuple[str, Path]]:

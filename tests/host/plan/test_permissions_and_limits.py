@@ -155,7 +155,7 @@ def test_an_unknown_preset_lists_those_there_are() -> None:
 def test_a_preset_may_be_one_key_of_a_table() -> None:
     permissions = read(permissions={"preset": "workspace", "read": ["/data"], "net": ["h.example"]}).permissions
     whole = grants_of(permissions)
-    assert (whole.read, whole.write, whole.net) == ((".", "/data"), (".",), ("h.example",))
+    assert (whole.read, whole.write, whole.net) == ((".", "!@secrets", "/data"), (".",), ("h.example",))
     assert permissions.as_written() == {"preset": "workspace", "read": ["/data"], "net": ["h.example"]}
     assert "did you mean `workspace`?" in problem_of(permissions={"preset": "workspce", "read": ["."]})[1]
     assert problem_of(permissions={"preset": 5})[0] == "tools[0].permissions.preset"

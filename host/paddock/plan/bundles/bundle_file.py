@@ -69,8 +69,8 @@ def _split(written: str, file: str) -> tuple[str, int, str]:
     for number, line in enumerate(lines[1:], start=1):
         if line.rstrip() == _FENCE:
             return "".join(lines[1:number]), 1, "".join(lines[number + 1 :])
-    problem = "its table begins with `---` and does not end"
-    raise PlanError([PlanProblem("", problem, "write `---` on a line below it", 1, file=file)])
+    problem = "its front matter does not end"
+    raise PlanError([PlanProblem("", problem, "write three hyphens on a line below it", 1, file=file)])
 
 
 @dataclass(frozen=True, slots=True)
