@@ -19,6 +19,7 @@ from paddock.plan.permissions import (
     is_program_path,
 )
 from paddock.plan.problems import NotAcceptedError
+from paddock.policy.exclusions import SECRETS
 from paddock.policy.grant_request import OperatorGrant, RequestedGrant, grants_asked, union_of
 from paddock.policy.guarded_paths import GuardedPaths, runner_opened
 from paddock.policy.guarded_places import GIT_COMMAND
@@ -70,8 +71,10 @@ def kept_line(granted: Permissions, working_dir: Path, owner: Owner) -> str:
         with suppress(NotAcceptedError):  # starting the module is refused, with the reason
             writes[GrantedPath.resolve(written, working_dir, owner).path] = written
     found = (GuardedPaths.find(folder, owner.home) for folder in writes if folder.is_dir())
-    kept = sorted({path for one in found for path in one.to_protect(writes)})
-    names = [str(path.relative_to(working_dir) if path.is_relative_to(working_dir) else path) for path in kept]
+    kept = {path for one in found for path in one.to_protect(writes)}
+    if EXCLUDED_SECRETS in granted.read:  # a line that opens one to writers would open it to readers as well
+        kept = {path for path in kept if not any(row.is_named(path.name) for row in SECRETS)}
+    names = [str(path.relative_to(working_dir) if path.is_relative_to(working_dir) else path) for path in sorted(kept)]
     if not names:
         return ""
     first = names[:_MAX_KEPT]

@@ -206,6 +206,13 @@ def test_what_stays_closed_in_a_folder_to_write_to_is_named_in_one_line(scene: S
     assert ".mise.6.toml and 4 more, which" in line
 
 
+def test_no_line_opens_a_secret_file_that_stays_unread(scene: Scene) -> None:
+    for name in (".env", "AGENTS.md"):
+        (scene.folder / name).touch()
+    (line,) = module(scene.review("tools: [{module: tool-files, permissions: workspace}]\n"), "tool-files").lacks
+    assert '`write: [".", "AGENTS.md"]` opens that' in line and ".env" not in line
+
+
 def test_what_is_told_to_take_trust_is_what_is_refused_without(scene: Scene) -> None:
     text = f"""
         tools:

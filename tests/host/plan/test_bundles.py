@@ -199,9 +199,7 @@ BAD = {
         front=f"{HEAD}includes: [FOLDER/../other/bundle.md]\n",
     ),
     "front matter that is no table": Bad("must be a table, is a list", "bundle.md:2", front="[1]\n"),
-    "front matter that does not end": Bad(
-        "front matter does not end", "bundle.md:1", {"bundle.md": "---\na: 1\n"}
-    ),
+    "front matter that does not end": Bad("front matter does not end", "bundle.md:1", {"bundle.md": "---\na: 1\n"}),
     "a YAML tag": Bad("tag", "bundle.md:2", front="bundle: !!python/object:os.system {name: x}\n"),
     "anchors that expand": Bad(
         "values",
