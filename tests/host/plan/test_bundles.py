@@ -146,6 +146,31 @@ def test_a_bundle_mentions_no_file_of_the_user(tmp_path: Path) -> None:
     assert hidden == absent  # in the same words, whether it exists
 
 
+@each_row("reference", ["file://FOLDER/secret", "../secret", ".hidden/key", "mine:../secret"])
+def test_a_context_of_a_bundle_is_no_file_of_the_user(reference: str, tmp_path: Path) -> None:
+    folder = tmp_path / reference.partition("/")[0]
+    inner = folder / "bundle"
+    (inner / ".hidden").mkdir(parents=True)
+    (folder / "secret").write_text("the secret")
+    (inner / ".hidden/key").write_text("the secret")
+    (inner / "bundle.md").write_text(f"---\n{HEAD}context: {{a: '{reference.replace('FOLDER', str(folder))}'}}\n---\n")
+    with pytest.raises(PlanError, match=r"leads out of the bundle|is named `file`"):
+        extending(folder, "extends: ./bundle\n")
+
+
+def test_a_bundle_of_a_repository_includes_no_folder_of_the_user() -> None:
+    composition = Composition([Named("git+https://a.example/b@main", SourceNode(1))])
+    (wanted,) = composition.missing()
+    composition.take(wanted, ("bundle.md", f"---\n{HEAD}includes: ['file:///home/me/bundle']\n---\n"))
+    with pytest.raises(PlanError, match="is a folder of this machine"):
+        composition.missing()
+
+
+def test_the_instruction_of_bundles_has_as_many_texts_as_files(harbour: MountPlan, tmp_path: Path) -> None:
+    told = with_instruction(harbour, tmp_path, Owner.current({})).instruction
+    assert len(told.files) == len(told.texts)  # what a session compares at its end
+
+
 # -- changes of a plan that extends bundles
 
 

@@ -204,7 +204,10 @@ class Composition:
         if text.startswith(("./", "../")):
             return around.at.folder.joined(text)
         if "://" in text or text.startswith("/"):
-            return TreePath.of(text)
+            at = TreePath.of(text)
+            if at.is_local and not around.at.is_local:
+                raise NotAcceptedError(f"`{text}` is a folder of this machine", "include what a repository has")
+            return at
         name, has_path, path = text.partition(":")
         if has_path:
             root = self._roots.get(name)
@@ -286,15 +289,27 @@ class Composition:
         context = {}
         for name, ref in file.context:
             try:
-                at = self._place(ref.text, file) if ":" in ref.text else file.root.joined(ref.text)
+                at = self._context(ref.text, file)
             except NotAcceptedError as error:
                 raise _problem(ref.place, error.problem, error.accepted) from error
-            if at is None:
-                space = ref.text.partition(":")[0]
-                raise _problem(ref.place, f"no bundle that is included is named `{space}`", "include it first")
             context[name if ":" in name else f"{file.name}:{name}"] = at
         instruction = Text(file.at, file.root, file.instruction) if file.instruction else None
         return _Parts(dict(file.content.parts()), agents, context, instruction)
+
+    def _context(self, text: str, file: BundleFile) -> TreePath:
+        """Return the place of a context's file, which is of a bundle: the model is told what is in it.
+
+        Raises:
+            NotAcceptedError: it is elsewhere.
+        """
+        space, has_space, path = text.partition(":")
+        root = self._roots.get(space) if has_space else file.root
+        if root is None:
+            raise NotAcceptedError(f"no bundle that is included is named `{space}`", "include it first")
+        at = root.joined(path if has_space else text)
+        if root.is_local and not (root.tree == file.root.tree and at.is_shown_below(root)):
+            raise NotAcceptedError(f"`{text}` leads out of the bundle, or to a hidden file", "name a file of a bundle")
+        return at
 
     def _agent(self, name: str, agent: _Agent) -> Traced:
         """Return an agent with what its file has and the bundle does not say."""

@@ -58,6 +58,13 @@ class TreePath:
         """The folder that contains it."""
         return TreePath(self.tree, posixpath.dirname(self.path))
 
+    def is_shown_below(self, folder: TreePath) -> bool:
+        """Whether it is in a folder of the same tree, and neither hidden in there nor in what is."""
+        above = f"{folder.path}/".lstrip("/")
+        return self.path.startswith(above) and not any(
+            name.startswith(".") for name in self.path.removeprefix(above).split("/")
+        )
+
     def joined(self, relative: str) -> TreePath:
         """Return the place `relative` to this folder.
 
