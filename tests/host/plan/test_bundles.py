@@ -158,6 +158,26 @@ def test_a_context_of_a_bundle_is_no_file_of_the_user(reference: str, tmp_path: 
         extending(folder, "extends: ./bundle\n")
 
 
+@each_row("front", ["agents: {include: [../../secret]}", "agents: {include: [../.hidden]}"])
+def test_an_agent_of_a_bundle_is_no_file_of_the_user(front: str, tmp_path: Path) -> None:
+    inner = tmp_path / "bundle"
+    inner.mkdir(exist_ok=True)
+    for secret in (tmp_path / "secret.md", inner / ".hidden.md"):
+        secret.write_text("the secret")
+    (inner / "bundle.md").write_text(f"---\n{HEAD}{front}\n---\n")
+    with pytest.raises(PlanError, match=r"leads out of .*agents"):
+        extending(tmp_path, "extends: ./bundle\n")
+
+
+def test_the_namespace_of_a_bundle_in_a_folder_is_not_what_is_around_it(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("the secret")
+    (tmp_path / "bundle").mkdir()
+    head = HEAD.replace("mine", "mine, namespace_root: ..")
+    (tmp_path / "bundle/bundle.md").write_text(f"---\n{head}---\n@secret\n")
+    with pytest.raises(PlanError, match="`namespace_root` of `mine` leads out"):
+        extending(tmp_path, "extends: ./bundle\n")
+
+
 def test_a_bundle_of_a_repository_includes_no_folder_of_the_user() -> None:
     composition = Composition([Named("git+https://a.example/b@main", SourceNode(1))])
     (wanted,) = composition.missing()

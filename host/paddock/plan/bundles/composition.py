@@ -149,6 +149,7 @@ class Composition:
     def result(self) -> Composed:
         """Return the bundles as one; nothing is missing."""
         whole = self._all()
+        self._check_roots()
         content = dict(whole.content)
         if whole.agents:
             agents = {name: self._agent(name, agent) for name, agent in whole.agents.items()}
@@ -244,12 +245,29 @@ class Composition:
                 return None
             hint = f"include the bundle that is named `{space}`"
             raise _problem(agent.content.place, f"no bundle that is included is named `{space}`", hint)
-        path = root.joined(f"agents/{own if has_space else name}.md").path
-        return Wanted(root.tree, (path,), agent.is_included, agent.content.place)
+        folder = root.joined("agents")
+        try:
+            at = folder.joined(f"{own if has_space else name}.md")
+        except NotAcceptedError as error:
+            raise _problem(agent.content.place, error.problem, error.accepted) from error
+        if root.is_local and not at.is_shown_below(folder):
+            problem = f"`{name}` leads out of `{folder.text}`, or to a hidden file"
+            raise _problem(agent.content.place, problem, "name a file of the bundle")
+        return Wanted(root.tree, (at.path,), agent.is_included, agent.content.place)
 
     def _root_of(self, name: str, agent: _Agent) -> TreePath:
         space, has_space, _ = name.partition(":")
         return self._roots.get(space, agent.root) if has_space else agent.root
+
+    def _check_roots(self) -> None:
+        """Refuse a namespace in a folder of this machine that is wider than the folders of bundles in it."""
+        tops = {file.at.tree for file in self._files.values() if not file.at.folder.path}
+        for file in self._files.values():
+            root, folder = f"{file.root.path}/", f"{file.at.folder.path}/"
+            is_inside = root.startswith(folder) or (folder.startswith(root) if file.root.path else file.at.tree in tops)
+            if file.at.is_local and not is_inside:
+                problem = f"the `namespace_root` of `{file.name}` leads out of its folder `{file.at.folder.text}`"
+                raise _problem(file.content.place, problem, "name a folder of the bundle", file.at.text)
 
     # -- what comes of it -------------------------------------------------------------------
 
