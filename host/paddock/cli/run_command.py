@@ -77,8 +77,7 @@ def _checked_words(words: tuple[str, ...]) -> PlanAndPrompt:
         how = "if that is the prompt"
         if not Path(meant.plan).exists():
             old = next(filter(os.path.exists, ("plan.toml", "plan.json")), None)
-            first = f"paddock init --from {old}" if old else "paddock init"
-            how += f", first `{first}`, then"
+            how += f", first `paddock init --from {old}`, then" if old else ", first `paddock init`, then"
     else:
         return meant
     raise click.UsageError(f"{no_plan}{how}: `{meant.run}`")
