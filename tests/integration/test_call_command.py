@@ -195,6 +195,7 @@ def test_a_module_can_do_what_was_allowed_and_nothing_else(
     assert is_linked == ("--allow-read=link" in given)
     assert is_linked == ("by way of" in done.stderr)
     output = json_output(done)["output"]
+    assert isinstance(output, dict), (done.stdout, done.stderr)
     if "PROBE" in options:
         changed = {**changed, "env": "from outside"}
     refused = {name: output[name] for name in output if name not in changed}
