@@ -117,7 +117,7 @@ def test_the_root_is_closed_to_changes_after_all_else(spec: LaunchSpec, a_user: 
     assert asked[-3:] == [("--remount-ro", "/"), ("--chdir", "/"), ("--",)]
 
 
-def test_capabilities_are_left_for_mounts_and_a_network_and_for_nothing_else(spec: LaunchSpec, a_user: Path) -> None:
+def test_capabilities_are_left_for_mounts_and_a_network_alone(spec: LaunchSpec, a_user: Path) -> None:
     def asked(network: NetworkAccess | None) -> list[tuple[str, ...]]:
         profile = dataclasses.replace(spec.profile, network=network)
         command = command_of(dataclasses.replace(spec, profile=profile))
