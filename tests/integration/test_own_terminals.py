@@ -46,7 +46,7 @@ if "inside" in sys.argv:
         os.execvp("stty", ["stty", "size"])
     told["program"] = os.read(line, 99).decode().split()
     os.waitpid(child, 0)
-    # Keys for whoever reads the terminal, a selection for a console, all output of the machine, other kernel code.
+    # Keys for the reader of a terminal, a selection for a console, all output of the machine, other kernel code.
     for name, request in {"TIOCSTI": 0x5412, "TIOCLINUX": 0x541C, "TIOCCONS": 0x541D, "TIOCSETD": 0x5423}.items():
         told[name] = outcome(fcntl.ioctl, program, request, b"x" * 8)
     held = []
