@@ -73,7 +73,7 @@ _PARTS: dict[str, Part] = {
     "turn": measure_turn,
     "turn beside the published package": measure_published_turn,
     "conversation": measure_conversation,
-    "a model's answer": measure_model,
+    "answers of a model": measure_model,
     "chat": measure_chat,
     "reads of mirrored state": measure_reads,
     "compaction": measure_compaction,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -143,6 +145,16 @@ def test_two_trees_are_measured_in_turns_and_compared_by_pairs(
     assert shown[2].split() == ["a", "call", "30.0", "20.0", "us", "1.50", "1.10", "to", "2.00"]
     assert shown[3:] == ["only in this tree: new", "only in 0123: zero"]
     assert "more failed in " in capfd.readouterr().err
+
+
+def test_a_part_has_a_name_for_the_shell_and_for_commits_that_name_it_otherwise(
+    bench: SimpleNamespace, tmp_path: Path
+) -> None:
+    there = measured_tree(bench, tmp_path / "0123", {"a model's answer": {"a piece": [2]}})
+    assert there.run("answers of a model") == {"a piece": (2, "us")}
+    names = re.findall(r'^    "(.+)": measure_\w+,$', (_BENCHMARKS / "run.py").read_text(), re.MULTILINE)
+    assert "answers of a model" in names
+    assert shlex.split(f"'{','.join(names)}'") == [",".join(names)]  # as the Makefile quotes them
 
 
 def test_a_commit_is_checked_out_once_and_an_unknown_one_is_refused(bench: SimpleNamespace, tmp_path: Path) -> None:
