@@ -56,7 +56,8 @@ _ECHO = """
                 await self._hooks.emit("llm:stream_block_start", place)
                 await self._hooks.emit("llm:stream_block_delta", {**place, "sequence": 0, "text": "It flows.\\n\\n"})
                 await asyncio.Event().wait()
-            words = " ".join(f"{self.default_model} was told {told} and asked {text(last)}".split())
+            said = " ".join(text(one) for one in request.messages[-2:] if one.role == "assistant")
+            words = " ".join(f"{self.default_model} was told {told} and asked {text(last)} after {said}".split())
             return ChatResponse(content=[TextBlock(text=words)], finish_reason="stop")
 
         def parse_tool_calls(self, response):
@@ -143,7 +144,7 @@ def test_a_chat_in_tmux_from_the_consent_to_the_end(
     provider = {"module": "provider-echo", "source": write_module("provider-echo", _ECHO)}
     plan = {
         "session": {
-            "orchestrator": "loop-streaming",
+            "orchestrator": "loop-basic",
             "context": "context-simple",
             "instruction": "Be kind. @style.md",
         },
@@ -195,6 +196,8 @@ def test_a_chat_in_tmux_from_the_consent_to_the_end(
     terminal.press("C-c")
     terminal.until("stopping at once")
     terminal.until("interrupted; the conversation continues")
+    terminal.type("so?")
+    terminal.until("and asked so? after It flows.")  # which stays in the conversation
 
     path.write_bytes(path.read_bytes() + b"# of somebody else\n")
     (tmp_path / "style.md").write_text("Four spaces.", encoding="utf-8")

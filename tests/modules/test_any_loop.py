@@ -190,5 +190,5 @@ async def test_a_cancelled_answer_leaves_a_conversation_that_goes_on(loop: str, 
         kept = [one["content"] for one in await scene.coordinator.get("context").get_messages()][1:]
         scene.coordinator.cancellation.reset()
         assert await scene.play("again") == "half of it"
-    was_kept = loop == "loop-streaming" and provider in ("as openai and vllm", *_VENDORS)
+    was_kept = is_ours and provider in ("as openai and vllm", *_VENDORS)
     assert [bool(one) for one in kept] == ([True] if was_kept else []), kept

@@ -1,4 +1,4 @@
-"""What the session talks to: it runs one turn for each prompt.
+"""What the session talks to: it runs one turn for each prompt, and listens to the reply that a provider announces.
 
 It keeps nothing from one prompt for the next, so one instance may serve prompts side by side.
 """
@@ -7,10 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
+from weakref import WeakValueDictionary
 
+from amplifier_core.models import HookResult
+
+from .heard_reply import PIECE
 from .settings import LoopSettings
 from .spans import RunningTurns
-from .turn import Parts, Turn
+from .turn import ANNOUNCED, Parts, Turn
+
+_LAST = 1000  # after hooks that change a piece
 
 
 class Orchestrator:
@@ -21,6 +27,21 @@ class Orchestrator:
         self._settings = settings
         self._make_turn = make_turn
         self._turns = RunningTurns()
+        self._playing: WeakValueDictionary[str, Turn] = WeakValueDictionary()  # by the turn's id
+
+    async def join(self, coordinator: Any, *own_events: str) -> None:
+        """Mount the loop as the session's orchestrator; it emits these events beside those of every loop."""
+        await coordinator.mount("orchestrator", self)
+        coordinator.hooks.register(PIECE, self.hear, priority=_LAST, name=self._loop)
+        announced = [*ANNOUNCED, *own_events]
+        coordinator.register_contributor("observability.events", self._loop, lambda: announced)
+
+    async def hear(self, event: str, data: Any) -> HookResult:
+        """Take a piece that a provider announced, so that it stays in the conversation if its reply is broken off."""
+        turn = self._playing.get(str(data.get("turn_id"))) if isinstance(data, Mapping) else None
+        if turn is not None:
+            turn.heard.take(data)
+        return HookResult(action="continue")
 
     async def execute(
         self,
@@ -39,5 +60,6 @@ class Orchestrator:
             LLMError: the provider failed.
         """
         turn = self._make_turn(Parts.of(self._loop, self._settings, context, providers, tools, hooks, coordinator))
+        self._playing[turn.span.turn_id] = turn
         with self._turns.named(hooks, coordinator, turn.span.turn_id):
             return await turn.run(prompt)

@@ -18,6 +18,7 @@ from amplifier_core import events
 from amplifier_core.llm_errors import ContextLengthError, InvalidToolCallError, LLMError, ProviderUnavailableError
 from amplifier_core.message_models import ChatRequest, ChatResponse, ToolCall
 
+from .heard_reply import HeardReply
 from .hook_gate import HookGate, Injection
 from .interruption import Cancellation, finish, wait_all
 from .messages import blocks_of, new_call_id, request_for, shown, size_of, text_of, tool_calls_of, usage_of
@@ -106,6 +107,7 @@ class Turn:
         self.latest_text = ""  # the latest text of the model, which is the answer if the turn is cut short
         self.cancellation = Cancellation(parts.coordinator)
         self.transcript = Transcript(parts.context)
+        self.heard = HeardReply()
         self._outcomes: Sequence[str | None] = ()
 
     # --- steps that other loops override
@@ -153,7 +155,11 @@ class Turn:
         return False
 
     async def break_off(self) -> None:
-        """Clean up after a reply that was cancelled or failed."""
+        """Keep what was heard of a reply that was cancelled or failed."""
+        heard = self.heard.end()
+        if heard:
+            self.latest_text = heard
+            await self.transcript.add_partial(heard)
 
     # --- the loop
 
@@ -237,6 +243,7 @@ class Turn:
             left -= 1
             try:
                 request = request_for(messages, injections, tools, self.request_span)
+                self.heard.begin()
                 return await self._interruptible(request, self.reply, self.parts.provider_name)
             except ContextLengthError:
                 # The server takes less than its provider says: it is asked once more, for half of what was sent.
@@ -322,6 +329,7 @@ class Turn:
 
     async def _take(self, response: Any, calls: Sequence[ToolCall]) -> None:
         """Store the reply and announce it."""
+        self.heard.end()
         self.latest_text = text_of(response) or self.latest_text
         self._outcomes = ()
         await self.transcript.add_reply(response, calls)

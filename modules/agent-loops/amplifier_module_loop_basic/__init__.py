@@ -7,7 +7,7 @@ from typing import Any
 
 from agent_loop.orchestrator import Orchestrator
 from agent_loop.settings import LoopSettings
-from agent_loop.turn import ANNOUNCED, Turn
+from agent_loop.turn import Turn
 
 __all__ = ["BasicOrchestrator", "LoopSettings", "mount"]
 __amplifier_module_type__ = "orchestrator"
@@ -28,5 +28,4 @@ async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> No
     Raises:
         ValueError: a setting has the wrong shape.
     """
-    await coordinator.mount("orchestrator", BasicOrchestrator(LoopSettings.of(NAME, config or {})))
-    coordinator.register_contributor("observability.events", NAME, lambda: list(ANNOUNCED))
+    await BasicOrchestrator(LoopSettings.of(NAME, config or {})).join(coordinator)

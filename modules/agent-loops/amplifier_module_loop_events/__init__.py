@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from agent_loop.orchestrator import Orchestrator
-from agent_loop.turn import ANNOUNCED
 
 from .settings import Settings
 from .tool_selection import RESOLUTION, SELECTED, SELECTING
@@ -33,6 +32,4 @@ async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> No
     Raises:
         ValueError: a setting has the wrong shape.
     """
-    await coordinator.mount("orchestrator", EventsOrchestrator(Settings.of(NAME, config or {})))
-    own = [*ANNOUNCED, RESOLUTION, SELECTING, SELECTED]
-    coordinator.register_contributor("observability.events", NAME, lambda: own)
+    await EventsOrchestrator(Settings.of(NAME, config or {})).join(coordinator, RESOLUTION, SELECTING, SELECTED)

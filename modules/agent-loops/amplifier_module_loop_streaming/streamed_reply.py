@@ -1,6 +1,5 @@
-"""One reply of the model as it arrives: its pieces are announced, and kept in case it is broken off.
+"""A provider's stream as it arrives: its pieces are announced, by the events in which most providers do so themselves.
 
-Most providers announce the pieces themselves. The pieces of one with a stream are announced here, by the same events.
 Such a stream yields a text, or a mapping with the text under `content`, `text` or `delta`, and at best a whole response
 at its end. A mapping is thinking if its `block_type` or `type` contains that word; mappings without text are skipped.
 """
@@ -9,45 +8,17 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterable, Mapping
-from typing import Any, TypeAlias
-from weakref import WeakValueDictionary
+from typing import Any
 
+from agent_loop.heard_reply import PIECE
 from agent_loop.hook_gate import HookGate
 from agent_loop.messages import well_formed
 from agent_loop.spans import Span
 from amplifier_core.message_models import ChatResponse, TextBlock, ThinkingBlock
 
-START, PIECE, END = "llm:stream_block_start", "llm:stream_block_delta", "llm:stream_block_end"
-Heard: TypeAlias = "WeakValueDictionary[str, HeardReply]"  # the reply that events are about, by their turn's id
+START, END = "llm:stream_block_start", "llm:stream_block_end"
 
 _TEXT, _THINKING = "text", "thinking"
-
-
-class HeardReply:
-    """The blocks of one reply, by their places; another try of a request replaces those of the first."""
-
-    def __init__(self) -> None:
-        self._blocks: dict[int, tuple[Any, list[str]]] = {}  # the request and the pieces of text
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether anything was announced."""
-        return bool(self._blocks)
-
-    @property
-    def text(self) -> str:
-        """The model's text so far, without its thinking."""
-        return "\n\n".join(text for _, pieces in self._blocks.values() if (text := "".join(pieces)))
-
-    def take(self, data: Mapping[str, Any]) -> None:
-        """Add a piece; a value of the wrong type is ignored."""
-        index, request, text = data.get("block_index"), data.get("request_id"), data.get("text")
-        if isinstance(index, int) and isinstance(text, str):
-            kept = {place: block for place, block in self._blocks.items() if place < index or block[0] == request}
-            self._blocks = kept
-            pieces = kept.setdefault(index, (request, []))[1]
-            if _TEXT in str(data.get("block_type") or _TEXT):
-                pieces.append(text)
 
 
 async def response_of(stream: AsyncIterable[Any], gate: HookGate, span: Span) -> Any:

@@ -1,7 +1,7 @@
 """One prompt, streamed: the additions to the common loop.
 
-The answer is announced as it arrives, steering joins the conversation before each request, and a goal is pursued until
-a model judges it reached. A reply that is broken off leaves the part in the conversation that the person has seen.
+A provider's stream is announced as it arrives, steering joins the conversation before each request, and a goal is
+pursued until a model judges it reached.
 """
 
 from __future__ import annotations
@@ -20,17 +20,15 @@ from amplifier_core.message_models import ChatRequest
 from .goal import PROGRESS, Goal, State, judgement, judging_messages
 from .settings import Settings
 from .steering import INJECTED, SteeringQueue
-from .streamed_reply import Heard, HeardReply, response_of
+from .streamed_reply import response_of
 
 
 class StreamingTurn(Turn):
     """The loop for one prompt."""
 
-    def __init__(self, parts: Parts, settings: Settings, steering: SteeringQueue, heard: Heard) -> None:
+    def __init__(self, parts: Parts, settings: Settings, steering: SteeringQueue) -> None:
         super().__init__(parts)
         self._steering = steering
-        self._heard = heard
-        self._shown = HeardReply()
         self._stream = getattr(parts.provider, "stream", None)
         self._max_goal_turns = settings.max_goal_turns
         self._judge_role = settings.judge_role
@@ -53,30 +51,23 @@ class StreamingTurn(Turn):
         return self._offered
 
     async def reply(self, request: ChatRequest) -> Any:
-        self._shown = self._heard[self.span.turn_id] = HeardReply()
         if not callable(self._stream):
-            response = await super().reply(request)
-        else:
-            async with AsyncExitStack() as closing:
-                pieces = self._stream(request, tools=list(self._offered.values()) if request.tools else [])
-                if inspect.isawaitable(pieces):  # a coroutine that returns the stream, instead of a generator
-                    pieces = await pieces
-                if hasattr(pieces, "aclose"):
-                    await closing.enter_async_context(aclosing(pieces))
-                response = await response_of(pieces, self.gate, self.request_span)
-        self._shown = HeardReply()
-        return response
+            return await super().reply(request)
+        async with AsyncExitStack() as closing:
+            pieces = self._stream(request, tools=list(self._offered.values()) if request.tools else [])
+            if inspect.isawaitable(pieces):  # a coroutine that returns the stream, instead of a generator
+                pieces = await pieces
+            if hasattr(pieces, "aclose"):
+                await closing.enter_async_context(aclosing(pieces))
+            return await response_of(pieces, self.gate, self.request_span)
 
     def is_lost(self, error: LLMError) -> bool:
         # A provider cannot take back what its stream yielded, so it leaves the retry to the loop.
-        has_begun = callable(self._stream) and self._shown.has_begun
+        has_begun = callable(self._stream) and self.heard.has_begun
         return super().is_lost(error) or (has_begun and isinstance(error, StreamError) and error.retryable)
 
     async def break_off(self) -> None:
-        shown, self._shown = self._shown.text, HeardReply()
-        if shown:
-            self.latest_text = shown
-            await self.transcript.add_partial(shown)
+        await super().break_off()
         goal = Goal.of(self.parts.coordinator, self._max_goal_turns)
         if goal is not None and self.cancellation.requested:
             await self._end_goal(goal, "cancelled", None)
