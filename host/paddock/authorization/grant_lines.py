@@ -14,9 +14,11 @@ from paddock.plan.permissions import (
     EXCLUDED_SECRETS,
     EXCLUSION,
     Permissions,
+    Preset,
     SecretGrant,
     grants_of,
     is_program_path,
+    preset_grants,
 )
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.exclusions import SECRETS
@@ -64,8 +66,11 @@ def far_reaching_lines(entry: ModuleEntry, working_dir: Path, owner: Owner) -> I
     yield from (connects_to(rule) for rule in map(NetRule.parse, granted.net) if rule.is_public)
 
 
-def kept_line(granted: Permissions, working_dir: Path, owner: Owner) -> str:
-    """Describe what stays as it is in folders that may be written to, with the grant that opens it; else empty."""
+def kept_line(granted: Permissions, preset: Preset | None, working_dir: Path, owner: Owner) -> str:
+    """Describe what stays as it is in folders that may be written to, with the grant that opens it; else empty.
+
+    An entry that names a `preset` keeps its name beside that grant.
+    """
     writes: dict[Path, str] = {}
     for written in granted.write:
         with suppress(NotAcceptedError):  # starting the module is refused, with the reason
@@ -79,8 +84,10 @@ def kept_line(granted: Permissions, working_dir: Path, owner: Owner) -> str:
         return ""
     first = names[:_MAX_KEPT]
     text = f"{', '.join(first)}{f' and {len(names) - len(first)} more' if len(names) > len(first) else ''}"
-    grant = json.dumps([*writes.values(), *first], ensure_ascii=False)
-    return f"writing {text}, which your own programs run (kept at `ns` and `bwrap`); `write: {grant}` opens that"
+    named, has = ("", ()) if preset is None else (f"preset: {preset}, ", preset_grants()[preset].write)
+    grant = json.dumps([*(one for one in writes.values() if one not in has), *first], ensure_ascii=False)
+    opens = f"`{named}write: {grant}` opens that"
+    return f"writing {text}, which your own programs run (kept at `ns` and `bwrap`); {opens}"
 
 
 def _line(grant: RequestedGrant, granted: Permissions, working_dir: Path, owner: Owner) -> str:

@@ -85,6 +85,7 @@ def _module(
     granted_in_all = union_of(entry, (*request.given, OperatorGrant(needs.permissions, _PROPOSED)))
     outer = outer_repositories(granted_in_all, context.working_dir, context.owner)
     of_git = tuple(f"reads {one.place}, the repository of {one.folder}" for one in outer if not one.problem)
+    kept = kept_line(granted_in_all, entry.permissions.preset, context.working_dir, context.owner)
     return ModuleReview(
         name=_name(entry),
         kind=entry.kind,
@@ -97,7 +98,7 @@ def _module(
         ),
         proposed=needs.permissions if needs.lines else None,
         proposed_lines=(*needs.lines, *of_git) if needs.lines else (),
-        lacks=(*needs.lacks, *filter(None, [kept_line(granted_in_all, context.working_dir, context.owner)])),
+        lacks=(*needs.lacks, *filter(None, [kept])),
         missing=needs.missing,
         keeps=needs.keeps,
         place=entry.path,

@@ -175,7 +175,7 @@ class Networks:
             audit=self._audit,
             on_denial=partial(self._deny, entry.path),
             injections=tuple(_injections(entry, secrets)),
-            line=partial(_line, granted),
+            line=partial(_line, entry.permissions),
         )
         network = WorkerNetwork.through(gate, self._folder / _FOLDER.format(len(self._gates)), level)
         if serves:  # what is on the loopback is not asked of the host

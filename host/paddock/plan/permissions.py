@@ -37,6 +37,7 @@ MOUNTED_BY_GRANT: Final = ("providers", "orchestrator", "context")
 """The mount points with authority: a module of another kind needs a grant to mount there."""
 _ONLY_HOST = "host"  # in `inject`: the only host that `net` contains
 _OWN_COMMA: Final = "\0"  # an argument of a program contains none
+_PRESET_OF_LINE: Final = re.compile(rf"permissions: (?:\{{preset: )?({'|'.join(PRESETS)})(?=[,}}]|$)")
 _FAMILY_OF_LINE: Final = re.compile(r"(?:permissions: \{|, )(\w+): ")
 
 
@@ -328,8 +329,9 @@ def by_preset(permissions: Permissions, names: Sequence[str | None]) -> Permissi
 
 
 def with_grant(permissions: Permissions, family: str, grant: str) -> Permissions:
-    """Return permissions, by family, with one more grant."""
-    return united((permissions, Permissions.model_validate({family: [grant]})))
+    """Return permissions with one more grant, by their preset if they have one."""
+    more = united((permissions, Permissions.model_validate({family: [grant]})))
+    return by_preset(more, (permissions.preset,))
 
 
 def added_grants(before: Permissions, after: Permissions) -> Iterator[tuple[str, str]]:
@@ -349,8 +351,7 @@ def added_grants(before: Permissions, after: Permissions) -> Iterator[tuple[str,
 
 def redacted_permissions_line(permissions: Permissions) -> str:
     """Return permissions as one line of a plan for other readers, without the values of variables."""
-    granted = grants_of(permissions)
-    return permissions_line(granted.model_copy(update={"env": tuple(map(without_value, granted.env))}))
+    return permissions_line(permissions.model_copy(update={"env": tuple(map(without_value, permissions.env))}))
 
 
 def without_value(variable: str) -> str:
@@ -362,22 +363,27 @@ def without_value(variable: str) -> str:
 def permissions_line(permissions: Permissions) -> str:
     """Return permissions as one line of a plan."""
     written = permissions.as_written()
-    assert not isinstance(written, str), "of a preset a line says what it stands for"
-    families = (f"{family}: {json.dumps(grants, ensure_ascii=False)}" for family, grants in written.items())
-    return f"permissions: {{{', '.join(families)}}}"
+    if isinstance(written, str):
+        return f"permissions: {written}"
+    preset = written.pop("preset", None)
+    parts = [] if preset is None else [f"preset: {preset}"]
+    parts += (f"{family}: {json.dumps(grants, ensure_ascii=False)}" for family, grants in written.items())
+    return f"permissions: {{{', '.join(parts)}}}"
 
 
 def permissions_in_line(line: str) -> Permissions | None:
     """Return the permissions in such a line; None if it is another line."""
+    preset = _PRESET_OF_LINE.match(line)
+    named = {} if preset is None else {"preset": preset[1]}
     try:
-        table = dict(_families_in_line(line))
+        table = {**named, **dict(_families_in_line(line))}
         return Permissions.model_validate(table) if table else None
     except ValueError:
         return None
 
 
 def grants_in_line(line: str) -> Iterator[tuple[str, str]]:
-    """Yield each grant of such a line with its family, as a word of a command line."""
+    """Yield each grant of such a line, beside its preset, with its family, as a word of a command line."""
     for family, grants in _families_in_line(line):
         yield from (
             (family, one if isinstance(one, str) else _secret_word(one["name"], one.get("inject"))) for one in grants
@@ -385,7 +391,8 @@ def grants_in_line(line: str) -> Iterator[tuple[str, str]]:
 
 
 def _families_in_line(line: str) -> Iterator[tuple[str, list[Any]]]:
-    at = 0
+    preset = _PRESET_OF_LINE.match(line)
+    at = 0 if preset is None else preset.end()
     while (family := _FAMILY_OF_LINE.match(line, at)) is not None:
         grants, at = json.JSONDecoder().raw_decode(line, family.end())
         yield family[1], grants

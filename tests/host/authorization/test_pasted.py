@@ -61,3 +61,5 @@ def test_lines_of_one_entry_are_merged_by_the_same_rules() -> None:
     together, left = merged(lines)
     assert together == Permissions.parse({"secrets": ["MINE", KEY], "net": ["api.openai.com:443"]})
     assert left == ("net evil.example",)
+    of_preset = [Permissions.parse({"preset": "shell", **more}) for more in ({"read": ["/a"]}, {"net": ["a.example"]})]
+    assert merged(of_preset)[0].as_written() == {"preset": "shell", "read": ["/a"], "net": ["a.example"]}

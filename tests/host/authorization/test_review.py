@@ -210,7 +210,7 @@ def test_no_line_opens_a_secret_file_that_stays_unread(scene: Scene) -> None:
     for name in (".env", "AGENTS.md"):
         (scene.folder / name).touch()
     (line,) = module(scene.review("tools: [{module: tool-files, permissions: workspace}]\n"), "tool-files").lacks
-    assert '`write: [".", "AGENTS.md"]` opens that' in line and ".env" not in line
+    assert '`preset: workspace, write: ["AGENTS.md"]` opens that' in line and ".env" not in line
 
 
 def test_what_is_told_to_take_trust_is_what_is_refused_without(scene: Scene) -> None:

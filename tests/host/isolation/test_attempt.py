@@ -508,7 +508,7 @@ def test_a_line_keeps_what_the_module_has_and_shows_no_value_of_a_variable(scene
         assert denial.grant == line
 
 
-def test_a_line_for_a_preset_says_all_of_it(scene: Scene) -> None:
+def test_a_line_for_a_preset_keeps_its_name(scene: Scene) -> None:
     one = entry(permissions="workspace-read")
     subject = ExplainedModule(
         entry=one,
@@ -520,4 +520,4 @@ def test_a_line_for_a_preset_says_all_of_it(scene: Scene) -> None:
     )
     told = AttemptJudge(subject, lambda address: False).tell(AccessAttempt("read", "/elsewhere"))
     assert told is not None
-    assert told.grant == 'permissions: {read: [".", "!@secrets", "/elsewhere"]}'
+    assert told.grant == 'permissions: {preset: workspace-read, read: ["/elsewhere"]}'

@@ -323,9 +323,9 @@ def test_what_no_permission_could_be_about_is_refused_as_a_question(scene: Scene
         explain(scene.subject(), family, target)
 
 
-def test_the_line_for_a_preset_says_all_that_the_preset_stood_for(scene: Scene) -> None:
+def test_the_line_for_a_preset_keeps_its_name(scene: Scene) -> None:
     found = explain(scene.subject("workspace-read"), "net", "example.org")
-    assert found.grant == 'permissions: {read: [".", "!@secrets"], net: ["example.org:443"]}'
+    assert found.grant == 'permissions: {preset: workspace-read, net: ["example.org:443"]}'
     assert found.in_place_of == "permissions: workspace-read"
     assert explain(scene.subject("isolated"), "env", "A").in_place_of == "permissions: isolated"
 

@@ -340,11 +340,15 @@ def test_a_line_and_options_are_read_as_they_were_printed() -> None:
 
 
 def test_only_a_line_of_permissions_is_read_as_permissions() -> None:
-    granted = Permissions.parse({"read": ["./a, b: {c}"], "env": ["A=…"], "secrets": ["KEY"]})
-    assert permissions_in_line(permissions_line(granted)) == granted
+    table = {"read": ["./a, b: {c}"], "env": ["A=…"], "secrets": ["KEY"]}
+    for written in (table, {**table, "preset": "workspace"}, "workspace-read"):
+        granted = Permissions.parse(written)
+        assert permissions_in_line(permissions_line(granted)) == granted
+    assert [*grants_in_line('permissions: {preset: workspace, env: ["A"]}')] == [("env", "A")]
     for other in (
         "",
-        "permissions: shell",
+        "permissions: shells",
+        "permissions: {preset: none}",
         "state: session",
         "permissions: {read: [NAME]}",
         'permissions: {read: "a"}',

@@ -14,7 +14,7 @@ from typing import Final
 from paddock.authorization.suggestions.service_needs import is_credential
 from paddock.authorization.suggestions.vendors import vendor_of_key
 from paddock.plan.net_rule import PUBLIC, TO_FILL_IN, NetRule
-from paddock.plan.permissions import FAMILIES, Permissions, SecretGrant, added_grants, grants_of, united
+from paddock.plan.permissions import FAMILIES, Permissions, SecretGrant, added_grants, by_preset, grants_of, united
 from paddock.plan.secret_references import references
 
 _SETTINGS: Final = frozenset({"EDITOR", "LANG", "LC_ALL", "NO_COLOR", "TERM", "TZ", "VISUAL"})
@@ -24,7 +24,7 @@ _SETTINGS: Final = frozenset({"EDITOR", "LANG", "LC_ALL", "NO_COLOR", "TERM", "T
 def pasted(
     has: Permissions, asked: Permissions, may_write: Callable[[str], bool] = lambda path: True
 ) -> tuple[Permissions, tuple[str, ...]]:
-    """Return what is granted with what a line may add of what is `asked`, and the rest in words.
+    """Return what is granted, by its preset, with what a line may add of what is `asked`, and the rest in words.
 
     `may_write` says whether a line may open a path to write that somebody else named.
     """
@@ -63,17 +63,19 @@ def pasted(
     ]
     line = united((had, Permissions().model_copy(update={**added, "secrets": keys})))
     is_all = not any((*added_grants(line, asked), *added_grants(asked, line))) and {*line.read} == {*wanted.read}
-    return (asked if is_all else line), tuple(left)  # a preset as it was written
+    return (asked if is_all else by_preset(line, (has.preset,))), tuple(left)  # a preset as it was written
 
 
 def merged(lines: Sequence[Permissions]) -> tuple[Permissions, tuple[str, ...]]:
     """Return what lines of one entry may grant together, each of which has all that the entry grants, and the rest."""
+    presets = [line.preset for line in lines]
     first, *others = map(grants_of, lines)
     common = {
         family: tuple(one for one in getattr(first, family) if all(one in getattr(other, family) for other in others))
         for family in FAMILIES
     }
-    return pasted(Permissions().model_copy(update=common), united(lines))
+    line, left = pasted(Permissions().model_copy(update=common), united(lines))
+    return by_preset(line, presets), left
 
 
 def _host(written: str) -> str:

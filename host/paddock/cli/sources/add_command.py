@@ -87,7 +87,7 @@ class _Added:
         """The line that would grant what it may of the module's request, where its entry does not grant that."""
         granted = self.pasted[0]
         had = grants_of(self.planned.permissions if self.edit is not None else Permissions())
-        return None if granted == had else grant_line(self.plan, granted)
+        return None if grants_of(granted) == had else grant_line(self.plan, granted)
 
     def as_dict(self) -> dict[str, object]:
         found = self.found

@@ -350,7 +350,7 @@ class AttemptJudge:
             # A socket that could not even be made; with any rule, they can be.
             if self._rules or self._profile.serves:
                 return None
-            line = redacted_permissions_line(self._subject.permissions.model_copy(update={"net": (TO_FILL_IN,)}))
+            line = redacted_permissions_line(self._subject.entry.permissions.model_copy(update={"net": (TO_FILL_IN,)}))
             return self._denial(kind, _ANYWHERE, "network", line, f"{_NOT_GRANTED}; `self` is a loopback of its own")
         try:
             destination = parse_authority(target, DEFAULT_PORT)
@@ -400,7 +400,7 @@ class AttemptJudge:
 
     def _line(self, kind: AttemptKind, grant: str) -> str:
         try:
-            return redacted_permissions_line(with_grant(self._subject.permissions, kind, grant))
+            return redacted_permissions_line(with_grant(self._subject.entry.permissions, kind, grant))
         except ValidationError:
             return ""  # a name that no plan can contain
 

@@ -17,6 +17,7 @@ from paddock.plan.permissions import (
     EXCLUDED_SECRETS,
     EXCLUSION,
     Permissions,
+    by_preset,
     grants_of,
     is_exclusion,
     with_grant,
@@ -95,7 +96,8 @@ class ExplainedModule:
         kept = tuple(
             word for word in self.permissions.read if not self._excludes(word, place) or self._has(word, others)
         )
-        return with_grant(self.permissions.model_copy(update={"read": kept}), family, self.written_as(place))
+        opened = with_grant(self.permissions.model_copy(update={"read": kept}), family, self.written_as(place))
+        return by_preset(opened, (self.entry.permissions.preset,))
 
     def _has(self, word: str, places: Iterable[Path]) -> bool:
         return any(self._excludes(word, place) for place in places)
