@@ -18,7 +18,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from paddock.authorization.consent import Consent, ConsentAnswer, PlanReview
+from paddock.authorization.consent import Consent, ConsentAnswer, ModuleReview, PlanReview
 from paddock.authorization.grant_lines import far_reaching_lines
 from paddock.cli import failure
 from paddock.cli.chat.conversation import ChatConversation, follow
@@ -43,12 +43,12 @@ from paddock.plan.formats.document import Document, read_document
 from paddock.plan.instruction import MentioningText, compose, mentions_in
 from paddock.plan.load import load_plan
 from paddock.plan.model import ModuleEntry, MountPlan
-from paddock.plan.permissions import Permissions, by_preset, united
+from paddock.plan.permissions import Permissions, by_preset, grants_of, united
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.owner import Owner
 from paddock.policy.trust import with_places
 from paddock.session.instructing import over_half_a_window, preferred_provider
-from paddock.session.session import Session
+from paddock.session.session import ModuleStatus, Session
 from paddock.state_folder import state_folder
 from paddock.text import escape
 
@@ -305,7 +305,7 @@ class ChatSession:
         self._said = await self._conversation.messages()
         self._agreed = change
         if is_covered:
-            self._consent.agree(plan)
+            self._consent.agree(plan, self._conversation.session.modules)
 
     async def _instructed(self, plan: MountPlan) -> MountPlan:
         """Return a plan as it is accepted, with the files of its instruction."""
@@ -393,7 +393,8 @@ def _one_of(words: tuple[str, ...], typed: str) -> str | None:
 class GrantConsent:
     """Asks `terminal`, unless the person agreed to the plan by `/grant`; `is_trusted`: plans are accepted by a flag.
 
-    A person is asked one question for each grant, and the answer is good for exactly the plan that it makes. Where the
+    A person is asked one question for each grant, and the answer is good for exactly the plan that it makes, in which
+    a module without grants in its entry is given what it runs with, once more. Where the
     question about the entry does not show all that the plan would open (a path that leads out of the working directory,
     a plan that was not accepted before), the question about the whole plan takes its place. Every other plan is asked
     about as the session's start does.
@@ -404,6 +405,7 @@ class GrantConsent:
         self._working_dir = working_dir
         self._is_trusted = is_trusted
         self._agreed = ""  # digest of a plan
+        self._running: dict[str, tuple[Permissions, bool]] = {}  # grants and homes that stay, when it was agreed to
         self._is_declined = False  # whether the session that was started last goes without what takes consent
 
     def covers(self, plan: MountPlan) -> bool:
@@ -420,9 +422,10 @@ class GrantConsent:
         (entry,) = (one for one in plan.entries() if one.path == place)
         return tuple(far_reaching_lines(entry, self._working_dir, owner))
 
-    def agree(self, plan: MountPlan) -> None:
+    def agree(self, plan: MountPlan, running: Iterable[ModuleStatus]) -> None:
         """Accept this plan at the next question, as it is and with every path leading where it leads now."""
         self._agreed = plan.digest
+        self._running = {one.place: (grants_of(one.granted), one.keeps_home) for one in running}
 
     def forget(self) -> None:
         """Withdraw an agreement that has not been used by a question since."""
@@ -431,9 +434,15 @@ class GrantConsent:
     async def ask(self, review: PlanReview) -> ConsentAnswer:
         """Return the answer of `/grant` to the plan that it made, otherwise the person's."""
         agreed, self._agreed = self._agreed, ""
-        if review.digest == agreed and not (review.moved or review.has_proposals or review.warnings or review.fetches):
+        is_more = bool(review.moved or review.warnings or review.fetches) or any(map(self._gets_more, review.modules))
+        if review.digest == agreed and not is_more:
             self._is_declined = False
             return ConsentAnswer.ACCEPT
         answer = await self._terminal.ask(review)
         self._is_declined = answer is ConsentAnswer.AS_IT_IS and (review.needs_trust or review.has_proposals)
         return answer
+
+    def _gets_more(self, module: ModuleReview) -> bool:
+        """Return whether a proposal is anything but what the module runs with."""
+        proposed = grants_of(module.proposed or Permissions()), module.keeps
+        return bool(module.proposed_lines) and proposed != self._running.get(module.place)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from paddock.authorization.consent import ConsentAnswer, ModuleReview, PlanReview
 from paddock.cli.chat.chat_session import GrantConsent
@@ -37,7 +39,7 @@ async def test_the_answer_to_a_grant_is_good_for_its_plan_once(tmp_path: Path) -
     consent = GrantConsent(person, tmp_path, is_trusted=False)
     edit = _edit(tmp_path, net=["example.org"])
     assert consent.covers(edit.plan)
-    consent.agree(edit.plan)
+    consent.agree(edit.plan, ())
     assert edit.write().digest == load_plan(edit.path).digest
     review = PlanReview("plan.yaml", edit.plan.digest, (_NETWORK,))
     assert await consent.ask(review) is ConsentAnswer.ACCEPT and person.asked == 0
@@ -48,7 +50,7 @@ async def test_an_answer_that_is_taken_back_accepts_nothing(tmp_path: Path) -> N
     person = Person()
     consent = GrantConsent(person, tmp_path, is_trusted=False)
     plan = _edit(tmp_path, net=["example.org"]).plan
-    consent.agree(plan)
+    consent.agree(plan, ())
     consent.forget()
     assert await consent.ask(PlanReview("plan.yaml", plan.digest, (_NETWORK,))) is ConsentAnswer.AS_IT_IS
     assert person.asked == 1
@@ -64,9 +66,24 @@ async def test_whatever_a_grants_question_did_not_show_is_asked_about(tmp_path: 
         PlanReview("plan.yaml", plan.digest, (proposing,)),
         PlanReview("plan.yaml", plan.digest, (_NETWORK,), warnings=("the whole web",)),
     ):
-        consent.agree(plan)
+        consent.agree(plan, ())
         assert await consent.ask(review) is ConsentAnswer.AS_IT_IS
     assert person.asked == 3
+
+
+async def test_a_module_that_keeps_what_it_runs_with_is_not_asked_about_again(tmp_path: Path) -> None:
+    person = Person()
+    consent = GrantConsent(person, tmp_path, is_trusted=False)
+    plan = _edit(tmp_path, net=["example.org"]).plan
+    has = Permissions(read=(".", "!@secrets"))
+    runs: Any = SimpleNamespace(place="tools[1]", granted=has, keeps_home=False)
+    other = ModuleReview("b", "tool", "here", proposed=has, proposed_lines=("read: .",), place="tools[1]")
+    consent.agree(plan, [runs])
+    assert await consent.ask(PlanReview("plan.yaml", plan.digest, (_NETWORK, other))) is ConsentAnswer.ACCEPT
+    for more in ({"proposed": Permissions(read=(".",))}, {"keeps": True}, {"proposed": None}, {"place": "tools[2]"}):
+        consent.agree(plan, [runs])
+        await consent.ask(PlanReview("plan.yaml", plan.digest, (_NETWORK, replace(other, **more))))
+    assert person.asked == 4
 
 
 async def test_a_grant_in_a_plan_that_was_declined_is_not_enough(tmp_path: Path) -> None:
