@@ -257,24 +257,36 @@ class SlashCommands:
 
     async def _model(self, words: Sequence[str]) -> Next | None:
         entries = [self._entry(words[1])] if len(words) == 2 else list(self._session.plan.providers)
-        provider, known = preferred_provider(self._session.coordinator), list[str]()
-        try:
-            known = [model.id for model in await provider.list_models()]
-            listed = ", ".join(known[:_MAX_MODELS])
-        except Exception as error:  # modules raise any class
-            listed = f"a list that cannot be had: {error}"
+        entries = [entry for entry in entries if entry.kind == "provider"]
+        known = {_name_of(entry): await self._models(entry) for entry in entries}
+        told = "; ".join(f"{name} has {', '.join(models[:_MAX_MODELS])}" for name, models in known.items() if models)
+        told = told or "no provider lists its models"
         if not words:
-            answers = f"{getattr(provider, 'default_model', '')} answers; the provider has {listed}"
-            self._screen.note(f"{answers}; `/model NAME` asks another one")
-        elif len(words) > 2 or len(entries) != 1 or entries[0].kind != "provider":
-            raise click.UsageError(f"name a model, and one of {', '.join(map(_name_of, self._session.plan.providers))}")
-        elif self._set_model is None:
-            raise click.UsageError(f"no terminal; write `default_model` in `config` of {entries[0].path} of the plan")
-        elif await self._set_model(entries[0], words[0]):
-            if len(self._session.plan.providers) == 1 and known and words[0] not in known:
-                self._screen.warning(f"the provider does not list the model {words[0]}; it has {listed}")
-            return Next.RESTART
-        return None
+            model = getattr(preferred_provider(self._session.coordinator), "default_model", "")
+            self._screen.note(f"{model} answers; {told}; `/model NAME` asks another one")
+            return None
+        meant = [entry for entry in entries if words[0] in known[_name_of(entry)]] or entries
+        if len(words) > 2 or len(meant) != 1:
+            names = ", ".join(map(_name_of, self._session.plan.providers))
+            raise click.UsageError(f"name a model that one provider has, or with it one of {names}; {told}")
+        if self._set_model is None:
+            raise click.UsageError(f"no terminal; write `default_model` in `config` of {meant[0].path} of the plan")
+        if not await self._set_model(meant[0], words[0]):
+            return None
+        if (models := known[_name_of(meant[0])]) and words[0] not in models:
+            self._screen.warning(f"{_name_of(meant[0])} does not list the model {words[0]}; {told}")
+        return Next.RESTART
+
+    async def _models(self, entry: ModuleEntry) -> list[str]:
+        """Return the models that the provider of an entry lists; of several, it is the one of the entry's name."""
+        mounted = self._session.coordinator.get("providers") or {}
+        name = entry.instance_id or entry.module.removeprefix("provider-")
+        provider = mounted.get(name) if len(mounted) > 1 else preferred_provider(self._session.coordinator)
+        try:
+            return [model.id for model in await provider.list_models()]
+        except Exception as error:  # modules raise any class
+            self._screen.warning(f"the models of {_name_of(entry)} cannot be had: {error}")
+            return []
 
     async def _context(self, words: Sequence[str]) -> None:
         try:

@@ -97,6 +97,47 @@ async def test_a_module_of_which_a_plan_has_two_goes_by_its_instance() -> None:
     assert "the plan has `provider-x` several times; name one of them: fast, slow" in stream.getvalue()
 
 
+@each_row(
+    ("line", "asked", "told"),
+    [
+        ("/model", None, "m answers; a has m, n; b has n, o; `/model NAME` asks another one"),
+        ("/model m", "a: m", ""),
+        ("/model o", "b: o", ""),
+        ("/model n", None, "name a model that one provider has, or with it one of a, b; a has m, n; b has n, o"),
+        ("/model nosuch", None, "or with it one of a, b; a has m, n; b has n, o"),
+        ("/model nosuch b", "b: nosuch", "b does not list the model nosuch; b has n, o"),
+        ("/model m tool-x", None, "or with it one of a, b; no provider lists its models"),
+    ],
+)
+async def test_a_model_of_several_providers_goes_to_the_one_that_has_it(
+    line: str, asked: str | None, told: str
+) -> None:
+    def provider(*names: str) -> Any:
+        async def listed() -> list[Any]:
+            return [SimpleNamespace(id=name) for name in names]
+
+        return SimpleNamespace(default_model=names[0], list_models=listed)
+
+    async def grant(entry: Any, permissions: Any, keeps_home: bool) -> bool:
+        return False
+
+    async def set_model(entry: Any, model: str) -> bool:
+        chosen.append(f"{entry.instance_id}: {model}")
+        return True
+
+    providers = [SimpleNamespace(module="provider-x", instance_id=name, kind="provider") for name in ("a", "b")]
+    tool = SimpleNamespace(module="tool-x", instance_id=None, kind="tool")
+    plan = SimpleNamespace(providers=providers, entries=lambda: [*providers, tool])
+    mounted = {"providers": {"a": provider("m", "n"), "b": provider("n", "o")}}
+    conversation: Any = SimpleNamespace(session=SimpleNamespace(plan=plan, coordinator=mounted))
+    chosen: list[str] = []
+    stream = io.StringIO()
+    following = await SlashCommands(conversation, Screen(stream), None, grant, set_model).run(line)
+    assert chosen == ([] if asked is None else [asked])
+    assert following is (Next.GO_ON if asked is None else Next.RESTART)
+    assert told in " ".join(stream.getvalue().split())
+
+
 def test_what_is_pasted_does_nothing_and_hides_nothing() -> None:
     assert harmless("a\r\nb\rc\td") == "a\nb\nc\td"
     assert harmless("\x1b[31m\x03\x7f\u202e\u2028") == r"\x1b[31m\x03\x7f\u202e\u2028"
