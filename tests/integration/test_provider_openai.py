@@ -21,6 +21,7 @@ from vendors.openai_dialect import OpenAIDialect
 from vendors.script import Script
 from vendors.server import VendorServer
 
+_MUCH = "x" * 10_000_000
 _KEY = f"sk-live-{os.urandom(24).hex()}"
 
 
@@ -36,6 +37,8 @@ async def test_an_answer_streams_over_tls_with_a_key_put_in_on_the_way(
     turns = [
         {"text": ["I look", " first"], "tool_calls": [call], "faults": faults(after=2)},
         {"text": "done", "usage": {"input": 10, "output": 2}},
+        {"text": [_MUCH]},
+        "still here",
     ]
     script = Script(turns, key=_KEY)
     with VendorServer(script, OpenAIDialect(), tls=authority.server("127.0.0.1")) as server:
@@ -82,6 +85,7 @@ async def test_an_answer_streams_over_tls_with_a_key_put_in_on_the_way(
             said = [one["role"] for one in await messages(session)]
             assert said == ["user", "assistant", "user", "assistant", "tool", "assistant"]
             assert_tried_again(retries)
+            assert [await session.execute("say much"), await session.execute("go on")] == [_MUCH, "still here"]
             other = session.coordinator.get("providers", "elsewhere")
             with pytest.raises(llm_errors.NetworkError, match=r"127\.0\.0\.1:9.*net: "):
                 await other.complete(ChatRequest(messages=[Message(role="user", content="hello")]))
