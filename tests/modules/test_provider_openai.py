@@ -130,6 +130,11 @@ _BAD = {
         ["never"], llm_errors.NotFoundError, ("`small`", "`default_model`"), script={"models": ["large"]}
     ),
     "page": Bad(_faults(kind="html"), llm_errors.ProviderUnavailableError, ("a page", "`base_url`", "/v1")),
+    "refusal of LM Studio's, as an answer": Bad(
+        _faults(kind="json", message='{"error": "Unexpected endpoint or method."}'),
+        llm_errors.ProviderUnavailableError,
+        ("Unexpected endpoint or method.", "`base_url`", "/v1"),
+    ),
     "page of a gateway": Bad(
         _faults(kind="html", status=502), llm_errors.ProviderUnavailableError, ("a page", "3 tries"), 3, may_retry=True
     ),

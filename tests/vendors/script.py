@@ -38,6 +38,7 @@ Kind = Literal[
 
 Mishap = Literal[
     "html",  # a page where an answer belongs
+    "json",  # its message as it is, where an answer belongs
     "stall",  # nothing more is sent, until the server is released or the reader goes away
     "cut",  # the connection is closed
     "garble",  # an event of which a part is missing, so that it is no JSON; then the rest

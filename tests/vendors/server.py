@@ -230,9 +230,10 @@ class VendorServer:
             await connection.send_json(status, body)
         elif fault.kind == "cut":
             raise _Cut
-        elif fault.kind in ("html", "garble"):
+        elif fault.kind in ("html", "garble", "json"):
             asked.status = fault.status or 200
-            kind, page = ("text/html", _PAGE) if fault.kind == "html" else ("application/json", b'{"choices": [')
+            kind = "text/html" if fault.kind == "html" else "application/json"
+            page = {"html": _PAGE, "garble": b'{"choices": [', "json": fault.message.encode()}[fault.kind]
             await connection.send(asked.status, [("content-type", kind)], page)
         else:
             kind = cast(Kind, fault.kind if fault.kind in get_args(Kind) else "server_error")

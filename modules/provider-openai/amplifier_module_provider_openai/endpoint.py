@@ -18,6 +18,7 @@ from amplifier_core.llm_errors import LLMError
 from .failures import ErrorPlace, broken_off, failure_of, no_answer, no_key
 from .settings import Settings
 
+_SHOWN_CHARACTERS = 300  # of something else where an answer belongs
 _CONNECT_SECONDS = 15.0
 _NO_KEY = "no-key"  # for servers that need none, since the SDK requires one
 _EVENTS = "text/event-stream"
@@ -107,6 +108,8 @@ class Endpoint:
         if isinstance(answer, str | bytes) or answer is None:
             page = str(answer).lstrip()[:9].lower()
             raise no_answer(self._place, model, "a page" if page.startswith(("<!doctype", "<html")) else "no JSON")
+        if isinstance(answer, Mapping) and "choices" not in answer:  # LM Studio so refuses an address without /v1
+            raise no_answer(self._place, model, f"`{json.dumps(answer)[:_SHOWN_CHARACTERS]}`")
         return answer
 
 

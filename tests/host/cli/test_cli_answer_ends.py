@@ -52,7 +52,9 @@ def test_every_other_end_is_told_once(reason: str, told: str) -> None:
 
 def test_an_empty_answer_and_another_model_are_told() -> None:
     of_loop = {"response": {"finish_reason": "stop", "content": []}, "tool_calls": False}
-    assert "answer is empty" in _told(("provider:response", of_loop))
+    thoughts = {"response": {"finish_reason": "stop", "content": [{"type": "thinking", "thinking": "hm"}]}}
+    for empty in (of_loop, thoughts):
+        assert "answer is empty" in _told(("provider:response", empty))
     assert _told(("provider:response", {**of_loop, "tool_calls": True})) == ""
     models = [("llm:response", {"model": "small", "response_model": name}) for name in ("small-1", "small-1", "large")]
     assert _told(*models[:2]) == "" and "now answers with the model `large`" in _told(*models)

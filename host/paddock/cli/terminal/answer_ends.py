@@ -53,7 +53,9 @@ class AnswerEnds:
             if isinstance(reason, str) and reason:
                 unknown = f"the answer ended for a reason that is not known: `{self._mask(reason)[:_MAX_REASON]}`"
                 self._said[_ENDS.get(reason.lower(), unknown)] = None
-        if isinstance(response, Mapping) and response.get("content") in ([], "") and not data.get("tool_calls"):
+        content = response.get("content") if isinstance(response, Mapping) else None
+        is_empty = content == "" or (isinstance(content, list) and all(map(_is_thought, content)))
+        if is_empty and not data.get("tool_calls"):
             self._said[_EMPTY] = None
 
     def tell(self, screen: Screen) -> None:
@@ -61,3 +63,7 @@ class AnswerEnds:
         for said in filter(None, self._said):
             screen.warning(said)
         self._said.clear()
+
+
+def _is_thought(block: object) -> bool:
+    return isinstance(block, Mapping) and "thinking" in str(block.get("type"))
