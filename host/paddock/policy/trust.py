@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
@@ -178,7 +178,16 @@ def with_places(plan: MountPlan, working_dir: Path, owner: Owner) -> MountPlan:
     operator accepts the present targets: a link that is changed later, or another working directory, makes another plan
     of it.
     """
-    places = [place for entry in plan.entries() for place in _to_be_accepted(entry, working_dir, owner)]
+    return placed(plan, places_of(plan, working_dir, owner))
+
+
+def places_of(plan: MountPlan, working_dir: Path, owner: Owner) -> tuple[bytes, ...]:
+    """Return what `with_places` puts into the digest of a plan: each place, with its entry, family and written path."""
+    return tuple(place for entry in plan.entries() for place in _to_be_accepted(entry, working_dir, owner))
+
+
+def placed(plan: MountPlan, places: Sequence[bytes]) -> MountPlan:
+    """Return the plan with a digest that also depends on these places."""
     if not places:
         return plan
     digest = hashlib.sha256(b"\0".join([plan.digest.encode(), *places]))

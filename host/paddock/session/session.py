@@ -114,6 +114,7 @@ class Session:
         self._working_dir = check_working_dir(Path(working_dir or Path.cwd()))
         self._instruct = partial(with_instruction, self.plan, self._working_dir, Owner.current(self._environ))
         self._instructed = self._instruct()
+        self.judged = ""  # the digest of the plan as it was authorised: with its instruction, and where its paths lead
         self._audit = AuditLog(self._id, environ=self._environ, mask=self.mask)
         self._session_recorder = SessionRecorder.of_plan(
             self.plan, self._id, self._audit, self._working_dir, self._environ
@@ -248,6 +249,7 @@ class Session:
                 confined(self._request, authorizer, self._options, self._session_recorder)
             )
             self._resources = modules.resources
+            self.judged = modules.authorization.digest
             runtime = await stack.enter_async_context(SessionRuntime.open(self._kernel.core, modules.resources))
             self._kernel.attach_runtime(modules.by_path, runtime)
             stack.push_async_callback(runtime.deadlines.run, self._kernel.cleanup)

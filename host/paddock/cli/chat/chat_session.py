@@ -46,7 +46,7 @@ from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.plan.permissions import Permissions, by_preset, grants_of, united
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.owner import Owner
-from paddock.policy.trust import with_places
+from paddock.policy.trust import placed, places_of
 from paddock.session.instructing import over_half_a_window, preferred_provider
 from paddock.session.session import ModuleStatus, Session
 from paddock.state_folder import state_folder
@@ -301,11 +301,18 @@ class ChatSession:
         assert self._conversation is not None
         written = document.written if change.edit is None else change.edit.after
         plan = await self._instructed(with_keys(self._plan, written, change.only_here))
-        is_covered = await anyio.to_thread.run_sync(self._consent.covers, plan)
+        covered = await self._covered(plan)
         self._said = await self._conversation.messages()
         self._agreed = change
-        if is_covered:
-            self._consent.agree(plan, self._conversation.session.modules)
+        if covered:
+            self._consent.agree(covered, self._conversation.session.modules)
+
+    async def _covered(self, plan: MountPlan) -> str:
+        """Return the digest that the question about the changed entry is good for; empty if it is not enough."""
+        assert self._conversation is not None
+        session = self._conversation.session
+        before = await self._instructed(session.plan)
+        return await anyio.to_thread.run_sync(self._consent.covered, plan, before, session.judged)
 
     async def _instructed(self, plan: MountPlan) -> MountPlan:
         """Return a plan as it is accepted, with the files of its instruction."""
@@ -333,7 +340,7 @@ class ChatSession:
         plan = await self._instructed(edit.plan)
         here = dict(self._only_here.get(entry.path, {}))
         may_write = "permissions" not in here  # what it has for this chat alone would go into the file with the change
-        is_covered, answer = await anyio.to_thread.run_sync(self._consent.covers, plan), "yes" if may_write else "chat"
+        is_covered, answer = bool(await self._covered(plan)), "yes" if may_write else "chat"
         if is_covered or is_offer:
             means = await anyio.to_thread.run_sync(self._consent.consequences, plan, entry.path)
             answer = await self._answer(entry, "\n".join([*lines, *map(escape, means)]), may_write=may_write)
@@ -395,7 +402,7 @@ class GrantConsent:
 
     A person is asked one question for each grant, and the answer is good for exactly the plan that it makes, in which
     a module without grants in its entry is given what it runs with, once more. Where the
-    question about the entry does not show all that the plan would open (a path that leads out of the working directory,
+    question about the entry does not show all that the plan would open (a new path out of the working directory,
     a plan that was not accepted before), the question about the whole plan takes its place. Every other plan is asked
     about as the session's start does.
     """
@@ -408,13 +415,17 @@ class GrantConsent:
         self._running: dict[str, tuple[Permissions, bool]] = {}  # grants and homes that stay, when it was agreed to
         self._is_declined = False  # whether the session that was started last goes without what takes consent
 
-    def covers(self, plan: MountPlan) -> bool:
-        """Return whether the question about the changed entry is enough; blocks: it follows paths."""
-        if self._is_trusted:
-            return True
-        if self._is_declined:
-            return False
-        return with_places(plan, self._working_dir, Owner.current(os.environ)).digest == plan.digest
+    def covered(self, plan: MountPlan, before: MountPlan, judged: str) -> str:
+        """Return the digest of a plan and its places if the question about its changed entry is enough, else nothing.
+
+        It is if no path leads out of the working directory but those of the plan `before`, and these lead where they
+        led when that was `judged` by this digest. Blocks: it follows paths.
+        """
+        owner = Owner.current(os.environ)
+        places, known = (places_of(one, self._working_dir, owner) for one in (plan, before))
+        is_known = {*places} <= {*known} and placed(before, known).digest == judged
+        is_enough = self._is_trusted or (not self._is_declined and (is_known or not places))
+        return placed(plan, places).digest if is_enough else ""
 
     def consequences(self, plan: MountPlan, place: str) -> tuple[str, ...]:
         """Return what the entry at `place` lets its module do beyond its grants' own words; blocks, as above."""
@@ -422,9 +433,9 @@ class GrantConsent:
         (entry,) = (one for one in plan.entries() if one.path == place)
         return tuple(far_reaching_lines(entry, self._working_dir, owner))
 
-    def agree(self, plan: MountPlan, running: Iterable[ModuleStatus]) -> None:
-        """Accept this plan at the next question, as it is and with every path leading where it leads now."""
-        self._agreed = plan.digest
+    def agree(self, covered: str, running: Iterable[ModuleStatus]) -> None:
+        """Accept the plan of this digest at the next question."""
+        self._agreed = covered
         self._running = {one.place: (grants_of(one.granted), one.keeps_home) for one in running}
 
     def forget(self) -> None:
