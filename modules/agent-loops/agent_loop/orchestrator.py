@@ -12,6 +12,8 @@ from weakref import WeakValueDictionary
 from amplifier_core.models import HookResult
 
 from .heard_reply import PIECE
+from .hook_gate import HookGate
+from .providers import preferred
 from .settings import LoopSettings
 from .spans import RunningTurns
 from .turn import ANNOUNCED, Parts, Turn
@@ -59,7 +61,10 @@ class Orchestrator:
             RuntimeError: no provider is mounted.
             LLMError: the provider failed.
         """
-        turn = self._make_turn(Parts.of(self._loop, self._settings, context, providers, tools, hooks, coordinator))
+        name, provider = preferred(self._loop, providers)
+        gate = HookGate(hooks, coordinator, context)
+        parts = Parts(self._loop, self._settings, context, name, provider, providers, tools, gate, coordinator)
+        turn = self._make_turn(parts)
         self._playing[turn.span.turn_id] = turn
         with self._turns.named(hooks, coordinator, turn.span.turn_id):
             return await turn.run(prompt)

@@ -3,7 +3,7 @@
 A turn ends in exactly one way (see `Ending`), announces it in `execution:end`, `prompt:complete`,
 `orchestrator:complete` and last in `message.end` or `error`, and leaves a conversation the next turn can go on from,
 whether it answered, was refused, was cancelled or failed. Loops that do more than this one override its open steps:
-`open`, `prepare`, `offer`, `reply`, `is_lost`, `start_again`, `show`, `batch`, `follow_up` and `break_off`.
+`open`, `prepare`, `offer`, `reply`, `is_lost`, `follow_up` and `break_off`, or name another `batch`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .heard_reply import HeardReply
 from .hook_gate import HookGate, Injection
 from .interruption import Cancellation, finish, wait_all
 from .messages import blocks_of, new_call_id, request_for, shown, size_of, text_of, tool_calls_of, usage_of
-from .providers import Choice, preferred
+from .providers import Choice
 from .settings import LoopSettings
 from .spans import Span, take_turn_id
 from .tool_batch import CANCELLED, ToolBatch
@@ -73,29 +73,11 @@ class Parts:
     gate: HookGate
     coordinator: Any | None
 
-    @classmethod
-    def of(
-        cls,
-        loop: str,
-        settings: LoopSettings,
-        context: Any,
-        providers: Mapping[str, Any],
-        tools: Mapping[str, Any],
-        hooks: Any,
-        coordinator: Any | None,
-    ) -> Parts:
-        """Return the parts from the arguments of an orchestrator's `execute`.
-
-        Raises:
-            RuntimeError: no provider is mounted.
-        """
-        name, provider = preferred(loop, providers)
-        gate = HookGate(hooks, coordinator, context)
-        return cls(loop, settings, context, name, provider, providers, tools, gate, coordinator)
-
 
 class Turn:
     """The loop for one prompt."""
+
+    batch: type[ToolBatch] = ToolBatch  # what runs the tool calls of a reply
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
@@ -108,6 +90,7 @@ class Turn:
         self.cancellation = Cancellation(parts.coordinator)
         self.transcript = Transcript(parts.context)
         self.heard = HeardReply()
+        self.offered: Mapping[str, Any] = {}  # the tools of the latest request, which its reply may call
         self._outcomes: Sequence[str | None] = ()
 
     # --- steps that other loops override
@@ -132,10 +115,6 @@ class Turn:
         # A provider whose process ended has been restarted; errors that providers can retry, they have retried.
         return isinstance(error, ProviderUnavailableError) and error.retry_after == 0
 
-    async def start_again(self) -> None:
-        """Announce that what was shown of a lost reply is void; its request is made again."""
-        await self.gate.announce(DISCARDED, self.request_span, {})
-
     async def show(self, response: Any) -> None:
         """Announce the content blocks of a reply."""
         blocks, usage = blocks_of(response), usage_of(response)
@@ -145,10 +124,6 @@ class Turn:
             # The usage is the whole reply's: with the last block only, so that it is added up once.
             spent = {"usage": usage} if usage is not None and index == len(blocks) - 1 else {}
             await self.gate.announce(events.CONTENT_BLOCK_END, self.request_span, {**place, "block": block, **spent})
-
-    def batch(self, calls: Sequence[ToolCall], tools: Mapping[str, Any]) -> ToolBatch:
-        """Return the batch that runs the tool calls of a reply."""
-        return ToolBatch(calls, tools, self.gate, self.cancellation, self.request_span, self.parts.coordinator)
 
     async def follow_up(self) -> bool:
         """Return whether the turn goes on although the model has answered; the next input is then added."""
@@ -200,13 +175,13 @@ class Turn:
             self.request_span = self.span.child(self.iteration)
             last = not self.parts.settings.allows(self.iteration)
             await self.prepare()
-            tools: Mapping[str, Any] = {} if last else await self.offer()
+            self.offered = {} if last else await self.offer()
             verdict = await self.gate.ask(events.PROVIDER_REQUEST, self.request_span, await self._about_request(last))
             if verdict.action == "deny":
                 return Ending("denied", refusal(verdict.reason, "the request to the model"))
 
             try:
-                response = await self._ask_model(tools, last)
+                response = await self._ask_model(last)
             except InvalidToolCallError as error:
                 if last:
                     return self._spent(self.latest_text)
@@ -219,7 +194,7 @@ class Turn:
             if last:
                 return self._spent(text_of(response))
             if calls:
-                await self._run_tools(calls, tools)
+                await self._run_tools(calls)
             elif self.cancellation.requested or not await self.follow_up():
                 return Ending("success", text_of(response))
 
@@ -232,7 +207,7 @@ class Turn:
             about["messages"] = shown(await self.messages())
         return {**about, "max_reached": True} if last else about
 
-    async def _ask_model(self, tools: Mapping[str, Any], last: bool) -> Any | None:
+    async def _ask_model(self, last: bool) -> Any | None:
         """Return the model's reply, or None if the person stopped it."""
         if last:
             self.gate.remember(Injection(_LIMIT_NOTE))
@@ -242,7 +217,7 @@ class Turn:
         while True:
             left -= 1
             try:
-                request = request_for(messages, injections, tools, self.request_span)
+                request = request_for(messages, injections, self.offered, self.request_span)
                 self.heard.begin()
                 return await self._interruptible(request, self.reply, self.parts.provider_name)
             except ContextLengthError:
@@ -254,7 +229,8 @@ class Turn:
             except LLMError as error:
                 if not left or self.cancellation.requested or not self.is_lost(error):
                     raise
-                await self.start_again()
+                # What was shown of it is void; the request is made again.
+                await self.gate.announce(DISCARDED, self.request_span, {})
 
     async def ask_aside(
         self, messages: Sequence[Any], purpose: str, parent: Span, choice: Choice | None = None
@@ -313,18 +289,17 @@ class Turn:
             )
             raise
 
-    async def messages(self) -> list[Any]:
-        """Return the conversation as the next request carries it."""
+    async def messages(self, **bound: Any) -> list[Any]:
+        """Return the conversation as the next request carries it, within what the provider takes or another bound."""
         prepare = getattr(self.parts.context, "get_messages_for_request", None)
         if prepare is None:
             return list(await self.parts.context.get_messages())
-        return list(await prepare(provider=self.parts.provider))
+        return list(await prepare(**(bound or {"provider": self.parts.provider})))
 
     async def _shorter(self, messages: Sequence[Any]) -> list[Any] | None:
         """Return the conversation in half of the tokens of these messages; None if the context makes it no shorter."""
-        prepare = getattr(self.parts.context, "get_messages_for_request", None)
         size = size_of(messages)
-        found = [] if prepare is None else list(await prepare(token_budget=size // (2 * _CHARACTERS_PER_TOKEN)))
+        found = await self.messages(token_budget=size // (2 * _CHARACTERS_PER_TOKEN))
         return found if found and size_of(found) < size else None
 
     async def _take(self, response: Any, calls: Sequence[ToolCall]) -> None:
@@ -342,8 +317,9 @@ class Turn:
         await self.gate.ask(events.PROVIDER_RESPONSE, self.request_span, about)
         await self.show(response)
 
-    async def _run_tools(self, calls: Sequence[ToolCall], tools: Mapping[str, Any]) -> None:
-        batch = self.batch(calls, tools)
+    async def _run_tools(self, calls: Sequence[ToolCall]) -> None:
+        gate, coordinator = self.gate, self.parts.coordinator
+        batch = self.batch(calls, self.offered, gate, self.cancellation, self.request_span, coordinator)
         self._outcomes = batch.outcomes
         await self.transcript.answer(await batch.run())
 

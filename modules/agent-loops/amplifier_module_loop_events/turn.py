@@ -8,10 +8,8 @@ from typing import Any
 from agent_loop.hook_gate import Injection
 from agent_loop.messages import text_of
 from agent_loop.spans import Span
-from agent_loop.tool_batch import ToolBatch
 from agent_loop.turn import Ending, Parts, Turn, refusal
 from amplifier_core import events
-from amplifier_core.message_models import ToolCall
 
 from .tool_selection import SelectingBatch, resolve_tools
 
@@ -24,6 +22,8 @@ _PLAN = "The plan for this prompt; depart from it where what you find asks for i
 
 class EventsTurn(Turn):
     """The loop for one prompt."""
+
+    batch = SelectingBatch
 
     def __init__(self, parts: Parts, planning: bool) -> None:
         super().__init__(parts)
@@ -58,9 +58,6 @@ class EventsTurn(Turn):
 
     async def offer(self) -> Mapping[str, Any]:
         return await resolve_tools(self.gate, self.request_span, self.parts.tools)
-
-    def batch(self, calls: Sequence[ToolCall], tools: Mapping[str, Any]) -> ToolBatch:
-        return SelectingBatch(calls, tools, self.gate, self.cancellation, self.request_span, self.parts.coordinator)
 
     async def _asked_plan(self, tools: Sequence[str], span: Span) -> str:
         question = {"role": "system", "content": _REQUEST.format(tools=", ".join(tools))}

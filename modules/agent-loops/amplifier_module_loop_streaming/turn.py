@@ -7,7 +7,6 @@ pursued until a model judges it reached.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
 from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
@@ -32,7 +31,6 @@ class StreamingTurn(Turn):
         self._stream = getattr(parts.provider, "stream", None)
         self._max_goal_turns = settings.max_goal_turns
         self._judge_role = settings.judge_role
-        self._offered: Mapping[str, Any] = {}
 
     async def prepare(self) -> None:
         for left in range(len(self._steering) - 1, -1, -1):
@@ -46,15 +44,11 @@ class StreamingTurn(Turn):
             }
             await self.gate.announce(INJECTED, self.request_span, about)
 
-    async def offer(self) -> Mapping[str, Any]:
-        self._offered = await super().offer()
-        return self._offered
-
     async def reply(self, request: ChatRequest) -> Any:
         if not callable(self._stream):
             return await super().reply(request)
         async with AsyncExitStack() as closing:
-            pieces = self._stream(request, tools=list(self._offered.values()) if request.tools else [])
+            pieces = self._stream(request, tools=list(self.offered.values()))
             if inspect.isawaitable(pieces):  # a coroutine that returns the stream, instead of a generator
                 pieces = await pieces
             if hasattr(pieces, "aclose"):
