@@ -281,7 +281,7 @@ class SlashCommands:
         """Return the models that the provider of an entry lists; of several, it is the one of the entry's name."""
         mounted = self._session.coordinator.get("providers") or {}
         name = entry.instance_id or entry.module.removeprefix("provider-")
-        provider = mounted.get(name) if len(mounted) > 1 else preferred_provider(self._session.coordinator)
+        provider: Any = mounted.get(name) if len(mounted) > 1 else preferred_provider(self._session.coordinator)
         try:
             return [model.id for model in await provider.list_models()]
         except Exception as error:  # modules raise any class
