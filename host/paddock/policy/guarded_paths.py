@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path, PurePath
-from typing import Final
+from typing import Final, Self
 
 from paddock.policy.git_settings import GitSettings
 from paddock.policy.guarded_places import (
@@ -49,6 +49,7 @@ _NOT_SEARCHED: Final = frozenset({"node_modules", ".venv", "venv", "__pycache__"
 _CONFIG: Final = ".config/"  # for which the user's environment may name another folder
 _ANYWHERE: Final = {name: name.partition("/")[0] for place in IN_ANY_FOLDER for name in place.names}
 _FIRST_ANYWHERE: Final = frozenset(_ANYWHERE.values())
+_AT_TOP: Final = {name: name.partition("/")[0].lower() for name in AT_TOP}
 _CONFIG_NAMES: Final = tuple(
     name.removeprefix(_CONFIG) for place in AT_HOME for name in place.names if name.startswith(_CONFIG)
 )
@@ -94,17 +95,19 @@ class GuardedPaths:
         search.run()
         config = Path(os.environ.get("XDG_CONFIG_HOME") or home / _CONFIG)
         settings = search.settings(home, config)
-        tops = {top: tuple(_at_top(top, home)) for top in (folder, home, *search.projects)}
+        tops = {top: _Top.look_at(top, home) for top in (folder, home, *search.projects)}
+        outside = (tops.get(base) or _Top.look_at(base, home) for base in (home, *search.around))
         places = (
-            *(place for at_top in tops.values() for place in at_top),
+            *(place for top in tops.values() for place in top.places),
             *(home / name for name in SEARCHED_AT_HOME),
             *search.places,
             *(config / name for name in _CONFIG_NAMES),
             *settings.named,
             *search.closed,
-            *(target for base in (home, *search.around) for target in _targets(base, folder, home)),
+            *(target for top in outside for target in top.targets(folder)),
         )
-        gits = dict.fromkeys([*search.git_folders, *(place for place in places if place.name == GIT)])
+        own = (*(top / GIT for top in tops), *(place for place in places if place.name == GIT))
+        gits = dict.fromkeys((*search.git_folders, *own))
         in_git = tuple(git / name for git in gits for name in _IN_GIT)
         # A module may have made a folder look like git's, around files that others are to write.
         repositories = frozenset(git for git in gits if git.name == GIT or is_repository(git))
@@ -120,7 +123,7 @@ class GuardedPaths:
         watched = (*alone, *in_git)
         # The folder itself may be the hooks folder, and nothing protects it while it may be written to.
         is_complete = search.is_complete and settings.is_complete and folder not in settings.named
-        is_complete &= all(len(at_top) < len(AT_TOP) + _MAX_AT_TOP for at_top in tops.values())
+        is_complete &= all(top.is_complete for top in tops.values())
         existing = tuple(_existing(guarded, folder))
         ways = tuple(dict.fromkeys((*search.ways, *settings.ways)))
         inside = _existing((top / name for top in tops for name in OPEN_INSIDE), folder)
@@ -299,22 +302,34 @@ def _links_in(folder: Path) -> list[Path]:
         return []
 
 
-def _at_top(top: Path, home: Path) -> Iterator[Path]:
-    """Yield what is guarded at the top of a project or home; some of it may not exist."""
-    yield from (top / name for name in AT_TOP)
-    with suppress(OSError), os.scandir(top) as entries:
-        names = (entry.name for entry in islice(entries, _MAX_ENTRIES))
-        found = (top / name for name in names if is_guarded(PurePath(name), at_home=top == home))
-        yield from islice(found, _MAX_AT_TOP)
-    for name in SEARCHED_AT_HOME if top == home else ():
-        yield from _links_in(home / name)
+@dataclass(frozen=True, slots=True)
+class _Top:
+    """The guarded places that exist at the top of a project or home; `is_complete` is false where there are more."""
 
+    folder: Path
+    places: tuple[Path, ...]
+    is_complete: bool
 
-def _targets(base: Path, folder: Path, home: Path) -> Iterator[Path]:
-    """Yield where guarded places outside of a folder lead into it by links, as those of a home with kept dotfiles."""
-    for place in _at_top(base, home) if not _lies_in(base, folder) else ():
-        if place != folder and not _lies_in(place, folder) and os.path.lexists(place):
-            yield Path(os.path.realpath(place))
+    @classmethod
+    def look_at(cls, top: Path, home: Path) -> Self:
+        names: list[str] = []
+        is_listed = False  # nor can be, where its names may yet be known
+        with suppress(OSError), os.scandir(top) as entries:
+            names = [entry.name for entry in islice(entries, _MAX_ENTRIES)]
+            is_listed = len(names) < _MAX_ENTRIES and all(map(str.isascii, names))
+        folded = {name.lower() for name in names}  # there are file systems that take one case for the other
+        tried = (name for name, first in _AT_TOP.items() if first in folded or not is_listed)
+        known = (place for place in map(top.joinpath, tried) if os.path.lexists(place))
+        alike = (top / name for name in names if is_guarded(PurePath(name), at_home=top == home))
+        some = tuple(islice(alike, _MAX_AT_TOP))
+        links = (link for name in (SEARCHED_AT_HOME if top == home else ()) for link in _links_in(home / name))
+        return cls(top, (*known, *some, *links), len(some) < _MAX_AT_TOP)
+
+    def targets(self, folder: Path) -> Iterator[Path]:
+        """Yield where these places lead into a folder by links from outside, as those of a home with kept dotfiles."""
+        for place in self.places if not _lies_in(self.folder, folder) else ():
+            if place != folder and not _lies_in(place, folder):
+                yield Path(os.path.realpath(place))
 
 
 def _existing(places: Iterable[Path], folder: Path) -> Iterator[Path]:

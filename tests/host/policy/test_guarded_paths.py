@@ -118,6 +118,25 @@ def test_a_command_of_the_home_is_guarded_where_its_link_leads(tmp_path: Path) -
     assert GuardedPaths.find(share, tmp_path).to_protect(()) == (tool,)
 
 
+def test_a_folder_that_nobody_may_list_is_looked_at_name_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".github/workflows").mkdir(parents=True)
+    monkeypatch.setattr(os, "scandir", lambda folder: os.listdir(os.devnull))
+    kept = GuardedPaths.find(tmp_path, tmp_path / "no-home").existing
+    assert kept == (tmp_path / ".github", tmp_path / ".github/workflows")
+
+
+def test_names_are_found_that_a_file_system_takes_for_those_of_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on one that knows no case: there `.BASHRC` is what a shell runs, and every look for `.bashrc` finds it."""
+    (tmp_path / ".BASHRC").touch()
+    exists = os.path.lexists
+    monkeypatch.setattr(os.path, "lexists", lambda path: exists(path) or os.fspath(path).endswith("/.bashrc"))
+    assert tmp_path / ".bashrc" in GuardedPaths.find(tmp_path, tmp_path / "no-home").existing
+
+
 def test_of_more_hidden_names_than_are_examined_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guarding, "_MAX_AT_TOP", 5)
     place_files(tmp_path, ".envrc", *(f".x{number}rc" for number in range(10)))
