@@ -11,6 +11,7 @@ from failures import failing
 from paddock.isolation import compile as confining
 from paddock.isolation.compile import Confinement, confine
 from paddock.isolation.runtime_paths import RuntimePaths
+from paddock.policy.guarded_paths import when_made
 from paddock.policy.limits import ResourceLimits
 from paddock_sandbox.profile import IsolationLevel, Mount, SandboxProfile
 from paddock_sources import Resolution
@@ -267,9 +268,14 @@ def test_what_is_made_later_takes_no_mount_from_what_was_there(scene: Scene, mon
     """Each folder on the way counts, as it is a mount too."""
     monkeypatch.setattr(confining, "_MAX_PROTECTED", 5)
     monkeypatch.setattr(confining, "_MAX_HELD", 0)
-    for name in (".olderrc", "a/b/.envrc", ".profile", ".zshrc"):
+    for name in (".olderrc", "a/b/.envrc", ".profile"):
         (scene.work / name).parent.mkdir(parents=True, exist_ok=True)
         (scene.work / name).touch()
+    later = scene.work / ".zshrc"
+    later.touch()
+    while when_made(later) <= when_made(scene.work / ".profile"):  # within one tick of the file system's clock
+        later.unlink()
+        later.touch()
     confinement = scene.confine("workspace")
     assert {path.name for path in confinement.protected} == {".olderrc", ".envrc", ".profile"}
     assert any(".zshrc" in line for line in confinement.remarks())
