@@ -23,6 +23,7 @@ from integration.warm_commands import WarmCommands
 from paddock.workers.runtime import WorkerRuntime
 from support.examples import IN_FULL, examples
 from support.loaded_late import load_late
+from support.unwritten_cache import write_nothing_out
 from support.warm_templates import WarmTemplates, warm_templates
 
 # How long an example takes says how busy the machine is.
@@ -32,6 +33,7 @@ settings.register_profile(
 settings.load_profile("steady")
 
 load_late("anthropic", "openai")  # thousands of models, for a few files of tests
+write_nothing_out()
 
 _LONGEST_NAME = 26  # characters; sockets are made in folders of this name, and theirs may have a hundred in all
 _FEW = 40  # files of tests, a twelfth of all

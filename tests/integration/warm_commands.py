@@ -19,6 +19,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from integration.policed_machine import enter
+from support.unwritten_cache import write_nothing_out
 from support.warm_process import WarmProcess, become_each, run_and_end
 from support.warm_templates import WarmTemplates
 
@@ -48,6 +49,7 @@ def serve() -> None:
     connection = socket.socket(fileno=int(sys.argv.pop()))
     templates = WarmTemplates(socket.socket(fileno=int(sys.argv.pop())))
     WorkerRuntime.spawn = templates.spawner()  # type: ignore[method-assign]
+    write_nothing_out()
     _check_nothing_leaks(connection, templates.connection)
     _build_models()
     gc.collect()
