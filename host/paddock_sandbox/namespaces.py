@@ -15,7 +15,7 @@ import signal
 from collections.abc import Iterator
 from typing import Final
 
-from paddock_sandbox.syscalls import call
+from paddock_sandbox.syscalls import WaitingProcess, call
 
 _CLONE_NEWNS: Final = 0x00020000
 _CLONE_NEWCGROUP: Final = 0x02000000
@@ -135,23 +135,16 @@ def user_namespace(inner: int, outer: int, group: int | None = None) -> int:
     With `group`, that group is mapped to `outer`, and every other group to itself. The kernel refuses writes to files
     whose group is unmapped in a mount, for every owner. No process stays in the namespace.
     """
-    child = _clone(_CLONE_NEWUSER)
-    if child == 0:
-        while True:
-            signal.pause()
+    child = WaitingProcess(_CLONE_NEWUSER)
     try:
         if group is None:
-            map_ids_of(child, outer, inner)
+            map_ids_of(child.pid, outer, inner)
         else:
-            _write(f"/proc/{child}/uid_map", f"{inner} {outer} 1")
-            _write(f"/proc/{child}/gid_map", "\n".join([f"{group} {outer} 1", *_groups_but(group, outer)]))
-        return os.open(f"/proc/{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+            _write(f"/proc/{child.pid}/uid_map", f"{inner} {outer} 1")
+            _write(f"/proc/{child.pid}/gid_map", "\n".join([f"{group} {outer} 1", *_groups_but(group, outer)]))
+        return os.open(f"/proc/{child.pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     finally:
-        os.kill(child, signal.SIGKILL)
-        try:
-            os.waitpid(child, 0)
-        except ChildProcessError:
-            pass  # a caller that ignores SIGCHLD has the kernel reap it
+        child.end()
 
 
 def _groups_but(*left_out: int) -> Iterator[str]:

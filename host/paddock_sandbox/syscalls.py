@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 from typing import Final
 
 from paddock_sandbox.syscall_numbers import numbers_here
@@ -17,6 +18,10 @@ _libc: Final = ctypes.PyDLL(None, use_errno=True)
 _syscall: Final = _libc.syscall
 _syscall.restype = ctypes.c_long
 _numbers: Final = numbers_here()
+_clone: Final = _libc.clone
+_clone.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+_CLONE_VM: Final = 0x0000_0100
+_STACK_BYTES: Final = 1 << 14
 
 Argument = int | bytes | ctypes.Structure | ctypes.Array[ctypes.c_char] | None
 """A number, bytes with a final NUL added (a path), a structure passed by its address, or a null pointer."""
@@ -35,6 +40,38 @@ def call(name: str | int, *arguments: Argument) -> int:
         error = ctypes.get_errno()
         raise OSError(error, f"{name}: {os.strerror(error)}")
     return result
+
+
+class WaitingProcess:
+    """A child with this process's memory, of which nothing is copied for it; it waits, and runs no code of Python.
+
+    The caller has one thread, and calls `end`.
+
+    Raises:
+        OSError: the kernel refused it.
+    """
+
+    def __init__(self, flags: int) -> None:
+        self._stack = ctypes.create_string_buffer(_STACK_BYTES)
+        top = (ctypes.addressof(self._stack) + _STACK_BYTES) & ~0xF
+        wait = ctypes.cast(_libc.pause, ctypes.c_void_p)
+        # A signal to both would have it run this process's handler, in the same memory at the same time.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            self.pid: int = _clone(wait, top, flags | _CLONE_VM | signal.SIGCHLD, None)
+            error = ctypes.get_errno()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if self.pid < 0:
+            raise OSError(error, f"clone: {os.strerror(error)}")
+
+    def end(self) -> None:
+        """End it, and return once it has ended: until then it stands on its stack."""
+        os.kill(self.pid, signal.SIGKILL)
+        try:
+            os.waitpid(self.pid, 0)
+        except ChildProcessError:
+            pass  # a caller that ignores SIGCHLD has the kernel reap it, and waits all the same
 
 
 def _word(argument: Argument) -> object:
