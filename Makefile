@@ -25,7 +25,7 @@ CHECKED := tests/protocol tests/sdk/contract tests/sdk/kernel tests/sdk/worker \
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := run
-.PHONY: run agent check test test-user test-all lint bench bench-quick clean
+.PHONY: run agent check compiled-tests test user-environment test-user test-all lint bench bench-quick clean
 
 run: $(VENV)/ready
 	@$(BIN)/paddock demo
@@ -40,9 +40,16 @@ check: lint
 test: $(VENV)/ready-dev
 	@$(BIN)/python -m pytest --numprocesses=$(TEST_PROCESSES) --dist=worksteal
 
+# What one process of tests does before all others can begin.
+compiled-tests: $(VENV)/ready-dev
+	@$(BIN)/python -m pytest --quiet --quiet --collect-only >/dev/null
+
 # What depends on bubblewrap, as an ordinary user; it takes the package `bubblewrap`.
 test-user: $(VENV)/ready-dev
 	@TEST_PROCESSES=$(TEST_PROCESSES) $(BIN)/python tests/everywhere.py --row "user, bwrap" -k bwrap
+
+user-environment: $(VENV)/ready-dev
+	@$(BIN)/python tests/everywhere.py --set-up
 
 # Every supported Python that is on the path, an ordinary user with bubblewrap, and a usual container as root and as a
 # user.

@@ -85,7 +85,11 @@ def main() -> int:
     }
     parser = argparse.ArgumentParser(description="Run the tests wherever they have to pass.")
     parser.add_argument("--row", action="append", choices=rows, help="only this one; may be repeated")
+    parser.add_argument("--set-up", action="store_true", help="only make the environment of the ordinary user")
     options, arguments = parser.parse_known_args()
+    if options.set_up:
+        with _ordinary_user():
+            return 0
     outcomes: dict[str, Outcome] = {}
     for name in options.row or rows:
         print(f"== {name}", flush=True)
@@ -122,12 +126,33 @@ def _as_user(arguments: list[str]) -> Outcome:
         raise NotRun("bubblewrap is not installed: the package is `bubblewrap`")
     if os.geteuid() != 0:
         return _with_bubblewrap(run_pytest([sys.executable], arguments))
+    with _ordinary_user() as (python, home, environ):
+        chosen = [*arguments, *_files(python, arguments, environ), f"--basetemp={home}/home/t"]
+        return _with_bubblewrap(run_pytest(python, chosen, environ, home / "results"))
+
+
+@contextmanager
+def _ordinary_user() -> Iterator[tuple[list[str], Path, dict[str, str]]]:
+    """Yield the command of an interpreter as a user who is not root, a folder of this user, and the environment.
+
+    Raises:
+        NotRun: the user can run no interpreter, or the packages cannot be installed.
+    """
     become = [sys.executable, "-I", "-c", _BECOME, str(_OWN_USER)]
     with _home_of(_OWN_USER) as (home, environ):
         python = _environment("user", _readable(become, environ))
         environ["PATH"] = os.pathsep.join((str(python.parent), os.defpath))
-        chosen = [*arguments, f"--basetemp={home}/home/t"]
-        return _with_bubblewrap(run_pytest([*become, str(python)], chosen, environ, home / "results"))
+        yield [*become, str(python)], home, environ
+
+
+def _files(python: Sequence[str], arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """Return the files of the tests that `-k` chooses: each of several processes would collect all others as well."""
+    if "-k" not in arguments:
+        return []
+    command = [*python, "-m", "pytest", "-qq", "--collect-only", *arguments]
+    done = subprocess.run(command, cwd=_ROOT, env={**environ, **_IN_FULL}, capture_output=True, text=True)
+    counted = [line.rpartition(": ") for line in done.stdout.splitlines()] if done.returncode == 0 else []
+    return [file for file, _, count in counted if count.isdecimal()]
 
 
 def _readable(become: Sequence[str], environ: Mapping[str, str]) -> str:
