@@ -26,12 +26,13 @@ def _shipped_folder() -> Path:
 class BuiltinSource:
     """The modules of the project folders in `folder`; by default those that were shipped. A project may hold several.
 
-    What a folder holds is read once.
+    What a folder holds is read once, and a module that was found is not looked for again.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder if folder is not None else _shipped_folder()
         self._held: dict[Path, tuple[str, ...]] = {}
+        self._homes: dict[str, Path] = {}
 
     def list(self) -> tuple[str, ...]:
         """Return the ids of all shipped modules, sorted; empty when the folder is missing.
@@ -79,9 +80,14 @@ class BuiltinSource:
 
     def _home(self, module_id: str) -> Path | None:
         """Return the project folder of a module; the one where its package is, by its name, is asked first."""
-        package = package_of_id(module_id)
-        likely_first = sorted(self._projects(), key=lambda folder: not (folder / package).is_dir())
-        return next((folder for folder in likely_first if module_id in self._ids(folder)), None)
+        if module_id not in self._homes:
+            package = package_of_id(module_id)
+            likely_first = sorted(self._projects(), key=lambda folder: not (folder / package).is_dir())
+            found = next((folder for folder in likely_first if module_id in self._ids(folder)), None)
+            if found is None:
+                return None
+            self._homes[module_id] = found
+        return self._homes[module_id]
 
     def _ids(self, folder: Path) -> tuple[str, ...]:
         if folder not in self._held:
