@@ -44,7 +44,7 @@ class EgressContext:
         neighbours: LocalNetworks | None,
         upstream_tls: ssl.SSLContext | None,
         bounds: EgressLimits,
-        line: Callable[[Sequence[str]], str],
+        line: Callable[..., str],
     ) -> None:
         self._module = module
         self.rules = rules
@@ -91,7 +91,7 @@ class EgressContext:
             target=refused.target,
             caller=self._module,
             layer="egress",
-            grant=self._line(refused.lacks) if refused.lacks else "",
+            grant=self._line(*refused.lacks) if refused.lacks else "",
             reason=refused.reason,
         )
         refused.reported_as(denial)

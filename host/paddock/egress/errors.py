@@ -82,9 +82,3 @@ class IdleError(Exception):
 def not_granted(destination: Destination, reason: str) -> EgressRefusedError:
     """Return the refusal of a destination that a rule of its own would allow."""
     return EgressRefusedError(destination.text, reason, lacks=[destination.text])
-
-
-def line_of(targets: Sequence[str]) -> str:
-    """Return the line by which the entry of a module without other grants would allow connections there."""
-    listed = ", ".join(f'"{target}"' for target in targets)
-    return f"permissions: {{net: [{listed}]}}"

@@ -20,7 +20,7 @@ from paddock.egress.connection_record import Recorder
 from paddock.egress.context import EgressContext
 from paddock.egress.dialer import NameResolver, SystemResolver
 from paddock.egress.dns import LookupSocket
-from paddock.egress.errors import EgressRefusedError, line_of
+from paddock.egress.errors import EgressRefusedError
 from paddock.egress.injection import KeyInjection
 from paddock.egress.limits import EgressLimits
 from paddock.egress.listener import Listener
@@ -65,7 +65,7 @@ class EgressGate:
         upstream_tls: how servers are verified where the host speaks TLS with them; by default by the system's list.
         bounds: the limits.
         destination_of: returns the destination of an accepted socket; by default its own name.
-        line: returns the line by which the module's entry would grant some destinations as well.
+        line: returns the line by which the module's entry would grant some destinations as well; empty if none may.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class EgressGate:
         upstream_tls: ssl.SSLContext | None = None,
         bounds: EgressLimits = EgressLimits(),  # noqa: B008 - frozen
         destination_of: Callable[[socket.socket], Where] = _own_name,
-        line: Callable[[Sequence[str]], str] = line_of,
+        line: Callable[..., str] = lambda *destinations: "",
     ) -> None:
         self._system: SystemResolver | None = None
         if resolve is None:

@@ -10,19 +10,20 @@ from __future__ import annotations
 import logging
 import os
 import ssl
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from paddock.audit import AuditLog
+from paddock.authorization.suggestions.pasted import line_for
 from paddock.egress.rules import NetRules, RefusedNetwork
 from paddock.errors import Denial, PlanError, PlanProblem
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.plan.model import ModuleEntry
 from paddock.plan.net_rule import NetRule
-from paddock.plan.permissions import Permissions, grants_of, redacted_permissions_line
+from paddock.plan.permissions import grants_of
 from paddock.plan.problems import path_text
 from paddock.policy.decision import ClosedNetwork
 from paddock.policy.secrets.values import SecretValues
@@ -113,6 +114,10 @@ class WorkerNetwork:
         return cls(ports, tuple(files), environ)
 
 
+def _texts_of(rules: Iterable[NetRule]) -> tuple[str, ...]:
+    return tuple(rule.text for rule in rules)
+
+
 def _trusted_here() -> str:
     """Return the certificates that the host's own connections trust, or none where there is no such file."""
     paths = ssl.get_default_verify_paths()  # heeds SSL_CERT_FILE, by which an operator names a bundle
@@ -175,7 +180,7 @@ class Networks:
             audit=self._audit,
             on_denial=partial(self._deny, entry.path),
             injections=tuple(_injections(entry, secrets)),
-            line=partial(_line, entry.permissions),
+            line=partial(line_for, entry.permissions.model_copy(update={"net": _texts_of(rules)}), "net"),
         )
         network = WorkerNetwork.through(gate, self._folder / _FOLDER.format(len(self._gates)), level)
         if serves:  # what is on the loopback is not asked of the host
@@ -212,12 +217,6 @@ def _no_loopback(entry: ModuleEntry, level: IsolationLevel) -> PlanError:
     problem = f"`net: [self]` cannot hold at isolation level `{level}`: the only loopback there is this machine's"
     hint = f"run the module at isolation level {stronger}, or leave `self` out"
     return PlanError([PlanProblem(path_text(entry.path, "permissions", "net"), problem, hint)], code="GrantError")
-
-
-def _line(granted: Permissions, destinations: Sequence[str]) -> str:
-    """Return the line that grants a module some destinations besides those it has."""
-    known = (NetRule.parse(written).text for written in granted.net)
-    return redacted_permissions_line(granted.model_copy(update={"net": tuple(dict.fromkeys((*known, *destinations)))}))
 
 
 def _injections(entry: ModuleEntry, secrets: SecretValues) -> Iterator[KeyInjection]:

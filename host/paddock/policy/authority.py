@@ -10,17 +10,15 @@ SECURITY.md shows the table (session/decisions.md, 0004).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from types import MappingProxyType
-from typing import Final, Literal
-
-from pydantic import ValidationError
+from typing import Final
 
 from paddock.errors import CallRefusedError, Denial
 from paddock.plan.model import Kind, ModuleEntry
-from paddock.plan.permissions import MOUNTED_BY_GRANT, redacted_permissions_line, with_grant
+from paddock.plan.permissions import MOUNTED_BY_GRANT
 from paddock_sdk.contract import events
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
 
@@ -97,10 +95,11 @@ RIGHTS: Final[Mapping[Kind, KindRights]] = MappingProxyType(
 
 
 class Authority:
-    """The rights of one module."""
+    """The rights of one module; `line_for` makes the line of a plan that adds a grant of a family to its others."""
 
-    def __init__(self, entry: ModuleEntry) -> None:
+    def __init__(self, entry: ModuleEntry, line_for: Callable[[str, str], str] = lambda family, grant: "") -> None:
         rights = RIGHTS[entry.kind]
+        self.line_for = line_for
         self._entry = entry
         self._rights = rights
         self._kind = entry.kind
@@ -168,7 +167,7 @@ class Authority:
             raise CallRefusedError(Denial("mount at", point, self._name, reason=reason))
         reason = f"what is mounted there acts for the session, and the module is of kind {self._kind}"
         raise CallRefusedError(
-            Denial("mount at", point, self._name, grant=self.grant_for("mount", point), reason=reason)
+            Denial("mount at", point, self._name, grant=self.line_for("mount", point), reason=reason)
         )
 
     def may_emit(self, event: str) -> bool:
@@ -184,13 +183,6 @@ class Authority:
         """Whether the module may call what is mounted at `point` under `name` without being handed it."""
         return any(grant in ("*", point) or (name is not None and grant == f"{point}:{name}") for grant in self._calls)
 
-    def grant_for(self, family: Literal["call", "emit", "hooks", "mount"], name: str) -> str:
-        """Return the line of a plan that adds this to the module's grants; empty if a plan cannot say it."""
-        try:
-            return redacted_permissions_line(with_grant(self._entry.permissions, family, name))
-        except ValidationError:
-            return ""  # A module chooses the name, and a line that people copy may only contain a valid name.
-
     def may_use_lent(self, point: str, member: str) -> bool:
         """Whether the module may call this member of an object at `point` while a call lends the object to it."""
         members = self._rights.lent.get(point)
@@ -204,7 +196,7 @@ class Authority:
         """
         if not _matches(event, self._handles):
             raise CallRefusedError(
-                Denial("register a handler for", event, self._name, grant=self.grant_for("hooks", event))
+                Denial("register a handler for", event, self._name, grant=self.line_for("hooks", event))
             )
 
     def check_capability(self, name: str) -> None:

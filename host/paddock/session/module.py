@@ -18,6 +18,7 @@ from typing import Any, Final
 import anyio
 
 from paddock.audit import AuditLog
+from paddock.authorization.suggestions.pasted import line_for
 from paddock.errors import Denial, ModuleDiedError, ModuleLoadError, PlanProblem
 from paddock.isolation.denials.attempt import AccessAttempt, AttemptReview, Explainer
 from paddock.isolation.denials.log import DenialLog
@@ -110,7 +111,7 @@ class HostedModule:
         self.kind = entry.kind
         self.resolution = resolution
         self.supervisor = supervisor
-        self.authority = Authority(entry)
+        self.authority = Authority(entry, partial(line_for, entry.permissions))
         self.audit = audit
         self.deadlines = deadlines
         self.quota = RegistrationQuota()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from paddock.authorization.suggestions.pasted import merged, pasted
+from paddock.authorization.suggestions.pasted import line_for, merged, pasted
 from paddock.plan.permissions import Permissions
 from support.rows import each_row
 
@@ -63,3 +63,24 @@ def test_lines_of_one_entry_are_merged_by_the_same_rules() -> None:
     assert left == ("net evil.example",)
     of_preset = [Permissions.parse({"preset": "shell", **more}) for more in ({"read": ["/a"]}, {"net": ["a.example"]})]
     assert merged(of_preset)[0].as_written() == {"preset": "shell", "read": ["/a"], "net": ["a.example"]}
+
+
+def test_lines_together_open_nothing_that_programs_run_by_themselves() -> None:
+    together, left = merged([Permissions(write=("./notes",)), Permissions(write=("./.git/hooks",))])
+    assert (together, left) == (Permissions(write=("./notes",)), ("write ./.git/hooks",))
+    assert merged([Permissions(write=("./.git/hooks",))]) == (Permissions(write=("./.git/hooks",)), ())
+
+
+@each_row(
+    ("family", "grants", "line"),
+    [
+        ("call", ["tools:x"], 'permissions: {read: ["."], env: ["A=…"], call: ["tools:x"]}'),
+        ("net", ["a.example:443", "10.0.0.1:443"], None),
+        ("net", ["HOST:PORT"], 'permissions: {read: ["."], net: ["HOST:PORT"], env: ["A=…"]}'),
+        ("net", ["public"], ""),
+        ("mount", ["a\nb"], ""),
+    ],
+)
+def test_the_line_of_a_refusal_follows_the_same_rules(family: str, grants: list[str], line: str | None) -> None:
+    both = 'permissions: {read: ["."], net: ["a.example:443", "10.0.0.1:443"], env: ["A=…"]}'
+    assert line_for(Permissions(read=(".",), env=("A=secret",)), family, *grants) == (both if line is None else line)

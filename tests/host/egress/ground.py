@@ -15,18 +15,21 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any
 
 import anyio
 import pytest
 
+from paddock.authorization.suggestions.pasted import line_for
 from paddock.egress import dialer
 from paddock.egress.gate import PROXY_PORT, EgressGate
 from paddock.egress.limits import EgressLimits
 from paddock.egress.rules import NetRules, RefusedNetwork
 from paddock.errors import Denial
 from paddock.plan.net_rule import NetRule
+from paddock.plan.permissions import Permissions
 from paddock_sandbox.network import GATEWAY
 
 PATIENCE = 60.0
@@ -208,6 +211,7 @@ async def gate_for(
         resolve=names or Names(),
         bounds=bounds or EgressLimits(),
         destination_of=lambda accepted: places[accepted.getsockname()[0]],
+        line=partial(line_for, Permissions(), "net"),
         **given,
     )
     listener = socket.create_server(("0.0.0.0", 0), backlog=128)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from paddock.authorization.suggestions.pasted import line_for
 from paddock.errors import CallRefusedError
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.policy.authority import Authority
@@ -32,7 +34,8 @@ class _Name(str):
 
 def authority(kind: str, **permissions: Any) -> Authority:
     entry = {"module": f"{kind}-x", "permissions": permissions}
-    return Authority(ModuleEntry.read(entry, EntryPlace(kind, f"{kind}s[0]", Path("/"))))  # type: ignore[arg-type]
+    read = ModuleEntry.read(entry, EntryPlace(kind, f"{kind}s[0]", Path("/")))  # type: ignore[arg-type]
+    return Authority(read, partial(line_for, read.permissions))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final, cast
 
+from paddock.authorization.suggestions.pasted import merged
 from paddock.cli.terminal.render import Screen
 from paddock.errors import Denial
 from paddock.isolation.denials.attempt import KEEP, SEE_VARIABLE
@@ -58,8 +59,6 @@ def lines_to_paste(
     for _, denial in _different(denials)[:_MAX_LINES]:
         if (permissions := _pasted(denial)) is not None:
             grants.setdefault(denial.caller, []).append(permissions)
-    from paddock.authorization.suggestions.pasted import merged  # most commands print no such lines
-
     return {name: merged(several)[0] for name, several in grants.items()}
 
 
@@ -155,8 +154,6 @@ def _together(denials: Iterable[Denial]) -> Iterator[tuple[str, str]]:
             lines.setdefault(denial.caller, {})[denial.grant] = permissions
     for name, several in lines.items():
         if 1 < len(several) <= _MAX_TOGETHER:
-            from paddock.authorization.suggestions.pasted import merged  # most commands print no such lines
-
             permissions, left = merged([*several.values()])
             if not left:
                 yield name, permissions_line(permissions)

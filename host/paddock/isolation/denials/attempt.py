@@ -24,8 +24,8 @@ from typing import Any, Final, Literal, Protocol, cast, get_args
 
 import anyio
 import anyio.to_thread
-from pydantic import ValidationError
 
+from paddock.authorization.suggestions.pasted import line_for
 from paddock.errors import Denial, DenialLayer
 from paddock.isolation.denials.attempted_path import AttemptedPath
 from paddock.isolation.denials.explained_module import ExplainedModule
@@ -33,7 +33,7 @@ from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.plan.host_name import Destination, parse_authority, split_port
 from paddock.plan.limits import limit_written, raised_limit_line
 from paddock.plan.net_rule import DEFAULT_PORT, SELF, TO_FILL_IN, NetRule
-from paddock.plan.permissions import is_program_path, redacted_permissions_line, with_grant
+from paddock.plan.permissions import is_program_path, redacted_permissions_line
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.guarded_places import GIT
 from paddock.policy.limits import ResourceLimits
@@ -350,8 +350,8 @@ class AttemptJudge:
             # A socket that could not even be made; with any rule, they can be.
             if self._rules or self._profile.serves:
                 return None
-            line = redacted_permissions_line(self._subject.entry.permissions.model_copy(update={"net": (TO_FILL_IN,)}))
-            return self._denial(kind, _ANYWHERE, "network", line, f"{_NOT_GRANTED}; `self` is a loopback of its own")
+            line, reason = self._line("net", TO_FILL_IN), f"{_NOT_GRANTED}; `self` is a loopback of its own"
+            return self._denial(kind, _ANYWHERE, "network", line, reason)
         try:
             destination = parse_authority(target, DEFAULT_PORT)
         except NotAcceptedError:
@@ -398,11 +398,8 @@ class AttemptJudge:
         line = redacted_permissions_line(explanation.added) if explanation.added is not None else ""
         return self._denial(kind, target, cast(DenialLayer, explanation.layer), line, explanation.reason)
 
-    def _line(self, kind: AttemptKind, grant: str) -> str:
-        try:
-            return redacted_permissions_line(with_grant(self._subject.entry.permissions, kind, grant))
-        except ValidationError:
-            return ""  # a name that no plan can contain
+    def _line(self, family: str, grant: str) -> str:
+        return line_for(self._subject.entry.permissions, family, grant)
 
     def _denial(self, kind: AttemptKind, target: str, layer: DenialLayer, grant: str, reason: str) -> Denial:
         return Denial(_OPERATIONS[kind], target, self._subject.name, layer=layer, grant=grant, reason=reason)

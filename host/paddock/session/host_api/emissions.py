@@ -97,7 +97,7 @@ class EmissionService:
     def _undelivered(self, module: HostedModule, event: str) -> HookResult | None:
         """Return the answer to an event that reaches no handler, None for any other."""
         if not module.authority.may_emit(event):
-            module.deny(Denial("emit", event, module.name, grant=module.authority.grant_for("emit", event)))
+            module.deny(Denial("emit", event, module.name, grant=module.authority.line_for("emit", event)))
             return HookResult(action="continue")
         is_gate = event in _GATES
         budget = module.rate_limits.gates if is_gate else module.rate_limits.events
