@@ -266,6 +266,38 @@ def test_a_person_is_greeted_asked_and_answers_where_it_matters(plan: Callable[.
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize("command", ["run", pytest.param("chat", marks=pytest.mark.exhaustive)])
+def test_one_answer_opens_what_stays_closed_and_the_session_goes_on(
+    plan: Callable[..., Path], tmp_path: Path, command: str
+) -> None:
+    arguments = {"file_path": ".github/new.yml", "content": "x"}
+    path = plan(
+        {"tool_calls": [{"name": "write_file", "arguments": arguments}]},
+        "it is there",
+        tools=({"module": "tool-web", "permissions": {"net": ["a.example"]}},),
+    )
+    (tmp_path / ".github").mkdir()
+    text = yaml.safe_dump(json.loads(path.read_text(encoding="utf-8")), sort_keys=False)
+    path.write_text(f"# mine\n{text}", encoding="utf-8")
+    with Seen(100, 40, command, "plan.yaml", *(["look"] if command == "run" else [])) as terminal:
+        terminal.until("yes, no, open or stop, and Enter:")
+        terminal.type("open\n")
+        terminal.until("plan.yaml is written")
+        if command == "chat":
+            terminal.until(_OPEN)
+            terminal.type("look\r")
+        terminal.until("it is there")
+        if command == "chat":
+            terminal.until(_OPEN)
+            _leave(terminal)
+        else:
+            assert terminal.exit_code() == 0
+    assert (tmp_path / ".github" / "new.yml").read_text(encoding="utf-8") == "x"
+    written = path.read_text(encoding="utf-8")
+    assert written.startswith("# mine\n")
+    assert yaml.safe_load(written)["tools"][0]["permissions"] == {"preset": "workspace", "write": [".github"]}
+
+
 @pytest.mark.exhaustive
 def test_commands_show_the_session_and_a_grant_keeps_what_was_said(plan: Callable[..., Path], tmp_path: Path) -> None:
     path = plan("first answer")

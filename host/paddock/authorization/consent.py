@@ -24,7 +24,8 @@ class ModuleReview:
     plan is accepted. `given` are further grants of the operator, by a flag for example. An entry that states none has a
     proposal: `proposed` are fitting grants, `proposed_lines` the same in words, `lacks` what the module still goes
     without, and `missing` what would be proposed too if it were there: a key that is not set, for example. `keeps` says
-    that a home that stays is proposed too. `place` is where the entry stands in the plan.
+    that a home that stays is proposed too. `place` is where the entry stands in the plan. `opens` is what the entry
+    would state to open what stays closed in folders to write to; None if nothing does, or a flag decides.
     """
 
     name: str
@@ -39,6 +40,7 @@ class ModuleReview:
     missing: Permissions = field(default_factory=Permissions)
     keeps: bool = False
     place: str = ""
+    opens: Permissions | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -66,9 +66,12 @@ def far_reaching_lines(entry: ModuleEntry, working_dir: Path, owner: Owner) -> I
     yield from (connects_to(rule) for rule in map(NetRule.parse, granted.net) if rule.is_public)
 
 
-def kept_line(granted: Permissions, preset: Preset | None, working_dir: Path, owner: Owner) -> str:
-    """Describe what stays as it is in folders that may be written to, with the grant that opens it; else empty.
+def kept_line(
+    granted: Permissions, preset: Preset | None, working_dir: Path, owner: Owner, fixed: Collection[Path]
+) -> tuple[str, tuple[str, ...]]:
+    """Describe what stays as it is in folders that may be written to, with the paths of `write` that open it.
 
+    Both are empty where nothing does. The line names the first few, and so do the paths. Nothing opens what is `fixed`.
     An entry that names a `preset` keeps its name beside that grant.
     """
     writes: dict[Path, str] = {}
@@ -77,17 +80,19 @@ def kept_line(granted: Permissions, preset: Preset | None, working_dir: Path, ow
             writes[GrantedPath.resolve(written, working_dir, owner).path] = written
     found = (GuardedPaths.find(folder, owner.home) for folder in writes if folder.is_dir())
     kept = {path for one in found for path in one.to_protect(writes)}
+    kept = {path for path in kept if not any(path.is_relative_to(x) or x.is_relative_to(path) for x in fixed)}
     if EXCLUDED_SECRETS in granted.read:  # a line that opens one to writers would open it to readers as well
         kept = {path for path in kept if not any(row.is_named(path.name) for row in SECRETS)}
     names = [str(path.relative_to(working_dir) if path.is_relative_to(working_dir) else path) for path in sorted(kept)]
     if not names:
-        return ""
+        return "", ()
     first = names[:_MAX_KEPT]
     text = f"{', '.join(first)}{f' and {len(names) - len(first)} more' if len(names) > len(first) else ''}"
+    opening = (*writes.values(), *first)
     named, has = ("", ()) if preset is None else (f"preset: {preset}, ", preset_grants()[preset].write)
-    grant = json.dumps([*(one for one in writes.values() if one not in has), *first], ensure_ascii=False)
+    grant = json.dumps([one for one in opening if one not in has], ensure_ascii=False)
     opens = f"`{named}write: {grant}` opens that"
-    return f"writing {text}, which your own programs run (kept at `ns` and `bwrap`); {opens}"
+    return f"writing {text}, which your own programs run (kept at `ns` and `bwrap`); {opens}", opening
 
 
 def _line(grant: RequestedGrant, granted: Permissions, working_dir: Path, owner: Owner) -> str:

@@ -6,6 +6,7 @@ as the policy and the machine permit. Code is read as data; nothing is started, 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,16 +20,19 @@ from paddock.authorization.suggestions.needs import KEEPS_HOME, Needs, ProposalC
 from paddock.authorization.suggestions.proposal import has_no_say, propose
 from paddock.errors import PlanError, PolicyRefusedError, Refusal
 from paddock.plan.model import ModuleEntry, MountPlan
-from paddock.plan.permissions import Permissions
+from paddock.plan.permissions import Permissions, by_preset, united
 from paddock.plan.problems import path_text
 from paddock.plan.source_map import Location
 from paddock.policy.evaluate import EvaluationContext, evaluate
+from paddock.policy.files.policy import user_config_folder
 from paddock.policy.grant_request import ModuleRequest, OperatorGrant, union_of
 from paddock.policy.grants import Grants
 from paddock.policy.outer_repository import outer_repositories
 from paddock.policy.rule import BUILT_IN, Rule
 from paddock.policy.trust import Trust
+from paddock.state_folder import state_path
 from paddock_sources import Resolution
+from paddock_sources.cache.source_cache import place_of_user
 
 _UNASKED: Final = Trust(False, Rule(BUILT_IN, "the operator has not answered yet"))
 _TRUSTED: Final = Trust(True)
@@ -48,7 +52,9 @@ def review_plan(
     something already gets no proposal.
     """
     known = ProposalContext(context.working_dir, context.owner, environ, context.secrets)
-    modules = tuple(_module(one, resolutions[one.entry.path], context, known) for one in asked)
+    folders = (user_config_folder(environ), state_path(environ), place_of_user(environ))
+    fixed = [*(Path(os.path.realpath(one)) for one in folders), *(code.root for code in resolutions.values())]
+    modules = tuple(_module(one, resolutions[one.entry.path], context, known, fixed) for one in asked)
     warnings = open_web_warnings(map(_granted, asked, modules))
     told = plan.instruction
     is_refused = bool(told.outside) or _is_refused(asked, context)
@@ -74,7 +80,11 @@ def _granted(request: ModuleRequest, review: ModuleReview) -> GrantedModule:
 
 
 def _module(
-    request: ModuleRequest, resolution: Resolution, context: EvaluationContext, known: ProposalContext
+    request: ModuleRequest,
+    resolution: Resolution,
+    context: EvaluationContext,
+    known: ProposalContext,
+    fixed: Sequence[Path],
 ) -> ModuleReview:
     entry = request.entry
     granted, needs_trust = _stated(request, context)
@@ -83,9 +93,14 @@ def _module(
     if has_no_say(entry) and not request.given:
         needs = _given(request, propose(entry, advice_of(resolution), known), context)
     granted_in_all = union_of(entry, (*request.given, OperatorGrant(needs.permissions, _PROPOSED)))
+    preset = entry.permissions.preset
+    kept, opening = kept_line(granted_in_all, preset, context.working_dir, context.owner, fixed)
+    opens = None
+    if opening and not request.given:
+        presets = (preset, needs.permissions.preset)
+        opens = by_preset(united((granted_in_all, Permissions(write=opening))), presets)
     outer = outer_repositories(granted_in_all, context.working_dir, context.owner)
     of_git = tuple(f"reads {one.place}, the repository of {one.folder}" for one in outer if not one.problem)
-    kept = kept_line(granted_in_all, entry.permissions.preset, context.working_dir, context.owner)
     return ModuleReview(
         name=_name(entry),
         kind=entry.kind,
@@ -102,6 +117,7 @@ def _module(
         missing=needs.missing,
         keeps=needs.keeps,
         place=entry.path,
+        opens=opens,
     )
 
 

@@ -164,7 +164,7 @@ class _Turn:
         self._verbose = verbose
         self._prints_grants = prints_grants
         self._dialogue = Dialogue.at(screen, sys.stdin)
-        self._consent = TerminalConsent(self._dialogue)
+        self._consent = TerminalConsent(self._dialogue, plan)
         self._approval = TerminalApproval(self._dialogue, preview=self._preview)
         self._followed_in = followed_in
         self._view: TurnView | None = None
@@ -250,6 +250,9 @@ class _Turn:
             finally:
                 self.interrupted = interruption.end if interruption.happened else None
                 self._modules = _as_before_the_end(self._modules, session.modules) or session.modules
+        if self._consent.starts_again:
+            await self.run(prompt)
+            return
         self._say_what_happened(failed)
         ends.tell(self._screen)
         for change in session.changes:

@@ -193,13 +193,18 @@ def test_what_stays_closed_in_a_folder_to_write_to_is_named_in_one_line(scene: S
     (scene.folder / ".git" / "objects").mkdir(parents=True)
     (scene.folder / ".github" / "workflows").mkdir(parents=True)
     (scene.folder / "AGENTS.md").touch()
-    (line,) = module(scene.review(tools), "tool-files").lacks
+    asked = module(scene.review(tools), "tool-files")
+    (line,) = asked.lacks
+    assert asked.opens == Permissions(write=(".", ".git", ".github", "AGENTS.md"))
     assert line == (
         "writing .github, AGENTS.md, which your own programs run (kept at `ns` and `bwrap`); "
         '`write: [".", ".git", ".github", "AGENTS.md"]` opens that'
     )
     opened = 'tools: [{module: tool-files, permissions: {write: [".", ".git", ".github", "AGENTS.md"]}}]\n'
     assert module(scene.review(opened), "tool-files").lacks == ()
+    scene.environ = {"XDG_CACHE_HOME": str(scene.folder)}  # where no grant opens anything
+    (scene.folder / "paddock" / "downloads" / ".git" / "objects").mkdir(parents=True)
+    assert module(scene.review(tools), "tool-files").lacks == asked.lacks
     for number in range(10):
         (scene.folder / f".mise.{number}.toml").touch()
     (line,) = module(scene.review(tools), "tool-files").lacks

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -14,6 +16,7 @@ from paddock.cli.terminal.consent import TerminalConsent
 from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.line_input import Keyboard
 from paddock.cli.terminal.render import Screen
+from paddock.plan.load import load_plan
 from paddock.plan.permissions import Permissions
 from support.person import Person
 
@@ -35,6 +38,7 @@ _OPENAI = ModuleReview(
 )
 _LOOP = ModuleReview("loop-basic", "orchestrator", "builtin:loop-basic")
 _REVIEW = PlanReview("plan.yaml", f"sha256:{'0123456789abcdef' * 4}", (_LOOP, _BASH, _OPENAI), is_refused_as_it_is=True)
+_PLAN = Path("plan.yaml")
 _READY = "yes, no or stop, and Enter:"
 _REFUSED = "there is no terminal to ask at, so grants that need an accepted plan are refused"
 _NOT_GIVEN = "there is no terminal to ask at, so the proposed grants are not given; `run --print-grants`"
@@ -53,22 +57,24 @@ def person() -> Iterator[Person]:
     person.close()
 
 
-def _consent(person: Person) -> TerminalConsent:
+def _consent(person: Person, plan: Path = _PLAN) -> TerminalConsent:
     keyboard = Keyboard(person.keys, clock=person.clock, pause=person.clock.pause)
-    return TerminalConsent(Dialogue(Screen(person.output), keyboard))
+    return TerminalConsent(Dialogue(Screen(person.output), keyboard), plan)
 
 
-async def _answered(person: Person, review: PlanReview, *typed: str) -> ConsentAnswer:
+async def _answered(
+    person: Person, review: PlanReview, *typed: str, by: TerminalConsent | None = None, ready: str = _READY
+) -> ConsentAnswer:
     answers: list[ConsentAnswer] = []
 
     async def ask() -> None:
-        answers.append(await _consent(person).ask(review))
+        answers.append(await (by or _consent(person)).ask(review))
 
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(ask)
             for number, keys in enumerate(typed):
-                await person.until("not one of these" if number else _READY, times=max(1, number))
+                await person.until("not one of these" if number else ready, times=max(1, number))
                 assert not answers
                 person.type(keys)
     return answers[0]
@@ -178,7 +184,7 @@ async def test_a_plan_that_needs_no_trust_raises_no_question(person: Person) -> 
 
 async def test_off_a_terminal_lines_are_plain_without_a_question(person: Person) -> None:
     stream = io.StringIO()
-    consent = TerminalConsent(Dialogue(Screen(stream), Keyboard(person.keys)))
+    consent = TerminalConsent(Dialogue(Screen(stream), Keyboard(person.keys)), _PLAN)
     assert await consent.ask(_REVIEW) is ConsentAnswer.AS_IT_IS
     lines = stream.getvalue().splitlines()
     assert "- provider-openai (provider) from git+https://example.com/provider" in lines
@@ -200,7 +206,10 @@ async def test_off_a_terminal_only_what_is_so_is_said_to_be_refused(
     person: Person, review: PlanReview, told: list[str]
 ) -> None:
     stream = io.StringIO()
-    assert await TerminalConsent(Dialogue(Screen(stream), Keyboard(person.keys))).ask(review) is ConsentAnswer.AS_IT_IS
+    assert (
+        await TerminalConsent(Dialogue(Screen(stream), Keyboard(person.keys)), _PLAN).ask(review)
+        is ConsentAnswer.AS_IT_IS
+    )
     lines = [line for line in stream.getvalue().splitlines() if line.startswith("there is no terminal")]
     assert len(lines) == len(told) and all(line.startswith(start) for line, start in zip(lines, told, strict=True))
 
@@ -209,7 +218,7 @@ async def test_a_grant_that_passes_for_another_is_marked(person: Person) -> None
     stream = io.StringIO()
     module = replace(_OPENAI, source="https://ex\u0430mple.com/x", needs_trust=("read ./\u0455cope",), granted=())
     review = PlanReview("plan.yaml", "sha256:00", (module,))
-    await TerminalConsent(Dialogue(Screen(stream), Keyboard(person.keys))).ask(review)
+    await TerminalConsent(Dialogue(Screen(stream), Keyboard(person.keys)), _PLAN).ask(review)
     shown = " ".join(stream.getvalue().split())
     assert "[NOT AS IT LOOKS: `\u0430` is U+0430 CYRILLIC SMALL LETTER A] - provider-openai" in shown
     assert "once accepted [NOT AS IT LOOKS: `\u0455` is U+0455 CYRILLIC SMALL LETTER DZE] read ./\u0455cope" in shown
@@ -221,3 +230,50 @@ async def test_what_a_whole_plan_opens_is_shown_and_named_in_the_question(person
     shown = " ".join(" ".join(person.all_rows()).split())
     assert f"WARNING: {warning}"[:60] in shown
     assert "It opens the whole public web" in shown
+
+
+async def test_one_answer_opens_what_stays_closed_and_accepts_that(person: Person, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        "session: {orchestrator: {module: loop-basic}, context: {module: context-simple}}\n"
+        "tools:\n  - {module: tool-files, permissions: {write: [.], net: [a.example]}}  # mine\n"
+    )
+    opens = Permissions(write=(".", ".github"), net=("a.example",))
+    files = replace(_BASH, name="tool-files", place="tools[0]", opens=opens)
+    review = replace(_REVIEW, digest=load_plan(plan).digest, modules=(files,))
+    asking, ready = _consent(person, plan), "yes, no, open or stop, and Enter:"
+    assert await _answered(person, review, "open\n", by=asking, ready=ready) is ConsentAnswer.STOP
+    assert asking.starts_again
+    assert "open yes, and write the `write: …` above, which opens that, into the plan" in "\n".join(person.all_rows())
+    opened = load_plan(plan)
+    assert opened.tools[0].permissions == opens and plan.read_text().endswith("# mine\n")
+    anew = replace(review, digest=opened.digest, modules=(replace(files, opens=None),))
+    assert await _answered(person, anew, by=asking) is ConsentAnswer.ACCEPT
+    assert not asking.starts_again
+
+
+@pytest.mark.parametrize(
+    "changed", [{"digest": "sha256:00"}, {"warnings": ("new",)}, {"modules": (_OPENAI,)}, {"told_outside": ("x",)}]
+)
+async def test_what_the_answer_did_not_open_is_asked_about_again(
+    changed: dict[str, Any], person: Person, tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        "session: {orchestrator: {module: loop-basic}, context: {module: context-simple}}\n"
+        "tools: [{module: tool-files, permissions: {write: [.]}}]\n"
+    )
+    files = replace(_BASH, name="tool-files", place="tools[0]", opens=Permissions(write=(".", ".github")))
+    review = replace(_REVIEW, digest=load_plan(plan).digest, modules=(files,))
+    asking, ready = _consent(person, plan), "yes, no, open or stop, and Enter:"
+    await _answered(person, review, "open\n", by=asking, ready=ready)
+    anew = replace(review, digest=load_plan(plan).digest, modules=(replace(files, opens=None),))
+    assert await _answered(person, replace(anew, **changed), "stop\n", by=asking) is ConsentAnswer.STOP
+    assert not asking.starts_again
+
+
+async def test_a_plan_that_cannot_be_written_stops_with_the_lines(person: Person, tmp_path: Path) -> None:
+    asking, ready = _consent(person, tmp_path / "missing.yaml"), "yes, no, open or stop, and Enter:"
+    review = replace(_REVIEW, modules=(replace(_BASH, place="tools[0]", opens=Permissions(write=(".github",))),))
+    assert await _answered(person, review, "open\n", by=asking, ready=ready) is ConsentAnswer.STOP
+    assert not asking.starts_again and "missing.yaml" in "\n".join(person.all_rows())

@@ -83,7 +83,8 @@ class ChatSession:
         self._dialogue = PromptedDialogue(self._screen, sys.stdin)
         self._opener = SessionOpener(plan, options, self._screen, is_verbose=is_verbose)
         self._spending = Spending()
-        self._consent = GrantConsent(TerminalConsent(self._dialogue), folder, is_trusted=options.trust_plan)
+        self._asking = TerminalConsent(self._dialogue, plan)
+        self._consent = GrantConsent(self._asking, folder, is_trusted=options.trust_plan)
         self._said: list[Any] = []  # messages of the session before, which the next one takes over
         self._only_here: Keys = {}  # what entries say in this chat alone
         self._agreed: Change | None = None  # to be made when the session has ended
@@ -103,8 +104,9 @@ class ChatSession:
                 try:
                     following = await self._one_session()
                 except Exception as error:  # the top of a command: an unforeseen error is reported here
-                    is_over = self._before is None
-                    self._screen.text(failure.text(error))
+                    is_over = self._before is None and not self._asking.starts_again
+                    if not self._asking.starts_again:
+                        self._screen.text(failure.text(error))
                     if is_over:
                         if self._agreed is not None:
                             self._screen.note("the plan is not changed")

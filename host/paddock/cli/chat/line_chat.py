@@ -62,7 +62,7 @@ class LineChat:
             dialogue = Dialogue.at(self._screen, sys.stdin)
             approval = TerminalApproval(dialogue)
             await self._opener.ready()
-            session = self._opener.session(approval, TerminalConsent(dialogue))
+            session = self._opener.session(approval, TerminalConsent(dialogue, self._plan))
             async with session:
                 for module in session.modules:
                     if module.problem is not None:

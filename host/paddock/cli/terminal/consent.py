@@ -2,19 +2,27 @@
 
 Each module is shown with its grants in the plan and the proposed ones; then there is one question. It is Paddock's own,
 and looks like none that a module can ask. It names the digest of the plan that the answer is for. Off a terminal the
-same is shown, and no question is asked.
+same is shown, and no question is asked. One answer accepts the plan and writes into it what opens the places that are
+named as closed; the command then starts its session again, with the plan as it is by then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Final
+
+import anyio.to_thread
 
 from paddock.authorization.consent import ConsentAnswer, ModuleReview, PlanReview
 from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.question import Option, Question
 from paddock.cli.terminal.render import Screen
+from paddock.errors import PlanError, render
 from paddock.lookalikes import marked
+from paddock.plan.edit import PlanEdit, PlanNotEditedError, with_permissions
+from paddock.plan.load import load_plan
 from paddock.plan.permissions import Permissions
 
 _DIGITS: Final = 12  # of a digest; enough to distinguish two plans by eye
@@ -24,18 +32,26 @@ _WORDS: Final[Mapping[str, ConsentAnswer]] = {
     "no": ConsentAnswer.AS_IT_IS,
     "n": ConsentAnswer.AS_IT_IS,
     "stop": ConsentAnswer.STOP,
+    "open": ConsentAnswer.STOP,
 }
-_PROMPTS: Final = ("type the word yes, no or stop, and Enter:", "yes, no or stop:")
+_OPEN: Final = "open"
 
 
 class TerminalConsent:
-    """Asks through `dialogue`."""
+    """Asks through `dialogue` about the plan at `plan`."""
 
-    def __init__(self, dialogue: Dialogue) -> None:
+    def __init__(self, dialogue: Dialogue, plan: Path) -> None:
         # Proposed to modules at the last question, and not accepted: grants, and a home that stays.
         self.not_given: dict[str, Permissions] = {}
         self.not_kept: tuple[str, ...] = ()
         self._dialogue = dialogue
+        self._plan = plan
+        self._opened: PlanReview | None = None  # as it was asked about, with the digest of the plan that it opened
+
+    @property
+    def starts_again(self) -> bool:
+        """Whether the answer that stopped the session changed the plan, so that another one starts with it."""
+        return self._opened is not None
 
     async def ask(self, review: PlanReview) -> ConsentAnswer:
         """Show the review and return the answer; without a person to ask, `AS_IT_IS`."""
@@ -47,26 +63,54 @@ class TerminalConsent:
         return answer
 
     async def _asked(self, review: PlanReview) -> ConsentAnswer:
-        screen = self._dialogue.screen
+        screen, (opened, self._opened) = self._dialogue.screen, (self._opened, None)
+        if opened is not None and _is_like(review, opened):
+            return ConsentAnswer.ACCEPT
         _show(screen, review)
         if review.fetches:
-            return await self._ask(_fetch_question(review), "no", "n")
+            return _WORDS[await self._word(_fetch_question(review), "yes", "y", "stop")]
         if review.is_of_the_lock:
-            return await self._ask(_lock_question(review), "no", "n")
+            return _WORDS[await self._word(_lock_question(review), "yes", "y", "stop")]
         if not (review.needs_trust or review.has_proposals):
             return ConsentAnswer.AS_IT_IS
         if not self._dialogue.has_person:
             for line in _unasked(review):
                 screen.note(line)
-        return await self._ask(_question(review))
+        word = await self._word(_question(review), *(word for word in _WORDS if word != _OPEN or _opening(review)))
+        if word == _OPEN:
+            try:
+                self._opened = await anyio.to_thread.run_sync(self._open, review)
+                screen.note(f"the plan {self._plan} is written; the session starts with it")
+            except (PlanError, PlanNotEditedError) as error:
+                screen.text(render(error))
+        return _WORDS[word]
 
-    async def _ask(self, question: Question, *unknown: str) -> ConsentAnswer:
-        """Return the answer to a question that does not take the `unknown` words."""
+    def _open(self, review: PlanReview) -> PlanReview:
+        """Write into the plan what opens the places that the question named; return the review with its new digest.
+
+        Raises:
+            PlanError, PlanNotEditedError: it cannot be written, and the plan is as it was.
+        """
+        digest, before, written = "", load_plan(self._plan).digest, list[PlanEdit]()
+        try:
+            for module, permissions in _opening(review):
+                edit = with_permissions(self._plan, module.place, permissions, keeps_home=module.keeps)
+                digest = edit.write().digest
+                written.append(edit)
+        except PlanNotEditedError:
+            for edit in reversed(written):
+                edit.undo()
+            raise
+        return replace(review, digest=digest if before == review.digest else "")  # else the new plan is asked about
+
+    async def _word(self, question: Question, *words: str) -> str:
+        """Return the answer to a question, one of these words; `no` where there is no person."""
         if not self._dialogue.has_person:
-            return ConsentAnswer.AS_IT_IS
-        words = {word: answer for word, answer in _WORDS.items() if word not in unknown}
-        answer = await self._dialogue.ask(question, lambda line, _: words.get(line.casefold()))
-        return answer or ConsentAnswer.STOP  # the end of the input is no consent to anything
+            return "no"
+        answer = await self._dialogue.ask(
+            question, lambda line, _: line.casefold() if line.casefold() in words else None
+        )
+        return answer or "stop"  # the end of the input is no consent to anything
 
 
 def _show(screen: Screen, review: PlanReview) -> None:
@@ -114,12 +158,30 @@ def _unasked(review: PlanReview) -> Iterator[str]:
 
 
 def _question(review: PlanReview) -> Question:
+    names = ", ".join(module.name for module, _ in _opening(review))
+    text = f"yes, and write the `write: …` above, which opens that, into the plan, for {names}"
+    opening = [Option(_OPEN, text)] if names else []
     options = (
         Option("yes ", _accepting(review)),
         Option("no  ", _declining(review)),
+        *opening,
         Option("stop", "start nothing"),
     )
-    return Question.of_ours(_text(review), options, *_PROMPTS)
+    words = "yes, no, open or stop" if opening else "yes, no or stop"
+    return Question.of_ours(_text(review), options, f"type the word {words}, and Enter:", f"{words}:")
+
+
+def _opening(review: PlanReview) -> list[tuple[ModuleReview, Permissions]]:
+    """Return the modules whose entries can be changed so that nothing stays closed to them, with what these state."""
+    return [(module, module.opens) for module in review.modules if module.opens is not None]
+
+
+def _is_like(review: PlanReview, before: PlanReview) -> bool:
+    """Whether a review asks for no more than one that was answered, but for what the answer wrote into the plan."""
+
+    asked = {line for module in before.modules for line in module.proposed_lines}
+    new = {line for module in review.modules for line in module.proposed_lines}
+    return replace(review, modules=()) == replace(before, modules=()) and new <= asked
 
 
 def _fetch_question(review: PlanReview) -> Question:
