@@ -358,8 +358,9 @@ class Authorizer:
         return accepted
 
     def _tell_of_presets(self, asked: Sequence[ModuleRequest]) -> None:
-        """Say once to the user how presets changed, if one that is asked for did; blocks."""
-        told = 1
+        """Say once to the user how presets changed since a plan was accepted, if one that is asked for did; blocks."""
+        accepted = (one.presets for one in self._grants_file.all())
+        told = min(accepted, default=permission_request.PRESETS_VERSION)
         with suppress(OSError, ValueError):
             told = int((state_folder(self._environ) / _TOLD).read_text(encoding="ascii"))
         then, now = preset_grants(told), preset_grants()
