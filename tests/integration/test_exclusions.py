@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -117,6 +118,23 @@ def test_the_line_of_a_refusal_opens_the_excluded_file(project: Path) -> None:
     alone = _call(project, "--allow-read=.", "--deny-read=.env")
     added = alone.stderr.partition("to allow it, add ")[2].splitlines()[0]
     assert "KEY=secret" in _call(project, "--allow-read=.", "--deny-read=.env", added).stdout
+
+
+def test_why_names_the_line_that_opens_an_excluded_file_and_then_the_grant(project: Path) -> None:
+    def why(permissions: str) -> dict[str, Any]:
+        (project / "plan.yaml").write_text(
+            "session: {orchestrator: loop-basic, context: context-simple}\n"
+            f"tools: [{{module: tool-filesystem, permissions: {permissions}}}]\n"
+        )
+        words = ("why", "tool-filesystem", "read", ".env", "--plan", "plan.yaml", "--json")
+        answer: dict[str, Any] = json.loads(paddock(*words, cwd=project).stdout)
+        return answer
+
+    refused = why("workspace")
+    assert not refused["allowed"] and "is excluded from what it may read" in refused["reason"]
+    opened = why(refused["grant"].removeprefix("permissions: "))
+    assert (opened["allowed"], opened["granted_by"]) == (True, "read: ./.env")
+    assert why("{preset: workspace, write: [.env]}")["granted_by"] == "write: .env"
 
 
 def test_without_mounts_nothing_is_excluded_and_that_is_said(project: Path) -> None:

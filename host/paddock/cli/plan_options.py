@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import click
@@ -53,7 +54,8 @@ def read_grants(written: Mapping[str, Sequence[str]], excluded: Sequence[str] = 
         click.UsageError: one is not of the form that its family takes.
     """
     grants: dict[str, object] = {}
-    words = [f"{EXCLUSION}{word.replace(',', ',,')}" for option in excluded for word in grants_in_word(option)]
+    named = (word.removeprefix(EXCLUSION) for option in excluded for word in grants_in_word(option))
+    words = [f"{EXCLUSION}{word.replace(',', ',,')}" for word in named]
     for family, options in {**written, "read": (*written.get("read", ()), *words)}.items():
         if options:
             values = [value for option in options for value in grants_in_word(option)]
@@ -97,7 +99,16 @@ def retell_missing(error: ModuleMissingError, tool: str, hints: Sequence[str]) -
 
 
 def _reworded(problem: PlanProblem) -> PlanProblem:
-    return PlanProblem(_option_of(problem.path), problem.message, _GRANT.sub(r"add `--allow-\1=\2`", problem.hint))
+    hint = _GRANT.sub(r"add `--allow-\1=\2`", problem.hint)
+    return _of_exclusion(PlanProblem(_option_of(problem.path), problem.message, hint))
+
+
+def _of_exclusion(problem: PlanProblem) -> PlanProblem:
+    """Return a problem of a word that excludes something by the name of the option that takes it, without the mark."""
+    if problem.path != "--allow-read" or not problem.message.startswith(f"`{EXCLUSION}"):
+        return problem
+    message, hint = problem.message.replace(EXCLUSION, "", 1), problem.hint.replace(EXCLUSION, "")
+    return PlanProblem("--deny-read", message, hint)
 
 
 def _option_of(place: str) -> str:
@@ -120,6 +131,7 @@ def _check(model: type[BaseModel], values: Mapping[str, Any], prefix: str) -> No
     try:
         model.model_validate(dict(values))
     except ValidationError as error:
-        problems = problems_of(error, "", {"": tuple(model.model_fields)}, {})
-        said = [f"{prefix}{problem.describe()}{f' ({problem.hint})' if problem.hint else ''}" for problem in problems]
+        found = problems_of(error, "", {"": tuple(model.model_fields)}, {})
+        problems = [_of_exclusion(replace(one, path=f"{prefix}{one.path}")) for one in found]
+        said = [f"{problem.describe()}{f' ({problem.hint})' if problem.hint else ''}" for problem in problems]
         raise click.UsageError("; ".join(said)) from error

@@ -136,7 +136,8 @@ class ExclusionSearch:
         name = word.removeprefix(EXCLUSION)
         found = self._at(word, name) if "/" in name else self._named(word, name)
         if not found:
-            raise NotAcceptedError(f"`{word}` excludes nothing that is granted", "name what is there, or leave it out")
+            hint = "name what is there, or leave it out" if self._granted else "grant a folder to read as well"
+            raise NotAcceptedError(f"`{word}` excludes nothing that is granted", hint)
         if "/" not in name:
             every = frozenset(found)
             found = [path for path in found if path not in self._granted and every.isdisjoint(path.parents)]
@@ -154,7 +155,10 @@ class ExclusionSearch:
         return found
 
     def _at(self, word: str, written: str) -> list[Path]:
-        place = GrantedPath.resolve(written, self._working_dir, self._owner)
+        try:
+            place = GrantedPath.resolve(written, self._working_dir, self._owner)
+        except NotAcceptedError as error:
+            raise NotAcceptedError(f"`{word}` excludes nothing: {error.problem}", "name what is there") from None
         if place.links:
             raise NotAcceptedError(f"`{word}` is a link: {place.describe()}", f"exclude its target: !{place.path}")
         is_inside = any(place.path.is_relative_to(one) or one.is_relative_to(place.path) for one in self._granted)

@@ -85,6 +85,20 @@ def test_a_grant_of_unknown_form_is_a_usage_error(family: str, value: str, told:
     assert told in caught.value.message
 
 
+@each_row(
+    ("word", "told"),
+    [("*", "--deny-read: `*` excludes everything"), ("@x", "--deny-read: `@x` is not known (`@secrets`, or a file of")],
+)
+def test_an_exclusion_is_told_of_by_its_own_option(word: str, told: str) -> None:
+    with pytest.raises(click.UsageError) as caught:
+        read_grants({"read": ["."]}, [word])
+    assert told in caught.value.message
+    assert read_grants({"read": ["."]}, ["!.env,a"]) == {"read": [".", "!.env", "!a"]}
+    error = PlanError([PlanProblem("permissions.read[1]", "`!./l` is a link", "exclude its target: !/x")])
+    retell(error)
+    assert error.problems == (PlanProblem("--deny-read", "`./l` is a link", "exclude its target: /x"),)
+
+
 @pytest.mark.parametrize(
     ("written", "told"),
     [

@@ -75,6 +75,18 @@ def test_a_text_of_the_folder_mentions_nothing_else(work: Path, mention: str, pr
     assert problem in caught.value.problem and "the key" not in str(caught.value)
 
 
+def test_no_text_mentions_what_every_module_is_kept_from(work: Path) -> None:
+    (work / ".env").write_text("KEY=secret", encoding="utf-8")
+    plan = work / "plan.yaml"
+    tools = "tools: [{module: tool-x, permissions: {PERMISSIONS}}]"
+    head = "session: {orchestrator: loop-basic, context: context-simple, instruction: 'see @.env'}\n"
+    for permissions, told in (("read: [., '!@secrets']", ""), ("read: [., '!@secrets', .env]", "KEY=secret")):
+        plan.write_text(head + tools.replace("PERMISSIONS", permissions), encoding="utf-8")
+        found = with_instruction(load_plan(plan), work, Owner(os.geteuid(), work.parent)).instruction
+        assert (told or "`@.env` stays text: no module of the plan may read `.env`") in f"{found.text}{found.notes}"
+        assert ("KEY=secret" in found.text) is bool(told)
+
+
 @pytest.mark.parametrize("mention", ["../key.md", "~/key.md", "KEY"])
 def test_the_plans_own_text_and_a_person_may_name_other_places(work: Path, mention: str) -> None:
     found = files(work).own(mention.replace("KEY", str(work.parent / "key.md")))

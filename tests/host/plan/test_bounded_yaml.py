@@ -103,6 +103,20 @@ def test_what_is_no_yaml_is_told_in_a_few_words_with_its_line(text: str, line: i
     assert error.line == line
 
 
+@each_row(
+    ("text", "is_told"),
+    [
+        ("read: [., !.env]", True),
+        ("read: [., !.env, a]", True),
+        ("read: [!@secrets]", True),
+        ("read:\n- .\n- !*.key\n", True),
+        ("read: [., x", False),
+    ],
+)
+def test_an_exclusion_without_quotes_is_told_to_be_quoted(text: str, is_told: bool) -> None:
+    assert ('quote what is text, as in `read: [., "!.env"]`' in refusal_of(text).hint) is is_told
+
+
 @pytest.mark.costly
 @each_row(
     ("text", "said"),

@@ -137,6 +137,12 @@ def test_a_word_that_cannot_be_kept_is_refused(folder: Path, word: str, granted:
         _look(folder, *Permissions(read=(word,)).read, granted=granted)
 
 
+def test_an_exclusion_without_a_granted_folder_says_to_grant_one(folder: Path) -> None:
+    with pytest.raises(NotAcceptedError) as refused:
+        _look(folder, "!.env", granted=())
+    assert refused.value.accepted == "grant a folder to read as well"
+
+
 def test_nothing_is_excluded_under_write() -> None:
     with pytest.raises(ValidationError, match="excludes nothing under `write`"):
         Permissions(write=(".", "!.env"))

@@ -114,18 +114,18 @@ class ReachablePath:
         return (mount for mount in self.subject.profile.mounts if place.is_relative_to(mount.target))
 
     def _seen(self, mount: Mount, *, wants_write: bool) -> PathAccess:
+        covering: dict[Path, str] = {}
         for family in ("write",) if wants_write else ("read", "write"):
-            covering: dict[Path, str] = {}
             for written in getattr(self.subject.permissions, family):
                 try:
                     granted = GrantedPath.resolve(written, self.subject.working_dir, self.subject.owner)
                 except NotAcceptedError:
                     continue  # no longer the same file as when the module was confined
                 if self.real.is_relative_to(granted.path):
-                    covering.setdefault(granted.path, written)
-            if covering:  # the innermost one counts: `.` alone does not open a `.git` in it
-                path = max(covering, key=lambda one: len(one.parts))
-                return PathAccess(True, self._that_is_there(f"it is in `{path}`"), f"{family}: {covering[path]}")
+                    covering.setdefault(granted.path, f"{family}: {written}")
+        if covering:  # the innermost one counts: `.` alone does not open a `.git` in it, nor what is excluded
+            path = max(covering, key=lambda one: len(one.parts))
+            return PathAccess(True, self._that_is_there(f"it is in `{path}`"), covering[path])
         return PathAccess(True, self._that_is_there(f"`{mount.source}` is its own code, or part of what it runs from"))
 
     def _that_is_there(self, reason: str) -> str:

@@ -8,6 +8,7 @@ since keys can be such numbers. Every failure is a `YamlError`.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, NamedTuple
 
 import yaml
@@ -23,7 +24,11 @@ _MAX_NODES_DEEP: Final = MAX_DEPTH + 1  # the outermost of them is at no depth
 _TAG: Final = "tag:yaml.org,2002:"
 _MERGE: Final = f"{_TAG}merge"
 _NUMBERS: Final = (f"{_TAG}int", f"{_TAG}float", f"{_TAG}timestamp")
-_PLAIN: Final = "a plan holds text, numbers, truth values, lists and tables: leave tags out, and quote what is text"
+_PLAIN: Final = (
+    'a plan holds text, numbers, truth values, lists and tables: quote what is text, as in `read: [., "!.env"]`, and '
+    "leave tags out"
+)
+_BEGINS_TAG: Final = re.compile(r"[\s\[,]![^\s=]")
 _MAX_SAID: Final = 200  # characters of the parser's message, which quotes names in full
 
 
@@ -44,7 +49,7 @@ def read_yaml(text: str) -> tuple[Any, yaml.Node | None]:
         _check_extent(root)
         return loader.construct_document(root), root
     except yaml.MarkedYAMLError as error:
-        raise _not_yaml(error) from error
+        raise _not_yaml(error, text) from error
     except YamlError:
         raise
     except (OverflowError, ValueError) as error:  # the number of an escape or a directive is invalid
@@ -169,9 +174,10 @@ def _kind(tag: str) -> str:
     return f"`!!{tag.removeprefix(_TAG):.40}`"
 
 
-def _not_yaml(error: yaml.MarkedYAMLError) -> YamlError:
-    hint = _PLAIN if isinstance(error, yaml.constructor.ConstructorError) else ""
+def _not_yaml(error: yaml.MarkedYAMLError, text: str) -> YamlError:
     mark = error.problem_mark
+    line = text.split("\n", mark.line + 1)[mark.line] if mark is not None else ""
+    hint = _PLAIN if isinstance(error, yaml.constructor.ConstructorError) or _BEGINS_TAG.search(line) else ""
     if mark is None:
         return YamlError(f"not YAML: {error.problem}", hint)
     said = f"{error.problem:.{_MAX_SAID}}"
