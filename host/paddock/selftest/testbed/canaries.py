@@ -26,6 +26,7 @@ _STARTED: Final = (
 _STARTED_AT_HOME: Final = (
     *(".bashrc", ".bashrc.d/x.sh", ".a-tool-in-no-table/hooks", ".config/git/config", ".cargo/bin/cargo", "bin/ls"),
     *(".local/lib/python3/site-packages/x.pth", ".local/share/applications/x.desktop"),
+    ".local/share/asdf/shims/x",
 )
 
 
