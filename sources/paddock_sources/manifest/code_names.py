@@ -21,22 +21,35 @@ from paddock_sources.tree import SourceTree
 _MAX_FILES: Final = 64
 _MAX_BYTES: Final = 1 << 20  # of all files together: a tenth of a second
 _MAX_DEPTH: Final = 4  # folders below the package
+_MAX_TEXTS: Final = 8  # that one name may stand for
+_MAX_STEPS: Final = 32  # from an expression to its texts
 _VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
-_PROGRAM: Final = re.compile(r"[\w.+-]{1,64}")
+_PROGRAM: Final = re.compile(r"[A-Za-z0-9_][\w.+-]{0,63}", re.ASCII)
+_CALL: Final = re.compile(r"spawn|providers|context|tools:[\w.-]{1,64}", re.ASCII)
 _RUNS: Final = frozenset({"run", "Popen", "call", "check_call", "check_output", "getoutput"})
+_STARTS: Final = frozenset({"create_subprocess_exec", "run_process", "open_process", "which"})
 _SHELLS: Final = frozenset({"create_subprocess_shell", "os.system", "os.popen", "subprocess.getoutput"})
+_WRITES: Final = frozenset({"mkdir", "makedirs", "write_text", "write_bytes", "sqlite3.connect"})
+_MODES: Final = frozenset(f"{way}{form}" for way in "wax" for form in ("", "b", "t", "+", "b+", "+b"))
+_OPENS: Final = frozenset({"Path", "open", "os.listdir", "os.scandir", "os.walk"})
+_CAPABILITIES: Final = {
+    "session.spawn": ("call", "spawn"),
+    "session.resume": ("call", "spawn"),
+    "session.working_dir": ("folder", ""),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class CodeNames:
-    """Variables of the environment, programs and capabilities by their names; whether it asks where it works or lives.
+    """Variables of the environment, programs by their names, and `calls`: what of other modules it uses.
 
-    `uses_folder`: it asks for the working directory; `uses_home`: for the home.
+    A call is `spawn`, `providers`, `context` or `tools:NAME`, as plans write them. `uses_folder`: it asks for the
+    working directory, or opens a file by a relative path; `uses_home`: it asks for the home, and writes files.
     """
 
     variables: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
-    capabilities: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
     uses_folder: bool = False
     uses_home: bool = False
 
@@ -45,14 +58,14 @@ class CodeNames:
         """Return what the files of a package name, as far as they can be read."""
         found: dict[tuple[str, str], None] = {}
         for tree in _trees(package_dir):
-            found |= dict.fromkeys(_named(tree))
+            found |= dict.fromkeys(_File(tree).named())
         of_kind = {kind: tuple(name for one, name in found if one == kind) for kind, _ in found}
         return CodeNames(
             tuple(filter(_VARIABLE.fullmatch, of_kind.get("variable", ()))),
             tuple(filter(_PROGRAM.fullmatch, of_kind.get("program", ()))),
-            of_kind.get("capability", ()),
-            "folder" in of_kind or "session.working_dir" in of_kind.get("capability", ()),
-            "home" in of_kind,
+            tuple(filter(_CALL.fullmatch, of_kind.get("call", ()))),
+            "folder" in of_kind,
+            "home" in of_kind and "write" in of_kind,
         )
 
 
@@ -78,49 +91,127 @@ def _trees(package_dir: Path) -> Iterator[ast.Module]:
         return  # a link that leads out, or too much: what was read so far counts
 
 
-def _named(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Yield what a file names, each with its kind."""
-    known = {
-        target.id: node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+class _File:
+    """A file's tree, with the texts that its own assignments, loops and defaults give to names."""
 
-    def text(node: ast.expr | None) -> str:
-        """Return a text, or the first of a list, where it stands in the file; else nothing."""
-        node = known.get(node.id) if isinstance(node, ast.Name) else node
-        node = node.elts[0] if isinstance(node, ast.List | ast.Tuple) and node.elts else node
-        return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+    def __init__(self, tree: ast.Module) -> None:
+        self._tree = tree
+        self._imported: dict[str, str] = {}
+        self._known: dict[str, list[str]] = {}
+        for node in ast.walk(tree):  # outer ones first, so that most names are known before they are used
+            for name, value in _bound(node):
+                self._known[name] = [*self._known.get(name, ()), *self._texts(value)][:_MAX_TEXTS]
+            match node:
+                case ast.Import(names=names):
+                    self._imported |= {one.asname: one.name for one in names if one.asname}
+                case ast.ImportFrom(module=str() as module, names=names):
+                    self._imported |= {one.asname or one.name: f"{module}.{one.name}" for one in names}
 
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Subscript) and _dotted(node.value).endswith("environ"):
-            yield "variable", text(node.slice)
-        if not isinstance(node, ast.Call):
-            continue
-        name, first = _dotted(node.func), text(node.args[0]) if node.args else ""
-        owner, _, last = name.rpartition(".")
-        in_shell = any(one.arg == "shell" and getattr(one.value, "value", False) is True for one in node.keywords)
-        if last == "getenv" or (owner.endswith("environ") and last in ("get", "pop")):
-            yield "variable", first
-        elif last == "get_capability":
-            yield "capability", first
-        elif name in _SHELLS or last in _SHELLS or (owner == "subprocess" and in_shell):
-            yield "program", "sh"
-            yield "program", first.partition(" ")[0]
-        elif (owner == "subprocess" and last in _RUNS) or last == "create_subprocess_exec" or name == "shutil.which":
-            yield "program", first
-        elif name.endswith(("Path.cwd", "os.getcwd")):
-            yield "folder", ""
-        elif name.endswith("Path.home"):
-            yield "home", ""
+    def named(self) -> Iterator[tuple[str, str]]:
+        """Yield what the file names, each with its kind; it uses tools only if it asks for all there are."""
+        found = dict.fromkeys(self._all_named())
+        asks = ("call", "tools") in found
+        yield from (one for one in found if asks or not one[1].startswith("tools:"))
+
+    def _all_named(self) -> Iterator[tuple[str, str]]:
+        for node in ast.walk(self._tree):
+            match node:
+                case ast.Subscript(value=owner, slice=key, ctx=ast.Load()):
+                    yield from _looked_up(self._dotted(owner), self._texts(key))
+                case ast.Call(func=func, args=args):
+                    yield from _called(node, self._dotted(func), self._texts(args[0]) if args else [])
+
+    def _texts(self, place: ast.expr) -> list[str]:
+        """Return the texts that may stand in a place: of a list its first, of a lookup its default."""
+        waiting, found = [place], list[str]()
+        for _ in range(_MAX_STEPS):
+            if not waiting:
+                break
+            match waiting.pop(0):
+                case ast.Constant(value=str() as text):
+                    found.append(text)
+                case ast.Name(id=name) | ast.Attribute(attr=name):
+                    found += self._known.get(name, ())
+                case ast.List(elts=[first, *_]) | ast.Tuple(elts=[first, *_]) | ast.Starred(value=first):
+                    waiting.append(first)
+                case ast.BinOp(left=first, op=ast.Add()):
+                    waiting.append(first)
+                case ast.BoolOp(values=several):
+                    waiting += several[:_MAX_TEXTS]
+                case ast.IfExp(body=one, orelse=other):
+                    waiting += (one, other)
+                case ast.Call(func=ast.Attribute(attr="get"), args=[_, default]):
+                    waiting.append(default)
+        return found[:_MAX_TEXTS]
+
+    def _dotted(self, node: ast.expr) -> str:
+        """Return `a.b.c` for such an expression, by the name that was imported, and `.b.c` behind what is no name."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        parts.append(self._imported.get(node.id, node.id) if isinstance(node, ast.Name) else "")
+        return ".".join(reversed(parts))
 
 
-def _dotted(node: ast.expr) -> str:
-    """Return `a.b.c` for such an expression; of others, the part behind what is no name."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    return ".".join([*([node.id] if isinstance(node, ast.Name) else []), *reversed(parts)])
+def _looked_up(owner: str, names: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield what a lookup by these names in something called `owner` tells."""
+    last = owner.rpartition(".")[2].lower()
+    for name in names:
+        if last == "environ":
+            yield "variable", name
+        elif last.endswith("coordinator") and name in ("providers", "context", "tools"):
+            yield "call", name
+        elif last == "tools":
+            yield "call", f"tools:{name}"
+
+
+def _called(call: ast.Call, name: str, first: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield what a call of `name` tells, whose first argument may be these texts."""
+    owner, _, last = name.rpartition(".")
+    in_shell = any(one.arg == "shell" and getattr(one.value, "value", False) is True for one in call.keywords)
+    if last == "getenv":
+        yield from (("variable", text) for text in first)
+    elif last in ("get", "pop", "setdefault"):
+        yield from _looked_up(owner, first)
+    elif last == "get_capability":
+        yield from (_CAPABILITIES[text] for text in first if text in _CAPABILITIES)
+    elif name in _SHELLS or last in _SHELLS or (owner == "subprocess" and in_shell):
+        yield "program", "sh"
+        yield from (("program", text.partition(" ")[0]) for text in first)
+    elif (owner == "subprocess" and last in _RUNS) or last in _STARTS:
+        yield from (("program", text) for text in first)
+    elif name.endswith(("Path.cwd", "os.getcwd")):
+        yield "folder", ""
+    elif name.endswith("Path.home"):
+        yield "home", ""
+    elif name in _WRITES or last in _WRITES or (last == "open" and _is_written(call)):
+        yield "write", ""
+    if name in _OPENS or last in ("Path", "expanduser"):
+        yield from (("home" if text[0] == "~" else "folder", "") for text in first if text and text[0] != "/")
+
+
+def _is_written(call: ast.Call) -> bool:
+    """Whether a call of `open`, or of a path's own, has a mode that writes."""
+    modes = [*call.args[:2], *(one.value for one in call.keywords if one.arg == "mode")]
+    return any(isinstance(one, ast.Constant) and one.value in _MODES for one in modes)
+
+
+def _bound(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the names that a statement gives to values, each with the value; attributes by their last part."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            pairs = [(target, value) for target in targets]
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            pairs = [(target, value)]
+        case ast.For(target=target, iter=ast.List(elts=values) | ast.Tuple(elts=values)):
+            pairs = [(target, value) for value in values]
+        case ast.arguments(args=args, defaults=defaults):
+            yield from ((arg.arg, value) for arg, value in zip(reversed(args), reversed(defaults), strict=False))
+            return
+        case _:
+            return
+    for target, value in pairs:
+        match target:
+            case ast.Name(id=name) | ast.Attribute(attr=name):
+                yield name, value

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from paddock.authorization.grant_lines import NO_SECRETS_READ
 from paddock.authorization.suggestions.advice import ManifestAdvice, advice_of
 from paddock.authorization.suggestions.needs import Needs, ProposalContext
 from paddock.authorization.suggestions.proposal import has_no_say, propose
@@ -394,8 +395,9 @@ def test_of_what_a_module_asks_for_itself_only_the_harmless_is_proposed(folder: 
     (folder / "leads").symlink_to("/etc")
     advice = advised(tmp_path / "module", ADVICE)
     needs = proposed("tool", "tool-whatever", folder=folder, advice=advice)
-    assert written(needs) == {"read": [".", "logs"], "write": ["logs"], "net": ["api.example.org"], "run": ["sh"]}
-    assert all("its own manifest" in line for line in needs.lines)
+    read = [".", "logs", "!@secrets"]
+    assert written(needs) == {"read": read, "write": ["logs"], "net": ["api.example.org"], "run": ["sh"]}
+    assert all("its own manifest" in line or line == NO_SECRETS_READ for line in needs.lines)
     told = "\n".join(needs.lacks)
     for left in ("read /etc", "read ../up", "read ~/x", "read leads", "net *.example.org", "net 10.0.0.1", "run *",
                  "secret AWS_SECRET_ACCESS_KEY", "secret KEY", "env HOME", "env TOKEN", "call *"):  # fmt: skip
@@ -424,7 +426,8 @@ emit = ["task:agent_spawned"]
     assert "calls without being handed it: spawn" in needs.lines and len(needs.lines) == 5
     assert any("spawn" in one for one in needs.lacks)
     assert written(proposed("tool", "tool-whatever", folder=folder, advice=foreign)) == {
-        family: expected[family] for family in ("write", "run")
+        "read": ["!@secrets"],
+        **{family: expected[family] for family in ("write", "run")},
     }
 
 
@@ -476,14 +479,27 @@ KEY = "OPENAI_API_KEY"
 def work(coordinator):
     os.environ["TEAM"], os.getenv(KEY), os.environ.get("DB_PASSWORD"), os.environ.get("HOME")
     subprocess.run(["true", "x"]), subprocess.run(["no-such-program-anywhere"])
+    tools = coordinator.get("tools")
+    tools["notes"], coordinator.get("providers")
     return Path.cwd(), coordinator.get_capability("session.spawn")
 """
+WITHOUT_SECRETS = [".", "!@secrets"]
 
 
-def of_code(folder: Path, *set_variables: str, is_unread: bool = False) -> Needs:
-    resolution = module_at(folder.parent / f"module-{len(set_variables)}{is_unread}")
-    (resolution.package_dir / "work.py").write_text(CODE)
-    entry = ModuleEntry.read({"module": "tool-odd"}, EntryPlace("tool", "x[0]", Path("/")))
+def of_code(
+    folder: Path,
+    *set_variables: str,
+    is_unread: bool = False,
+    code: str = CODE,
+    manifest: str = "",
+    kind: Kind = "tool",
+    module: str = "tool-odd",
+    config: Mapping[str, Any] | None = None,
+) -> Needs:
+    resolution = module_at(folder.parent / f"module-{len([*folder.parent.iterdir()])}")
+    (resolution.package_dir / "work.py").write_text(code)
+    (resolution.root / "pyproject.toml").write_text(manifest)
+    entry = ModuleEntry.read({"module": module, "config": dict(config or {})}, EntryPlace(kind, "x[0]", Path("/")))
     environ = dict.fromkeys(set_variables, "value")
     known = ProposalContext(folder.resolve(), owner(), environ, {*environ}, is_unread=is_unread)
     return propose(entry, advice_of(resolution), known)
@@ -491,7 +507,8 @@ def of_code(folder: Path, *set_variables: str, is_unread: bool = False) -> Needs
 
 def test_what_the_code_names_and_this_machine_has_is_proposed(folder: Path) -> None:
     needs = of_code(folder, "TEAM")
-    assert written(needs) == {"read": ["."], "run": ["true"], "call": ["spawn"], "env": ["TEAM"]}
+    called = ["tools:notes", "providers", "spawn"]
+    assert written(needs) == {"read": WITHOUT_SECRETS, "run": ["true"], "call": called, "env": ["TEAM"]}
     assert needs.missing.run == ("no-such-program-anywhere",)
     assert any("runs true, which its code names" in line for line in needs.lines)
 
@@ -509,8 +526,70 @@ def test_of_the_keys_that_code_names_the_table_alone_decides(folder: Path) -> No
     }
 
 
+def test_a_host_of_its_author_is_proposed_beside_no_key_and_no_variable(folder: Path) -> None:
+    manifest = "[tool.paddock.permissions]\nnet = ['evil.example']\n"
+    needs = of_code(folder, "OPENAI_API_KEY", "TEAM", manifest=manifest)
+    allowed = written(needs)
+    assert isinstance(allowed, dict) and allowed["net"] == ["evil.example"]
+    assert not {"env", "secrets"} & set(allowed)
+    lacks = " ".join(needs.lacks)
+    assert "the secret OPENAI_API_KEY, which its code reads" in lacks and "your variable TEAM" in lacks
+
+
+def test_a_key_that_the_configuration_sends_somewhere_goes_nowhere_else(folder: Path) -> None:
+    config = {"base_url": "https://github.example", "token": "${GITHUB_TOKEN}"}
+    needs = of_code(folder, "GITHUB_TOKEN", code="import os\nos.getenv('GITHUB_TOKEN')", config=config)
+    place = "github.example:443"
+    assert written(needs) == {"net": [place], "secrets": [{"name": "GITHUB_TOKEN", "inject": place}]}
+    assert "api.github.com" not in " ".join(needs.lines)
+
+
+@each_row(
+    ("code", "expected"),
+    [
+        ("import subprocess as s\ns.run('..'), s.run('.'), s.run('-rf'), s.run('~'), s.run(' ')", NOTHING),
+        ("import subprocess\nsubprocess.run('..')", NOTHING),
+        ("import os\nos.getenv('DB_PASSWORD'), os.getenv('A' * 9), os.environ['A-B']", NOTHING),
+        ("".join(f"os.getenv('V{n}')\n" for n in range(7_000)), {"env": [f"V{n}" for n in range(8)]}),
+        ("".join(f"subprocess.run('none-{n}')\n" for n in range(60)) + "subprocess.run('true')", {"run": ["true"]}),
+        ("tools = coordinator.get('tools')\ntools['a b'], tools['*'], tools['x\\n'], tools['\u202ex']", NOTHING),
+    ],
+)
+def test_hostile_names_in_code_are_proposed_as_little(code: str, expected: object, folder: Path) -> None:
+    needs = of_code(folder, "DB_PASSWORD", *(f"V{n}" for n in range(70)), code=code)
+    assert written(needs) == expected
+    assert len(needs.missing.run) <= 8
+
+
+@each_row(
+    "permissions",
+    [
+        "read = ['../up', '/etc', '~/.ssh', './../x', '.git/../../y']\nwrite = ['..', '/', '~']",
+        "read = ['.\\u202e']",
+        "run = ['..']",
+        "run = ['./x\\nrm']",
+        "net = ['public', '*.com', '10.0.0.1', '127.0.0.1', '[::1]']\nmount = ['context']\ncall = ['*']",
+    ],
+)
+def test_hostile_requests_of_a_manifest_are_not_proposed(permissions: str, folder: Path) -> None:
+    manifest = f"[tool.paddock.permissions]\n{permissions}\n"
+    assert written(of_code(folder, code="", manifest=manifest)) == NOTHING
+
+
+def test_code_that_runs_the_loop_is_proposed_no_calls(folder: Path) -> None:
+    code = "c = coordinator.get('providers')"
+    assert written(of_code(folder, code=code, kind="orchestrator", module="loop-odd")) == NOTHING
+
+
+def test_what_reaches_the_network_still_says_so_beside_what_its_code_names(folder: Path) -> None:
+    needs = of_code(folder, code="from pathlib import Path\nPath.cwd()", module="tool-web-odd")
+    assert written(needs) == "workspace-read"
+    assert "the network; each host takes a line" in " ".join(needs.lacks)
+
+
 def test_where_nobody_reads_it_code_is_proposed_no_more_than_manifests(folder: Path) -> None:
-    assert written(of_code(folder, "OPENAI_API_KEY", "TEAM", is_unread=True)) == {"read": ["."], "run": ["true"]}
+    needs = of_code(folder, "OPENAI_API_KEY", "TEAM", is_unread=True)
+    assert written(needs) == {"read": WITHOUT_SECRETS, "run": ["true"]}
 
 
 def test_a_key_of_github_goes_to_github() -> None:

@@ -367,6 +367,6 @@ def test_a_manifests_advice_is_taken_for_unknown_modules(scene: Scene) -> None:
     code = scene.resolution("tool-unheard-of").root
     (code / "pyproject.toml").write_text('[tool.paddock.permissions]\nread = ["logs"]\nrun = ["*"]\n')
     found = module(scene.review("tools: [{module: tool-unheard-of}]"), "tool-unheard-of")
-    assert found.proposed == Permissions(read=("logs",))
+    assert found.proposed == Permissions(read=("logs", "!@secrets"))
     assert any("its own manifest" in line for line in found.proposed_lines)
     assert any("run *" in one for one in found.lacks)

@@ -187,7 +187,7 @@ def test_added_to_a_plan_it_is_granted_what_suits_it(told: Told, provider: TwinP
     code, facts = told.json("add", "git+https://example.org/hooks", "--to", "plan.yaml")
     assert (code, facts["place"], facts["kind"], facts["asks_for"]) == (0, "hooks[0]", "hook", ["preset shell"])
     assert (facts["grant"], facts["permissions"]) == ("permissions: shell", "shell")
-    assert facts["granted"] == {"read": ["."], "write": ["."]} and facts["replaced"] is None
+    assert facts["granted"] == {"read": [".", "!@secrets"], "write": ["."]} and facts["replaced"] is None
     assert path.read_text().startswith(PLAN)
     (added,) = load_plan(path).hooks
     assert (added.module, added.source) == ("hooks-y", "git+https://example.org/hooks")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -30,14 +31,33 @@ def named(folder: Path, text: str) -> CodeNames:
         ("subprocess.run('git log', shell=True)", CodeNames(programs=("sh", "git"))),
         ("subprocess.run(command); shutil.which('jq')", CodeNames(programs=("jq",))),
         ("subprocess.run(['./x; rm', '-r'])", CodeNames()),
-        ("c.get_capability('session.spawn')", CodeNames(capabilities=("session.spawn",))),
-        ("c.get_capability('session.working_dir')",
-         CodeNames(capabilities=("session.working_dir",), uses_folder=True)),
+        ("import subprocess as sp\nsp.run(['git'])", CodeNames(programs=("git",))),
+        ("from subprocess import run as go\ngo(['git'])", CodeNames(programs=("git",))),
+        ("c = ['git', 'x']\nc = ['jq', *y]\nasyncio.create_subprocess_exec(*c)", CodeNames(programs=("git", "jq"))),
+        ("subprocess.run(['jq'] + more)", CodeNames(programs=("jq",))),
+        ("def f(program: str = 'jq'):\n    subprocess.run([program])", CodeNames(programs=("jq",))),
+        ("for name in ('A', 'B'):\n    os.getenv(name)", CodeNames(variables=("A", "B"))),
+        ("self.key: str = config.get('key', 'A')\nos.getenv(self.key)", CodeNames(variables=("A",))),
+        ("os.getenv('A' if old else 'B')", CodeNames(variables=("A", "B"))),
+        ("os.environ['A'] = 'set here'", CodeNames()),
+        ("c.get_capability('session.spawn')", CodeNames(calls=("spawn",))),
+        ("c.get_capability('session.working_dir')", CodeNames(uses_folder=True)),
+        ("self.coordinator.get('providers'); settings.get('providers')", CodeNames(calls=("providers",))),
+        ("tools = coordinator.get('tools')\ntools.get('bash'); tools['jq']; tools['own'] = 1",
+         CodeNames(calls=("tools:bash", "tools:jq"))),
+        ("self.tools['bash']; tools.get('bash')", CodeNames()),  # a table of its own
         ("pathlib.Path.cwd()", CodeNames(uses_folder=True)),
-        ("Path.home() / '.x'", CodeNames(uses_home=True)),
+        ("Path('.agents/skills').exists()", CodeNames(uses_folder=True)),
+        ("open('/etc/x'); Path(a).open('r'); Path('')", CodeNames()),
+        ("(Path.home() / '.x').mkdir()", CodeNames(uses_home=True)),
+        ("with open(os.path.expanduser('~/.x'), 'a'): pass", CodeNames(uses_home=True)),
+        ("Path.home().is_dir(); open(Path('~/.x'))", CodeNames()),  # who writes nothing there needs none that stays
         ("raise SystemExit('this would run')", CodeNames()),
         ("def broken(:", CodeNames()),
         ("x = " + "(" * 5000, CodeNames()),
+        ("x = y = 'A'\nx = x or y or x\ny = x\nos.getenv(y)", CodeNames(variables=("A",))),
+        ("subprocess.run('..'); subprocess.run('-rf'); subprocess.run('.'); subprocess.run('g\u0456t')", CodeNames()),
+        ("subprocess.run('a\\nb'); subprocess.run('\u202egit'); os.getenv('A\\x00')", CodeNames()),
     ],
 )  # fmt: skip
 def test_what_code_names_is_found(text: str, expected: CodeNames, tmp_path: Path) -> None:
@@ -54,6 +74,21 @@ def test_no_file_blocks_the_reader_or_leads_out_of_the_package(tmp_path: Path) -
     (package / "b.py").unlink()
     os.mkfifo(package / "b.py")
     assert CodeNames.of(package) == CodeNames(variables=("A",))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "os.getenv(x)\n" * 8_000 + "x = x or " + " or ".join(["'a'"] * 15_000),
+        "x = " + " + ".join(["y"] * 900) + "\nos.getenv(x)\n" * 5_000,
+        "".join(f"v{n} = v{n - 1} or v{n - 2}\n" for n in range(7_000)) + "os.getenv(v6999)",
+        "".join(f"os.getenv('V{n}')\n" for n in range(10_000)),
+    ],
+)
+def test_no_code_keeps_the_reader_busy(text: str, tmp_path: Path) -> None:
+    started = time.process_time()
+    named(tmp_path, text)
+    assert time.process_time() - started < 10  # a tenth of it on a machine of today
 
 
 @pytest.mark.parametrize(("name", "size", "count"), [("a_lot.py", 300 << 10, 1), ("many.py", 60 << 10, 40)])

@@ -1,9 +1,9 @@
 """The request in a module's own manifest: `permissions` under `[tool.paddock]` in its `pyproject.toml`, read as data.
 
 The author of the module wrote it, so it neither grants nor limits. From a third party's request, only what lies within
-the working directory, hosts with names, if a person reads them, and programs by name or in that directory are proposed:
-never a secret, never all of a family, and nothing to write to that the user's own programs run by themselves. From the
-request of a module that Paddock ships, everything that this machine has is proposed.
+the working directory and is no secret file, hosts with names, if a person reads them, and programs by name or in that
+directory are proposed: never a secret, never all of a family, and nothing to write to that the user's own programs run
+by themselves. From the request of a module that Paddock ships, everything that this machine has is proposed.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from paddock.authorization.grant_lines import grant_lines
+from paddock.authorization.grant_lines import NO_SECRETS_READ, grant_lines
 from paddock.authorization.suggestions.needs import Needs, ProposalContext, is_written_inside
 from paddock.authorization.suggestions.workspace_needs import folder_text, preset_needs
 from paddock.plan.model import ModuleEntry
 from paddock.plan.net_rule import NetRule
-from paddock.plan.permissions import Permissions, grants_of, is_program_path
+from paddock.plan.permissions import EXCLUDED_SECRETS, Permissions, grants_of, is_program_path
 from paddock_sandbox.profile import ANY_PROGRAM
 from paddock_sources import Resolution, SourceError
 from paddock_sources.manifest.code_names import CodeNames
@@ -87,6 +87,8 @@ def advised_needs(advice: Permissions, known: ProposalContext) -> Needs:
             needs += Needs.of(line, f"files to write: {path}", write=[path])
         elif not path.startswith(_HOME):
             left.append(f"write {path}")
+    if needs.lines:
+        needs += Needs(Permissions(read=(EXCLUDED_SECRETS,)), (NO_SECRETS_READ,))
     for written in asked.net[:_MAX_GRANTS]:
         place = NetRule.parse(written).destination
         if place is not None and isinstance(place.host, str) and not known.is_unread:

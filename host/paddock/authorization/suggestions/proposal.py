@@ -16,7 +16,7 @@ from paddock.authorization.suggestions.code_needs import code_needs
 from paddock.authorization.suggestions.needs import Needs, ProposalContext
 from paddock.authorization.suggestions.service_needs import service_needs
 from paddock.authorization.suggestions.vendors import is_scripted, vendor_of, words_of
-from paddock.authorization.suggestions.workspace_needs import HOME_IS_LOST, names_log, usual_needs
+from paddock.authorization.suggestions.workspace_needs import HOME_IS_LOST, SAID_BY_CODE, names_log, usual_needs
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.plan.permissions import Permissions
 from paddock.plan.writing import PlannedModule
@@ -49,9 +49,10 @@ def propose(entry: ModuleEntry, advice: ManifestAdvice | None, known: ProposalCo
     else:
         advised = advised_needs(advice.permissions, known)
         needs = advised if advised.lines else needs + advised
-    found = code_needs(advice.code, needs.permissions, known)
-    # Who finds nothing usual for its id proposes what its code names, and lacks no more than that.
-    return found if found.lines and not needs.lines else needs + found
+    found = code_needs(advice.code, needs.permissions, known, entry.kind)
+    if found.lines:  # who finds nothing usual for its id proposes what its code names
+        needs = replace(needs, lacks=tuple(lack for lack in needs.lacks if lack not in SAID_BY_CODE))
+    return needs + found
 
 
 def _of_id(entry: ModuleEntry, known: ProposalContext) -> Needs:

@@ -77,6 +77,8 @@ _PRESETS: Final[Mapping[Preset, tuple[str, str]]] = {
 _ANYTHING: Final = "your files, programs and the network; to grant some, add a line such as permissions: workspace-read"
 _NETWORK: Final = 'the network; each host takes a line in its entry, as in permissions: {net: ["example.org"]}'
 _SUB_SESSIONS: Final = "sub-sessions, to which it hands work; to allow them, add permissions: {call: [spawn]}"
+SAID_BY_CODE: Final = frozenset({_ANYTHING, _SUB_SESSIONS})
+"""What a module goes without by its id alone; its code, if it could be read, says it better."""
 
 
 def _with_git(preset: Preset, known: ProposalContext) -> Needs:
