@@ -306,7 +306,7 @@ def _show_runtime(table: MountTable, runtime_paths: RuntimePaths, grants: Grants
     located = grants.by_path
     seen = [path.path for path in (*grants.paths, *(path for program in located for path in program.located))]
     if grants.may_run:
-        show_system(table, grants.programs)
+        show_system(table, grants.programs, grants.beside)
         show_located(table, located)
         seen.append(Path("/usr"))
         for path in (path for pattern in _READ_AT_START for path in Path("/etc").glob(pattern)):
@@ -406,8 +406,10 @@ def _rlimits(limits: ResourceLimits, level: IsolationLevel) -> tuple[Rlimit, ...
     return tuple(Rlimit(name, min(value, _MAX_RLIMIT)) for name, value in values.items())
 
 
-def show_system(table: MountTable, programs: Iterable[Program] | None) -> None:
+def show_system(table: MountTable, programs: Iterable[Program] | None, beside: Iterable[Program] = ()) -> None:
     """Show a worker the system's folders of programs and what these need; it may execute `programs`, None: all.
+
+    It may execute those in `beside` as well, which lie outside these folders.
 
     Only libraries and executable programs can be mapped into memory as code, so that a loader cannot be made to start
     another file.
@@ -421,7 +423,7 @@ def show_system(table: MountTable, programs: Iterable[Program] | None) -> None:
     table_of_links = Path("/etc/alternatives")
     if table_of_links.is_dir():
         table.grant(table_of_links)
-    for program in programs or ():
+    for program in (*(programs or ()), *beside):
         table.grant(program.home, mappable=True)
         _show_files(table, program)
 

@@ -15,7 +15,7 @@ from paddock.policy.exclusions import Exclusions, ExclusionSearch
 from paddock.policy.located_program import brings_python_alone, environments_in, locate
 from paddock.policy.owner import Owner
 from paddock.policy.path_walk import GrantedPath
-from paddock.policy.programs import Program
+from paddock.policy.programs import Program, is_of_system, look_up
 from paddock_sandbox.profile import ANY_PROGRAM
 
 _Granted = TypeVar("_Granted")
@@ -27,7 +27,8 @@ class Grants:
 
     `exclusions` are what may not be read in these paths. `located` are the programs that were granted by their paths.
     `environments` are the virtual environments in granted folders, where all programs may be executed. Of these,
-    `left_out` are those that need files that no rule lets the module see, or that bring more than a Python.
+    `left_out` are those that need files that no rule lets the module see, or that bring more than a Python. Beside all
+    programs, those that a plan names and that lie outside the system's folders, such as `/opt`, are in `beside`.
     """
 
     reads: tuple[GrantedPath, ...] = ()
@@ -37,6 +38,7 @@ class Grants:
     environments: tuple[Program, ...] = ()
     left_out: tuple[Program, ...] = ()
     exclusions: Exclusions = field(default_factory=Exclusions)
+    beside: tuple[Program, ...] = ()
 
     @classmethod
     def of(
@@ -67,7 +69,10 @@ class Grants:
         def program(name: str) -> Program | None:
             if is_program_path(name):
                 return locate(name, working_dir, owner)
-            return None if all_programs else Program.find(name)
+            if all_programs and look_up(name) is None:
+                return None
+            found = Program.find(name)
+            return None if all_programs and is_of_system(found.path) else found
 
         def readable(path: str) -> GrantedPath | None:
             return None if is_exclusion(path) else GrantedPath.resolve(path, working_dir, owner)
@@ -83,14 +88,14 @@ class Grants:
         if collector.problems:
             raise PlanError(collector.problems, code="GrantError")
         located = tuple(program for program in programs if program.located)
+        named = tuple(program for program in programs if not program.located)
         if not all_programs:
-            named = tuple(program for program in programs if not program.located)
             return cls(reads, writes, named, located, exclusions=exclusions)
         folders = dict.fromkeys(path.path for path in (*reads, *writes) if path.is_directory)
         shown: dict[bool, list[Program]] = {True: [], False: []}
         for python in environments_in(folders, working_dir, owner):
             shown[brings_python_alone(python, folders) and lets_see(python)].append(python)
-        return cls(reads, writes, None, located, tuple(shown[True]), tuple(shown[False]), exclusions)
+        return cls(reads, writes, None, located, tuple(shown[True]), tuple(shown[False]), exclusions, named)
 
     @property
     def may_run(self) -> bool:
@@ -136,6 +141,7 @@ class Grants:
         yield from (f"not read {one.place}" for one in self.exclusions.found)
         if self.programs is None:
             yield "run every program that it can see"
+            yield from (f"run {program.describe()}" for program in self.beside)
         else:
             yield from (f"run {program.describe()}" for program in self.programs)
         yield from (f"run {program.describe()}" for program in self.by_path)

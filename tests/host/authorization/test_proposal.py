@@ -576,6 +576,14 @@ def test_hostile_requests_of_a_manifest_are_not_proposed(permissions: str, folde
     assert written(of_code(folder, code="", manifest=manifest)) == NOTHING
 
 
+def test_a_program_outside_the_system_is_proposed_beside_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = {"vendors": Path("/opt/vendor/vendors"), "true": Path("/usr/bin/true")}
+    monkeypatch.setattr(Program, "find", lambda name: Program(name, places[name]))
+    code = "import subprocess\nsubprocess.run('vendors'), subprocess.run('true')"
+    run = of_code(folder, code=code, module="tool-shell-odd").permissions.run
+    assert run == ("*", "vendors")
+
+
 def test_code_that_runs_the_loop_is_proposed_no_calls(folder: Path) -> None:
     code = "c = coordinator.get('providers')"
     assert written(of_code(folder, code=code, kind="orchestrator", module="loop-odd")) == NOTHING

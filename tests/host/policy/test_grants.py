@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from failures import failing
+from paddock.isolation.compile import show_system
+from paddock.isolation.mount_table import MountTable
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.grants import Grants
 from paddock.policy.path_walk import GrantedPath
@@ -35,6 +37,21 @@ def test_nothing_granted_is_nothing_found(tmp_path: Path) -> None:
     grants = Grants.of(entry(), tmp_path, owner(), anything)
     assert grants == Grants()
     assert (grants.executable(), grants.may_run, list(grants.lines())) == ((), False, [])
+
+
+def test_a_program_outside_the_system_is_granted_beside_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "vendor" / "tool"
+    program.parent.mkdir()
+    program.write_bytes(Path("/usr/bin/true").read_bytes())
+    program.chmod(0o755)
+    monkeypatch.setattr("paddock.policy.programs.look_up", lambda name, folders=(): str(program))
+    monkeypatch.setattr("paddock.policy.grants.look_up", lambda name: str(program) if name == "tool" else None)
+    grants = Grants.of(entry(permissions={"run": ["*", "tool"]}), tmp_path, owner(), anything)
+    assert (grants.programs, [one.path for one in grants.beside]) == (None, [program])
+    assert any(line.startswith(f"run {program} ") for line in grants.lines())
+    table = MountTable()
+    show_system(table, grants.programs, grants.beside)
+    assert any(mount.target == str(program) and mount.mappable for mount in table.mounts())
 
 
 @pytest.mark.parametrize("run", [["*"], ["git-that-is-nowhere", "*"]])

@@ -19,6 +19,7 @@ from paddock.authorization.suggestions.workspace_needs import preset_needs
 from paddock.plan.model import Kind
 from paddock.plan.net_rule import NetRule
 from paddock.plan.permissions import Permissions, SecretGrant, added_grants, grants_of, united
+from paddock_sandbox.profile import ANY_PROGRAM
 from paddock_sources.manifest.code_names import CodeNames
 
 _MAX_NAMES: Final = 8  # of one kind: people read no more before they agree
@@ -39,10 +40,11 @@ def code_needs(code: CodeNames, has: Permissions, known: ProposalContext, kind: 
     had, needs = grants_of(has), Needs()
     if code.uses_folder and "." not in (*had.read, *had.write):
         needs += preset_needs("workspace-read", known)
-    programs = [] if "*" in had.run else [one for one in code.programs[:_MAX_LOOKED_UP] if one not in had.run]
-    for program in _some(programs, known.has_program):
+    runs_any = ANY_PROGRAM in had.run
+    programs = [one for one in code.programs[:_MAX_LOOKED_UP] if one not in had.run]
+    for program in _some(programs, known.is_beside_system if runs_any else known.has_program):
         needs += Needs.of(f"runs {program}, which its code names", f"programs to run, so no {program}", run=[program])
-    absent = _some(programs, lambda program: not known.has_program(program))
+    absent = () if runs_any else _some(programs, lambda program: not known.has_program(program))
     needs += Needs(missing=Permissions(run=tuple(absent)))
     if known.is_unread:
         return needs

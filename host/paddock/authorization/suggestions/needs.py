@@ -13,7 +13,7 @@ from paddock.plan.problems import NotAcceptedError
 from paddock.policy.guarded_paths import runner_opened
 from paddock.policy.located_program import locate
 from paddock.policy.owner import Owner
-from paddock.policy.programs import Program
+from paddock.policy.programs import Program, is_of_system
 
 KEEPS_HOME: Final = "keeps a folder of its own from session to session"
 
@@ -60,6 +60,10 @@ class ProposalContext:
         except NotAcceptedError:
             return False
         return all(path.path.is_relative_to(self.working_dir) for path in found)
+
+    def is_beside_system(self, name: str) -> bool:
+        """Whether a program exists outside the system's folders, so that a grant of any program leaves it out."""
+        return self.has_program(name) and not is_of_system(Program.find(name).path)
 
     def has_any(self, missing: Permissions) -> bool:
         """Whether anything that was missing when a plan was accepted is there now."""
