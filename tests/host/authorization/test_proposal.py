@@ -317,6 +317,20 @@ def test_a_tool_is_proposed_the_host_of_its_configured_url() -> None:
     }
 
 
+@each_row(
+    ("config", "expected"),
+    [
+        ({"servers": {"a": {"command": "true", "args": ["git"]}}}, ["true"]),
+        ({"servers": [{"command": ["true", "x"]}, {"executable": "env"}]}, ["true", "env"]),
+        ({"command": "no-such-program-at-all", "program": "true -x", "binary": 5}, []),
+        ({"command": "../up", "program": "/usr/bin/true"}, []),
+        ({"a": [{"command": []}], "program": "..", "executable": "*"}, []),
+    ],
+)
+def test_a_tool_is_proposed_the_programs_of_its_configuration(config: dict[str, Any], expected: list[str]) -> None:
+    assert list(proposed("tool", "tool-odd", config).permissions.run) == expected
+
+
 def test_no_secret_is_looked_at_for_a_proposal() -> None:
     class Names:
         def __contains__(self, name: object) -> bool:

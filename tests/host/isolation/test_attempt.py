@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -278,6 +278,20 @@ def test_what_is_outside_and_not_in_a_folder_of_its_own_is_a_denial(scene: Scene
         line = whole(f'permissions: {{read: ["{file.name}"]}}')
         assert facts(denial) == ("read", file.name, "files", line)
         assert scene.judge().tell(AccessAttempt("read", file.name)) is None
+
+
+def test_a_relative_path_means_the_working_directory_also_to_write(scene: Scene) -> None:
+    one, profile = entry(permissions={}), SandboxProfile("ns", (), (), scratch="/scratch")
+    fixed = FixedPaths.of(scene.code, [], [], [])
+    subject = ExplainedModule(one, profile, scene.work, owner(scene.root / "home"), Authority(one), fixed)
+    judge = AttemptJudge(subject, lambda address: False)
+    for kind, path, line in (
+        ("read", "a.txt", 'permissions: {read: ["./a.txt"]}'),
+        ("write", "out/new/x.txt", 'permissions: {write: ["./out"]}'),  # a file that is not there cannot be granted
+    ):
+        denial = judge.judge(AccessAttempt(cast(AttemptKind, kind), f"/scratch/{path}"))
+        assert denial is not None and (denial.target, denial.grant) == (str(scene.work / path), line)
+    assert judge.judge(AccessAttempt("write", "/scratch/unknown/x")) is None
 
 
 @_BOTH

@@ -16,7 +16,13 @@ from paddock.authorization.suggestions.code_needs import code_needs
 from paddock.authorization.suggestions.needs import Needs, ProposalContext
 from paddock.authorization.suggestions.service_needs import service_needs
 from paddock.authorization.suggestions.vendors import is_scripted, vendor_of, words_of
-from paddock.authorization.suggestions.workspace_needs import HOME_IS_LOST, SAID_BY_CODE, names_log, usual_needs
+from paddock.authorization.suggestions.workspace_needs import (
+    HOME_IS_LOST,
+    SAID_BY_CODE,
+    configured_programs,
+    names_log,
+    usual_needs,
+)
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.plan.permissions import Permissions
 from paddock.plan.writing import PlannedModule
@@ -59,7 +65,7 @@ def _of_id(entry: ModuleEntry, known: ProposalContext) -> Needs:
     """Return what an entry's module seems to need by its id, with the services that its configuration names."""
     if entry.kind == "provider":
         return _provider(entry, known)
-    services = service_needs(entry, None, known)
+    services = service_needs(entry, None, known) + configured_programs(entry.config, known)
     match entry.kind:
         case "tool" | "hook":
             return usual_needs(entry, known) + services

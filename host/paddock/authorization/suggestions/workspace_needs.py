@@ -31,6 +31,8 @@ _LOG_KEYS: Final = (
     *("path", "file", "log_file", "log_path", "output_path", "file_path", "filename", "session_log_template"),
     *("audit_path", "log_dir", "output_dir", "directory", "dir", "folder"),
 )
+_PROGRAM_KEYS: Final = frozenset({"command", "program", "executable", "binary"})
+_MAX_PROGRAMS: Final = 8  # people read no more before they agree
 _FOLDER_KEYS: Final = frozenset({"log_dir", "output_dir", "directory", "dir", "folder"})
 
 
@@ -56,6 +58,20 @@ def names_log(entry: ModuleEntry) -> bool:
         and bool(words_of(entry.module) & (_LOGS | _APPROVALS))
         and _log_folder(entry.config) is not None
     )
+
+
+def configured_programs(config: Mapping[str, Any], known: ProposalContext) -> Needs:
+    """Return the need for the programs that a configuration names, in tables of servers and the like as well."""
+    needs, waiting = Needs(), [config]
+    while waiting and len(needs.lines) < _MAX_PROGRAMS:
+        for key, value in waiting.pop(0).items():
+            inner = value if isinstance(value, list | tuple) else (value,)
+            waiting += [one for one in inner[:_MAX_PROGRAMS] if isinstance(one, Mapping)]
+            program = inner[0] if inner and key in _PROGRAM_KEYS else None
+            if isinstance(program, str) and known.has_program(program):
+                line, lack = f"runs {program}, which `{key}` names", f"programs to run, so no {program}"
+                needs += Needs.of(line, lack, run=[program])
+    return needs
 
 
 def preset_needs(preset: Preset, known: ProposalContext) -> Needs:

@@ -191,9 +191,12 @@ class AttemptJudge:
     def _judge_path(self, kind: AttemptKind, named: Path) -> Denial | None:
         if not named.is_absolute():
             return None
-        if kind == "read" and self._works_in_scratch and (meant := self._in_working_dir(named)) is not None:
+        if self._works_in_scratch and (meant := self._in_working_dir(named)) is not None:
             reason = f"{_IN_SCRATCH} it was looked for in the module's private folder"
-            return self._denial(kind, str(meant), "files", self._line(kind, self._subject.written_as(meant)), reason)
+            folder = self._subject.working_dir
+            # What is to be written may be new, so the place in the working directory that is known is named for it.
+            place = meant if kind == "read" else folder / meant.relative_to(folder).parts[0]
+            return self._denial(kind, str(meant), "files", self._line(kind, self._subject.written_as(place)), reason)
         if kind == "read" and (in_real_home := self._in_real_home(named)) is not None:
             home = self._subject.owner.home
             place = f'HOME is a private folder of its own; with `env: ["HOME={home}"]` it looks in yours'
