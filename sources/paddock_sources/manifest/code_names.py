@@ -26,6 +26,7 @@ _MAX_STEPS: Final = 32  # from an expression to its texts
 _VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _PROGRAM: Final = re.compile(r"[A-Za-z0-9_][\w.+-]{0,63}", re.ASCII)
 _CALL: Final = re.compile(r"spawn|providers|context|tools:[\w.-]{1,64}", re.ASCII)
+_EVENT: Final = re.compile(r"[\w-]{1,32}:[\w:-]{1,64}", re.ASCII)
 _RUNS: Final = frozenset({"run", "Popen", "call", "check_call", "check_output", "getoutput"})
 _STARTS: Final = frozenset({"create_subprocess_exec", "run_process", "open_process", "which"})
 _SHELLS: Final = frozenset({"create_subprocess_shell", "os.system", "os.popen", "subprocess.getoutput"})
@@ -43,8 +44,9 @@ _CAPABILITIES: Final = {
 class CodeNames:
     """Variables of the environment, programs by their names, and `calls`: what of other modules it uses.
 
-    A call is `spawn`, `providers`, `context` or `tools:NAME`, as plans write them. `uses_folder`: it asks for the
-    working directory, or opens a file by a relative path; `uses_home`: it asks for the home, and writes files.
+    A call is `spawn`, `providers`, `context` or `tools:NAME`, as plans write them; `events` are those that it handles.
+    `uses_folder`: it asks for the working directory, or opens a file by a relative path; `uses_home`: it asks for the
+    home, and writes files.
     """
 
     variables: tuple[str, ...] = ()
@@ -52,6 +54,7 @@ class CodeNames:
     calls: tuple[str, ...] = ()
     uses_folder: bool = False
     uses_home: bool = False
+    events: tuple[str, ...] = ()
 
     @staticmethod
     def of(package_dir: Path) -> CodeNames:
@@ -66,6 +69,7 @@ class CodeNames:
             tuple(filter(_CALL.fullmatch, of_kind.get("call", ()))),
             "folder" in of_kind,
             "home" in of_kind and "write" in of_kind,
+            tuple(filter(_EVENT.fullmatch, of_kind.get("event", ()))),
         )
 
 
@@ -119,7 +123,8 @@ class _File:
                 case ast.Subscript(value=owner, slice=key, ctx=ast.Load()):
                     yield from _looked_up(self._dotted(owner), self._texts(key))
                 case ast.Call(func=func, args=args):
-                    yield from _called(node, self._dotted(func), self._texts(args[0]) if args else [])
+                    first = [*args, *(one.value for one in node.keywords if one.arg == "event")][:1]
+                    yield from _called(node, self._dotted(func), self._texts(first[0]) if first else [])
 
     def _texts(self, place: ast.expr) -> list[str]:
         """Return the texts that may stand in a place: of a list its first, of a lookup its default."""
@@ -174,6 +179,8 @@ def _called(call: ast.Call, name: str, first: list[str]) -> Iterator[tuple[str, 
         yield from (("variable", text) for text in first)
     elif last in ("get", "pop", "setdefault"):
         yield from _looked_up(owner, first)
+    elif name.endswith("hooks.register"):
+        yield from (("event", text) for text in first)
     elif last == "get_capability":
         yield from (_CAPABILITIES[text] for text in first if text in _CAPABILITIES)
     elif name in _SHELLS or last in _SHELLS or (owner == "subprocess" and in_shell):

@@ -603,6 +603,12 @@ def test_code_that_runs_the_loop_is_proposed_no_calls(folder: Path) -> None:
     assert written(of_code(folder, code=code, kind="orchestrator", module="loop-odd")) == NOTHING
 
 
+@pytest.mark.parametrize(("kind", "module"), [("tool", "tool-odd"), ("hook", "hooks-odd")])
+def test_events_are_proposed_to_who_is_no_hook(kind: Kind, module: str, folder: Path) -> None:
+    needs = of_code(folder, code="coordinator.hooks.register('provider:request', f)", kind=kind, module=module)
+    assert written(needs) == ({"hooks": ["provider:request"]} if kind == "tool" else NOTHING)
+
+
 def test_what_reaches_the_network_still_says_so_beside_what_its_code_names(folder: Path) -> None:
     needs = of_code(folder, code="from pathlib import Path\nPath.cwd()", module="tool-web-odd")
     assert written(needs) == "workspace-read"

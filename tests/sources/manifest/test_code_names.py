@@ -46,6 +46,8 @@ def named(folder: Path, text: str) -> CodeNames:
         ("tools = coordinator.get('tools')\ntools.get('bash'); tools['jq']; tools['own'] = 1",
          CodeNames(calls=("tools:bash", "tools:jq"))),
         ("self.tools['bash']; tools.get('bash')", CodeNames()),  # a table of its own
+        ("c.hooks.register('tool:pre', f); c.hooks.register(event='tool:post', handler=f); hooks.register('* *', f)",
+         CodeNames(events=("tool:pre", "tool:post"))),
         ("pathlib.Path.cwd()", CodeNames(uses_folder=True)),
         ("Path('.agents/skills').exists()", CodeNames(uses_folder=True)),
         ("open('/etc/x'); Path(a).open('r'); Path('')", CodeNames()),

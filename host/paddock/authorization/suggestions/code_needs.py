@@ -51,6 +51,8 @@ def code_needs(code: CodeNames, has: Permissions, known: ProposalContext, kind: 
     for what in _some(code.calls, lambda what: kind != "orchestrator" and what not in had.call):
         line = _CALLS.get(what) or f"calls the tool {what.partition(':')[2]}, with all that this may do"
         needs += Needs.of(f"{line}, as its code does", f"{what} of other modules", call=[what])
+    for event in _some(code.events, lambda event: kind != "hook" and event not in had.hooks):
+        needs += Needs.of(f"handles {event}, as a hook does", f"the event {event}", hooks=[event])
     if code.uses_home:
         needs += Needs.of_home("its code asks for its home")
     return needs + _variables(code, united((had, needs.permissions)), known)
