@@ -124,15 +124,19 @@ def no_fetching() -> NoFetching:
     """Return what to tell a person who gave `--offline` about code that is missing: the command that fetches it."""
     from paddock_sources.errors import NoFetching
 
-    return NoFetching("nothing is fetched offline", lambda is_locked: f"fetch it while there is a network: {_online()}")
+    def online(is_locked: bool) -> str:
+        again = this_command(without="--offline") or "the same command without `--offline`"
+        return f"fetch it while there is a network: {again}"
+
+    return NoFetching("nothing is fetched offline", online)
 
 
-def _online() -> str:
-    """Return this command without `--offline`."""
+def this_command(*more: str, without: str | None = None) -> str:
+    """Return this command with `more` options and `without` one, as `command_to_paste` does."""
     words = sys.argv[1:]
     before = words[: words.index("--")] if "--" in words else words
-    kept = [one for one in before if one != "--offline"]
-    return command_to_paste(["paddock", *kept, *words[len(before) :]]) or "the same command without `--offline`"
+    kept = [one for one in before if one != without]
+    return command_to_paste(["paddock", *kept, *more, *words[len(before) :]])
 
 
 def command_to_paste(words: Sequence[str]) -> str:

@@ -237,6 +237,24 @@ def test_only_a_terminal_is_asked_and_the_default_is_no(
         assert told("add", f"git+{X}@v1", *args)[0] == 0 and not answers.questions
 
 
+def test_a_person_is_asked_whether_the_plan_here_is_to_name_it(
+    told: Told,
+    provider: TwinProvider,
+    folder: Path,
+    answering: Callable[..., Answers],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = plan_in(folder, SESSION)
+    provider.has(X, "v1", Version("one"), "tag")
+    monkeypatch.setattr("sys.argv", ["paddock", "add", f"git+{X}@v1"])
+    for answers, names in ((["no", "yes"], []), (["yes", "yes"], ["tool-x"])):
+        person = answering(*answers)
+        code, shown, errors = told("add", f"git+{X}@v1")
+        assert code == 0 and [one.module for one in load_plan(path).tools] == names, errors
+        assert ["Name it in plan.yaml too?" in one.text for one in person.questions] == [True, False]
+        assert (f"paddock add git+{X}@v1 --to plan.yaml" in shown) == (not names)
+
+
 def test_a_repository_draws_nothing_on_the_screen(told: Told, provider: TwinProvider, folder: Path) -> None:
     provider.has(X, "v1", Version("one", {"net": ["a\x1b[2Jb", "c\nerror: d"]}, needs={"httpx": "0.27"}), "tag")
     _, shown, _ = told("add", f"git+{X}@v1")

@@ -1,7 +1,8 @@
 """Lock a source and, if wanted, name it in a plan, with the permissions that suit it; show what the module asks for.
 
 The entry is as `init` writes it: permissions by the module's manifest, kind and vendor, each with its purpose, and keys
-with `inject`. Without a plan nothing is granted. A provider takes the place of one that plays a script, if the plan has
+with `inject`. Without a plan nothing is granted; a person is asked whether the folder's plan is to name the module, and
+elsewhere the command for that is shown. A provider takes the place of one that plays a script, if the plan has
 no other.
 
 On a terminal it asks before anything is written, then about each family of grants, unless an option answers
@@ -35,6 +36,8 @@ from paddock.authorization.suggestions.vendors import is_scripted
 from paddock.cli import options
 from paddock.cli.answer import CommandAnswer
 from paddock.cli.command_group import example
+from paddock.cli.failure import masked
+from paddock.cli.options import this_command
 from paddock.cli.sources.found_module import FoundModule, find_module
 from paddock.cli.sources.results import code_facts, commit_facts, date_text, pin_text
 from paddock.cli.sources.source_command import OFFLINE, REFUSED, WORKING_DIR, CommandContext, run_source_command
@@ -43,7 +46,8 @@ from paddock.errors import KindError
 from paddock.lookalikes import marked
 from paddock.module_sources.lock import update_lock
 from paddock.module_sources.sourced_modules import rules_of_source
-from paddock.plan.edit import PlanEdit, entry_lines, grant_line, with_entry
+from paddock.plan import USUAL_PLAN
+from paddock.plan.edit import SECTIONS, PlanEdit, entry_lines, grant_line, with_entry
 from paddock.plan.load import load_plan
 from paddock.plan.model import Kind
 from paddock.plan.permissions import FAMILIES, Permissions, grants_of
@@ -116,7 +120,7 @@ class _Added:
 
 @click.command(epilog=example("paddock add git+https://github.com/org/tool-weather@v1 --to plan.yaml"))
 @click.argument("source")
-@click.option("--to", "plan", metavar="PLAN", type=click.Path(path_type=Path), help="Name the module in this plan.")
+@click.option("--to", metavar="PLAN", type=click.Path(path_type=Path), help="Name the module in this plan.")
 @click.option(
     "--as",
     "module_id",
@@ -141,7 +145,7 @@ class _Added:
 @options.JSON
 def add(
     source: str,
-    plan: Path | None,
+    to: Path | None,
     module_id: str | None,
     dependencies: str,
     yes: bool,
@@ -162,6 +166,8 @@ def add(
 
     async def work(context: CommandContext) -> CommandAnswer:
         by_uv_lock = dependencies == "locked"
+        usual = _usual_plan(working_dir)
+        plan = to if to is not None or usual is None else await _plan_to_name(context, usual, source)
         known = await context.call(partial(context_of_new_entries, os.environ, start, is_unread=yes))
         added = await _added(
             context, source, plan, module_id, start, known, by_uv_lock=by_uv_lock, allow_impostor=allow_impostor
@@ -188,9 +194,26 @@ def add(
                 )
         if added.edit is not None:
             await context.call(added.edit.write)
-        return CommandAnswer(added.as_dict(), partial(_show, added))
+        return CommandAnswer(added.as_dict(), partial(_show, added, usual))
 
     return run_source_command(work, offline=offline, asks=not yes, as_json=as_json)
+
+
+def _usual_plan(working_dir: Path | None) -> Path | None:
+    """Return the plan of the folder that a command works in, as a person there writes it, if there is one."""
+    usual = Path(USUAL_PLAN) if working_dir is None else working_dir / USUAL_PLAN
+    return usual if usual.is_file() else None
+
+
+async def _plan_to_name(context: CommandContext, usual: Path, source: str) -> Path | None:
+    """Return the folder's plan, if a person wants a module to be named there too; without a person, None."""
+    wanted = await context.agrees(
+        f"Name it in {usual} too?",
+        [f"{marked(masked(source))} is to be locked; {usual} would name it, with the permissions that suit it."],
+        "name it there, once you have seen what is written",
+        "lock it alone",
+    )
+    return usual if wanted else None
 
 
 async def _added(
@@ -317,7 +340,7 @@ def _named(pinned: PinnedSource) -> str:
     return f"{name}{made}"
 
 
-def _show(added: _Added, screen: Screen) -> None:
+def _show(added: _Added, usual: Path | None, screen: Screen) -> None:
     found = added.found
     place = f" {added.plan}, at {added.edit.place}" if added.edit is not None else f" {found.lock_path}"
     screen.title(f"{found.module_id} is in{place}")
@@ -334,7 +357,11 @@ def _show(added: _Added, screen: Screen) -> None:
         screen.note("none of that is granted, and not all of it is of a form that a plan can grant")
     if added.pasted[1]:
         screen.note(f"no line is proposed for {marked(', '.join(added.pasted[1]))}")
-    if added.edit is None and found.locked is not None:
+    command = this_command("--to", str(usual)) if usual is not None and found.kind in SECTIONS else ""
+    if added.edit is None and command:
+        screen.title(f"to use it, name it in {usual}, with the permissions that suit it")
+        screen.command(command.strip("`"))
+    elif added.edit is None and found.locked is not None:
         entry: dict[str, Any] = {"module": found.module_id, "source": found.written}
         screen.title("to use it, write in a plan")
         screen.text("".join(f"  {escape(line)}\n" for line in entry_lines(Path("plan.yaml"), entry)))
