@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -209,6 +211,33 @@ def test_a_module_of_unknown_kind_is_validated_once_it_is_named(tmp_path: Path) 
     assert unknown.returncode == 1 and "hint: say it: `--type` takes" in unknown.stderr
     named = _module("validate", str(package), "-t", "hook")
     assert named.returncode == 0 and named.stdout.startswith("Validation: hook\n"), named.stdout
+
+
+_WANTS_A_KEY = """
+import os
+
+class Tool:
+    name, description, input_schema = "acme", "Asks Acme.", {}
+
+    async def execute(self, input):
+        pass
+
+async def mount(coordinator, config):
+    if os.environ.get("ACME_KEY"):
+        await coordinator.mount("tools", Tool(), name=config["as"])
+"""
+
+
+def test_what_a_module_wants_at_its_mount_is_given_by_the_printed_command(tmp_path: Path) -> None:
+    words = ["validate", str(_broken(tmp_path, _WANTS_A_KEY))]
+    for added in ("--allow-env ACME_KEY=test", """--config '{"as": "test"}'"""):
+        done = _module(*words)
+        (command,) = re.findall("`(paddock module .*)`", done.stderr)
+        assert done.returncode == 1 and command.endswith(added), done.stderr
+        words = shlex.split(command)[2:]
+    passed = _module(*words, "--json")
+    assert passed.returncode == 0, passed.stdout
+    assert "it is mounted as `test`, and its own name is `acme`" in json.loads(passed.stdout)["checks"][3]["message"]
 
 
 @pytest.mark.usefixtures("index")

@@ -69,18 +69,33 @@ class ModuleSandbox:
     """A module whose workers are started in sandboxes, until `open` is left."""
 
     def __init__(
-        self, portal: BlockingPortal, folder: ModuleFolder, kind: Kind, options: StartOptions, modules: ConfinedModules
+        self,
+        portal: BlockingPortal,
+        folder: ModuleFolder,
+        kind: Kind,
+        options: StartOptions,
+        modules: ConfinedModules,
+        config: Mapping[str, object],
     ) -> None:
         self._portal = portal
         self._folder = folder
         self._kind = kind
         self._options = options
         self._modules = modules
+        self._config = config
 
     @classmethod
     @contextmanager
-    def open(cls, folder: ModuleFolder, kind: Kind, isolation: IsolationLevel | None = None) -> Iterator[Self]:
+    def open(
+        cls,
+        folder: ModuleFolder,
+        kind: Kind,
+        isolation: IsolationLevel | None = None,
+        config: Mapping[str, object] | None = None,
+    ) -> Iterator[Self]:
         """Prepare the module of `kind` for mounting at `isolation`, by default the strongest available level.
+
+        `config` is its configuration, by default an empty one.
 
         Raises:
             PaddockError: it cannot be prepared.
@@ -88,9 +103,9 @@ class ModuleSandbox:
         options = StartOptions(folder.root, dict(os.environ), isolation)
         with (
             anyio.from_thread.start_blocking_portal("asyncio") as portal,
-            portal.wrap_async_context_manager(_confined(folder, kind, options)) as modules,
+            portal.wrap_async_context_manager(_confined(folder, kind, options, config or {})) as modules,
         ):
-            yield cls(portal, folder, kind, options, modules)
+            yield cls(portal, folder, kind, options, modules, config or {})
 
     def validate(self) -> Future[ValidationResult]:
         """Start validating the module, in a worker of its own, and return a function that waits for the outcome."""
@@ -98,7 +113,7 @@ class ModuleSandbox:
 
     @contextmanager
     def mounted(self) -> Iterator[MountedModule]:
-        """Mount the module in a worker of its own, with no configuration.
+        """Mount the module in a worker of its own.
 
         Raises:
             PaddockError: it cannot be mounted.
@@ -117,7 +132,9 @@ class ModuleSandbox:
     async def _validate(self) -> ValidationResult:
         environ = self._options.environ
         authorizer = await Authorizer.at_work(self._folder.root, environ, None)
-        trial_context = TrialContext(authorizer, FetchOptions(environ), isolation=self._options.isolation)
+        trial_context = TrialContext(
+            authorizer, FetchOptions(environ), isolation=self._options.isolation, config=self._config
+        )
         return await validate(trial_context, self._folder, self._kind)
 
     @asynccontextmanager
@@ -146,14 +163,16 @@ class ModuleSandbox:
 
 
 @asynccontextmanager
-async def _confined(folder: ModuleFolder, kind: Kind, options: StartOptions) -> AsyncIterator[ConfinedModules]:
+async def _confined(
+    folder: ModuleFolder, kind: Kind, options: StartOptions, config: Mapping[str, object]
+) -> AsyncIterator[ConfinedModules]:
     """Prepare the module in a folder for a start without grants."""
     authorizer = await Authorizer.at_work(folder.root, options.environ, None)
     async with (
         SandboxHost.started() as host,
         provided(folder, authorizer.policy, FetchOptions(options.environ), TrialNeeds(), host) as resolution,
     ):
-        written = {"module": resolution.module_id, "source": str(folder.root)}
+        written = {"module": resolution.module_id, "source": str(folder.root), "config": dict(config)}
         entry = ModuleEntry.read(written, EntryPlace(kind, "", folder.root))
         request = ModuleAtHand(entry, resolution, options.isolation)
         async with confined(request, authorizer, options, Unrecorded(), host=host) as modules:

@@ -90,13 +90,13 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def sandboxes(pytestconfig: pytest.Config) -> Iterator[Callable[[ModuleFolder], ModuleSandbox]]:
     """A function that returns the sandbox of a module, made when it is first asked for."""
-    level = pytestconfig.getoption("--module-isolation")
+    level, config = pytestconfig.getoption("--module-isolation"), pytestconfig.getoption("--module-config")
     made: dict[Path, ModuleSandbox] = {}
     with ExitStack() as stack:
 
         def sandbox_of(folder: ModuleFolder) -> ModuleSandbox:
             if folder.package_dir not in made:
-                made[folder.package_dir] = stack.enter_context(ModuleSandbox.open(folder, folder.kind(), level))
+                made[folder.package_dir] = stack.enter_context(ModuleSandbox.open(folder, folder.kind(), level, config))
             return made[folder.package_dir]
 
         yield sandbox_of

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -57,7 +57,8 @@ class TrialSpec:
 class TrialContext:
     """Whose policy applies to trials, how missing code is fetched, and how the workers run.
 
-    `limits` and `isolation` are those that the user names; `on_line` is called with each line that a worker prints.
+    `limits`, `isolation`, the module's `config` and the variables `env` (NAME or NAME=VALUE) are those that the user
+    names; `on_line` is called with each line that a worker prints.
     """
 
     authorizer: Authorizer
@@ -66,6 +67,8 @@ class TrialContext:
     isolation: IsolationLevel | None = None
     on_line: Callable[[OutputLine], None] | None = None
     on_confined: OnConfined | None = None
+    config: Mapping[str, object] = field(default_factory=dict)
+    env: Sequence[str] = ()
 
 
 async def run_trial(
@@ -91,11 +94,13 @@ async def run_trial(
         provided(folder, authorizer.policy, fetch_options, needs, host) as resolution,
     ):
         trial = trial_of(resolution)
+        trial = replace(trial, request={**trial.request, "config": dict(trial_context.config)})
+        permissions = {**trial.permissions, **({"env": [*trial_context.env]} if trial_context.env else {})}
         entry = ModuleEntry.read(
             {
                 "module": resolution.module_id,
                 "source": str(resolution.root),
-                "permissions": dict(trial.permissions),
+                "permissions": permissions,
                 "limits": {**trial.limits, **trial_context.limits},
             },
             EntryPlace(kind, "", resolution.root),

@@ -1,6 +1,7 @@
 """Find out, by importing and mounting it in a sandbox, whether a module is what hosts expect of its kind.
 
-The worker runs nothing but the module and Paddock's checks, gets no grants, and is gone afterwards. Its report is
+The worker runs nothing but the module and Paddock's checks, and is gone afterwards. It gets the configuration and the
+variables of the environment that its author names for it, and no other grants. Its report is
 bounded and checked here. The module's code shares a process with the checks, so it could forge their outcome: the
 report helps authors with their own work, and guarantees nothing to anybody else.
 """

@@ -7,14 +7,13 @@ The module's process is gone when the command ends, in every case.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shlex
 import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -129,8 +128,10 @@ def call(
     granted = plan_options.read_grants(
         {name.removeprefix("allow_"): values for name, values in grants.items()}, deny_read
     )
-    settings = _object(config, "--config")
-    given = _object(read_stdin(screen, "the tool's input") if arguments == "-" else arguments, "the tool's input")
+    settings = plan_options.read_object(config, "--config")
+    given = plan_options.read_object(
+        read_stdin(screen, "the tool's input") if arguments == "-" else arguments, "the tool's input"
+    )
     approval = TerminalApproval.at(screen, sys.stdin)
     fetching = FetchProgress(screen)
     folder = (working_dir or Path.cwd()).resolve()
@@ -314,26 +315,3 @@ def _reason(result: ToolResult) -> str:
     error = result.error or {}
     kind, message = error.get("type"), error.get("message")
     return ": ".join(str(part) for part in (kind, message) if part) or "it gave no reason"
-
-
-# -- arguments -----------------------------------------------------------------------------
-
-
-def _object(text: str, what: str) -> dict[str, Any]:
-    """Return the JSON object in `text`.
-
-    Raises:
-        click.UsageError: the text is no JSON object.
-    """
-    try:
-        value = json.loads(text, parse_constant=_no_number)
-    except (ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise click.UsageError(f"{what} is not JSON: {reason}") from error
-    if not isinstance(value, dict):
-        raise click.UsageError(f'{what} has to be a JSON object, as in \'{{"name": "value"}}\'')
-    return value
-
-
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number in JSON")

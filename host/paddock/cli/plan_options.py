@@ -6,11 +6,12 @@ names the options instead.
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import click
 from pydantic import BaseModel, ValidationError
@@ -25,6 +26,26 @@ _SOURCE: Final = re.compile(r"name its source: `- module: ")
 _PLACE: Final = re.compile(
     r"(?P<part>permissions|limits|config|isolation)(?:\.(?P<name>\w+)|(?P<index>\[.*))?(?P<rest>.*)", re.DOTALL
 )
+
+
+def read_object(text: str, what: str) -> dict[str, Any]:
+    """Return the JSON object in the text of `what`.
+
+    Raises:
+        click.UsageError: the text is no JSON object.
+    """
+    try:
+        value = json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise click.UsageError(f"{what} is not JSON: {reason}") from error
+    if not isinstance(value, dict):
+        raise click.UsageError(f'{what} has to be a JSON object, as in \'{{"name": "value"}}\'')
+    return value
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number in JSON")
 
 
 def read_limits(written: Sequence[str]) -> dict[str, object]:

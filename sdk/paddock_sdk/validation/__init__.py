@@ -5,8 +5,8 @@ A validator, and the module's code with it, runs in the caller's process. Beside
 from somewhere else, such as a worker, runs the same assertions:
 
 * `tool_module`, `provider_module`, `orchestrator_module`, `context_module`: the object that was mounted, or a proxy for
-  it with the same members. Each test gets a newly mounted one, with an empty configuration. Its `async def` methods
-  must pass `inspect.iscoroutinefunction`; results are objects of the contract's own classes.
+  it with the same members. Each test gets a newly mounted one, with the configuration of `--module-config`. Its
+  `async def` methods must pass `inspect.iscoroutinefunction`; results are objects of the contract's own classes.
 * `hook_cleanup`: the value that the hook's `mount` returned. None, or a function without arguments whose result may
   have to be awaited; the fixture ensures that a second call, at the end of the test, does nothing.
 * `coordinator`: the coordinator that the module was mounted on. Only its `hooks.list_handlers()` and `hooks.emit()` are

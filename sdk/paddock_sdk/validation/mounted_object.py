@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from paddock_sdk.kernel.mounts import own_names
 from paddock_sdk.testing.mocks import MockCoordinator
 from paddock_sdk.validation.result import ValidationResult
 from paddock_sdk.validation.validator import ModuleValidator
@@ -38,19 +39,23 @@ class MountedObjectValidator(ModuleValidator):
         return returned is not None and not self._missing(returned)
 
     def check(self, result: ValidationResult, coordinator: MockCoordinator, returned: Any) -> None:
-        objects = self.mounted(coordinator)
+        objects, called = self.mounted(coordinator), dict[int, str]()
+        named = coordinator.mount_points.get(f"{self.kind}s")  # tools and providers have names
+        named = named if isinstance(named, dict) else {}
+        for own, name in own_names(named).items():
+            called[id(named[name])] = f"; it is mounted as `{name:.60}`, and its own name is `{own:.60}`"
         for obj in objects:
-            self._check_object(result, obj)
+            self._check_object(result, obj, called.get(id(obj), ""))
         if not objects:
             self._check_returned(result, returned)
 
-    def _check_object(self, result: ValidationResult, obj: Any) -> None:
+    def _check_object(self, result: ValidationResult, obj: Any, called: str) -> None:
         name, missing = type(obj).__name__, self._missing(obj)
         if missing:
             message = f"mount() mounted {_a(name)}, which is no {self.kind}: it {'; it '.join(missing)}"
             result.fail("protocol_compliance", message)
         else:
-            message = f"mount() mounted {_a(name)}, which implements {self.kind.capitalize()} interface"
+            message = f"mount() mounted {_a(name)}, which implements {self.kind.capitalize()} interface{called}"
             result.succeed("protocol_compliance", message)
             self.check_members(result, obj)
 

@@ -8,8 +8,9 @@ pytest-asyncio and report it if it is missing; everything else works without it.
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from paddock_sdk.kernel.mounts import own_names
 from paddock_sdk.kernel.settle import settled
 from paddock_sdk.testing import EventRecorder, MockContextManager, MockTool
 from paddock_sdk.testing.mocks import MockCoordinator, MockProvider
@@ -58,6 +60,17 @@ pytest.register_assert_rewrite("paddock_sdk.validation.behavioral", "paddock_sdk
 # Where the contract keeps its own test files, each of one type of modules.
 _CONTRACT_FILES = Path(__file__).parents[1] / "stand_in/amplifier_core/validation"
 
+
+class _OtherNames(dict[str, str]):
+    """The mounted name of each object that a fixture mounted under another name than its own, by that."""
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        for own, name in self.items():
+            terminalreporter.write_line(f"`{name}` is the name that it is mounted as, and its own name is `{own}`")
+
+
+_OTHER_NAMES = pytest.StashKey[_OtherNames]()
+
 _NO_PYTEST_ASYNCIO = (
     "this test mounts a module on an asyncio event loop, for which pytest needs the plugin pytest-asyncio: install it "
     "(`pip install pytest-asyncio`), and leave it enabled (no `-p no:asyncio`)"
@@ -71,12 +84,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="PATH",
         help="the module to validate: its package or its repository; by default the one around the tests",
     )
+    group.addoption(
+        "--module-config",
+        metavar="JSON",
+        type=json.loads,
+        default={},
+        help="the configuration that the fixtures mount the module with; by default an empty one",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "module_validation: what every module of a type has to have, or to do")
     if not _has_asyncio(config):
         config.addinivalue_line("markers", "asyncio: needs pytest-asyncio, which is not there")
+    config.pluginmanager.register(config.stash.setdefault(_OTHER_NAMES, _OtherNames()))
 
 
 @pytest.fixture
@@ -136,7 +157,8 @@ def validate_structure(
     """An asynchronous function for a type of modules that returns its validator's result for the module."""
 
     async def validate(kind: str) -> ValidationResult:
-        return await validator_for(kind).validate(_package(request, module_path, module_type, kind))
+        package, config = _package(request, module_path, module_type, kind), request.config.getoption("--module-config")
+        return await validator_for(kind).validate(package, config=config)
 
     return validate
 
@@ -152,7 +174,10 @@ def _object_of(kind: str) -> Any:
         coordinator: MockCoordinator,
     ) -> AsyncIterator[Any]:
         package = _package(request, module_path, module_type, kind)
-        async with mounted_object(kind, package, coordinator) as instance:
+        async with mounted_object(kind, package, coordinator, request.config.getoption("--module-config")) as instance:
+            named = coordinator.mount_points.get(f"{kind}s")  # tools and providers have names
+            others = own_names(named) if isinstance(named, dict) else {}
+            request.config.stash[_OTHER_NAMES].update(others)
             yield instance
 
     mounted.__doc__ = f"The {kind} that the module mounts, the first of several."
@@ -175,7 +200,8 @@ async def hook_cleanup(
 ) -> AsyncIterator[Any]:
     """The value that the hook module's `mount` returned: a function that removes its handlers, or None."""
     package = _package(request, module_path, module_type, "hook")
-    async with mounted_module("hook", package, coordinator) as returned:
+    config = request.config.getoption("--module-config")
+    async with mounted_module("hook", package, coordinator, config) as returned:
         yield returned
 
 
@@ -193,13 +219,15 @@ def _package(request: pytest.FixtureRequest, package: Path | None, found: str | 
 
 
 @asynccontextmanager
-async def mounted_module(kind: str, package: Path, coordinator: MockCoordinator) -> AsyncIterator[Any]:
-    """Mount the package's module with an empty configuration, and yield the result of `mount` if it can be called.
+async def mounted_module(
+    kind: str, package: Path, coordinator: MockCoordinator, config: Mapping[str, Any]
+) -> AsyncIterator[Any]:
+    """Mount the package's module with a configuration, and yield the result of `mount` if it can be called.
 
     A returned cleanup function is wrapped so that it runs once: a test may call it; otherwise the end of the test does.
     """
     with _imported(package) as module:
-        returned = await settled(find_mount(module, package, None)(coordinator, {}))
+        returned = await settled(find_mount(module, package, None)(coordinator, dict(config)))
         cleanup = _once(returned) if callable(returned) and not validator_for(kind).is_module(returned) else None
         try:
             yield cleanup or (returned if callable(returned) else None)
@@ -210,7 +238,9 @@ async def mounted_module(kind: str, package: Path, coordinator: MockCoordinator)
 
 
 @asynccontextmanager
-async def mounted_object(kind: str, package: Path, coordinator: MockCoordinator) -> AsyncIterator[Any]:
+async def mounted_object(
+    kind: str, package: Path, coordinator: MockCoordinator, config: Mapping[str, Any]
+) -> AsyncIterator[Any]:
     """Mount the package's module as `mounted_module` does, and yield the first object it mounted.
 
     Raises:
@@ -218,12 +248,12 @@ async def mounted_object(kind: str, package: Path, coordinator: MockCoordinator)
     """
     validator = validator_for(kind)
     assert isinstance(validator, MountedObjectValidator)
-    async with mounted_module(kind, package, coordinator):
+    async with mounted_module(kind, package, coordinator, config):
         objects = validator.mounted(coordinator)
         if not objects:
             raise LookupError(
-                f"mount() mounted no {kind} with an empty configuration. If it needs credentials or a service, set up "
-                f"its environment first; `mount(coordinator, {{}})` has to work for its behaviour to be tested"
+                f"mount() mounted no {kind} with the configuration {dict(config)}. If it needs settings, give it some: "
+                "`--module-config JSON`. If it needs credentials or a service, set up its environment first"
             )
         yield objects[0]
 

@@ -8,6 +8,7 @@ for its author, and nothing that others may rely on. Its printed output takes an
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import socket
@@ -66,7 +67,8 @@ def _validate(asked: dict[str, Any]) -> dict[str, Any]:
 
     sys.path[:0] = [asked["import_root"]]
     sys.path.extend(asked["libraries"])
-    result = asyncio.run(validator_for(asked["kind"]).validate(asked["package_dir"], asked["entry_point"]))
+    validator = validator_for(asked["kind"])
+    result = asyncio.run(validator.validate(asked["package_dir"], asked["entry_point"], asked["config"]))
     checks = [
         {"name": one.name, "passed": one.passed, "message": one.message, "severity": one.severity}
         for one in result.checks
@@ -90,6 +92,7 @@ def _run_tests(asked: dict[str, Any]) -> dict[str, Any]:
     explain_breakpoints(os.dup(2))  # past pytest, which keeps the output of tests that pass
     if asked["bases"]:
         args += _behaviour(asked["bases"], os.path.join(place, asked["package"]))
+        args += [f"--module-config={json.dumps(asked['config'])}"]
     import pytest
 
     return {"code": int(pytest.main(args))}

@@ -198,6 +198,14 @@ def test_a_module_may_be_named_for_the_files_that_come_with_the_contracts(
     assert Counter(outcome.word for outcome in run.outcomes) == {"passed": _CONTRACT_TESTS["context"] + 1}, run.output
 
 
+def test_a_module_is_mounted_with_the_named_configuration(process: WarmPytest, tmp_path: Path) -> None:
+    code = RIGHT["tool"].replace("Tool())", 'Tool(), name=config["as"])')
+    tests = write_tests(repository_at(tmp_path, "tool", code), "tool")
+    run = run_pytest(process, tests, '--module-config={"as": "loud"}')
+    assert run.outcomes and {one.word for one in run.outcomes} == {"passed"}, run.output
+    assert "`loud` is the name that it is mounted as, and its own name is `probe`" in run.output
+
+
 def test_tests_without_a_module_are_skipped_with_the_reason(process: WarmPytest, tmp_path: Path) -> None:
     outside = write_tests(tmp_path / "outside", "tool")
     run = run_pytest(process, tmp_path)

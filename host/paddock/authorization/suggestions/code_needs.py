@@ -24,7 +24,7 @@ from paddock_sources.manifest.code_names import CodeNames
 
 _MAX_NAMES: Final = 8  # of one kind: people read no more before they agree
 _MAX_LOOKED_UP: Final = 64  # of one kind, however many the code names
-_ITS_OWN: Final = frozenset({"HOME", "LANG", "PATH", "PWD", "TMPDIR", "TZ"})  # every module has these anyway
+ITS_OWN: Final = frozenset({"HOME", "LANG", "PATH", "PWD", "TMPDIR", "TZ"})  # every module has these anyway
 _CALLS: Final = {
     "spawn": "hands work to sub-sessions",
     "providers": "asks the model by itself, at your cost",
@@ -63,7 +63,7 @@ def _some(names: Iterable[str], is_wanted: Callable[[str], bool]) -> Iterable[st
 
 
 def _variables(code: CodeNames, has: Permissions, known: ProposalContext) -> Needs:
-    names = [name for name in code.variables[:_MAX_LOOKED_UP] if name not in _ITS_OWN]
+    names = [name for name in code.variables[:_MAX_LOOKED_UP] if name not in ITS_OWN]
     vendors = {name: vendor for name in names if (vendor := vendor_of_key(name)) is not None}
     hosts, used = {NetRule.parse(one).text for one in has.net}, {one.name for one in has.secrets}
     keys = [name for name in vendors if name not in used and known.has_key(name, is_needed=False)]

@@ -8,7 +8,7 @@ import re
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -59,11 +59,13 @@ PATH: Final = click.argument("path", type=_ModulePath(path_type=Path))
 
 @dataclass(frozen=True, slots=True)
 class TrialOptions:
-    """The options that these commands share."""
+    """The options that these commands share, and the module's `config` and variables, which some take."""
 
     limits: Mapping[str, object]
     isolation: IsolationLevel | None = None
     offline: bool = False
+    config: Mapping[str, object] = field(default_factory=dict)
+    env: Sequence[str] = ()
 
 
 def trial_options(command: Callable[..., int]) -> Callable[..., int]:
@@ -98,7 +100,18 @@ def run_trials(
         # Relative paths are not supported here: nothing in the user's folders is granted.
         authorizer = await Authorizer.at_work(Path("/"), environ, None)
         on_confined = partial(tell_confinements, screen)
-        return await work(TrialContext(authorizer, fetch_options, trial.limits, trial.isolation, on_line, on_confined))
+        return await work(
+            TrialContext(
+                authorizer,
+                fetch_options,
+                trial.limits,
+                trial.isolation,
+                on_line,
+                on_confined,
+                config=trial.config,
+                env=trial.env,
+            )
+        )
 
     with ExitStack() as stack:
         stack.enter_context(LogLines(screen))

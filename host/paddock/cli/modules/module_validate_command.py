@@ -8,9 +8,13 @@ expect, or is missing; 5 it died; of several the highest.
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import sys
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -22,18 +26,26 @@ from paddock.authoring.module_folder import ModuleFolder, module_ids, path_error
 from paddock.authoring.module_name import KINDS
 from paddock.authoring.suite import SuiteOutcome, run_behavior_tests
 from paddock.authoring.trial import TrialContext
-from paddock.cli import failure
+from paddock.authorization.suggestions.code_needs import ITS_OWN
+from paddock.cli import failure, plan_options
 from paddock.cli.command_group import INTERRUPTED, Interrupted, example
 from paddock.cli.modules.module_trial import PATH, TrialOptions, run_trials, tell_failure, trial_options
+from paddock.cli.options import this_command
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError
 from paddock.plan.model import Kind
+from paddock.plan.permissions import Permissions
+from paddock.text import escape
 from paddock.workers.output import OutputLine
 from paddock_sdk.validation.result import ValidationCheck, ValidationResult
+from paddock_sources.manifest.code_names import CodeNames
 
 _BEHAVIOR: Final = "behavior_tests"
 _MAX_LINES: Final = 500  # of pytest's output about failing tests
+_MAX_NAMES: Final = 4  # of variables, in a command to paste
+_ANY: Final = "test"  # the value of a setting; a module that is only mounted uses none
+_MISSING: Final = re.compile(r"raised KeyError: '(\w{1,64})'")
 
 
 @click.command(epilog=example("paddock module validate ./amplifier-module-tool-word-count"))
@@ -54,6 +66,14 @@ _MAX_LINES: Final = 500  # of pytest's output about failing tests
     help="The form of the findings on stdout.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as `-o json`.")
+@click.option("--config", metavar="JSON", default="{}", help="The configuration that it is mounted with.")
+@click.option(
+    "--allow-env",
+    "env",
+    metavar="NAME[=VALUE]",
+    multiple=True,
+    help="An environment variable that it sees: your own, or one with this value; can be repeated.",
+)
 @click.option("-b", "--behavioral", is_flag=True, help="Also run the tests that every module of its kind must pass.")
 @click.option("-v", "--verbose", is_flag=True, help="Show what the module prints, also if it is valid.")
 @trial_options
@@ -62,6 +82,8 @@ def validate(
     kind: Kind | None,
     output: str,
     as_json: bool,
+    config: str,
+    env: tuple[str, ...],
     behavioral: bool,
     verbose: bool,
     trial: TrialOptions,
@@ -69,11 +91,14 @@ def validate(
     """Check that the module at PATH keeps to the contract of its kind.
 
     PATH is the module's repository or its package; of a folder with several modules, all are checked. Paddock imports
-    and mounts the module in a sandbox without grants. Exits with 0 if the module is valid, with 1 if it is not, with 5
+    and mounts the module in a sandbox. It grants it nothing but the variables that you name, as a provider needs that
+    wants a key: any text will do. Exits with 0 if the module is valid, with 1 if it is not, with 5
     if it died or did not end in time.
     """
     as_json = as_json or output == "json"
     screen = Screen(sys.stderr)
+    given = Permissions.model_validate(plan_options.read_grants({"env": env}))
+    trial = replace(trial, config=plan_options.read_object(config, "--config"), env=given.env)
     validating = _Validating(path, kind, behavioral, verbose, trial, screen)
     try:
         ids = module_ids(path)
@@ -158,7 +183,23 @@ class _Validating:
         if not result.passed:  # a module that mounts nothing often says why in its log
             for line in printed:
                 self.screen.module_line(name, line)
+            for hint in self._hints(folder, result):
+                self.screen.text(f"hint: {escape(hint)}")
         return _Finding(module_id, 0 if result.passed else 1, result, module)
+
+    def _hints(self, folder: ModuleFolder, result: ValidationResult) -> Iterator[str]:
+        """Yield the commands that give a module what it did not find when it was mounted, as far as its code says."""
+        faults = [one.message for one in result.errors if one.name == "protocol_compliance"]
+        missing = next((found[1] for fault in faults if (found := _MISSING.search(fault))), None)
+        has = {one.partition("=")[0] for one in self.trial.env}
+        reads = [one for one in CodeNames.of(folder.package_dir).variables if one not in has | ITS_OWN]
+        if faults and missing not in (None, *reads):
+            config = json.dumps({**self.trial.config, missing: _ANY})
+            yield f"its configuration has no `{missing}`; give it one: {this_command('--config', config)}"
+        elif faults and reads:
+            values = [one if os.environ.get(one) else f"{one}={_ANY}" for one in reads[:_MAX_NAMES]]
+            words = [word for value in values for word in ("--allow-env", value)]
+            yield f"its code reads {', '.join(reads[:_MAX_NAMES])}; give it that: {this_command(*words)}"
 
     async def _result(
         self, folder: ModuleFolder, kind: Kind, printed: deque[str], trial_context: TrialContext
