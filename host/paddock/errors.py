@@ -1,9 +1,9 @@
 """Every failure that Paddock reports on purpose.
 
 An error carries its facts as fields. `summary` (one line), `detail` (lines under it) and `hints` (what to do) are built
-from them, so a terminal, a log and an application show the same. `str()` and `render()` escape text that came from
-modules and plans. Where the module contracts have a class for the same failure, Paddock's class derives from it, so
-code written for the contracts catches it.
+from them, so a terminal, a log and an application show the same: `str()` has all three, as `render()`, and both escape
+text that came from modules and plans. Where the module contracts have a class for the same failure, Paddock's class
+derives from it, so code written for the contracts catches it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import Literal, Protocol, Self, TypeVar
 
 from paddock.lookalikes import marked
-from paddock.text import escaped_line, last_lines
+from paddock.text import hinted, last_lines
 from paddock_sdk.contract import boundary_errors, module_sources
 from paddock_sources.environment.errors import ContractVersionError
 from paddock_sources.errors import LayerAnswer, SourceError, SourceRefusedError, UnresolvedError, without_credentials
@@ -39,7 +39,11 @@ class PaddockError(Exception):
         super().__init__(summary)
 
     def __str__(self) -> str:
-        return "\n".join([escaped_line(self.summary), *(f"  {escaped_line(line)}" for line in self.detail)])
+        return hinted(self.summary, self.detail, self.hints)
+
+    def paddock_statement(self) -> str:
+        """Return the text without hints, which are for people: modules are told this, and scripts beside the hints."""
+        return hinted(self.summary, self.detail, ())
 
     def with_hint(self, hint: str) -> Self:
         """Add a hint, and return the error."""
@@ -210,10 +214,7 @@ class PolicyRefusedError(PaddockError):
         self.problems = problems
         super().__init__(
             f"policy refuses what {subject} asks for",
-            detail=[
-                *_described(refusals, self.origin),
-                *(problem.describe(self.origin) for problem in problems),
-            ],
+            detail=[*_described(refusals, self.origin), *(problem.describe(self.origin) for problem in problems)],
             hints=_hints_of((*refusals, *problems)),
         )
 
@@ -556,14 +557,14 @@ def code_of(error: BaseException) -> str:
 def render(error: BaseException) -> str:
     """Return the text shown to a person for `error`, without a final newline."""
     if isinstance(error, (PaddockError, SourceError)):
-        summary, detail, hints = error.summary, error.detail, error.hints
-    else:
-        summary, detail = f"unexpected {type(error).__name__}: {error}", ()
-        hints = ("this is a defect of Paddock, not of the plan or the module; please report it",)
-    lines = [f"error: {escaped_line(summary)}", *(f"  {escaped_line(line)}" for line in detail)]
-    if hints:
-        lines += ["", *(f"hint: {escaped_line(hint)}" for hint in hints)]
-    return "\n".join(lines)
+        return f"error: {hinted(error.summary, error.detail, error.hints)}"
+    hint = "this is a defect of Paddock, not of the plan or the module; please report it"
+    return f"error: {hinted(f'unexpected {type(error).__name__}: {error}', (), [hint])}"
+
+
+def statement_of(error: BaseException) -> str:
+    """Return the text of an error without its hints."""
+    return error.paddock_statement() if isinstance(error, PaddockError) else str(error)
 
 
 _Found = TypeVar("_Found", PlanProblem, Refusal)

@@ -7,6 +7,7 @@ in a log line. It is idempotent, never fails, and leaves every visible character
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 _MAX_TRACEBACK_LINES = 60  # a traceback names the failure at its end; a module may raise from any depth
 _MAX_LINE_CHARACTERS = 500
@@ -39,6 +40,13 @@ def escape(text: str, *, multiline: bool = False) -> str:
 def escaped_line(line: str) -> str:
     """Return the beginning of a line, escaped: a hostile one may be megabytes long, and escaping makes it longer."""
     return escape(line if len(line) <= _MAX_LINE_CHARACTERS else line[:_MAX_LINE_CHARACTERS] + "…")
+
+
+def hinted(summary: str, detail: Iterable[str], hints: Iterable[str]) -> str:
+    """Return the lines of an error: what happened, more about it, and behind an empty line what to do; escaped."""
+    told = [f"hint: {escaped_line(hint)}" for hint in hints]
+    lines = [escaped_line(summary), *(f"  {escaped_line(line)}" for line in detail)]
+    return "\n".join([*lines, "", *told] if told else lines)
 
 
 def last_lines(traceback: str) -> list[str]:

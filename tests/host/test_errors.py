@@ -22,6 +22,8 @@ from paddock.errors import (
     render,
 )
 from paddock_sdk.contract import boundary_errors, module_sources
+from paddock_sdk.contract.vocabulary import ContractVocabulary
+from paddock_sdk.protocol.body import Codec
 from paddock_sources import LayerAnswer, Resolver, SourceError, parse_source
 from paddock_sources.environment.errors import ContractVersionError
 from support.rows import each_row
@@ -52,8 +54,9 @@ ALL = [
 @each_row("error", ALL, ids=lambda error: type(error).__name__)
 def test_every_error_is_one_of_ours_and_renders(error: PaddockError) -> None:
     assert isinstance(error, PaddockError)
-    assert render(error).startswith(f"error: {error.summary}")
+    assert render(error) == f"error: {error}"
     assert str(error).startswith(error.summary)
+    assert all(f"hint: {hint}" in str(error) and hint not in error.paddock_statement() for hint in error.hints)
 
 
 @each_row(
@@ -93,7 +96,8 @@ def test_a_plan_error_lists_every_problem_and_hint() -> None:
         [PlanProblem("tools[1].module", "is empty", "name it"), PlanProblem("", "unknown key `tool`")],
         origin="plan.yaml",
     )
-    assert str(error) == "plan `plan.yaml` has 2 problems\n  tools[1].module: is empty\n  unknown key `tool`"
+    said = "plan `plan.yaml` has 2 problems\n  tools[1].module: is empty\n  unknown key `tool`"
+    assert error.paddock_statement() == said and str(error) == f"{said}\n\nhint: tools[1].module: name it"
     assert error.hints == ("tools[1].module: name it",)
 
 
@@ -106,6 +110,13 @@ def test_the_shape_of_a_rendered_error_is_error_detail_blank_hints() -> None:
         "\n"
         'hint: to allow it, write in the entry of `tool-w` in the plan: permissions: {net: ["api.example:443"]}'
     )
+
+
+def test_the_text_that_a_module_gets_of_an_error_has_no_hint() -> None:
+    error = CallRefusedError(Denial("call", "spawn", "tool-w", grant="permissions: {call: [spawn]}"))
+    codec = Codec(ContractVocabulary())
+    told = codec.decode(codec.encode(error, live_objects=False)[0])
+    assert str(told) == error.summary and "hint: to allow it" in str(error)
 
 
 def test_a_refusal_that_nothing_can_lift_says_so() -> None:

@@ -181,7 +181,7 @@ class Authorizer:
         try:
             await anyio.to_thread.run_sync(self._grants_file.accept_pins, plan.digest, moved)
         except GrantsNotKeptError as error:
-            _log.warning("accepted for this time only: %s", error)
+            _log.warning("accepted for this time only: %s", error.paddock_statement())
 
     async def check_rights(self, plan: MountPlan, takes: Mapping[str, str], *, consent: Consent | None) -> None:
         """Ask whether sources of a plan that was not accepted may be fetched with the operator's rights.

@@ -33,6 +33,7 @@ from paddock.errors import (
     TurnError,
     code_of,
     render,
+    statement_of,
 )
 from paddock.text import escape
 from paddock_sdk.contract.boundary_errors import RefusedError
@@ -155,7 +156,7 @@ def exit_code(error: BaseException) -> int:
 def as_dict(error: BaseException) -> dict[str, object]:
     """Return `error` for scripts; `message` is escaped text, as it would be shown to a person."""
     error = of_system(error)
-    facts: dict[str, object] = {"type": code_of(error), "message": escape(str(error), multiline=True)}
+    facts: dict[str, object] = {"type": code_of(error), "message": escape(statement_of(error), multiline=True)}
     if isinstance(error, PaddockError):
         facts["hints"] = [escape(hint) for hint in error.hints]
     if isinstance(error, PlanError):

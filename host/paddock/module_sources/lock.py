@@ -40,4 +40,5 @@ def _renew(folder: Path, environ: Mapping[str, str], before: LockFile, after: Lo
     try:
         GrantsFile.of_user(environ).renew_pins(folder, moved)
     except (GrantsNotKeptError, PolicyFileError) as error:
-        _log.warning("what was locked is not accepted with the plan, which is asked about next time: %s", error)
+        said = error.paddock_statement()
+        _log.warning("what was locked is not accepted with the plan, which is asked about next time: %s", said)

@@ -11,7 +11,7 @@ import asyncio
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from paddock.errors import ModuleError, code_of
+from paddock.errors import ModuleError, code_of, statement_of
 from paddock.plan.units import size_text
 from paddock.rpc.calls import RoutedCall
 from paddock.rpc.marshal import Marshaller
@@ -32,7 +32,7 @@ def failed_result(error: Exception, report: ExitReport | None = None) -> ToolRes
     report = getattr(error, "report", None) or report
     failure = {
         "type": code_of(error),
-        "message": str(error),
+        "message": statement_of(error),
         "report": report.as_dict() if isinstance(report, ExitReport) else None,
     }
     return ToolResult(success=False, error=failure)
@@ -144,7 +144,9 @@ class HostedModules:
             return self._marshaller.encode(failed_result(error))
         if point == "providers":
             # No seconds to wait: it is started again when it is next called.
-            raise ProviderUnavailableError(str(error), provider=module.name, retryable=True, retry_after=0.0) from error
+            raise ProviderUnavailableError(
+                error.paddock_statement(), provider=module.name, retryable=True, retry_after=0.0
+            ) from error
         raise error
 
     def instead_of(self, call: RoutedCall, method: str, weight: int, most: int) -> Encoded | None:

@@ -22,6 +22,7 @@ import anyio
 import anyio.to_thread
 
 from paddock.audit import AuditLog
+from paddock.errors import statement_of
 from paddock.rpc.calls import current, holding
 from paddock.session.hosted_session import HostedSession
 from paddock.session.journal import closing_messages, opening, tables
@@ -219,7 +220,7 @@ class SubSessions:
         try:
             return await self._live(conversation, instruction, audit)
         except Exception as error:  # raised where the turn was asked for
-            _log.info("sub-session `%s` failed: %s", conversation.id, error)
+            _log.info("sub-session `%s` failed: %s", conversation.id, statement_of(error))
             return error
         finally:
             audit.record("sub_session.ended")

@@ -342,7 +342,8 @@ def _text(read: Callable[[], object], otherwise: str, characters: int) -> str:
 
 
 def _message(error: BaseException, characters: int) -> str:
-    return _text(functools.partial(str, error), type(error).__name__, characters)
+    text_of = getattr(type(error), "paddock_statement", str)  # the text of a host's own error has more, for people
+    return _text(functools.partial(text_of, error), type(error).__name__, characters)
 
 
 def _trace(error: BaseException, hidden: tuple[str, ...]) -> str:

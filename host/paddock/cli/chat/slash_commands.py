@@ -25,7 +25,7 @@ from paddock.cli.terminal.denial_notes import tell_denials
 from paddock.cli.terminal.render import Screen
 from paddock.cli.terminal.request_parts import tell_request
 from paddock.cli.why_command import run_why
-from paddock.errors import PaddockError, render
+from paddock.errors import PaddockError, render, statement_of
 from paddock.isolation.denials.explain import Family
 from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import FAMILIES, PRESETS, Permissions, by_preset, grants_of, united
@@ -285,14 +285,14 @@ class SlashCommands:
         try:
             return [model.id for model in await provider.list_models()]
         except Exception as error:  # modules raise any class
-            self._screen.warning(f"the models of {_name_of(entry)} cannot be had: {error}")
+            self._screen.warning(f"the models of {_name_of(entry)} cannot be had: {statement_of(error)}")
             return []
 
     async def _context(self, words: Sequence[str]) -> None:
         try:
             await tell_request(self._session, self._screen)
         except Exception as error:  # modules raise any class
-            self._screen.warning(f"what goes to the model cannot be had: {error}")
+            self._screen.warning(f"what goes to the model cannot be had: {statement_of(error)}")
 
     async def _cost(self, words: Sequence[str]) -> None:
         for line in await self._conversation.spent():
