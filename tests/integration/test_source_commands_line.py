@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -209,6 +210,17 @@ def test_without_its_remote_what_is_not_in_the_cache_is_named(tmp_path: Path, or
     (tmp_path / "cache").rename(tmp_path / "cache that is gone")
     code, synced = told("sync")
     assert (code, synced["modules"][0]["ready"]) == (1, False) and "tool-shout" in synced["modules"][0]["problem"]
+
+
+@pytest.mark.exhaustive
+def test_work_that_is_in_no_commit_does_not_run_and_is_told_of(origin: OriginRepository) -> None:
+    call = ("call", f"{origin.address}@main", "shout", '{"text": "a"}')
+    assert "warning" not in paddock(*call).stderr
+    origin.folder.joinpath("amplifier_module_tool_shout/__init__.py").write_text(_SHOUT.replace("MARK", "?"))
+    done = paddock(*call)
+    assert done.stdout.strip() == "A!" and "working tree" in done.stderr
+    (folder,) = re.findall("name the folder to run it as it is: `(.*)`", done.stderr)
+    assert paddock("call", folder, *call[2:]).stdout.strip() == "A?"
 
 
 def test_ctrl_c_ends_a_question_and_writes_nothing(tmp_path: Path, origin: OriginRepository) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ from paddock_sources.manifest.read import HeldModules
 from paddock_sources.resolution import PinnedSource, Resolution
 from paddock_sources.supplies.supply import Code, TreeSupply, expected
 from paddock_sources.uri import GitUri
+
+_log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from paddock_sources.git.git_source import GitSource
@@ -51,6 +54,7 @@ class GitSupply(TreeSupply[GitUri]):
             raise unavailable(uri.text, "a source that is not locked")
         held = uri if uri.place is not None else uri.held()
         resolution, code = self.as_locked(uri, held, module_id, locked)
+        _tell_of_work(held, locked, code)
         return self.with_libraries(replace(resolution, repository=code.top), locked, uri, mine=self.is_mine)
 
     def module_ids(self, uri: GitUri, locked: LockedModule | None) -> tuple[str, ...]:
@@ -65,6 +69,23 @@ class GitSupply(TreeSupply[GitUri]):
 
     def _source(self, uri: GitUri) -> GitSource:
         return self.workshop.repositories.source(uri, True, uri)
+
+
+def _tell_of_work(uri: GitUri, locked: LockedModule, code: Code) -> None:
+    """Warn of a repository of this machine where somebody works on the branch that is named: a commit runs instead."""
+    if uri.place is None:
+        return
+    from paddock_sources.git.working_tree import differing_file  # few sources are on this machine
+
+    name = differing_file(uri.place.path, locked.requested_ref, code.top)
+    if name:
+        _log.warning(
+            "`%s` in the working tree of %s is not as in commit %s, which runs; name the folder to run it as it is: `%s`",
+            name,
+            uri.place.path,
+            locked.commit[:12],
+            uri.place.path / uri.subdirectory,
+        )
 
 
 def _inside(uri: GitUri, tree: Path) -> Path:
