@@ -300,7 +300,7 @@ class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
                 missing.exit_code = 4
             return missing
         answer = "; ".join([error.summary, *error.detail])
-        return cls(module_id, tried=[LayerAnswer("source", "", answer)], hints=error.hints)
+        return cls(module_id, tried=[LayerAnswer("source", "", answer)], hints=error.hints, found=error.outcome)
 
 
 class UnknownContractError(ModuleMissingError, module_sources.ModuleLoadError):

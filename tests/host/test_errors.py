@@ -25,7 +25,8 @@ from paddock_sdk.contract import boundary_errors, module_sources
 from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.protocol.body import Codec
 from paddock_sources import LayerAnswer, Resolver, SourceError, parse_source
-from paddock_sources.environment.errors import ContractVersionError
+from paddock_sources.environment.errors import ContractVersionError, InstallerError
+from paddock_sources.errors import UnresolvedError
 from support.rows import each_row
 
 
@@ -89,6 +90,15 @@ def test_an_error_without_a_leaf_of_its_own_counts_as_our_defect() -> None:
 def test_code_written_for_the_contracts_catches_ours(error: PaddockError, caught_as: type[Exception]) -> None:
     assert isinstance(error, caught_as)
     assert str(error).startswith(error.summary)
+
+
+def test_packages_that_do_not_fit_are_no_missing_code() -> None:
+    conflict = InstallerError.unsolvable("choosing versions")
+    for cause in (conflict, UnresolvedError("tool-x", "./x", [])):
+        cause.__cause__ = conflict
+        error = ModuleMissingError.of("tool-x", cause)
+        assert error.summary.startswith("no packages were installed for module `tool-x`")
+    assert "`dependencies`" in ModuleMissingError.of("tool-x", conflict).hints[0]
 
 
 def test_a_plan_error_lists_every_problem_and_hint() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 from paddock_sources.constraints import Constraint, listed
 from paddock_sources.errors import SourceError
@@ -19,8 +19,13 @@ InstallerCode = Literal[
 ]
 
 
+_NOT_INSTALLED: Final = "no packages were installed for"
+
+
 class RequirementsError(SourceError):
     """Raised for a `pyproject.toml` whose dependencies cannot be read as data, or are of a kind that is not taken."""
+
+    outcome = _NOT_INSTALLED
 
     def __init__(self, path: Path, problem: str, *, hints: Iterable[str] = ()) -> None:
         self.path = path
@@ -45,6 +50,7 @@ class ContractVersionError(SourceError):
 class InstallerError(SourceError):
     """Raised when packages cannot be chosen or installed; `code` names the cause, `report` is the end of an output."""
 
+    outcome = _NOT_INSTALLED
     code: InstallerCode
 
     def __init__(
@@ -64,8 +70,8 @@ class InstallerError(SourceError):
     @classmethod
     def unsolvable(cls, attempted: str, *, report: Iterable[str] = ()) -> Self:
         """No set of versions satisfies the requirements."""
-        problem = "no set of versions satisfies it"
-        return cls(attempted, problem, code="UnsolvableError", report=report)
+        hints = ["change what its `pyproject.toml` names as `dependencies`, or take another version of the module"]
+        return cls(attempted, "no set of versions satisfies it", code="UnsolvableError", report=report, hints=hints)
 
     @classmethod
     def no_wheel(cls, attempted: str, distribution: str, *, report: Iterable[str] = ()) -> Self:
