@@ -46,10 +46,15 @@ _NOWHERE: Final = "not possible here"
 def selftest(attacks: tuple[str, ...], levels: tuple[IsolationLevel, ...], as_json: bool) -> int:
     """Attack the sandbox on this machine, and show the result of each attack.
 
-    By default all attacks run. The table of results shows their names; for an unknown name, the error lists them.
+    By default all attacks run, which takes some minutes. The table of results shows their names; for an unknown name,
+    the error lists them.
     """
     chosen = _chosen(attacks)
     screen = Screen(sys.stderr)
+    if chosen is CATALOGUE and not as_json:
+        screen.note(
+            f"{len(chosen)} attacks at each level take some minutes; `paddock selftest {chosen[0].name}` makes one"
+        )
     doing = ["preparing"]
     runner = AttackRunner(
         tuple(dict.fromkeys(levels)) or LEVELS, chosen, report=lambda what: doing.__setitem__(0, what)

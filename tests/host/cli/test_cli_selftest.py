@@ -25,7 +25,9 @@ def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(selftest_command.AttackRunner, "run", run)
     assert selftest_command.selftest.main([], standalone_mode=False) == 0
-    return capsys.readouterr().out
+    told = capsys.readouterr()
+    assert "attacks at each level take some minutes; `paddock selftest" in told.err
+    return told.out
 
 
 def test_no_name_of_an_attack_is_broken_at_the_width_of_a_terminal(shown: str) -> None:
