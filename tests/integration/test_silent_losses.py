@@ -175,7 +175,17 @@ def test_a_variable_that_was_not_granted_is_a_denial(loser: str, monkeypatch: py
     shown = call(loser, "variable", "OF_THE_USER", code=1)
     assert "may not see the variable `OF_THE_USER`: of the environment that Paddock runs in" in shown
     assert "warning" not in call(loser, "variable", "OF_THE_USER", *mended(shown))
-    assert "warning" not in call(loser, "variable", "OF_NOBODY", code=1)
+    assert "for this one; it is not set there either" in call(loser, "variable", "OF_NOBODY", code=1)
+
+
+def test_a_variable_that_is_missing_at_a_mount_is_a_denial(
+    write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OF_THE_USER", "here")
+    code = "import os\n\nasync def mount(coordinator, config):\n    os.environ['OF_THE_USER']\n"
+    done = paddock("call", write_module("tool-early", code), "any")
+    assert done.returncode == 1 and "may not see the variable `OF_THE_USER`" in done.stderr
+    assert "to allow it, add --allow-env=OF_THE_USER" in done.stderr
 
 
 def test_a_variable_that_may_be_a_key_is_proposed_for_one_host_only(

@@ -140,6 +140,7 @@ class ModuleRuntime:
                 if isinstance(outcome, Mounted):
                     self._ready = outcome.on_session_ready
                     return {"mounted": True, "on_session_ready": self._ready is not None}
+                self._attempts.note_failure(outcome.error)
                 self._dispatcher.report_attempts()
                 return {"mounted": False, "stage": outcome.stage, "error": outcome.error}
             case WorkerMethod.DESCRIBE_ANEW, _:

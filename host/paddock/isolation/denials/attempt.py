@@ -161,7 +161,7 @@ class AttemptJudge:
         if kind == "left":
             return self._judge_left(Path(target))
         if kind == "env":
-            return self._explained(kind, target) if target in self._environ else None
+            return self._judge_variable(target)
         if self._profile.level == "none":
             return None
         if kind in ("net", "limit", "serve"):
@@ -179,6 +179,12 @@ class AttemptJudge:
             return name if look_up(name) is not None else ""
         found = AttemptedPath.follow(Path(attempt.target), self._profile.mounts)
         return name if found is not None and found.is_there and _may_be_program(found.path) else ""
+
+    def _judge_variable(self, name: str) -> Denial | None:
+        found = self._explained("env", name)
+        if found is None or name in self._environ:
+            return found
+        return replace(found, reason=f"{found.reason}; it is not set there either")
 
     # -- files -----------------------------------------------------------------------------
 
