@@ -149,7 +149,11 @@ def test_what_a_plan_alone_shows_is_refused_before_its_code_is_found(tmp_path: P
         done = paddock("run", plan, "hello", *options)
         assert done.returncode == 1 and said in done.stderr and "no code was found" not in done.stderr, done.stderr
     # What needs consent comes first in a plan that was not accepted, and all of it at once.
-    assert "no code was found" in paddock("run", plan, "hello").stderr
+    refused = paddock("run", plan, "hello")
+    assert refused.returncode == 4 and "no code was found" not in refused.stderr
+    assert "needs a plan that you accepted" in refused.stderr and "`UNSET_KEY` is not set" in refused.stderr
+    # What Paddock would propose takes a look at the code.
+    assert "no code was found" in paddock("run", plan, "hello", "--print-grants").stderr
 
 
 def test_a_weaker_level_in_a_plan_is_refused_until_somebody_accepts_it(tmp_path: Path, tricky: str) -> None:

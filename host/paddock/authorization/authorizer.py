@@ -30,7 +30,14 @@ from paddock.plan.problems import NotAcceptedError
 from paddock.plan.secret_references import how_to_set, secrets_in_use
 from paddock.plan.source_map import Location, Positions
 from paddock.policy.decision import Decision
-from paddock.policy.evaluate import EvaluationContext, evaluate, lacks_secrets, raise_findings, refuse_secrets
+from paddock.policy.evaluate import (
+    EvaluationContext,
+    evaluate,
+    lacks_secrets,
+    raise_findings,
+    refuse_secrets,
+    refuse_unaccepted,
+)
 from paddock.policy.files.accepted_plans import AcceptedGrant, AcceptedPlan
 from paddock.policy.files.grants import GrantsFile, GrantsNotKeptError
 from paddock.policy.files.policy import Policy
@@ -134,7 +141,15 @@ class Authorizer:
 
         return await anyio.to_thread.run_sync(look)
 
-    async def check_plan(self, plan: MountPlan, grants: Mapping[str, str], *, trust_plan: bool) -> None:
+    async def check_plan(
+        self,
+        plan: MountPlan,
+        grants: Mapping[str, str],
+        *,
+        trust_plan: bool,
+        named: IsolationLevel | None,
+        consent: Consent | None,
+    ) -> None:
         """Refuse at once what the plan and the flags alone show, before any code of it is looked for.
 
         A secret that is not set is refused here only in a plan that the operator accepted: in another one it is
@@ -142,12 +157,33 @@ class Authorizer:
 
         Raises:
             PlanError: `grants` names no module of the plan, or a secret is not set.
+            PolicyRefusedError: the plan needs a yes, and there is nobody to give it.
             PolicyFileError: the record of accepted plans cannot be trusted or understood.
         """
-        _given_by_flags(plan, grants)
+        given = _given_by_flags(plan, grants)
+        # A rule of a policy may be about the code of a module, so what it decides is known later.
+        if not (self._policy.files or getattr(consent, "is_attended", consent is not None)):
+            await self._refuse_unaccepted(plan, given, named, trust_plan=trust_plan)
         lacking = [one for one in plan.entries() if lacks_secrets(one, self._secrets)]
         if lacking and await self.is_accepted(plan, trust_plan=trust_plan):
             refuse_secrets(lacking, self._secrets, plan.positions)
+
+    async def _refuse_unaccepted(
+        self,
+        plan: MountPlan,
+        given: Mapping[str, tuple[OperatorGrant, ...]],
+        named: IsolationLevel | None,
+        *,
+        trust_plan: bool,
+    ) -> None:
+        judged = await anyio.to_thread.run_sync(with_places, plan, self._working_dir, self._owner)
+        look = partial(PlanAcceptance.of, judged, self._grants_file, trust_plan=trust_plan)
+        trust = (await anyio.to_thread.run_sync(look)).trust
+        if not trust.accepted:
+            raise_findings([instruction_findings(plan, trust)], plan.positions)
+            asked = [ModuleRequest(entry, "", given.get(entry.path, ()), named) for entry in plan.entries()]
+            context = self._context(trust, plan.positions, None)
+            await anyio.to_thread.run_sync(refuse_unaccepted, asked, context)
 
     async def check_pins(
         self, plan: MountPlan, pins: Pins, lock: Path, *, trust_plan: bool, consent: Consent | None

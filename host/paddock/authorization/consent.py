@@ -120,7 +120,11 @@ class ConsentAnswer(Enum):
 
 
 class Consent(Protocol):
-    """Asks an operator: a person at a terminal, or an application."""
+    """Asks an operator: a person at a terminal, or an application.
+
+    An attribute `is_attended` that is false says that no person can be asked: a plan that needs a yes is then refused
+    before any of its code is looked for.
+    """
 
     async def ask(self, review: PlanReview) -> ConsentAnswer:
         """Show the review and return the answer; `AS_IT_IS` where no person is there to ask."""

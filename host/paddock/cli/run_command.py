@@ -164,7 +164,7 @@ class _Turn:
         self._verbose = verbose
         self._prints_grants = prints_grants
         self._dialogue = Dialogue.at(screen, sys.stdin)
-        self._consent = TerminalConsent(self._dialogue, plan)
+        self._consent = TerminalConsent(self._dialogue, plan, reviews=prints_grants)
         self._approval = TerminalApproval(self._dialogue, preview=self._preview)
         self._followed_in = followed_in
         self._view: TurnView | None = None

@@ -77,6 +77,18 @@ def evaluate(asked: Sequence[ModuleRequest], context: EvaluationContext) -> tupl
     return tuple(decision for _, decision in judged)
 
 
+def refuse_unaccepted(asked: Sequence[ModuleRequest], context: EvaluationContext) -> None:
+    """Refuse what needs a plan that the operator accepted, as far as that takes no look at the modules' code.
+
+    Raises:
+        PolicyRefusedError: something does; the error names every problem that was found along the way.
+    """
+    tasks = share_of_tasks([one.effective() for one in asked])
+    found = [_judged(one, context, tasks)[0] for one in asked]
+    if any(findings.refusals for findings in found):
+        raise_findings(found, context.positions)
+
+
 def refuse_sources(sources: Mapping[str, str], policy: Policy, positions: Positions | None = None) -> None:
     """Refuse forbidden sources before anything is fetched; `sources` are by place in the plan.
 

@@ -385,7 +385,13 @@ class _PlanRequest:
 
     async def check(self, authorizer: Authorizer) -> None:
         """Refuse what the plan and the flags alone show to be wrong, before anything is fetched."""
-        await authorizer.check_plan(self._plan, self._grants, trust_plan=self._trust_plan)
+        await authorizer.check_plan(
+            self._plan,
+            self._grants,
+            trust_plan=self._trust_plan,
+            named=self._options.isolation,
+            consent=self._consent,
+        )
 
     @asynccontextmanager
     async def resolved(self, authorizer: Authorizer, host: SandboxHost) -> AsyncIterator[FoundCode]:

@@ -38,20 +38,29 @@ _OPEN: Final = "open"
 
 
 class TerminalConsent:
-    """Asks through `dialogue` about the plan at `plan`."""
+    """Asks through `dialogue` about the plan at `plan`.
 
-    def __init__(self, dialogue: Dialogue, plan: Path) -> None:
+    `reviews` says that a review is wanted also where no person can be asked.
+    """
+
+    def __init__(self, dialogue: Dialogue, plan: Path, *, reviews: bool = False) -> None:
         # Proposed to modules at the last question, and not accepted: grants, and a home that stays.
         self.not_given: dict[str, Permissions] = {}
         self.not_kept: tuple[str, ...] = ()
         self._dialogue = dialogue
         self._plan = plan
         self._opened: PlanReview | None = None  # as it was asked about, with the digest of the plan that it opened
+        self._reviews = reviews
 
     @property
     def starts_again(self) -> bool:
         """Whether the answer that stopped the session changed the plan, so that another one starts with it."""
         return self._opened is not None
+
+    @property
+    def is_attended(self) -> bool:
+        """Whether there is anything to gain by a review: a person who answers, or reads what is proposed."""
+        return self._reviews or self._dialogue.has_person
 
     async def ask(self, review: PlanReview) -> ConsentAnswer:
         """Show the review and return the answer; without a person to ask, `AS_IT_IS`."""
