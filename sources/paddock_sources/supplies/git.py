@@ -80,7 +80,8 @@ def _tell_of_work(uri: GitUri, locked: LockedModule, code: Code) -> None:
     name = differing_file(uri.place.path, locked.requested_ref, code.top)
     if name:
         _log.warning(
-            "`%s` in the working tree of %s is not as in commit %s, which runs; name the folder to run it as it is: `%s`",
+            "`%s` in the working tree of %s is not as in commit %s, which runs; "
+            "name the folder to run it as it is: `%s`",
             name,
             uri.place.path,
             locked.commit[:12],
