@@ -16,19 +16,26 @@ import pytest
 import yaml
 
 from host.cli.twin_provider import TwinProvider, Version, commit_of, tree_of
+from paddock.authorization.suggestions.proposal import context_of_new_entries
 from paddock.cli import commands, failure
+from paddock.cli.init.catalogue import ModuleCatalogue
+from paddock.cli.init.provider_choice import ProviderChoice, ServiceOptions
 from paddock.cli.sources import source_command
+from paddock.cli.sources.add_command import fitted_as_init
+from paddock.cli.sources.found_module import FoundModule
 from paddock.cli.sources.update_command import read_age
 from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.question import Question
 from paddock.module_sources import provisioning, sourced_modules
 from paddock.plan.load import load_plan
 from paddock.plan.permissions import Permissions
+from paddock.plan.writing import PlannedModule
 from paddock.workers import early_template
-from paddock_sources import SourceUri
+from paddock_sources import BuiltinSource, SourceUri
 from paddock_sources.environment.errors import InstalledDistributionError
 from paddock_sources.errors import unavailable
 from paddock_sources.lock.lock_file import LockedModule, LockFile
+from paddock_sources.provisioner import PinnedSource
 from support.rows import each_row
 
 X = "https://example.org/team/tool-x"
@@ -194,6 +201,19 @@ def test_added_to_a_plan_it_is_granted_what_suits_it(told: Told, provider: TwinP
     assert added.permissions.as_written() == facts["granted"]  # no family as a whole by a stranger's manifest
     assert "# files and folders that it may read and change" in path.read_text()
     assert list(locked(folder)) == ["git+https://example.org/hooks"]
+
+
+def test_a_shipped_provider_is_written_as_init_and_the_readme_write_it(folder: Path) -> None:
+    code = BuiltinSource().resolve("provider-openai")
+    pinned = PinnedSource("", "builtin", "")
+    planned, lock = PlannedModule("provider", "provider-openai"), LockFile()
+    found = FoundModule("provider-openai", "provider", "", None, pinned, None, None, code, folder, lock, False)
+    known = context_of_new_entries({}, folder, is_unread=False)
+    catalogue = ModuleCatalogue(folder, {}, lambda *_: found)
+    chosen = ProviderChoice(catalogue, ServiceOptions(), frozenset(), None).choose("openai")
+    written = fitted_as_init(planned, found, known).as_entry()
+    readme = (Path(__file__).parents[3] / "README.md").read_text().partition("```yaml plan\n")[2].partition("```")[0]
+    assert written == chosen.as_entry() == yaml.safe_load(readme)["providers"][0]
 
 
 def test_the_lock_file_lies_beside_the_plan(told: Told, provider: TwinProvider, folder: Path) -> None:

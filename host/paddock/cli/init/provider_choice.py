@@ -1,36 +1,31 @@
 """Choose the provider of a new plan: a vendor's service, a model server on this machine, or any provider module.
 
-A service's host and the usual name of its key come from the manifest of the shipped provider that speaks to it. The
-entry grants its host and, where a key is needed, that key, which the module never sees. Questions and
-plans have the name of the variable that holds the key; a text that could be a key itself is refused and never shown.
-Local servers are looked for only when a person is asked, or when an option names one.
+Its entry is that of `model_service`. Questions and plans have the name of the variable that holds the key; a text that
+could be a key itself is refused and never shown. Local servers are looked for only when a person is asked, or when an
+option names one.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Protocol
 
 import anyio
 
-from paddock.authorization.suggestions.advice import advice_of
+from paddock.authorization.suggestions.model_service import ModelService, service_of
 from paddock.authorization.suggestions.service_address import parse_address
-from paddock.authorization.suggestions.vendors import LOCAL_VENDORS, vendor_of
+from paddock.authorization.suggestions.vendors import LOCAL_VENDORS
 from paddock.cli.init.catalogue import PURPOSES, SCRIPTED, ModuleCatalogue, not_usable
 from paddock.cli.init.local_servers import LocalServer, find_servers, is_model_name
 from paddock.cli.init.questions import ask, numbered, offer
 from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError
 from paddock.plan.host_name import LOOPBACK, Destination
-from paddock.plan.net_rule import DEFAULT_PORT, NetRule
-from paddock.plan.permissions import Permissions, SecretGrant
-from paddock.plan.secret_references import literal
+from paddock.plan.net_rule import DEFAULT_PORT
 from paddock.plan.writing import PlannedModule
-from paddock_sources import Resolution
-from paddock_sources.manifest.permission_request import read_paddock_table
 
 _OPENAI: Final = "provider-openai"  # speaks the protocol that all model servers below understand
 _LOCAL: Final = "local"
@@ -58,64 +53,6 @@ class ServiceOptions:
         return any(one is not None for one in (self.model, self.key_variable, self.base_url))
 
 
-@dataclass(frozen=True, slots=True)
-class ModelService:
-    """A model service and the shipped provider that speaks to it.
-
-    `key` names the variable of its key, and `model` the model to suggest; both can be empty. `base_url` is empty where
-    the module finds the service by itself. `models` are those that a server on this machine offers, and `windows` the
-    tokens that they take, as far as it tells them.
-    """
-
-    name: str
-    module: str
-    destination: Destination
-    words: tuple[str, ...] = ()
-    key: str = ""
-    model: str = ""
-    base_url: str = ""
-    models: tuple[str, ...] = field(default=(), repr=False)
-    windows: Mapping[str, int] = field(default_factory=dict, repr=False)
-
-    @property
-    def is_local(self) -> bool:
-        return self.destination.host == LOOPBACK
-
-    @property
-    def is_open(self) -> bool:
-        """Whether nothing encrypts what leaves this machine for it."""
-        return self.base_url.startswith("http://") and not self.is_local
-
-    def is_called(self, written: str) -> bool:
-        """Return whether a word names this service."""
-        return written.lower() in (self.name.lower(), *self.words, *(() if self.base_url else (self.module,)))
-
-    def planned(self) -> PlannedModule:
-        """Return the entry for the service, which grants its host, and its key for that host alone."""
-        place = self.destination.text
-        config = {
-            "default_model": (literal(self.model), "the model that answers"),
-            "base_url": (
-                literal(self.base_url),
-                "the server" + ("; nothing encrypts what is sent there" if self.is_open else ""),
-            ),
-            "api_key": (
-                f"${{{self.key}}}" if self.key else "",
-                "names the variable that holds the key",
-            ),
-            "context_window": (self.windows.get(self.model, ""), "the tokens that it takes, as the server says"),
-        }
-        secrets = (SecretGrant(name=self.key, inject=place),) if self.key else ()
-        return PlannedModule(
-            "provider",
-            self.module,
-            config={key: value for key, (value, _) in config.items() if value},
-            permissions=Permissions(net=(place,), secrets=secrets),
-            purpose=f"asks {self.name}, at {place}",
-            notes={key: note for key, (_, note) in config.items()},
-        )
-
-
 class ProviderChoice:
     """Chooses a provider by the options; the rest it asks of `person`, if there is one.
 
@@ -136,7 +73,7 @@ class ProviderChoice:
         self._person = person
         self._find = find
         self.reason = ""
-        self._services = tuple(filter(None, map(_service, catalogue.shipped("provider"))))
+        self._services = tuple(filter(None, map(service_of, catalogue.shipped("provider"))))
 
     def choose(self, written: str | None) -> PlannedModule:
         """Return the provider's entry; `written` is its name in an option, if there is one.
@@ -317,17 +254,6 @@ class ProviderChoice:
 
 _OWN_PURPOSE: Final = "another server that speaks OpenAI's protocol; its address is asked for"
 _EXAMPLE_URL: Final = f"http://{LOOPBACK}:8000/v1"
-
-
-def _service(provider: Resolution) -> ModelService | None:
-    """Return the service that a shipped provider's manifest describes; None if it describes none."""
-    vendor, advice = vendor_of(provider.module_id), advice_of(provider)
-    destination = NetRule.parse(advice.permissions.net[0]).destination if advice and advice.permissions.net else None
-    if vendor is None or advice is None or destination is None:
-        return None
-    keys = [secret.name for secret in advice.permissions.secrets]
-    model = read_paddock_table(provider.root).get("default_model", "")
-    return ModelService(vendor.name, provider.module_id, destination, vendor.words, next(iter(keys), ""), str(model))
 
 
 def _local_services() -> Iterator[ModelService]:

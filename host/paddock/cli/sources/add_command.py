@@ -29,6 +29,7 @@ from typing import Any, cast
 import click
 
 from paddock.authorization.suggestions.advice import permissions_asked, without_home
+from paddock.authorization.suggestions.model_service import service_of
 from paddock.authorization.suggestions.needs import ProposalContext
 from paddock.authorization.suggestions.pasted import pasted
 from paddock.authorization.suggestions.proposal import context_of_new_entries, fitted
@@ -241,9 +242,17 @@ async def _added(
     planned = PlannedModule(cast(Kind, found.kind), found.module_id, found.written, by_uv_lock=by_uv_lock)
     if plan is None:
         return _Added(found, None, planned, None, known)
-    planned = await context.call(fitted, planned, found.advice, known)
+    planned = await context.call(fitted_as_init, planned, found, known)
     scripted = await context.call(_scripted, plan, planned)
     return await _edited(context, _Added(found, plan, planned, None, known, scripted))
+
+
+def fitted_as_init(planned: PlannedModule, found: FoundModule, known: ProposalContext) -> PlannedModule:
+    """Return a module's entry with what suits it; that of a shipped provider is as `init` writes it."""
+    is_shipped = found.advice is not None and found.advice.is_shipped
+    if is_shipped and found.resolution is not None and (service := service_of(found.resolution)) is not None:
+        return replace(service.planned(), module=planned.module, source=planned.source, by_uv_lock=planned.by_uv_lock)
+    return fitted(planned, found.advice, known)
 
 
 async def _edited(context: CommandContext, added: _Added) -> _Added:
