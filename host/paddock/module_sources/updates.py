@@ -29,6 +29,7 @@ class SourceUpdate:
     """The result of looking for a newer version: `new` can be taken where the state is `moved`.
 
     `asked` is what it asks for more and less than before; `is_older` means that it was made before the locked one.
+    `newer` are tags with a newer version than the one that is named.
     """
 
     module: SourcedModule
@@ -41,6 +42,7 @@ class SourceUpdate:
     is_moved_tag: bool = False
     is_older: bool = False
     error: SourceError | None = None
+    newer: tuple[str, ...] = ()
 
 
 class SourceUpdates:
@@ -69,17 +71,21 @@ class SourceUpdates:
         """Return what an update of a locked module would change; blocks while servers answer. Never raises."""
         assert module.locked is not None
         try:
-            return self._look(module, module.locked)
+            found = self._look(module, module.locked)
+            return replace(
+                found, newer=self._provider.supply(module.uri).newer_tags(module.uri, found.new or found.old)
+            )
         except SourceError as error:
             return SourceUpdate(module, module.locked, "failed", reason=error.summary, error=error)
 
     def _look(self, module: SourcedModule, old: LockedModule) -> SourceUpdate:
         supply = self._provider.supply(module.uri)
         pinned = supply.pin(module.uri)
-        if supply.is_as_locked(module.uri, pinned, old):
+        is_other_ref = module.key != old.source  # a person has named it
+        if not is_other_ref and supply.is_as_locked(module.uri, pinned, old):
             return self._chosen_again(module, old, pinned)
         is_other = pinned.commit != old.commit
-        is_tag = is_other and "tag" in (pinned.kind, old.requested_kind)
+        is_tag = is_other and not is_other_ref and "tag" in (pinned.kind, old.requested_kind)
         before, after = old.committed_at, pinned.committed_at
         is_older = before is not None and after is not None and after < before
         found = SourceUpdate(module, old, "moved", pinned, is_moved_tag=is_tag, is_older=is_older)

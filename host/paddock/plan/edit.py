@@ -30,6 +30,7 @@ from paddock.plan.permissions import Permissions
 from paddock.plan.problems import YamlError
 from paddock.plan.writing import GRANT_COMMENT
 from paddock.text import reason_of
+from paddock_sources import parse_source
 
 SECTIONS: Final[Mapping[Kind, str]] = {"provider": "providers", "tool": "tools", "hook": "hooks"}
 
@@ -118,9 +119,14 @@ def with_entry(
         )
     there = next((one for one in plan.own_entries() if one.module == entry["module"]), None)
     if there is not None:
-        remove = f"paddock remove {there.module} --from {shlex.quote(str(path))}"
+        file = shlex.quote(str(path))
+        ref = parse_source(str(entry["source"])).requested[0] if entry.get("source") else ""
+        update = f"`paddock update {there.module} --to {shlex.quote(ref)} --plan {file}`"
+        remove = f"`paddock remove {there.module} --from {file}`"
         hints = [
-            f"for another version of it, change `source` there, or take it out first: `{remove}`",
+            f"for this version of it: {update}"
+            if ref
+            else f"for another one in its place, take it out first: {remove}",
             f"for a second one, which mounts under other names, name it: `--as {entry['module']}-2`",
         ]
         place = plan.place_of(there.path).text
@@ -218,6 +224,27 @@ def with_permissions(path: Path, place: str, permissions: Permissions, *, keeps_
                 yield from _with_keys(kept, section, index, several)
 
     return _edited(path, change, propose, lines)
+
+
+def with_source(path: Path, place: str, source: str) -> PlanEdit:
+    """Return the plan at `path` whose entry at `place` has its code from another source; the rest of it stays.
+
+    Raises:
+        PlanError: the file is no plan.
+        PlanNotEditedError: the entry cannot be found for certain in its text.
+    """
+    lines = [f"write at `{place}`:", _key_line(path, "source", source)]
+    match, plan = _ITEM.fullmatch(place), load_plan(path)
+    index = None if match is None else _own_index(path, plan, match[1], int(match[2]))
+    if match is None or index is None:
+        raise PlanNotEditedError(path, f"`{place}` is no entry of a list in it", lines=lines)
+    section = match[1]
+
+    def change(content: dict[str, Any]) -> str:
+        content[section][index]["source"] = source
+        return place
+
+    return _edited(path, change, lambda text: with_key(text, section, index, ["source"], source), lines)
 
 
 def with_keys(path: Path, written: bytes, changes: Keys) -> MountPlan:

@@ -113,6 +113,14 @@ class GitSource:
             return PinnedSource(ref, "commit", ref, is_outside=self.remote.is_outside)
         return self._online(self._wanted(ref), lambda work: work.look(ref))
 
+    def tags(self) -> Mapping[str, str]:
+        """Return the tags of the repository, and the commits that they are at.
+
+        Raises:
+            FetchError: no server can be asked.
+        """
+        return self._online("its tags", lambda work: work.tags())
+
     def fetch(self, commit: str, *, allow_impostor: bool = False) -> TreeEntry:
         """Return the files of a whole commit, from the cache or, failing that, from the repository.
 

@@ -7,7 +7,7 @@ has any effect. This module imports GitPython; files in the cache are found with
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -89,6 +89,10 @@ class GitWork:
         kept = self._kept.get(found[1])
         committed_at = kept.committed_at if kept is not None else None
         return PinnedSource(ref, found[0], found[1], committed_at, is_outside=self._remote.is_outside)
+
+    def tags(self) -> Mapping[str, str]:
+        """Return the tags of the repository, and the commits that they are at."""
+        return self._objects.refs().tags
 
     def fetch(self, commit: str, *, allow_impostor: bool) -> TreeEntry:
         """Return the files of a commit, which are in the cache then.

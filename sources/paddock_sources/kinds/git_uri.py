@@ -187,6 +187,9 @@ class GitUri(SourceUri):
         inside = f"#subdirectory={self.subdirectory}" if self.subdirectory else ""
         return replace(self, text=f"git+{self.url}{inside}", ref="")  # kept homes go by this text, so it stays as it is
 
+    def at_ref(self, ref: str) -> SourceUri | None:
+        return GitUri.of_text(git_text(self.url, ref, self.subdirectory))
+
     def at_commit(self, commit: str = ANY_COMMIT) -> str:
         return git_text(self.url, commit, self.subdirectory)
 

@@ -157,6 +157,14 @@ class SourceUri(Row, ABC):
         """Return the source without a ref or version; None for a kind that has none."""
         return None
 
+    def at_ref(self, ref: str) -> SourceUri | None:
+        """Return the source at another branch, tag or commit; None for a kind that has none.
+
+        Raises:
+            SourceUriError: nothing can be called so.
+        """
+        return None
+
     def at_commit(self, commit: str = ANY_COMMIT) -> str:
         """Return the text of the source at a commit in place of its ref; the same text for a kind without.
 

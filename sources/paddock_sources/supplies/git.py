@@ -37,6 +37,13 @@ class GitSupply(TreeSupply[GitUri]):
     def look(self, uri: GitUri) -> PinnedSource:
         return self._source(uri).look()
 
+    def newer_tags(self, uri: GitUri, locked: LockedModule) -> tuple[str, ...]:
+        if locked.requested_kind not in ("tag", "commit"):
+            return ()
+        from paddock_sources.git.newer_tags import newer_tags  # only an update asks for them
+
+        return newer_tags(self._source(uri).tags(), locked.requested_ref, locked.commit)
+
     def needs_lock(self, uri: GitUri) -> bool:
         return True
 

@@ -109,6 +109,10 @@ class Supply(Row, ABC, Generic[Uri]):
         """Return what a source is now, without fetching; values that need a fetch are left out."""
         return self.pin(uri)
 
+    def newer_tags(self, uri: Uri, locked: LockedModule) -> tuple[str, ...]:
+        """Return the tags with a newer version than the locked one, the newest first; it may ask a server."""
+        return ()
+
     @abstractmethod
     def needs_lock(self, uri: Uri) -> bool:
         """Return whether a source could change by tomorrow without a change on this machine."""

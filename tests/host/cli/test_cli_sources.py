@@ -326,8 +326,10 @@ def test_a_plan_that_has_it_already_and_one_that_is_none_are_left_alone(
 ) -> None:
     path = plan_in(folder)
     provider.has(X, "", Version("one"), "default")
+    provider.has(X, "v1", Version("one"), "tag")
     code, _, errors = told("add", f"git+{X}", "--to", "plan.yaml")
-    assert code == 1 and "plan.yaml:4" in errors
+    assert code == 1 and "plan.yaml:4" in errors and "take it out first: `paddock remove tool-x" in errors
+    assert "`paddock update tool-x --to v1 --plan plan.yaml`" in told("add", f"git+{X}@v1", "--to", "plan.yaml")[2]
     assert path.read_text() == PLAN and not (folder / "paddock.lock").exists()
     plan_in(folder, "tools: 3\n")
     assert told("add", f"git+{X}", "--to", "plan.yaml")[0] == 1
@@ -712,6 +714,54 @@ def test_a_tag_that_moved_is_red_and_not_followed(told: Told, provider: TwinProv
         assert code == 4 and "refused" in shown and locked(folder)[MAIN].commit == commit_of("one")
         assert "WARNING: tool-x: the tag `main` was moved" in errors and "--allow-moved-tag" in errors
     assert told("update", "--allow-moved-tag")[0] == 0 and locked(folder)[MAIN].commit == commit_of("two")
+
+
+_AT_V1 = f"""{PLAN}    config: {{ unit: C }} # mine, too
+    permissions: {{read: [.]}}
+"""
+
+
+def test_a_newer_tag_is_named_and_taken_with_config_and_grants_kept(
+    told: Told, provider: TwinProvider, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = plan_in(folder, _AT_V1)
+    for tag, version in (("v1", "one"), ("v2", "two"), ("v3", "three")):
+        provider.has(X, tag, Version(version), "tag")
+    assert told("lock")[0] == 0 and told("add", f"git+{X}@v1")[0] == 0
+    code, shown, errors = told("update")
+    assert code == 0 and "tool-x: v3 is newer; `paddock update tool-x --to v3` takes it" in errors
+    assert told.json("update")[1]["modules"][0]["newer"] == ["v3", "v2"] and "up to date" in shown
+    code, facts = told.json("update", "tool-x", "--to", "v2")
+    assert (code, facts["modules"][0]["state"], facts["modules"][0]["newer"]) == (0, "updated", ["v3"])
+    assert path.read_text() == _AT_V1.replace("@v1", "@v2")
+    assert [(key, one.commit) for key, one in locked(folder).items()] == [(f"git+{X}@v2", commit_of("two"))]
+
+
+def test_what_cannot_be_taken_at_another_ref_is_refused_before_it_is_fetched(
+    told: Told, provider: TwinProvider, folder: Path
+) -> None:
+    path = plan_in(folder, f"{PLAN}  - module: tool-todo\n")
+    provider.has(X, "v1", Version("one"), "tag")
+    provider.has(X, "v2", Version("two", {"net": ["more.example"]}), "tag")
+    assert told("lock")[0] == 0
+    provider.asked.clear()
+    before = path.read_bytes(), (folder / "paddock.lock").read_bytes()
+    for args, said in (
+        (["--to", "v2"], "`--to` is about one module"),
+        (["tool-todo", "--to", "v2"], "there is no module `tool-todo`"),
+        (["tool-x", "--to", "v 2"], "no branch, tag or commit"),
+    ):
+        code, _, errors = told("update", *args)
+        assert code == 1 and said in errors and not provider.asked, errors
+    config = folder.parent / "config" / "paddock"
+    config.mkdir(parents=True)
+    (config / "policy.toml").write_text('[[module]]\nmatch = "git+https://example.org/*"\ndeny = true\n')
+    (config / "policy.toml").chmod(0o600)
+    assert told("update", "tool-x", "--to", "v2")[0] == 4 and not provider.asked
+    (config / "policy.toml").unlink()
+    assert told("update", "tool-x", "--to", "v2")[0] == 4  # it asks for more
+    assert (path.read_bytes(), (folder / "paddock.lock").read_bytes()) == before
+    assert told("update", "tool-x", "--to", "v2", "--yes")[0] == 0 and "@v2" in path.read_text()
 
 
 def test_a_branch_that_took_a_tags_name_is_a_moved_tag(told: Told, provider: TwinProvider, folder: Path) -> None:

@@ -93,6 +93,11 @@ class TwinProvider:
                 return PinnedSource(uri.version, "version" if uri.version else "installed", uri.version or "9.9")
         return PinnedSource("", "folder", "")
 
+    def newer_tags(self, uri: SourceUri, locked: LockedModule) -> tuple[str, ...]:
+        of_tag = locked.requested_kind == "tag" and isinstance(uri, GitUri)
+        tags = {ref for ref, (kind, _) in self.refs[_plain(uri.url)].items() if kind == "tag"} if of_tag else set()
+        return tuple(sorted((tag for tag in tags if tag > locked.requested_ref), reverse=True))
+
     def needs_lock(self, uri: SourceUri) -> bool:
         match uri:
             case FolderUri():

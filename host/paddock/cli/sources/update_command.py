@@ -1,12 +1,13 @@
 """Take newer versions of locked modules, after showing what moved; a version that asks for more only on consent.
 
-Branches and tags are looked up again. A tag that moved is refused unless that is wanted. Accepting a version's request
-grants it nothing: only the plan grants. Dependencies are kept where they still fit.
+Branches and tags are looked up again. A tag that moved is refused unless that is wanted. With `--to` a module is taken
+at another one, which its entry then names; its configuration and grants stay. Accepting a version's request grants it
+nothing: only the plan grants. Dependencies are kept where they still fit.
 
 `--json`: `{"lock", "plan", "modules": [{"module", "place", "source", "state", "reason", "ref", "ref_kind", "old":
 {"commit", "committed_at", "tree"}, "new": the same or null, "asks_more": [line…], "asks_less": [line…]}…], "error"}`;
-`state` is `current`, `updated`, `held`, `refused` or `failed`. Exit codes: 0; 1 a source could not be asked; 4
-something newer was refused, by rule or by answer.
+`state` is `current`, `updated`, `held`, `refused` or `failed`, and a module at an older tag, or at a commit of one, has
+`"newer": [tag…]`. Exit codes: 0; 1 a source could not be asked; 4 something newer was refused, by rule or by answer.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -30,24 +30,32 @@ from paddock.cli.failure import SourceFailedError
 from paddock.cli.sources.renewal import renewed
 from paddock.cli.sources.results import (
     ModuleResult,
+    command_text,
     commit_facts,
     date_text,
     module_answer,
     pin_text,
+    plan_to_name,
     short,
     tell_failures,
 )
 from paddock.cli.sources.source_command import REFUSED, WORKING_DIR, CommandContext, over_modules
 from paddock.cli.terminal.render import Screen
+from paddock.errors import KindError
 from paddock.lookalikes import marked
 from paddock.module_sources.lock import update_lock
 from paddock.module_sources.sourced_modules import SourcedModule, SourcedModules
 from paddock.module_sources.updates import SourceUpdate, SourceUpdates
+from paddock.plan.edit import PlanEdit, with_source
+from paddock.policy.evaluate import refuse_sources
+from paddock.policy.files.policy import Policy
+from paddock_sources import parse_source
 from paddock_sources.lock.lock_file import LockFile
 
 _AGE: Final = re.compile(r"([0-9]{1,5})([hdw])")
 _HOURS: Final = {"h": 1, "d": 24, "w": 168}
 _MOVED: Final = "moved"
+_MAX_NEWER: Final = 20  # tags
 
 
 def read_age(written: str | None) -> timedelta:
@@ -77,6 +85,9 @@ def read_age(written: str | None) -> timedelta:
 @click.option(
     "--yes", is_flag=True, help="Also take versions that ask for more permissions than the locked one, without asking."
 )
+@click.option(
+    "--to", metavar="REF", help="Take the one MODULE at this branch, tag or commit, and name that in the plan."
+)
 @click.option("--allow-moved-tag", is_flag=True, help="Follow tags that now lead to another commit.")
 @click.option(
     "--plan",
@@ -95,15 +106,18 @@ async def update(
     min_age: timedelta,
     packages: bool,
     yes: bool,
+    to: str | None,
     allow_moved_tag: bool,
 ) -> CommandAnswer:
     """Take newer versions of locked modules, and show what changed.
 
     Name a MODULE by its id or its source; by default all are meant, and the bundles that the plan extends. If a new
     version asks for more permissions than the old one, Paddock shows them and takes the version only if you accept.
-    That alone grants nothing. Exits with 4 if a newer version was refused.
+    That alone grants nothing. What the plan grants and configures stays, also with --to. Exits with 4 if a newer
+    version was refused.
     """
     sources.refuse_by(context.policy)
+    aimed, edit = (None, None) if to is None else await context.call(_aimed, sources, modules, to, context.policy)
     now = datetime.now(UTC)
     updates = SourceUpdates(
         context.provider, now, min_age=min_age, allow_moved_tag=allow_moved_tag, of_packages=packages
@@ -111,18 +125,62 @@ async def update(
     renewal = None if modules else await renewed(context, sources, updates)
     if renewal is not None:
         sources = renewal.sources
-    wanted = await context.call(_wanted, sources, modules)
+    wanted = await context.call(_wanted, sources, modules) if aimed is None else [aimed]
     looked = await context.side_by_side(wanted, updates.look)
     found = [await _answered(context, one, accepts_more=yes) for _, one in looked if isinstance(one, SourceUpdate)]
     news = [one.new for one in found if one.state == _MOVED and one.new is not None]
-    change = partial(LockFile.with_news, news=news, since=sources.lock)
+    left = {key for one in sources.modules if aimed is None or one.place != aimed.place for key in one.keys}
+    gone = {one.old.source for one in found if one.state == _MOVED and one.module.key != one.old.source} - left
+
+    def change(lock: LockFile) -> LockFile:
+        return lock.with_news(news, since=sources.lock).without(gone)
+
     after = await context.call(update_lock, sources.lock_path, change, os.environ)
     found = [_written(one, after) for one in found]
+    if edit is not None and found[0].state == _MOVED:
+        await context.call(edit.write)
+        context.screen.note(f"{edit.path} names it at {edit.place}; Paddock asks anew whether you accept the plan")
     _tell(context.screen, found)
+    _tell_newer(context.screen, sources, found)
     states = {one.state for one in found}
     code = REFUSED if "refused" in states else 1 if "failed" in states else 0
     answer = module_answer(sources, [_result(one) for one in found], code)
     return answer if renewal is None else renewal.told(context.screen, answer)
+
+
+def _aimed(sources: SourcedModules, names: Sequence[str], ref: str, policy: Policy) -> tuple[SourcedModule, PlanEdit]:
+    """Return the one module that is meant, at another ref, and the change of its plan; nothing is fetched for that.
+
+    Raises:
+        KindError: there is no such module, or several, or none that has refs.
+        PlanNotEditedError: the plan cannot be edited there.
+        PolicyRefusedError: the policy refuses the source.
+    """
+    if len(names) != 1:
+        raise KindError(
+            "NotAimedError", "`--to` is about one module", hints=["name it: `paddock update MODULE --to REF`"]
+        )
+    found = sources.meant(names[0])
+    if len(found) > 1:
+        places = ", ".join(str(one.place or one.key) for one in found)
+        raise KindError("NotAimedError", f"`{names[0]}` names several modules: {places}", hints=["name its source"])
+    (module,) = found
+    origin = sources.plan.origin if sources.plan is not None else None
+    written = module.entry.source if module.entry is not None and module.layer is None else None
+    uri = parse_source(written).at_ref(ref) if written is not None else None
+    if origin is None or module.place is None or uri is None:
+        raise KindError(
+            "NotAimedError",
+            f"no plan names a repository for `{names[0]}`, and only that is at a branch, tag or commit",
+            hints=["write the version into its `source`, or lock another one: `paddock add SOURCE`"],
+        )
+    if module.locked is None:
+        raise KindError("NotAimedError", f"`{names[0]}` is not locked yet", hints=[command_text("lock", sources)])
+    held = uri.anchored(sources.folder).held()
+    assert sources.plan is not None
+    refuse_sources({f"{module.place}.source": held.at_commit()}, policy, sources.plan.positions)
+    edit = with_source(origin, module.place, uri.text)
+    return replace(module, uri=held, key=held.key(sources.folder)), edit
 
 
 def _wanted(sources: SourcedModules, names: Sequence[str]) -> list[SourcedModule]:
@@ -176,6 +234,7 @@ def _result(update: SourceUpdate) -> ModuleResult:
         "new": new,
         "asks_more": list(update.asked.added),
         "asks_less": list(update.asked.removed),
+        **({"newer": list(update.newer[:_MAX_NEWER])} if update.newer else {}),
     }
     return ModuleResult(update.module, facts, (_STATES[update.state], _told(update)) if update.error is None else ())
 
@@ -199,6 +258,16 @@ def _tell(screen: Screen, found: Sequence[SourceUpdate]) -> None:
     tell_failures(
         screen, [(one.module.name, SourceFailedError.of(one.error)) for one in found if one.error is not None]
     )
+
+
+def _tell_newer(screen: Screen, sources: SourcedModules, found: Sequence[SourceUpdate]) -> None:
+    """Report the newest tag of each module that is pinned to an older one, and the command that takes it."""
+    plan = plan_to_name(sources)
+    for one in found:
+        if one.newer and one.module.entry is not None:
+            words = ["paddock", "update", one.module.name, "--to", one.newer[0]]
+            command = options.command_to_paste([*words, *(["--plan", str(plan)] if plan is not None else [])])
+            screen.note(f"{one.module.name}: {one.newer[0]} is newer; {command or 'an update with `--to`'} takes it")
 
 
 _STATES: Final = {"current": "up to date", "moved": "updated", "held": "held back", "refused": "refused"}
