@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -46,11 +46,13 @@ from paddock.lookalikes import marked
 from paddock.module_sources.lock import update_lock
 from paddock.module_sources.sourced_modules import SourcedModule, SourcedModules
 from paddock.module_sources.updates import SourceUpdate, SourceUpdates
-from paddock.plan.edit import PlanEdit, with_source
 from paddock.policy.evaluate import refuse_sources
 from paddock.policy.files.policy import Policy
 from paddock_sources import parse_source
 from paddock_sources.lock.lock_file import LockFile
+
+if TYPE_CHECKING:
+    from paddock.plan.edit import PlanEdit
 
 _AGE: Final = re.compile(r"([0-9]{1,5})([hdw])")
 _HOURS: Final = {"h": 1, "d": 24, "w": 168}
@@ -156,6 +158,8 @@ def _aimed(sources: SourcedModules, names: Sequence[str], ref: str, policy: Poli
         PlanNotEditedError: the plan cannot be edited there.
         PolicyRefusedError: the policy refuses the source.
     """
+    from paddock.plan.edit import with_source  # other updates edit no plan
+
     if len(names) != 1:
         raise KindError(
             "NotAimedError", "`--to` is about one module", hints=["name it: `paddock update MODULE --to REF`"]
