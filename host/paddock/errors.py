@@ -276,6 +276,7 @@ class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
     ) -> None:
         self.source = source
         self.tried = tuple(tried)
+        told = [one.describe() for one in self.tried if not one.is_silent]
         # A place with a wrong answer ended the search, so the reason is the whole message.
         wrong = next((attempt for attempt in self.tried if attempt.asked), None)
         said = f": {wrong.answer}" if wrong is not None else ""
@@ -283,7 +284,7 @@ class ModuleMissingError(ModuleError, module_sources.ModuleNotFoundError):
         super().__init__(
             module_id,
             f"{found} module `{module_id}`{named}{said}",
-            detail=[attempt.describe() for attempt in self.tried] if wrong is None else [f"named by {wrong.layer}"],
+            detail=told if wrong is None else [f"named by {wrong.layer}"],
             hints=hints,
         )
 
@@ -307,8 +308,7 @@ class UnknownContractError(ModuleMissingError, module_sources.ModuleLoadError):
     """Raised for a module that was found but requires a version of the module contracts that Paddock does not know."""
 
     def __init__(self, module_id: str, error: ContractVersionError) -> None:
-        self.source = None
-        self.tried = ()
+        self.source, self.tried = None, ()
         self.requires = error.requires
         ModuleError.__init__(self, module_id, f"module `{module_id}`: {error.summary}", hints=error.hints)
 

@@ -41,11 +41,12 @@ def _shown(text: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LayerAnswer:
-    """One place that was asked for a module, and its answer."""
+    """One place that was asked for a module, and its answer; one that `is_silent` is not shown."""
 
     layer: str
     asked: str
     answer: str
+    is_silent: bool = False
 
     def describe(self) -> str:
         """Return the attempt as one line of text."""
@@ -115,7 +116,7 @@ class UnresolvedError(SourceError):
         self.attempts = tuple(attempts)
         super().__init__(
             f"no code was found for module `{module_id}`" + (f" from source `{source}`" if source else ""),
-            detail=[attempt.describe() for attempt in self.attempts],
+            detail=[attempt.describe() for attempt in self.attempts if not attempt.is_silent],
             hints=hints,
         )
 

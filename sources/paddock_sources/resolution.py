@@ -62,6 +62,7 @@ class Resolution:
 
 @dataclass(frozen=True, slots=True)
 class NoAnswer:
-    """Why a layer has no source for a module."""
+    """Why a layer has no source for a module; `is_silent` where it says nothing about this one or any like it."""
 
     reason: str
+    is_silent: bool = False

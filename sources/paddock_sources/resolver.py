@@ -123,7 +123,7 @@ class Resolver:
                 raise _wrong(module_id, written, attempts, LayerAnswer(layer.name, "", _told(error)), error) from error
             if isinstance(answer, SourceUri):
                 return ChosenSource(module_id, written, layer.name, answer.held(), tuple(attempts))
-            attempts.append(LayerAnswer(layer.name, "", answer.reason))
+            attempts.append(LayerAnswer(layer.name, "", answer.reason, answer.is_silent))
         raise UnresolvedError(module_id, written, attempts, hints=self._hints(module_id))
 
     def provide(self, chosen: ChosenSource) -> Resolution:
@@ -178,18 +178,21 @@ class Resolver:
     def _of_variable(self, variable: str) -> SourceUri | NoAnswer:
         written = self._environ.get(variable)
         # Relative to the current folder, like any path in a shell.
-        return parse_source(written).anchored(Path.cwd()) if written else NoAnswer("not set")
+        return parse_source(written).anchored(Path.cwd()) if written else NoAnswer("not set", True)
 
     def _of_plan(self, source: object | None) -> SourceUri | NoAnswer:
         if source is None:
-            return NoAnswer("none given")
+            return NoAnswer("none given", True)
         return parse_source(source).anchored(self._base or Path.cwd())
 
     def _of_builtin(self, module_id: str) -> SourceUri | NoAnswer:
         if self._builtin.has(module_id):
             return parse_source(f"builtin:{module_id}")
         shipped = self._builtin.list()
-        return NoAnswer(f"no module of that id (there are: {', '.join(shipped) or 'none'})")
+        # A near name is a hint, and says more than all of them.
+        return NoAnswer(
+            f"no module of that id (there are: {', '.join(shipped) or 'none'})", bool(near(module_id, shipped))
+        )
 
     def _hints(self, module_id: str) -> tuple[str, ...]:
         known = [*self._builtin.list(), *(self._settings.modules if self._settings is not None else ())]
@@ -202,17 +205,18 @@ class Resolver:
 
 def _of_workspace(settings: SourceSettings, module_id: str) -> SourceUri | NoAnswer:
     if settings.workspace is None:
-        return NoAnswer(f"no folder is named (`workspace` in {settings.origin})")
+        return NoAnswer(f"no folder is named (`workspace` in {settings.origin})", True)
     return WorkspaceFolder(settings.workspace).find(module_id)
 
 
 def _of_settings(settings: SourceSettings, module_id: str) -> SourceUri | NoAnswer:
-    return settings.modules.get(module_id) or NoAnswer(f"`{module_id}` is not in [modules] of {settings.origin}")
+    said = f"`{module_id}` is not in [modules] of {settings.origin}"
+    return settings.modules.get(module_id) or NoAnswer(said, True)
 
 
 def _of_installed(find: FindInstalled, module_id: str) -> SourceUri | NoAnswer:
     name = find(module_id)
-    return parse_source(name) if name is not None else NoAnswer(f"none of them has a module `{module_id}`")
+    return parse_source(name) if name is not None else NoAnswer(f"none of them has a module `{module_id}`", True)
 
 
 def _told(error: SourceError) -> str:

@@ -157,7 +157,7 @@ class Authorizer:
 
         Raises:
             PlanError: `grants` names no module of the plan, or a secret is not set.
-            PolicyRefusedError: the plan needs a yes, and there is nobody to give it.
+            PolicyRefusedError: the plan needs a yes, and no person can give it.
             PolicyFileError: the record of accepted plans cannot be trusted or understood.
         """
         given = _given_by_flags(plan, grants)

@@ -737,7 +737,7 @@ def test_a_newer_tag_is_named_and_taken_with_config_and_grants_kept(
     assert [(key, one.commit) for key, one in locked(folder).items()] == [(f"git+{X}@v2", commit_of("two"))]
 
 
-def test_what_cannot_be_taken_at_another_ref_is_refused_before_it_is_fetched(
+def test_what_cannot_be_taken_at_a_ref_is_refused_before_it_is_fetched(
     told: Told, provider: TwinProvider, folder: Path
 ) -> None:
     path = plan_in(folder, f"{PLAN}  - module: tool-todo\n")
