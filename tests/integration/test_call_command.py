@@ -228,3 +228,13 @@ def test_a_call_runs_at_the_level_that_was_asked_for_or_says_why_it_cannot(trick
     if level == "none":  # before the module can say anything
         assert done.stderr.splitlines()[0] == "WARNING: NO ISOLATION, level none: tool-tricky"
         assert r"tool-tricky | out \x1b[2Jloud" in done.stderr
+
+
+def test_a_folder_that_is_named_without_its_path_is_what_was_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my-tool").mkdir()
+    done = paddock("call", "my-tool", "shout", '{"text": "a"}')
+    assert done.returncode == 1
+    assert """`paddock call ./my-tool shout '{"text": "a"}'`""" in done.stderr

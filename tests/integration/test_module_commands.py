@@ -186,7 +186,10 @@ def test_ctrl_c_ends_a_trial_and_all_of_it(tmp_path: Path) -> None:
     ("args", "code", "said"),
     [
         (["nowhere"], 1, "no such file or directory"),
+        (["amplifier-module-tool-bord"], 1, "did you mean `amplifier-module-tool-bird`?"),
+        (["amplifier-module-tool-bird/a.py"], 1, "or its package: `amplifier-module-tool-bird`"),
         (["."], 1, "no package in it"),
+        (["."], 1, "did you mean `amplifier-module-tool-bird`?"),
         (["nowhere", "--type", "gadget"], 2, "'gadget' is not one of"),
         (["nowhere", "-o", "xml"], 2, "'xml' is not one of"),
         (["nowhere", "--limit", "runtime_max"], 2, "--limit takes K=V"),
@@ -197,7 +200,8 @@ def test_where_nothing_can_be_validated_that_is_said(
     args: list[str], code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "empty"
-    folder.mkdir()
+    (folder / "amplifier-module-tool-bird").mkdir(parents=True)
+    (folder / "amplifier-module-tool-bird/a.py").touch()
     monkeypatch.chdir(folder)
     done = _module("validate", *args)
     assert (done.returncode, done.stdout) == (code, "") and said in done.stderr, done.stderr

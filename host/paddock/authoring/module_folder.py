@@ -18,6 +18,9 @@ from paddock_sources import SourceError
 from paddock_sources.manifest.moved import hints_beside
 from paddock_sources.manifest.permission_request import PermissionRequest
 from paddock_sources.manifest.read import HeldModules
+from paddock_sources.near import near
+
+_MAX_MEANT: Final = 3
 
 # Words in a name that reveal the kind, in the order of the contract's own command.
 _PARTS: Final[tuple[tuple[str, Kind], ...]] = (
@@ -123,10 +126,23 @@ def _real(path: Path) -> Path:
         real = path.resolve(strict=True)
     except (OSError, RuntimeError) as error:
         said = getattr(error, "strerror", None) or "it leads nowhere"
-        raise path_error(path, said.lower(), hints=hints_beside(path)) from error
+        raise path_error(path, said.lower(), hints=hints_beside(path) or _meant(path)) from error
     if not real.is_dir():
-        raise path_error(path, "it is no folder", hints=["name the module's repository, or its package"])
+        raise path_error(
+            path, "it is no folder", hints=[f"name the module's repository, or its package: `{path.parent}`"]
+        )
     return real
+
+
+def _meant(path: Path) -> list[str]:
+    """Return hints at the modules in a folder that is none itself, or at those with a name like one that is missing."""
+    folder = path if path.is_dir() else path.parent
+    try:
+        names = sorted(one.name for one in folder.iterdir() if one.name.startswith(FOLDER_PREFIX) and one.is_dir())
+    except OSError:
+        return []
+    close = names[:_MAX_MEANT] if folder == path else near(path.name, names)
+    return [f"did you mean `{folder / name}`?" for name in close]
 
 
 @contextmanager
@@ -134,7 +150,7 @@ def _told(path: Path) -> Iterator[None]:
     try:
         yield
     except SourceError as error:
-        error.add_hints(hints_beside(path))
+        error.add_hints(hints_beside(path) or _meant(path))
         raise path_error(path, error.summary, detail=error.detail, hints=error.hints) from error
 
 

@@ -247,7 +247,10 @@ def _named(source: str, folder: Path) -> tuple[tuple[NamedSource, ...], PlanErro
 
 
 def _meant(source: str, folder: Path) -> tuple[str, ...]:
-    """Return a hint at the module of the folder's plan or lock file that a mistyped id may stand for."""
+    """Return a hint at the folder, or the module of the plan or lock file here, that a mistyped id may stand for."""
+    if Path(source).is_dir():
+        words = [f"./{word}" if word == source else word for word in sys.argv[1:]]
+        return (f"a folder is written with `./`: {options.command_to_paste(['paddock', *words])}",)
     from paddock.module_sources.sourced_modules import ids_in_files
 
     return tuple(f"did you mean `{one}`?" for one in near(source, ids_in_files(folder, os.environ)))

@@ -18,6 +18,15 @@ from paddock.workers.limits.process_tree import ProcessTree, unless_gone
 from paddock.workers.process import ModuleProcess
 
 _QUOTED: Final = re.compile(r"'([^']*)'")
+_FUNCTION: Final = re.compile(r"function `(\w{1,60})`")
+_SIGNATURE: Final = "a module's package defines `async def mount(coordinator, config)`"
+_POINTS: Final = (
+    'mount points are `tools`, `providers`, `orchestrator` and `context`: `coordinator.mount("tools", tool)`'
+)
+_OF_MOUNT: Final = (
+    (re.compile(r"TypeError: mount\(\) (?:takes|missing) .*", re.DOTALL), _SIGNATURE),
+    (re.compile(r"ValueError: Unknown mount point: .*", re.DOTALL), _POINTS),
+)
 _MOST_NAMED: Final = 5
 _MOST_BYTES: Final = 1000  # of a command
 _MOST_LETTERS: Final = 60  # of a word of it
@@ -36,12 +45,15 @@ def load_error(
     kind = getattr(error, "remote_type", type(error).__name__)
     trace = str(getattr(error, "remote_traceback", ""))
     if stage == "lookup":
-        hint = "a module's package defines `async def mount(coordinator, config)`"
-        return ModuleLoadError(name, "mount", str(error), hints=[hint])
+        named = _FUNCTION.search(str(error))
+        is_usual = named is None or named[1] == "mount"
+        hint = f"its entry point in pyproject.toml names `{named[1] if named else ''}`; the usual function is `mount`"
+        return ModuleLoadError(name, "mount", str(error), hints=[_SIGNATURE] if is_usual else [hint])
     if stage == "import":
         hint = _import_hint(error, package_dir)
         return ModuleLoadError(name, "import", f"{kind}: {error}", traceback=trace, hints=[hint])
-    return ModuleLoadError(name, "mount", f"{kind}: {error}", traceback=trace)
+    hints = [hint for pattern, hint in _OF_MOUNT if pattern.fullmatch(f"{kind}: {error}")]
+    return ModuleLoadError(name, "mount", f"{kind}: {error}", traceback=trace, hints=hints)
 
 
 def programs_of(process: ModuleProcess) -> tuple[str, ...]:

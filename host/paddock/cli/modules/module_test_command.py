@@ -68,7 +68,11 @@ def test(path: Path, pytest_args: tuple[str, ...], trial: TrialOptions) -> int:
     except PaddockError as error:
         return tell_failure(screen, error)
     if outcome.is_empty:
-        screen.text("error: there are no tests to run")
+        screen.text(
+            "error: there are no tests to run\n\n"
+            "hint: write one, as in `tests/test_tool.py` of what `paddock module new` writes\n"
+            f"hint: {escape(f'`paddock module validate {shlex.quote(str(path))} -b`')} runs those of its kind"
+        )
     return 0 if outcome.passed else 1
 
 
