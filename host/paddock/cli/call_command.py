@@ -71,6 +71,7 @@ _ALLOW: Final = tuple(
     click.option(f"--allow-{family}", metavar=takes, multiple=True, help=what)
     for family, (takes, what) in _FAMILIES.items()
 )
+_ABOUT_VALUES: Final = ("TypeError", "CannotCrossError")
 _DENY_READ: Final = click.option(
     "--deny-read",
     metavar="PATH|NAME",
@@ -214,7 +215,7 @@ def _tell_unseen(screen: Screen, outcome: ToolCallOutcome, confinements: Sequenc
     error = outcome.result.error or {}
     kind = error.get("type")
     is_about_more = "traceback" in error and kind not in ("FileNotFoundError", "NotADirectoryError")
-    if is_about_more or kind == "TypeError" or outcome.denials or outcome.denials_left_out or outcome.programs:
+    if is_about_more or kind in _ABOUT_VALUES or outcome.denials or outcome.denials_left_out or outcome.programs:
         return
     for one in confinements:
         granted = (*one.grants.reads, *one.grants.writes)
@@ -248,7 +249,7 @@ def _named(source: str, folder: Path) -> tuple[tuple[NamedSource, ...], PlanErro
 
 def _meant(source: str, folder: Path) -> tuple[str, ...]:
     """Return a hint at the folder, or the module of the plan or lock file here, that a mistyped id may stand for."""
-    if Path(source).is_dir():
+    if not {":", "/"} & {*source} and Path(source).is_dir():
         words = [f"./{word}" if word == source else word for word in sys.argv[1:]]
         return (f"a folder is written with `./`: {options.command_to_paste(['paddock', *words])}",)
     from paddock.module_sources.sourced_modules import ids_in_files

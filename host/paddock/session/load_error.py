@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Final, Literal
 
 from paddock.errors import ModuleLoadError
@@ -16,6 +15,7 @@ from paddock.plan.permissions import grants_of
 from paddock.workers.exit_report import ExitReport
 from paddock.workers.limits.process_tree import ProcessTree, unless_gone
 from paddock.workers.process import ModuleProcess
+from paddock_sources import Resolution
 
 _QUOTED: Final = re.compile(r"'([^']*)'")
 _FUNCTION: Final = re.compile(r"function `(\w{1,60})`")
@@ -39,9 +39,9 @@ _HINDRANCES: Final[Mapping[str, str]] = {"npx": _NPX, "npm": _NPX, "uvx": _UVX, 
 
 
 def load_error(
-    name: str, stage: Literal["import", "lookup", "mount"], error: BaseException, package_dir: Path
+    name: str, stage: Literal["import", "lookup", "mount"], error: BaseException, code: Resolution
 ) -> ModuleLoadError:
-    """Return the error for what module `name`, whose code is in `package_dir`, raised at one stage of its start."""
+    """Return the error for what module `name`, whose code is `code`, raised at one stage of its start."""
     kind = getattr(error, "remote_type", type(error).__name__)
     trace = str(getattr(error, "remote_traceback", ""))
     if stage == "lookup":
@@ -50,7 +50,7 @@ def load_error(
         hint = f"its entry point in pyproject.toml names `{named[1] if named else ''}`; the usual function is `mount`"
         return ModuleLoadError(name, "mount", str(error), hints=[_SIGNATURE] if is_usual else [hint])
     if stage == "import":
-        hint = _import_hint(error, package_dir)
+        hint = _import_hint(error, code)
         return ModuleLoadError(name, "import", f"{kind}: {error}", traceback=trace, hints=[hint])
     hints = [hint for pattern, hint in _OF_MOUNT if pattern.fullmatch(f"{kind}: {error}")]
     return ModuleLoadError(name, "mount", f"{kind}: {error}", traceback=trace, hints=hints)
@@ -90,7 +90,7 @@ def hanging_error(entry: ModuleEntry, seconds: float, ran: Sequence[str], report
     )
 
 
-def _import_hint(error: BaseException, package_dir: Path) -> str:
+def _import_hint(error: BaseException, code: Resolution) -> str:
     if isinstance(error, ModuleNotFoundError):
         wanted = _QUOTED.search(str(error))  # its attributes stayed in the worker
         what = f"`{wanted[1]}`" if wanted else "what it imports"
@@ -98,4 +98,4 @@ def _import_hint(error: BaseException, package_dir: Path) -> str:
             f"{what} is no part of the module; a module can import the standard library, its own code, "
             "amplifier_core, msgpack, pydantic and what its pyproject.toml names as `dependencies`"
         )
-    return f"its code is in {package_dir}"
+    return f"its code is in {code.source if os.path.isabs(code.source) else code.package_dir}"

@@ -330,7 +330,7 @@ class HostedModule:
             case {"mounted": True, "on_session_ready": bool() as wants}:
                 self.wants_session_ready = wants
             case {"mounted": False, "stage": "import" | "lookup" | "mount" as stage, "error": BaseException() as error}:
-                raise load_error(self.name, stage, error, self.resolution.package_dir)
+                raise load_error(self.name, stage, error, self.resolution)
             case _:
                 raise ModuleLoadError(self.name, "mount", "its runtime gave a malformed answer")
 

@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Literal
 
 from paddock.session.load_error import load_error
+from paddock_sources import Resolution
 from support.rows import each_row
 
+_COPY = Path("/cache/copy")
+_CODE = Resolution("tool-x", "/my/tool-x", _COPY, "x", _COPY / "x", _COPY, "tool")
 _SIGNATURE = "async def mount(coordinator, config)"
 
 
@@ -26,5 +29,10 @@ _SIGNATURE = "async def mount(coordinator, config)"
 def test_a_fault_of_the_mount_has_the_hint_for_its_author(
     stage: Literal["lookup", "mount"], error: Exception, hint: str
 ) -> None:
-    hints = load_error("tool-x", stage, error, Path("/x")).hints
+    hints = load_error("tool-x", stage, error, _CODE).hints
     assert len(hints) == bool(hint) and hint in "".join(hints)
+
+
+def test_an_author_is_shown_the_own_folder_and_no_copy_of_it() -> None:
+    error = load_error("tool-x", "import", SyntaxError("invalid syntax"), _CODE)
+    assert error.hints == ("its code is in /my/tool-x",)
