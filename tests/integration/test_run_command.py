@@ -73,11 +73,11 @@ def test_a_plan_that_cannot_be_read_is_the_users_to_fix(tmp_path: Path, plan: st
     assert plan in done.stderr
 
 
-def test_a_module_that_is_not_found_ends_the_run_with_what_was_tried(tmp_path: Path) -> None:
+def test_a_module_that_is_not_found_ends_the_run_with_what_was_meant(tmp_path: Path) -> None:
     done = paddock("run", plan_of(tmp_path, tools=[{"module": "tool-filesistem"}]), "hello", "--json")
     assert done.returncode == 1
     assert json_output(done)["error"]["type"] == "ModuleMissingError"
-    assert "AMPLIFIER_MODULE_TOOL_FILESISTEM" in done.stderr and "did you mean `tool-filesystem`?" in done.stderr
+    assert "AMPLIFIER_MODULE_" not in done.stderr and "did you mean `tool-filesystem`?" in done.stderr
 
 
 _DYING_LOOP = """
