@@ -63,6 +63,9 @@ TERMINALS: Final = "/dev/pts"
 
 _MOST_TERMINALS: Final = 64  # each holds some 60 KiB of the kernel's that nothing counts
 _LINKS: Final = {"/dev/fd": "/proc/self/fd", "/dev/stdin": "fd/0", "/dev/stdout": "fd/1", "/dev/stderr": "fd/2"}
+STAND_INS: Final = ("/etc/passwd", "/etc/group", "/etc/hosts", "/etc/nsswitch.conf", "/etc/resolv.conf")
+"""Files of the machine's of which a module in a root of its own has another one by the same name."""
+
 SHARED_FOLDERS: Final = ("/tmp", "/dev/shm")  # noqa: S108 - where programs look for them, in the private folder
 _SCRATCH_INODES: Final = 65536  # a file of no bytes takes kernel memory too
 

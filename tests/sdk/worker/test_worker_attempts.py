@@ -281,6 +281,14 @@ def test_paths_inside_an_input_are_looked_for_so_deep_and_no_further(attempts: A
     assert 16 <= len(many) <= 64
 
 
+def test_a_stand_in_is_told_of_where_a_failed_call_names_it(attempts: AttemptRecorder) -> None:
+    assert reach(attempts, lambda: open("/etc/hosts").close()) == []
+    for path in ("/etc/hosts", "/etc/../etc/hosts", "../etc/hosts"):
+        told = reach(attempts, lambda given=path: attempts.note_arguments({"file_path": given}, "/work"))
+        assert told == [["read", "/etc/hosts"]]
+    assert reach(attempts, lambda: attempts.note_arguments({"text": "/etc/passwd"}, "/work")) == []
+
+
 def test_looking_is_no_attempt_of_its_own(attempts: AttemptRecorder, tmp_path: Path) -> None:
     (tmp_path / "x").write_text("")
     assert attempts.news() is not None

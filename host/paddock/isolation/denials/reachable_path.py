@@ -17,11 +17,10 @@ from paddock.isolation.denials.explained_module import ExplainedModule
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.path_walk import GrantedPath
-from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS, TERMINALS
+from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS, STAND_INS, TERMINALS
 from paddock_sandbox.profile import Mount
 
 ONLY_READ: Final = "it may be read, and not written to"
-_OF_ITS_OWN: Final = ("/etc/passwd", "/etc/group", "/etc/hosts", "/etc/nsswitch.conf", "/etc/resolv.conf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +169,7 @@ class ReachablePath:
         private = self._private_folder()
         if private and not os.path.lexists(Path(private, *named.relative_to(private).parts[:1])):
             return PathAccess(True, f"`{private}` is a private folder of its own")
-        if str(named) in _OF_ITS_OWN:
+        if str(named) in STAND_INS:
             return PathAccess(False, "it has a file of its own under that name, and does not see yours")
         return None
 

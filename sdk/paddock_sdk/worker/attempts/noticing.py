@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Final
 
+from paddock_sandbox.mounts import STAND_INS
 from paddock_sandbox.syscalls import call
 from paddock_sdk.worker.attempts.attempt_log import MAX_TEXT_BYTES, AttemptLog, Kind, without_sockets
 from paddock_sdk.worker.attempts.git_commands import wanted_of_repository
@@ -78,6 +79,7 @@ class AttemptRecorder:
         self._own_code: tuple[str, ...] = ()
         self._home = _NO_PATH
         self._private = ""
+        self._wanted: set[str] = set()  # of the files that a stand-in may be there for
 
     def install(self, own_code: Iterable[str] = ()) -> None:
         """Take notes from now on, for the life of the process; the folders of its own code are left out."""
@@ -91,9 +93,12 @@ class AttemptRecorder:
         _takers.update(self._made_takers())
 
     def note_arguments(self, arguments: object, folder: str) -> None:
-        """Note the paths that a call is about, relative to `folder`: to look whether one is there is no event."""
+        """Note the paths that a failed call is about, relative to `folder`: to look whether one is there is no event."""
         for path in _paths_in(arguments):
-            self._note("read", os.path.join(folder, os.path.expanduser(path)))
+            place = os.path.normpath(os.path.join(folder, os.path.expanduser(path)))
+            if place in STAND_INS:  # a person means the machine's, and the tool itself may have refused it
+                self._wanted.add(place)
+            self._note("read", place)
 
     def note_failure(self, error: BaseException) -> None:
         """Note the kernel's limits, and the missing variable, that an exception is about."""
@@ -154,7 +159,7 @@ class AttemptRecorder:
             if one not in judged:
                 if len(found) == _MOST_REPORTED:
                     continue
-                judged[one] = kind not in ("read", "write") or _is_out_of_reach(kind, text)
+                judged[one] = kind not in ("read", "write") or text in self._wanted or _is_out_of_reach(kind, text)
                 if judged[one]:
                     found[one] = None
             if not judged[one]:
