@@ -17,6 +17,8 @@ from paddock.plan.units import parse_count, parse_duration, parse_percentage, pa
 from paddock_sdk.protocol import MAX_FRAME_BYTES
 
 _MIN_FRAME_BYTES: Final = 64 * 1024  # with less, a module could hardly describe its objects
+_MIN_MEMORY_BYTES: Final = 8 << 20  # Python alone takes more than half of that
+_MIN_OPEN_FILES: Final = 16  # of which a worker needs 10 before its module opens any
 _LINE: Final = re.compile(r"limits: \{(\w+): ([\w.]+%?)\}")
 
 
@@ -28,11 +30,18 @@ class _Unit:
     show: Callable[[float], str]
     write: Callable[[float], str]
     most: float = math.inf
+    least: float = 0
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         return no_info_before_validator_function(
-            lambda value: None if value is None else self.parse(value), handler(source)
+            lambda value: None if value is None else self._parsed(value), handler(source)
         )
+
+    def _parsed(self, value: object) -> float:
+        parsed = self.parse(value)
+        if parsed < self.least:
+            raise NotAcceptedError(f"`{value}` is too little for a module", f"write {self.write(self.least)} or more")
+        return parsed
 
 
 def _parse_frame(value: object) -> int:
@@ -64,6 +73,8 @@ _FACTORS: Final = (("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10))
 _NUMBER: Final = _Unit(parse_count, _whole, _whole)
 
 _Size = Annotated[int | None, _Unit(parse_size, _size_shown, _size_written)]
+_Memory = Annotated[int | None, _Unit(parse_size, _size_shown, _size_written, least=_MIN_MEMORY_BYTES)]
+_Files = Annotated[int | None, _Unit(parse_count, _whole, _whole, least=_MIN_OPEN_FILES)]
 _Frame = Annotated[int | None, _Unit(_parse_frame, _size_shown, _size_written, MAX_FRAME_BYTES)]
 _Share = Annotated[
     float | None, _Unit(parse_percentage, lambda value: f"{value * 100:g}%", lambda value: f"{_plain(value * 100)}%")
@@ -89,10 +100,10 @@ class Limits(StrictModel):
     `calls_max` how many of its requests may wait for an answer.
     """
 
-    memory_max: _Size = None
+    memory_max: _Memory = None
     cpu_quota: _Share = None
     tasks_max: _Count = None
-    open_files_max: _Count = None
+    open_files_max: _Files = None
     file_size_max: _Size = None
     tmp_max: _Size = None
     runtime_max: _Duration = None
@@ -118,7 +129,8 @@ def raised_limit_line(name: str, reached: float) -> str:
 
     It is empty where a plan cannot allow more.
     """
-    raised = min(2 * reached, _unit_of(name).most)
+    unit = _unit_of(name)
+    raised = max(min(2 * reached, unit.most), unit.least)
     return f"limits: {{{name}: {limit_written(name, raised)}}}" if raised > reached else ""
 
 

@@ -40,6 +40,10 @@ TreesOf = Callable[[Path, LockFile], AbstractContextManager["PinnedTrees"]]
 _READ_ELSEWHERE: Final = {  # with what a plan has in its place
     "bundle": ("is for bundles", "take it out; a plan that builds on a bundle has `extends: ADDRESS`"),
     "includes": ("is for bundles", "write `extends: ADDRESS`, or a list of addresses"),
+    **{
+        key: ("is for one module", f"write it in the entry of that module: - {{module: tool-filesystem, {example}}}")
+        for key, example in (("permissions", "permissions: workspace"), ("limits", "limits: {memory_max: 1G}"))
+    },
     "mcpServers": ("is read by clients of MCP, and not by Paddock", "take it out; a plan names modules"),
 }
 _TOP_KEYS = ("session", "providers", "tools", "hooks", "agents", "orchestrator", "context", "constraints", EXTENDS)

@@ -145,6 +145,11 @@ class ModuleEntry(StrictModel):
             raise PlanError([must_be("a table", written, place.path, f"write `module: {written}`")])
         if not isinstance(written, Mapping):
             raise PlanError([must_be("a table", written, place.path)])
+        unknown = [(key, value) for key, value in written.items() if key not in ENTRY_KEYS]
+        if "module" not in written and len(unknown) == 1:  # `tool-x: {…}`, or `name: tool-x`
+            key, value = unknown[0]
+            hint = f"write `module: {value if isinstance(value, str) else key}`, and beside it what else the entry has"
+            raise PlanError([PlanProblem(place.path, f"`module` is missing, and `{key}` is not known", hint)])
         try:
             return cls.model_validate(dict(written), context=place)
         except ValidationError as error:
@@ -195,7 +200,7 @@ _GRANTED = ("permissions", "isolation", "replaces", "state")  # the permissions 
 _KNOWN_KEYS = {
     "": ENTRY_KEYS,
     "limits": tuple(Limits.model_fields),
-    "permissions": FAMILIES,
+    "permissions": ("preset", *FAMILIES),
     "secrets": tuple(SecretGrant.model_fields),
 }
 

@@ -213,6 +213,10 @@ class Permissions(StrictModel):
             raise NotAcceptedError(f"`{name}` is not a preset", preset_hint(name))
         if isinstance(value, str):
             return Permissions.model_validate({"preset": value})
+        if isinstance(value, (list, tuple)):
+            only = value[0] if len(value) == 1 else None
+            hint = f"write permissions: {only}" if only in PRESETS else "write a preset, or a table: {read: [.]}"
+            raise NotAcceptedError("must be a preset or a table, is a list", hint)
         return Permissions() if value is None else value
 
     def as_written(self) -> str | dict[str, Any]:

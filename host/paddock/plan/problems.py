@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -110,7 +111,10 @@ def problems_of(
             case "extra_forbidden":
                 *above, key = location
                 names = [part for part in above if isinstance(part, str)]
-                found.append(unknown_key(str(key), known[names[-1] if names else ""], _place(path, above, renamed)))
+                here = known[names[-1] if names else ""]
+                problem = unknown_key(str(key), here, _place(path, above, renamed))
+                below = next((one for one in here if key in known.get(one, ())), None)
+                found.append(replace(problem, hint=f"it belongs under `{below}`") if below is not None else problem)
             case "missing":
                 found.append(PlanProblem(_place(path, location[:-1], renamed), f"`{location[-1]}` is missing"))
             case _:

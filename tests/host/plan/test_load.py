@@ -108,7 +108,7 @@ def test_a_table_has_its_own_source_and_config_and_says_what_it_ignores() -> Non
 
 def test_the_raw_plan_matches_the_entries_and_leaves_the_original_alone() -> None:
     written = plan(
-        tools=[{"module": "tool-a", "config": None, "limits": {"memory_max": "1M"}}], agents={"a": {"x": 1}}, skills={}
+        tools=[{"module": "tool-a", "config": None, "limits": {"memory_max": "9M"}}], agents={"a": {"x": 1}}, skills={}
     )
     before = copy.deepcopy(written)
     loaded = load(written)
@@ -129,8 +129,8 @@ def test_other_top_level_keys_are_passed_on_with_a_note() -> None:
     )
 
 
-@pytest.mark.parametrize("key", ["bundle", "includes", "mcpServers"])
-def test_a_key_of_another_program_s_file_is_an_error(key: str) -> None:
+@pytest.mark.parametrize("key", ["bundle", "includes", "mcpServers", "permissions", "limits"])
+def test_a_key_of_another_place_is_an_error(key: str) -> None:
     with pytest.raises(PlanError) as refused:
         load(plan(**{key: {"a": "b"}}))
     assert [one.path for one in refused.value.problems] == [key]

@@ -235,11 +235,30 @@ def test_a_secret_without_one_such_place_is_refused_with_what_to_write(
     assert fix in caught.value.accepted
 
 
-def test_an_unknown_family_is_compared_with_the_known_ones() -> None:
-    assert problem_of(permissions={"network": []}) == (
-        "tools[0].permissions",
-        "unknown key `network` | did you mean `net`?",
-    )
+@each_row(
+    ("written", "place", "said"),
+    [
+        ({"permissions": {"network": []}}, ".permissions", "unknown key `network` | did you mean `net`?"),
+        ({"permissions": {"presets": "shell"}}, ".permissions", "unknown key `presets` | did you mean `preset`?"),
+        ({"permissions": ["shell"]}, ".permissions", "is a list | write permissions: shell"),
+        ({"permissions": ["./src"]}, ".permissions", "is a list | write a preset, or a table: {read: [.]}"),
+        ({"write": ["."]}, "", "unknown key `write` | it belongs under `permissions`"),
+        ({"memory_max": "1G"}, "", "unknown key `memory_max` | it belongs under `limits`"),
+        ({"permissions": {"inject": "host"}}, ".permissions", "it belongs under `secrets`"),
+        ({"limits": {"memory_max": 512}}, ".limits.memory_max", "`512` is too little for a module | write 8M or more"),
+        ({"limits": {"open_files_max": 3}}, ".limits.open_files_max", "| write 16 or more"),
+        ({"name": "tool-a"}, "", "| write `module: tool-a`, and beside it what else"),
+        ({"tool-a": {"config": {}}}, "", "| write `module: tool-a`, and beside it what else"),
+    ],
+)
+def test_what_stands_elsewhere_or_is_mistyped_has_its_fix(written: dict[str, object], place: str, said: str) -> None:
+    is_named = not {"name", "tool-a"} & {*written}
+    with pytest.raises(PlanError) as caught:
+        ModuleEntry.read(
+            {"module": "tool-a", **written} if is_named else written, EntryPlace("tool", "tools[0]", Path("/"))
+        )
+    ((path, text),) = ((one.path, f"{one.message} | {one.hint}") for one in caught.value.problems)
+    assert path == f"tools[0]{place}" and said in text, text
 
 
 def test_limits_become_plain_numbers() -> None:

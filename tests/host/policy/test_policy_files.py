@@ -166,10 +166,10 @@ def test_what_is_not_understood_is_refused_with_its_line(text: str, path: str, l
             "`landlock` is weaker than minimum_isolation = `ns` on line 1",
         ),
         (
-            "max_limits = {memory_max = '1M'}\n[[module]]\nmatch = '*'\nlimits = {memory_max = '2M'}",
+            "max_limits = {memory_max = '16M'}\n[[module]]\nmatch = '*'\nlimits = {memory_max = '32M'}",
             "module[0].limits.memory_max",
             4,
-            "2 MiB is more than max_limits.memory_max = 1 MiB on line 1",
+            "32 MiB is more than max_limits.memory_max = 16 MiB on line 1",
         ),
     ],
 )

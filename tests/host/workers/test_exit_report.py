@@ -95,7 +95,7 @@ def test_the_data_is_the_report_in_types_json_knows() -> None:
     ("limit", "proposed"),
     [
         (MEMORY, "memory_max=512M"),
-        (LimitHit("memory_max", 1200 << 10, "2 MiB", "cgroup v2"), "memory_max=2400K"),
+        (LimitHit("memory_max", 12000 << 10, "12 MiB", "cgroup v2"), "memory_max=24000K"),
         (LimitHit("tasks_max", 600_000, "600001", "watchdog"), "tasks_max=1200000"),
         (LimitHit("runtime_max", 0.75, "", "host timer"), "runtime_max=1.5s"),
     ],

@@ -93,7 +93,7 @@ class AttemptRecorder:
         _takers.update(self._made_takers())
 
     def note_arguments(self, arguments: object, folder: str) -> None:
-        """Note the paths that a failed call is about, relative to `folder`: to look whether one is there is no event."""
+        """Note the paths of a failed call, relative to `folder`: to look whether one is there is no event."""
         for path in _paths_in(arguments):
             place = os.path.normpath(os.path.join(folder, os.path.expanduser(path)))
             if place in STAND_INS:  # a person means the machine's, and the tool itself may have refused it
