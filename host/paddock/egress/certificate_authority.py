@@ -20,12 +20,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from paddock.plan.host_name import Host
+from paddock.plan.host_name import LOOPBACK, Host
 from paddock.plan.net_rule import NetRule
 
 _LIFETIME: Final = timedelta(days=30)  # longer than any session; the authority ends with its session
 _CLOCKS_APART: Final = timedelta(hours=1)
 _ALL_ADDRESSES: Final = (IPv4Network("0.0.0.0/0"), IPv6Network("::/0"))
+_LOCALHOST: Final = x509.DNSName("localhost")  # as clients also name the loopback, and grants always mean it
 _MAX_CERTIFICATES: Final = 256  # a pattern stands for any number of hosts
 
 
@@ -62,13 +63,14 @@ class CertificateAuthority:
         key = ec.generate_private_key(ec.SECP256R1())
         # No common name: it would be held against the names that may be signed for, an address in it as well.
         subject = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Paddock")])
-        name = x509.DNSName(host) if isinstance(host, str) else x509.IPAddress(host)
+        names: list[x509.GeneralName] = [x509.DNSName(host) if isinstance(host, str) else x509.IPAddress(host)]
+        names += [_LOCALHOST] * (host == LOOPBACK)
         certificate = self._signed(
             self._builder(subject, key)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs_certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-            .add_extension(x509.SubjectAlternativeName([name]), critical=False)
+            .add_extension(x509.SubjectAlternativeName(names), critical=False)
         )
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.set_alpn_protocols(["http/1.1"])
@@ -99,7 +101,9 @@ def _constraints(rules: tuple[NetRule, ...]) -> x509.NameConstraints:
     A name stands for all names below it too (RFC 5280, section 4.2.1.10).
     """
     names = [x509.DNSName(rule.hosts.removeprefix("*.")) for rule in rules if isinstance(rule.hosts, str)]
-    addresses = [x509.IPAddress(rule.hosts) for rule in rules if isinstance(rule.hosts, IPv4Network | IPv6Network)]
+    networks = [rule.hosts for rule in rules if isinstance(rule.hosts, IPv4Network | IPv6Network)]
+    addresses = [x509.IPAddress(network) for network in networks]
+    names += [_LOCALHOST] * any(LOOPBACK in network for network in networks)
     versions = {address.value.version for address in addresses}
     excluded: list[x509.GeneralName] = [x509.IPAddress(each) for each in _ALL_ADDRESSES if each.version not in versions]
     if not names:

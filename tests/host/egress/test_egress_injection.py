@@ -717,13 +717,15 @@ def test_the_authority_signs_only_for_hosts_with_keys() -> None:
     assert constraints.critical
     assert authority.context_for("api.test") is authority.context_for("api.test")
     assert _trusted(authority, "api.test") and _trusted(authority, "127.0.0.1")
-    for other in ("evil.test", "127.0.0.2", "notapi.test", "::1"):
+    assert _trusted(authority, "localhost")
+    for other in ("evil.localhost.test", "evil.test", "127.0.0.2", "notapi.test", "::1"):
         assert not _trusted(authority, other)
 
 
 def test_with_names_alone_no_address_is_signed_for_and_the_other_way_round() -> None:
     assert not _trusted(CertificateAuthority([NetRule.parse("api.test")]), "10.0.0.1")
     assert not _trusted(CertificateAuthority([NetRule.parse("10.0.0.1:443")]), "api.test")
+    assert not _trusted(CertificateAuthority([NetRule.parse("10.0.0.1:443")]), "localhost")
 
 
 def _trusted(authority: CertificateAuthority, host: str) -> bool:
