@@ -91,7 +91,7 @@ def kept_line(
     opening = (*writes.values(), *first)
     named, has = ("", ()) if preset is None else (f"preset: {preset}, ", preset_grants()[preset].write)
     grant = json.dumps([one for one in opening if one not in has], ensure_ascii=False)
-    opens = f"`{named}write: {grant}` opens that"
+    opens = f"`{named}write: {grant}` under `permissions` opens that"
     return f"writing {text}, which your own programs run (kept at `ns` and `bwrap`); {opens}", opening
 
 

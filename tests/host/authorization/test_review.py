@@ -198,7 +198,7 @@ def test_what_stays_closed_in_a_folder_to_write_to_is_named_in_one_line(scene: S
     assert asked.opens == Permissions(write=(".", ".git", ".github", "AGENTS.md"))
     assert line == (
         "writing .github, AGENTS.md, which your own programs run (kept at `ns` and `bwrap`); "
-        '`write: [".", ".git", ".github", "AGENTS.md"]` opens that'
+        '`write: [".", ".git", ".github", "AGENTS.md"]` under `permissions` opens that'
     )
     opened = 'tools: [{module: tool-files, permissions: {write: [".", ".git", ".github", "AGENTS.md"]}}]\n'
     assert module(scene.review(opened), "tool-files").lacks == ()
@@ -215,7 +215,7 @@ def test_no_line_opens_a_secret_file_that_stays_unread(scene: Scene) -> None:
     for name in (".env", "AGENTS.md"):
         (scene.folder / name).touch()
     (line,) = module(scene.review("tools: [{module: tool-files, permissions: workspace}]\n"), "tool-files").lacks
-    assert '`preset: workspace, write: ["AGENTS.md"]` opens that' in line and ".env" not in line
+    assert '`preset: workspace, write: ["AGENTS.md"]` under `permissions` opens that' in line and ".env" not in line
 
 
 def test_what_is_told_to_take_trust_is_what_is_refused_without(scene: Scene) -> None:
