@@ -15,7 +15,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from typing import Any
-from urllib.error import HTTPError
+from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit, urlunsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
@@ -50,7 +50,9 @@ def _files(opener: Any, url: str, name: str) -> list[tuple[str, str, str]]:
     except HTTPError as error:
         if error.code == 404:
             return []
-        raise
+        raise SystemExit(f"failed to fetch the page of {name}: HTTP error {error.code}: {error.reason}") from None
+    except URLError as error:
+        raise SystemExit(f"failed to fetch the page of {name}: {error.reason}") from None
     if len(content) > _MAX_PAGE_BYTES:
         raise SystemExit(f"the index has more to say of {name} than is read")
     return _from_json(content, page) if is_json else _from_html(content, page)

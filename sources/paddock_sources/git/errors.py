@@ -132,7 +132,7 @@ class FetchError(SourceError):
             problem,
             code="UnreachableError",
             detail=detail,
-            hints=["try again; what was fetched before is still there, and used with `--offline`"],
+            hints=["check the address and the connection; if it was fetched before, `--offline` uses that"],
         )
 
     @classmethod

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -258,12 +259,14 @@ def test_an_index_with_a_password_lets_us_in_and_never_shows_it(fresh: Bench) ->
 
 def test_an_index_that_is_gone_is_told_as_that(fresh: Bench) -> None:
     with IndexServer() as server:
-        gone = server.url
+        server.add_wheel("leaf", "1.0")
+        gone, locked = server.url, pinned(server, "leaf")
     fresh.index = Index.of({"PIP_INDEX_URL": gone})
     fresh.uv = ImpatientUv(fresh.uv.path)
-    with failing("IndexAccessError") as caught:
-        fresh.resolve("leaf")
-    assert gone in caught.value.summary
+    for attempt in (partial(fresh.resolve, "leaf"), partial(fresh.install, locked)):
+        with failing("IndexAccessError") as caught:
+            attempt()
+        assert f"{gone} could not be reached" in caught.value.summary
 
 
 HOSTILE = {
