@@ -37,7 +37,15 @@ _MISTAKES = [
     ["run", "plan.yaml", "  "],
     ["nonsense"],
 ]
+_TOOL = ("call", "tool-filesystem", "read_file")
+_READ = """write '{"file_path": "x"}'"""
 _HINTS = [
+    ([*_TOOL, "{file_path: x}"], _READ),
+    ([*_TOOL, "{file_path:", "x}"], _READ),  # as a shell leaves `{"file_path": "x"}` without quotes around it
+    ([*_TOOL, "file_path=x"], _READ),
+    ([*_TOOL, "x"], "write an object, as in"),
+    ([*_TOOL, "--limit", "memory_max=512"], "`512` is too little for a module (write 8M or more)"),
+    (["run", ""], "the prompt is empty; add one: `paddock run plan.yaml hello`"),
     (["run", "plan.yaml", "What", "changed"], "the prompt is one argument: `paddock run plan.yaml 'What changed'`"),
     (["module", "test", ".", "-k", "deny"], "one for pytest comes behind `--`, as in `-- -k`"),
 ]

@@ -83,7 +83,7 @@ _DENY_READ: Final = click.option(
 @click.command(epilog=example("""paddock call ./my-tool shout '{"text": "hello"}' --allow-read=."""))
 @click.argument("source")
 @click.argument("tool")
-@click.argument("arguments", metavar="[JSON|-]", default="{}")
+@click.argument("arguments", metavar="[JSON|-]", nargs=-1)
 @click.option("--config", metavar="JSON", default="{}", help="The module's configuration, as a JSON object.")
 @options.LIMITS
 @partial(options.added, _ALLOW)
@@ -102,7 +102,7 @@ _DENY_READ: Final = click.option(
 def call(
     source: str,
     tool: str,
-    arguments: str,
+    arguments: tuple[str, ...],
     config: str,
     limits: tuple[str, ...],
     isolation: IsolationLevel | None,
@@ -130,8 +130,9 @@ def call(
         {name.removeprefix("allow_"): values for name, values in grants.items()}, deny_read
     )
     settings = plan_options.read_object(config, "--config")
+    typed = " ".join(arguments) or "{}"  # of several words when a shell took the quotes
     given = plan_options.read_object(
-        read_stdin(screen, "the tool's input") if arguments == "-" else arguments, "the tool's input"
+        read_stdin(screen, "the tool's input") if typed == "-" else typed, "the tool's input"
     )
     approval = TerminalApproval.at(screen, sys.stdin)
     fetching = FetchProgress(screen)
@@ -181,7 +182,7 @@ def call(
             defect = failure.as_exception(error)
             outcome = ToolCallOutcome(failed_result(defect), "", (), defect)
     if isinstance(outcome, ToolCallOutcome) and named is None and isinstance(outcome.error, ModuleMissingError):
-        plan_options.retell_missing(outcome.error, tool, [_hint(one, tool, arguments) for one in known])
+        plan_options.retell_missing(outcome.error, tool, [_hint(one, tool, typed) for one in known])
         meant = () if known else _meant(source, folder)
         outcome.error.hints = tuple(dict.fromkeys([*meant, *outcome.error.hints]))
         if unread is not None:

@@ -171,7 +171,7 @@ def plan_and_prompt(words: Sequence[str]) -> PlanAndPrompt:
 
 
 def _names_a_plan(word: str) -> bool:
-    if Path(word).exists():
+    if word and Path(word).exists():
         return True
     from paddock.cli.bundle_plan import names_bundle
     from paddock.plan.formats.document import EXTENSIONS

@@ -10,6 +10,7 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, NoReturn
 
@@ -38,10 +39,23 @@ def read_object(text: str, what: str) -> dict[str, Any]:
         value = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise click.UsageError(f"{what} is not JSON: {reason}") from error
+        raise click.UsageError(f"{what} is not JSON: {reason}; {_as_json(text)}") from error
     if not isinstance(value, dict):
         raise click.UsageError(f'{what} has to be a JSON object, as in \'{{"name": "value"}}\'')
     return value
+
+
+def _as_json(text: str) -> str:
+    """Return how to write text that is no JSON: what was meant, if it reads as YAML or as `name=value`."""
+    from yaml import safe_load  # for few calls
+
+    meant: object = None
+    with suppress(Exception):  # of the person's own text, which may be anything
+        name, is_pair, value = text.partition("=")
+        meant = {name: value} if is_pair and name.isidentifier() else safe_load(text)
+    if isinstance(meant, dict):
+        return f"write {shlex.quote(json.dumps(meant, default=str))}"
+    return """write an object, as in '{"name": "value"}'"""
 
 
 def _no_number(name: str) -> NoReturn:

@@ -123,7 +123,7 @@ def run(
     else:  # bytes that are not UTF-8 became halves of characters, which no server takes
         prompt = os.fsencode(prompt).decode("utf-8", "replace")
     if prompt is not None and not prompt.strip():
-        raise click.UsageError("the prompt is empty")
+        raise click.UsageError(f"the prompt is empty; add one: `{meant._replace(prompt='hello').run}`")
     follows = (options.working_dir or Path.cwd()).resolve() if not (as_json or quiet) and _is_one_terminal() else None
     turn = _Turn(plan, screen, opener, follows, verbose=verbose, prints_grants=prints_grants)
     with LogLines(screen, verbose=verbose), opener.fetching:
