@@ -55,3 +55,14 @@ def test_a_bundle_runs_by_its_folder_without_a_plan(tmp_path: Path) -> None:
     answered = paddock("run", "./harbour", "When?")
     assert (answered.stdout.strip(), answered.returncode) == ("The tide is high.", 0)
     assert not Path("harbour/paddock.lock").exists() and not Path("plan.yaml").exists()
+
+
+def test_a_bundle_that_is_not_there_is_named_as_it_was_written(tmp_path: Path) -> None:
+    missing, nameless = str(tmp_path / "nosuch.md"), tmp_path / "nameless.md"
+    nameless.write_text("# Rules\n")
+    for args in (("run", missing, "hello"), ("init", "--from", missing), ("why", "--plan", missing, "x", "read", "y")):
+        done = paddock(*args)
+        assert done.returncode == 1 and f"`{missing}`" in done.stderr and "correct the" in done.stderr, done.stderr
+        assert "plan.yaml" not in done.stderr and "unfinished" not in done.stderr, done.stderr
+    done = paddock("init", "--from", str(nameless))
+    assert "unfinished" not in done.stderr and f"{nameless}:1: bundle.name" in done.stderr

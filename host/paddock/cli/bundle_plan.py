@@ -51,17 +51,22 @@ def plan_of(word: str) -> Path:
 
     Raises:
         KindError: it cannot be made.
+        PlanError: there is no such bundle, and nothing was kept for it.
     """
     if not names_bundle(word):
         return Path(word)
     # Only here: a chat has its terminal keep its keys before it loads the rest.
-    from paddock.errors import KindError
-    from paddock.state_folder import state_folder
+    from paddock.errors import KindError, PlanError, PlanProblem
+    from paddock.state_folder import state_folder, state_path
     from paddock.text import reason_of
 
-    name = word if word.startswith(_ADDRESS) or word in WELL_KNOWN else os.path.realpath(word)
+    is_file = not word.startswith(_ADDRESS) and word not in WELL_KNOWN
+    name = os.path.realpath(word) if is_file else word
+    kept = Path(_KEPT, sha256(os.fsencode(name)).hexdigest()[:16])
+    if is_file and not os.path.exists(name) and not (state_path(os.environ) / kept).exists():
+        raise PlanError([PlanProblem("", "there is no such file", "correct the path of the bundle")], origin=word)
     try:
-        folder = state_folder() / _KEPT / sha256(os.fsencode(name)).hexdigest()[:16]
+        folder = state_folder() / kept
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         plan = folder / USUAL_PLAN
         if not plan.exists():

@@ -8,11 +8,15 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import shlex
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
+
+_OVERFLOW: Final = 65534  # the kernel's uid for users that a namespace does not map
+_ALL_MAPPED: Final = ["0", "0", "4294967295"]
 
 
 def is_private_group(uid: int, gid: int) -> bool:
@@ -73,16 +77,40 @@ class Owner:
             return f"the group {_group_text(info.st_gid)} may write to it"
         return None
 
+    def remedy(self, place: Path, info: os.stat_result) -> str:
+        """Return the commands by which only this user can change a file or folder; empty where none can do that.
+
+        Nobody changes `/` for Paddock, nor an owner that the user namespace of this process does not map.
+        """
+        if place == Path("/") or _is_unmapped(info.st_uid):
+            return ""
+        shown = shlex.quote(str(place))
+        owned = [] if info.st_uid in self._trusted else [f"chown {user_name(self.uid)} {shown}"]
+        return " && ".join([*owned, f"chmod go-w {shown}"])
+
     @property
     def _trusted(self) -> tuple[int, int]:
         return (0, self.uid)
 
 
-def _user_text(uid: int) -> str:
+def user_name(uid: int) -> str:
+    """Return the name of a user, or the number of one without a name."""
     try:
-        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
+        return pwd.getpwuid(uid).pw_name
     except KeyError:
-        return f"uid {uid}"
+        return str(uid)
+
+
+def _is_unmapped(uid: int) -> bool:
+    """Whether files of a user appear as this one's because the user namespace of this process does not map theirs."""
+    return uid == _OVERFLOW and Path("/proc/self/uid_map").read_text(encoding="ascii").split() != _ALL_MAPPED
+
+
+def _user_text(uid: int) -> str:
+    if _is_unmapped(uid):
+        return f"a user whom this user namespace does not map (uid {uid})"
+    name = user_name(uid)
+    return f"uid {uid}" if name == str(uid) else f"{name} (uid {uid})"
 
 
 def _group_text(gid: int) -> str:

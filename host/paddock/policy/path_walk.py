@@ -221,12 +221,11 @@ class _GrantWalk(PathWalk[os.stat_result]):
         if stranger is not None:
             mode = stat.S_IMODE(folder.st_mode)
             # Only its owner and root can change it; others would be sent to a file of somebody else's.
-            is_ours = self._owner.uid in (0, folder.st_uid)
-            change = f", or change `{self.path}`: chown, chmod go-w" if is_ours else ""
+            fix = self._owner.remedy(self.path, folder) if self._owner.uid in (0, folder.st_uid) else ""
             raise NotAcceptedError(
                 f"`{self._written}` leads through `{self.path}`, in which somebody else could put another thing in the "
                 f"place of `{name}`: {stranger} (mode {mode:04o})",
-                f"grant a path below folders that only you can change{change}",
+                f"grant a path below folders that only you can change{fix and f', or: {fix}'}",
             )
 
     def _follow_link(self, link: Path) -> None:

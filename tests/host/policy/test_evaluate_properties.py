@@ -91,7 +91,7 @@ LEVELS = st.none() | st.sampled_from(ISOLATION_LEVELS)
 LIMITS = st.fixed_dictionaries(
     {},
     optional={
-        "memory_max": st.sampled_from(["1M", "512M", "2G"]),
+        "memory_max": st.sampled_from(["16M", "512M", "2G"]),
         "tasks_max": st.integers(1, 64),
         "runtime_max": st.sampled_from(["1s", "10min"]),
         "output_max": st.sampled_from(["1K", "1M"]),

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from paddock.errors import PolicyFileError, render
+from paddock.plan.problems import NotAcceptedError
 from paddock.policy.files.owned_file import read_owned
 from paddock.policy.owner import Owner
+from paddock.policy.path_walk import GrantedPath
 
 from .entries import owner
 
@@ -133,11 +135,14 @@ def test_a_file_that_cannot_be_relied_on_is_refused_with_what_to_do(
 def test_no_fix_changes_the_root_whose_owner_is_not_mapped(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.stat
     root = os.stat_result([*real("/")[:4], 65534, *real("/")[5:10]])
+    monkeypatch.setattr("paddock.policy.owner._ALL_MAPPED", [])  # as in a user namespace of an ordinary user
     monkeypatch.setattr(os, "stat", lambda path, **how: root if path == "/" else real(path, **how))
     with pytest.raises(PolicyFileError) as caught:
         read_owned(file, owner(), max_bytes=2048)
-    shown = render(caught.value)
-    assert "does not map" in shown and "chown" not in shown and "chmod" not in shown
+    with pytest.raises(NotAcceptedError) as ungranted:
+        GrantedPath.resolve(str(file), file.parent, owner())
+    for shown in (render(caught.value), str(ungranted.value)):
+        assert "does not map" in shown and "chown" not in shown and "chmod" not in shown, shown
 
 
 def test_a_file_of_another_user_is_not_believed(file: Path) -> None:

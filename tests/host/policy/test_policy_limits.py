@@ -96,11 +96,9 @@ def test_the_bound_that_a_refusal_proposes_is_enough(monkeypatch: pytest.MonkeyP
 
 def test_what_is_written_counts_and_is_known_to_have_been_written() -> None:
     limits = ResourceLimits.of(
-        entry(
-            permissions="shell", limits={"memory_max": "16M", "runtime_max": "5s", "output_max": "1K", "calls_max": 2}
-        )
+        entry(permissions="shell", limits={"memory_max": "9M", "runtime_max": "5s", "output_max": "1K", "calls_max": 2})
     )
-    assert (limits.memory_max, limits.runtime_max, limits.output_max, limits.calls_max) == (16 * MIB, 5.0, 1024, 2)
+    assert (limits.memory_max, limits.runtime_max, limits.output_max, limits.calls_max) == (9 * MIB, 5.0, 1024, 2)
     assert limits.written == {"memory_max", "runtime_max", "output_max", "calls_max"}
     assert limits.tasks_max == 512
 

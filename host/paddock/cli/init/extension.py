@@ -13,7 +13,7 @@ from paddock.cli.init.conversion import planned_modules
 from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.interruption import interruptible
 from paddock.cli.terminal.render import Screen
-from paddock.errors import KindError
+from paddock.errors import KindError, PlanError, PlanProblem
 from paddock.module_sources.bundles import BundleOptions, Pinned, pin_bundles
 from paddock.plan.model import MountPlan
 from paddock.plan.writing import PlannedModule, plan_exists
@@ -41,6 +41,13 @@ def extend(written: str, plan: Path, screen: Screen, *, replaces: bool) -> tuple
         pinned = asyncio.run(interruptible(pin, screen))
         assert pinned is not None, "the plan extends a bundle"
         os.replace(trial, plan)
+    except PlanError as error:  # of a file that is gone when a person reads it
+
+        def without_trial(one: PlanProblem) -> PlanProblem:
+            return replace(one, file="", line=None) if Path(one.file).name in ("", trial.name) else one
+
+        error.retell(f"bundle `{written}`", without_trial)
+        raise
     except OSError as error:
         raise KindError("PlanNotWrittenError", f"`{plan}` cannot be written: {reason_of(error)}") from error
     finally:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import pwd
 import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -23,7 +22,7 @@ from paddock.errors import PlanProblem, PolicyFileError
 from paddock.plan.formats.toml_lines import toml_lines
 from paddock.plan.problems import problems_of
 from paddock.plan.source_map import Positions
-from paddock.policy.owner import Owner
+from paddock.policy.owner import Owner, user_name
 from paddock.policy.path_walk import PathWalk
 from paddock.text import reason_of
 from paddock_sources.bounded_toml import TomlError, read_toml
@@ -94,7 +93,7 @@ class _OwnedFile(PathWalk[os.stat_result]):
         super().__init__(path, os.stat("/"))
         self._shown = str(path)
         self._owner = owner
-        self._owner_name = _user_name(owner.uid)
+        self._owner_name = user_name(owner.uid)
         self._written_left = len(self.pending)  # of the given path; the rest of `pending` comes from links
         self._stranger: tuple[str, str] | None = None
 
@@ -152,18 +151,17 @@ class _OwnedFile(PathWalk[os.stat_result]):
         if stranger is not None and self._stranger is None:
             place, mode = self.path, f"{stat.S_IMODE(folder.st_mode):04o}"
             others = f"somebody else could put another `{name}`: {stranger} (mode {mode})"
-            fix = f"chown {self._owner_name} {place} && chmod go-w {place}"
-            if place == Path("/"):
-                fix = "run Paddock where root alone can change `/`; uid 65534 is one that a user namespace does not map"
+            fix = self._owner.remedy(place, folder) or f"run Paddock where nobody else can change `{place}`"
             self._stranger = (f"is reached through `{place}`, in which {others}", fix)
 
     def _check_file(self, info: os.stat_result) -> None:
         if not stat.S_ISREG(info.st_mode):
             self._refuse("is not a regular file", "put a file in its place, or remove it")
         if info.st_uid not in (0, self._owner.uid):
+            fix = self._owner.remedy(Path(self._shown), info)
             self._refuse(
                 f"belongs to uid {info.st_uid}, and only {self._owner_name} may say what is in it",
-                f"read it, then: chown {self._owner_name} {self._shown} && chmod go-w {self._shown}",
+                f"read it, then: {fix}" if fix else "no user of this user namespace may change it: run Paddock outside",
             )
         if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             # Also where the group belongs to one user: its members are decided elsewhere, and one chmod settles it.
@@ -175,10 +173,3 @@ class _OwnedFile(PathWalk[os.stat_result]):
 
     def _refuse(self, problem: str, hint: str) -> NoReturn:
         raise PolicyFileError(self._shown, [PlanProblem("", problem, hint)])
-
-
-def _user_name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
