@@ -121,7 +121,7 @@ class PlanError(PaddockError):
         self._tell(f"plan `{file}`", _located(self.problems, place_of))
 
     def _tell(self, subject: str, problems: tuple[PlanProblem, ...]) -> None:
-        self.problems = problems
+        self.problems = problems = tuple(dict.fromkeys(problems))  # a preset may have the same one in two families
         count = len(problems)
         super().__init__(
             f"{subject} has {'a problem' if count == 1 else f'{count} problems'}",

@@ -18,7 +18,7 @@ from paddock_sdk.protocol import MAX_FRAME_BYTES
 
 _MIN_FRAME_BYTES: Final = 64 * 1024  # with less, a module could hardly describe its objects
 _MIN_MEMORY_BYTES: Final = 8 << 20  # Python alone takes more than half of that
-_MIN_OPEN_FILES: Final = 16  # of which a worker needs 10 before its module opens any
+_MIN_OPEN_FILES: Final = 10  # with less, a worker does not come to its module
 _LINE: Final = re.compile(r"limits: \{(\w+): ([\w.]+%?)\}")
 
 

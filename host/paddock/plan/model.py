@@ -31,6 +31,7 @@ from paddock.plan.secret_references import reference_problems
 from paddock.plan.source_map import Location, Positions
 from paddock_sources import ModuleIdError, SourceUriError, checked_module_id, parse_source
 from paddock_sources.constraints import MAX_CONSTRAINTS, Constraint, ConstraintTextError, DependencyRules
+from paddock_sources.near import near
 
 Kind = Literal["orchestrator", "context", "provider", "tool", "hook"]
 Isolation = Literal["ns", "bwrap", "landlock", "none"]
@@ -146,8 +147,8 @@ class ModuleEntry(StrictModel):
         if not isinstance(written, Mapping):
             raise PlanError([must_be("a table", written, place.path)])
         unknown = [(key, value) for key, value in written.items() if key not in ENTRY_KEYS]
-        if "module" not in written and len(unknown) == 1:  # `tool-x: {…}`, or `name: tool-x`
-            key, value = unknown[0]
+        key, value = unknown[0] if len(unknown) == 1 else ("", None)
+        if key and "module" not in written and not near(str(key), ENTRY_KEYS):  # `tool-x: {…}`, or `name: tool-x`
             hint = f"write `module: {value if isinstance(value, str) else key}`, and beside it what else the entry has"
             raise PlanError([PlanProblem(place.path, f"`module` is missing, and `{key}` is not known", hint)])
         try:

@@ -222,10 +222,13 @@ class _GrantWalk(PathWalk[os.stat_result]):
             mode = stat.S_IMODE(folder.st_mode)
             # Only its owner and root can change it; others would be sent to a file of somebody else's.
             fix = self._owner.remedy(self.path, folder) if self._owner.uid in (0, folder.st_uid) else ""
+            accepted = f"grant a path below folders that only you can change{fix and f', or: {fix}'}"
+            if self.path == Path("/"):
+                accepted = "run Paddock where nobody else can change `/`"
             raise NotAcceptedError(
                 f"`{self._written}` leads through `{self.path}`, in which somebody else could put another thing in the "
                 f"place of `{name}`: {stranger} (mode {mode:04o})",
-                f"grant a path below folders that only you can change{fix and f', or: {fix}'}",
+                accepted,
             )
 
     def _follow_link(self, link: Path) -> None:

@@ -246,7 +246,7 @@ def test_a_secret_without_one_such_place_is_refused_with_what_to_write(
         ({"memory_max": "1G"}, "", "unknown key `memory_max` | it belongs under `limits`"),
         ({"permissions": {"inject": "host"}}, ".permissions", "it belongs under `secrets`"),
         ({"limits": {"memory_max": 512}}, ".limits.memory_max", "`512` is too little for a module | write 8M or more"),
-        ({"limits": {"open_files_max": 3}}, ".limits.open_files_max", "| write 16 or more"),
+        ({"limits": {"open_files_max": 3}}, ".limits.open_files_max", "| write 10 or more"),
         ({"name": "tool-a"}, "", "| write `module: tool-a`, and beside it what else"),
         ({"tool-a": {"config": {}}}, "", "| write `module: tool-a`, and beside it what else"),
     ],
