@@ -19,7 +19,7 @@ from paddock_sdk.protocol import MAX_FRAME_BYTES
 _MIN_FRAME_BYTES: Final = 64 * 1024  # with less, a module could hardly describe its objects
 _MIN_MEMORY_BYTES: Final = 8 << 20  # Python alone takes more than half of that
 _MIN_OPEN_FILES: Final = 10  # with less, a worker does not come to its module
-_LINE: Final = re.compile(r"limits: \{(\w+): ([\w.]+%?)\}")
+_LINE: Final = re.compile(r"limits: \{(\w+: [\w.]+%?(?:, \w+: [\w.]+%?)*)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,20 +124,24 @@ def limit_written(name: str, value: float) -> str:
     return _unit_of(name).write(value)
 
 
-def raised_limit_line(name: str, reached: float) -> str:
+def raised_limit_line(name: str, reached: float, written: Limits | None = None) -> str:
     """Return the line of a plan that Paddock proposes when a limit was reached: it allows twice as much.
 
-    It is empty where a plan cannot allow more.
+    It has the other limits that the entry has `written`. It is empty where a plan cannot allow more.
     """
     unit = _unit_of(name)
     raised = max(min(2 * reached, unit.most), unit.least)
-    return f"limits: {{{name}: {limit_written(name, raised)}}}" if raised > reached else ""
+    if raised <= reached:
+        return ""
+    values = {**{key: value for key, value in written or () if value is not None}, name: raised}
+    return f"limits: {{{', '.join(f'{key}: {limit_written(key, value)}' for key, value in values.items())}}}"
 
 
-def limit_option_in_line(line: str) -> str | None:
-    """Return the option of `paddock call` for such a line; None for another line."""
+def limit_option_in_line(line: str, name: str) -> str | None:
+    """Return the option of `paddock call` for one limit of such a line; None for another line."""
     found = _LINE.fullmatch(line)
-    return None if found is None else f"--limit {found[1]}={found[2]}"
+    values = dict(one.split(": ") for one in found[1].split(", ")) if found is not None else {}
+    return f"--limit {name}={values[name]}" if name in values else None
 
 
 def _unit_of(name: str) -> _Unit:

@@ -169,7 +169,7 @@ class SessionResources:
         gate = networks.gate_of(entry)
         if gate is not None:
             launcher = NetworkedLauncher(launcher, gate)
-        supervisor = Supervisor(launcher, spec, limit_enforcer=self.workers.limit_enforcer)
+        supervisor = Supervisor(launcher, spec, limit_enforcer=self.workers.limit_enforcer, written=entry.limits)
         self._supervisors.add(supervisor)
         if spec.name in self._revoked:
             supervisor.revoke()

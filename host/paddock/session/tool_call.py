@@ -288,8 +288,9 @@ async def _failure(session_runtime: SessionRuntime, error: PaddockError) -> Tool
     if isinstance(error, (ModuleLoadError, LaunchError)):
         await module.stop()  # its report is there once its process is gone
     reports = tuple(module.reports)
-    if isinstance(error, ModuleDiedError) and reports:
-        error.hints = reports[-1].call_hints
+    if isinstance(error, (ModuleDiedError, ModuleLoadError)) and reports:
+        of_plan = reports[-1].hints
+        error.hints = (*(hint for hint in error.hints if hint not in of_plan), *reports[-1].call_hints)
     return ToolCallOutcome(failed_result(error, reports[-1] if reports else None), module.level, reports, error)
 
 

@@ -164,6 +164,7 @@ class ExitReport:
     call_in_flight: str | None = None
     stderr_tail: tuple[str, ...] = ()
     detail: str = ""
+    written: Limits | None = None  # those of its entry, which a line for that has to keep
 
     @classmethod
     def of(
@@ -176,6 +177,7 @@ class ExitReport:
         call_in_flight: str | None = None,
         stderr_tail: tuple[str, ...] = (),
         detail: str = "",
+        written: Limits | None = None,
     ) -> ExitReport:
         """Return the report on an end; its reason is the recorded one, or else follows from the status."""
         failed = status.failed_step
@@ -198,6 +200,7 @@ class ExitReport:
             call_in_flight=call_in_flight,
             stderr_tail=stderr_tail,
             detail=detail if failed is None else f"{failed.step}: {failed.reason}",
+            written=written,
         )
 
     @property
@@ -219,10 +222,10 @@ class ExitReport:
         limit = self.limit
         if limit is None or self.reason is ExitReason.PROTOCOL or limit.name not in Limits.model_fields:
             return ()  # the protocol's own limits break only for a worker that does not keep to it
-        line = raised_limit_line(limit.name, limit.value)
+        line = raised_limit_line(limit.name, limit.value, self.written)
         if not line:
             return (f"it had the most that a module may have of `{limit.name}`: {limit.configured}",)
-        where = f"add {limit_option_in_line(line)}" if of_call else f"write in its entry: {line}"
+        where = f"add {limit_option_in_line(line, limit.name)}" if of_call else f"write in its entry: {line}"
         return (f"to allow it more, {where}",)
 
     def describe(self) -> str:

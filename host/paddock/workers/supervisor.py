@@ -19,6 +19,7 @@ import anyio
 import anyio.lowlevel
 
 from paddock.errors import LaunchError, QuarantinedError, RevokedError
+from paddock.plan.limits import Limits
 from paddock.time_limit import while_running
 from paddock.workers.exit_report import ExitReason, ExitReport, ExitStatus, LimitHit
 from paddock.workers.launcher import Launcher, LaunchSpec
@@ -54,8 +55,10 @@ class Supervisor:
         clock: Clock | None = None,
         goodbye_seconds: float = _GOODBYE_SECONDS,
         terminate_seconds: float = _TERMINATE_SECONDS,
+        written: Limits | None = None,
     ) -> None:
         self.spec = spec
+        self._written = written
         self.reports: list[ExitReport] = []
         self.call_in_flight: str | None = None
         self._launcher = launcher
@@ -268,6 +271,7 @@ class Supervisor:
             detail=detail,
             call_in_flight=self.call_in_flight,
             stderr_tail=tuple(line[:_STDERR_LINE_CHARACTERS] for line in tail),
+            written=self._written,
         )
         self.cpu_seconds += (status.user_time or 0) + (status.system_time or 0)
         if status.peak_memory_bytes is not None:

@@ -399,6 +399,15 @@ def test_a_raised_limit_is_one_that_a_plan_and_a_call_take() -> None:
             line = raised_limit_line(name, reached)
             written = line.removeprefix(f"limits: {{{name}: ").removesuffix("}")
             assert getattr(Limits.model_validate({name: written}), name) >= reached, line
-            assert limit_option_in_line(line) == f"--limit {name}={written}"
+            assert limit_option_in_line(line, name) == f"--limit {name}={written}"
     assert raised_limit_line("frame_max", 12 << 20) == "limits: {frame_max: 16M}"
     assert raised_limit_line("frame_max", 16 << 20) == ""  # nothing more is to be had
+
+
+def test_a_raised_limit_keeps_the_others_of_its_entry() -> None:
+    written = Limits.model_validate({"runtime_max": "90s", "memory_max": "64M", "call_max": "none"})
+    line = raised_limit_line("memory_max", 64 << 20, written)
+    assert line == "limits: {memory_max: 128M, runtime_max: 90s, call_max: none}"
+    assert limit_option_in_line(line, "memory_max") == "--limit memory_max=128M"
+    assert raised_limit_line("tmp_max", 1 << 20, written).endswith("call_max: none, tmp_max: 2M}")
+    assert limit_option_in_line("permissions: {read: [.]}", "memory_max") is None

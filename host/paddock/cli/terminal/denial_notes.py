@@ -141,7 +141,7 @@ def _remedy(denial: Denial, given: Permissions | None) -> str:
         return denial.hint
     if denial.grant == KEEP:
         return f"a call keeps nothing; in a plan, write in its entry: {denial.grant}"
-    if (option := limit_option_in_line(denial.grant)) is not None:
+    if (option := limit_option_in_line(denial.grant, denial.target.partition(":")[0])) is not None:
         return f"to allow more, add {option}"
     return f"to allow it, add {_options(denial.grant, given)}"
 

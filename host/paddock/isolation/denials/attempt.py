@@ -351,7 +351,7 @@ class AttemptJudge:
         if layer is None or (target == "tmp_max" and self._profile.level not in LEVELS_WITH_NAMESPACES):
             return None
         value = getattr(ResourceLimits.of(self._subject.entry), target)
-        line = raised_limit_line(target, value)
+        line = raised_limit_line(target, value, self._subject.entry.limits)
         return self._denial(kind, f"{target}: {limit_written(target, value)}", layer, line, reason)
 
     def _tell_destination(self, kind: AttemptKind, target: str) -> Denial | None:
