@@ -50,7 +50,7 @@ from paddock.cli.terminal.progress import ActivityLine, activity_of
 from paddock.cli.terminal.render import Screen
 from paddock.cli.terminal.request_parts import tell_request
 from paddock.cli.terminal.standard_streams import print_answer, read_stdin
-from paddock.errors import PaddockError, PlanError, render
+from paddock.errors import PaddockError, render
 from paddock.plan.permissions import Permissions, permissions_line
 from paddock.session.session import ModuleStatus, Session
 
@@ -253,7 +253,8 @@ class _Turn:
         if self._consent.starts_again:
             await self.run(prompt)
             return
-        self._say_what_happened(failed)
+        reported = None if failed is None else failure.of_turn(failed, session.plan.orchestrator.module, self._modules)
+        self._say_what_ended(reported)
         ends.tell(self._screen)
         for change in session.changes:
             self._screen.warning(change)
@@ -268,8 +269,8 @@ class _Turn:
         if self._prints_grants:
             is_complete = not any(module.programs or module.denials_left_out for module in self._modules)
             tell_lines_to_paste(self._screen, self._grants(), self._homes(), is_complete=is_complete)
-        if failed is not None:
-            self.fail(failure.of_turn(failed, session.plan.orchestrator.module, self._modules))
+        if reported is not None:
+            self.fail(reported)
 
     async def _run_in(self, session: Session, prompt: str) -> None:
         async with session:
@@ -332,15 +333,15 @@ class _Turn:
         if self._verbose:
             self._list(modules)
 
-    def _say_what_happened(self, failed: Exception | None) -> None:
-        has_ended_well = self._error is None and self.response is not None
-        # A listing shows the ends of modules as well, where one is written.
-        if has_ended_well or (self._screen.is_quiet and self.interrupted is None):
-            for module in self._modules:
-                for report in module.exit_reports:
+    def _say_what_ended(self, error: Exception | None) -> None:
+        """Warn of each end of a module that neither its start nor the error of the turn tells."""
+        if self._screen.is_quiet and self.interrupted is not None:
+            return
+        told = getattr(error, "report", None)
+        for module in self._modules:
+            for report in module.exit_reports if module.problem is None else ():
+                if report != told:
                     self._screen.warning("; ".join([f"module {report.describe()}", *report.hints]))
-        elif not self._verbose and not isinstance(failed, PlanError):  # with which no module has to do
-            self._list(tuple(one for one in self._modules if one.exit_reports or not one.is_mounted))
 
     def _list(self, modules: tuple[ModuleStatus, ...]) -> None:
         self._screen.listing([row_of(module) for module in modules])
