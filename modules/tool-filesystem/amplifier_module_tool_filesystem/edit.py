@@ -44,8 +44,8 @@ class EditFile(FileTool):
         old, new = arguments["old_string"], arguments["new_string"]
         if old == new:
             raise Failure("invalid_input", "`old_string` and `new_string` are the same: there is nothing to change.")
+        path = self._workspace.locate(arguments["file_path"], "write", base)  # first: who may write may read as well
         self._workspace.locate(arguments["file_path"], "read", base)
-        path = self._workspace.locate(arguments["file_path"], "write", base)
         with self._workspace.writing:
             text, version = self._workspace.read(path)
             if "\r\n" in text:

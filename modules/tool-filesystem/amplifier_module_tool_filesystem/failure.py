@@ -8,14 +8,16 @@ from amplifier_core.models import ToolResult
 class Failure(Exception):
     """Raised inside the tools and turned into a failed `ToolResult`; never reaches the caller of a tool."""
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(self, kind: str, message: str, access: str = "") -> None:
         super().__init__(message)
         self.kind = kind
         self.message = message
+        self.access = access  # which a path was refused, `read` or `write`: its host tells a person how to allow that
 
     def result(self) -> ToolResult:
         """Return the failure as the contract reports it."""
-        return ToolResult(success=False, error={"type": self.kind, "message": self.message})
+        more = {"access": self.access} if self.access else {}
+        return ToolResult(success=False, error={"type": self.kind, "message": self.message, **more})
 
 
 def from_os_error(error: OSError, doing: str) -> Failure:

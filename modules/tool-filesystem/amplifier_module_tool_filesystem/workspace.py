@@ -61,7 +61,8 @@ class Workspace:
             led = "" if str(real) in (file_path, os.path.expanduser(file_path)) else f", which leads to `{real}`"
             allowed = ", ".join(f"`{root}`" for root in dict.fromkeys(roots)) or "none"
             where = f"{self._limit(access)}: {allowed}"
-            raise Failure("not_allowed", f"May not {access} `{file_path}`{led}. Folders open to {access}{where}.")
+            message = f"May not {access} `{file_path}`{led}. Folders open to {access}{where}."
+            raise Failure("not_allowed", message, access)
         return real
 
     def read(self, path: Path) -> tuple[str, text_file.Version]:

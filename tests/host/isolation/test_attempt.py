@@ -273,11 +273,13 @@ def test_what_is_the_kernels_or_the_modules_own_is_no_denial(scene: Scene, targe
 
 
 def test_what_is_outside_and_not_in_a_folder_of_its_own_is_a_denial(scene: Scene) -> None:
-    with tempfile.NamedTemporaryFile(dir="/tmp") as file:
+    with tempfile.NamedTemporaryFile(dir="/tmp", prefix="of-somebody-") as file:
         denial = scene.judge().judge(AccessAttempt("read", file.name))
         line = whole(f'permissions: {{read: ["{file.name}"]}}')
         assert facts(denial) == ("read", file.name, "files", line)
         assert scene.judge().tell(AccessAttempt("read", file.name)) is None
+        denial = scene.judge().judge(AccessAttempt("write", file.name))  # as a tool says that it refused it
+        assert denial is not None and denial.operation == "write to" and f'"{file.name}"' in denial.grant
 
 
 def test_a_relative_path_means_the_working_directory_also_to_write(scene: Scene) -> None:

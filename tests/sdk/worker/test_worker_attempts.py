@@ -287,6 +287,8 @@ def test_a_stand_in_is_told_of_where_a_failed_call_names_it(attempts: AttemptRec
         told = reach(attempts, lambda given=path: attempts.note_arguments({"file_path": given}, "/work"))
         assert told == [["read", "/etc/hosts"]]
     assert reach(attempts, lambda: attempts.note_arguments({"text": "/etc/passwd"}, "/work")) == []
+    told = reach(attempts, lambda: attempts.note_arguments({"file_path": "/gone/a"}, "/work", "write"))
+    assert told == [["write", "/gone/a"]]
 
 
 def test_looking_is_no_attempt_of_its_own(attempts: AttemptRecorder, tmp_path: Path) -> None:

@@ -214,7 +214,7 @@ class AttemptJudge:
         # The target of a module's own link is named by its real path. Otherwise a person would be asked about a
         # harmless path, and grant another one.
         found = AttemptedPath.follow(named, self._profile.mounts)
-        if found is None or (self._is_its_own(found.path) and not (kind == "read" and _is_in_shared(found.path))):
+        if found is None or (self._is_its_own(found.path) and not _is_in_shared(found.path)):
             return None
         if self._is_granted(found.path, wants_write=kind == "write"):
             return None

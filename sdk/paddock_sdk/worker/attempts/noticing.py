@@ -92,13 +92,13 @@ class AttemptRecorder:
             os.register_at_fork(after_in_child=self._log.go_on_as_fork)
         _takers.update(self._made_takers())
 
-    def note_arguments(self, arguments: object, folder: str) -> None:
+    def note_arguments(self, arguments: object, folder: str, kind: Kind = "read") -> None:
         """Note the paths of a failed call, relative to `folder`: to look whether one is there is no event."""
         for path in _paths_in(arguments):
             place = os.path.normpath(os.path.join(folder, os.path.expanduser(path)))
             if place in STAND_INS:  # a person means the machine's, and the tool itself may have refused it
                 self._wanted.add(place)
-            self._note("read", place)
+            self._note(kind, place)
 
     def note_failure(self, error: BaseException) -> None:
         """Note the kernel's limits, and the missing variable, that an exception is about."""

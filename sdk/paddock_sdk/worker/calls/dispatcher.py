@@ -164,7 +164,8 @@ class Dispatcher:
             has_met_limit = self._attempts.note_result(result, has_failed=has_failed)
             if has_failed:
                 folder = self._coordinator.get_capability("session.working_dir")
-                self._attempts.note_arguments(args[0] if args else None, str(folder or ""))
+                given = args[0] if args else None
+                self._attempts.note_arguments(given, str(folder or ""), "write" if _wanted_to_write(result) else "read")
             if has_failed or has_met_limit:
                 denials = await self._denials(mark, began)
                 result = _with_denials(result, denials) if denials else result
@@ -301,6 +302,12 @@ def _has_failed(returned: Any) -> bool:
         return not returned.success
     except Exception:  # it is not a valid result, which is reported where it is sent
         return False
+
+
+def _wanted_to_write(result: Any) -> bool:
+    """Whether a tool says of a path that it refused by itself that it was to be written to."""
+    error = getattr(result, "error", None)
+    return type(error) is dict and error.get("access") == "write"
 
 
 def _with_denials(result: Any, denials: list[Any]) -> Any:
