@@ -22,7 +22,7 @@ from paddock.errors import KindError, PlanError, PlanProblem
 from paddock.plan import EXTENDS
 from paddock.plan.entry_reading import SECTIONS, EntryReading
 from paddock.plan.formats.document import read_document
-from paddock.plan.model import Agent, ModuleEntry, MountPlan, entries_over
+from paddock.plan.model import Agent, EntryPlace, ModuleEntry, MountPlan, entries_over
 from paddock.plan.plain_data import PlainData
 from paddock.plan.problems import must_be, path_text
 from paddock.plan.source_map import Positions
@@ -174,15 +174,14 @@ class _Reading:
         entries = self._entries
         bundles = None
         if EXTENDS in raw and not plain.problems:
+            self._check_own(raw)
+            if self.problems:
+                return None
             whole = self._extended(raw)
             raw, bundles, self._positions = whole.content, whole.bundles, whole.positions
             digest = _digest(digest.encode(), whole.digest.encode())
             entries.notes.extend(whole.notes)
-        for key in entries.check_keys(raw, _TOP_KEYS):
-            if key in _READ_ELSEWHERE:
-                self.problems.append(PlanProblem(key, *_READ_ELSEWHERE[key]))
-                continue
-            entries.notes.append(f"`{key}` is passed on to the modules as it is")
+        entries.notes += [f"`{key}` is passed on to the modules as it is" for key in self._passed_on(raw)]
         session = self._session(raw)
         orchestrator = self._session_module("orchestrator", session, raw)
         context = self._session_module("context", session, raw)
@@ -214,6 +213,23 @@ class _Reading:
         if problem is not None:
             self.problems.append(problem)
         return plan if problem is None else None
+
+    def _passed_on(self, raw: Mapping[str, Any]) -> list[str]:
+        """Return the keys that other programs may understand, and report the rest of those that are not known."""
+        unknown = [*self._entries.check_keys(raw, _TOP_KEYS)]
+        self.problems.extend(PlanProblem(key, *_READ_ELSEWHERE[key]) for key in unknown if key in _READ_ELSEWHERE)
+        return [key for key in unknown if key not in _READ_ELSEWHERE]
+
+    def _check_own(self, raw: Mapping[str, Any]) -> None:
+        """Report what is wrong in a plan's own keys and entries, before its bundles are fetched."""
+        self._passed_on(raw)
+        own = EntryReading(self._base)
+        for section, kind in SECTIONS.items():
+            written = raw.get(section)
+            for index, one in enumerate(written if isinstance(written, list) else ()):
+                if isinstance(one, dict) and "module" in one:  # others may be named by their instance alone
+                    own.entry(dict(one), EntryPlace(kind, path_text(section, index), self._base))
+        self.problems.extend(own.problems)
 
     def _extended(self, raw: Mapping[str, Any]) -> Extended:
         from paddock.plan.bundles.extending import extended  # most plans extend nothing

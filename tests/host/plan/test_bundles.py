@@ -302,6 +302,13 @@ def test_what_a_plan_extends_has_to_be_an_address(written: str, tmp_path: Path) 
     assert caught.value.problems[0].line == 1
 
 
+def test_what_is_wrong_in_a_plan_is_said_before_its_bundles_are_looked_for(tmp_path: Path) -> None:
+    own = "tols: []\npermissions: shell\ntools: [{instance_id: x}, {module: tool-x, limits: {memory_max: 5}}]\n"
+    with pytest.raises(PlanError) as caught:
+        extending(tmp_path, f"extends: ./not-there.md\n{own}")
+    assert [one.path for one in caught.value.problems] == ["", "permissions", "tools[1].limits.memory_max"]
+
+
 def test_includes_that_branch_at_each_step_take_no_time() -> None:
     texts = {
         f"b{n}.md": f"---\nbundle: {{name: b{n}}}\nincludes: [./b{n + 1}.md, ./b{n + 1}.md]\n---\n" for n in range(60)
