@@ -326,11 +326,6 @@ _STAGE_TEXT: dict[LoadStage, str] = {
 class Report(Protocol):
     """The known facts about the end of a process."""
 
-    @property
-    def hints(self) -> tuple[str, ...]:
-        """How a person can allow the module more of what it was ended for."""
-        ...
-
     def describe(self) -> str:
         """Return the report as text, the most important fact on the first line."""
         ...
@@ -362,7 +357,7 @@ class ModuleLoadError(ModuleError, module_sources.ModuleLoadError):
             module_id,
             f"module `{module_id}` {_STAGE_TEXT[stage]}: {message}",
             detail=last_lines(traceback),
-            hints=[*hints, *(report.hints if report is not None else ())],
+            hints=[*hints, *getattr(report, "hints", ())],
         )
 
 

@@ -207,6 +207,9 @@ def test_denied_code_starts_nothing_by_its_source_commit_or_files(ground: Ground
     ground.own_rule("[[module]]\nmatch = 'builtin:*'\ndeny = 'it steals'\n")
     checked = ground.paddock("policy", "show")
     assert "this denies modules that come with Paddock" in checked.stdout + checked.stderr
+    ground.own_rule("[[module]]\nmatch = 'tool-bash'\ndeny = 'it steals'\n")
+    warnings = [one["warnings"] for one in json.loads(ground.paddock("policy", "show", "--json").stdout)["files"]]
+    assert 'match = "builtin:tool-bash"' in json.dumps(warnings).replace('\\"', '"')
 
 
 def test_what_may_be_a_password_in_a_source_is_not_shown(ground: Ground) -> None:

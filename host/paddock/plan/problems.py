@@ -131,7 +131,9 @@ def _value_problem(item: Any, path: str) -> PlanProblem:
     if kind == "literal_error":
         return PlanProblem(path, f"must be one of {item['ctx']['expected']}")
     if kind in _WANTED:
-        return must_be(_WANTED[kind], item["input"], path)
+        value = item["input"]
+        is_yes_or_no = kind == "string_type" and isinstance(value, bool)  # as of a rule that denies, which says why
+        return must_be(_WANTED[kind], value, path, 'write text, as in "not on this machine"' if is_yes_or_no else "")
     return PlanProblem(path, str(item["msg"]))
 
 

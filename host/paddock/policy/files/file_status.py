@@ -180,6 +180,10 @@ def left_open(file: PolicyFile) -> tuple[PlanProblem, ...]:
 
 
 def _warnings(file: PolicyFile, rule: ModuleRule) -> Iterator[PlanProblem]:
+    if rule.match.text in BuiltinSource().list():
+        said = f"`{rule.match.text}` is a package here, and not the module that comes with Paddock"
+        hint = f'if that is meant: match = "builtin:{rule.match.text}"'
+        yield PlanProblem(f"{rule.path}.match", said, hint, file.positions.line_of(f"{rule.path}.match"))
     if rule.deny is not None:
         own = [one for one in BuiltinSource().list() if rule in rules_about(SourceName.of(f"builtin:{one}"), file)[0]]
         if own:

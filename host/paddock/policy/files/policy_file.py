@@ -17,8 +17,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from paddock.errors import PlanProblem
 from paddock.plan.host_name import host_text, parse_host, split_port
 from paddock.plan.limits import Limits, limit_text
-from paddock.plan.permissions import FAMILIES
-from paddock.plan.problems import NotAcceptedError, StrictModel, path_text, type_text
+from paddock.plan.permissions import FAMILIES, listed
+from paddock.plan.problems import NotAcceptedError, StrictModel, path_text
 from paddock.plan.source_map import Positions
 from paddock.policy.files.owned_file import OperatorFile
 from paddock.policy.files.source_pattern import SourcePattern
@@ -37,12 +37,6 @@ def _level(value: object) -> object:
     if value == "none":
         raise NotAcceptedError("`none` is no level to shut modules in with", _NEVER_BY_RULE)
     return value
-
-
-def _tuple(value: object) -> object:
-    if not isinstance(value, list):
-        raise NotAcceptedError(f"must be a list, is {type_text(value)}")
-    return tuple(value)
 
 
 def _known_limits(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -101,13 +95,13 @@ class _FileTable(StrictModel):
     """A whole file, as written."""
 
     minimum_isolation: _Level = None
-    allow_unenforced: Annotated[tuple[str, ...], BeforeValidator(_tuple), AfterValidator(_known_limits)] = ()
-    git_hosts: Annotated[tuple[str, ...] | None, BeforeValidator(_tuple), AfterValidator(_known_hosts)] = None
+    allow_unenforced: Annotated[tuple[str, ...], BeforeValidator(listed), AfterValidator(_known_limits)] = ()
+    git_hosts: Annotated[tuple[str, ...] | None, BeforeValidator(listed), AfterValidator(_known_hosts)] = None
     bind_local_git: bool = False
     require_pinned: bool = False
-    refused_networks: Annotated[tuple[str, ...], BeforeValidator(_tuple), AfterValidator(_networks)] = ()
+    refused_networks: Annotated[tuple[str, ...], BeforeValidator(listed), AfterValidator(_networks)] = ()
     max_limits: Limits = Field(default_factory=Limits)
-    module: Annotated[tuple[_ModuleTable, ...], BeforeValidator(_tuple)] = ()
+    module: Annotated[tuple[_ModuleTable, ...], BeforeValidator(listed)] = ()
 
 
 _KNOWN: Final = {
