@@ -88,6 +88,7 @@ class Provisioner:
             runner=runner,  # also offline, where it is given nothing to reach
             direct=closed if offline else direct,
             environ=environ,
+            mirrors=settings.mirrors,
             progress=progress,
             offline=offline,
             no_fetching=no_fetching,

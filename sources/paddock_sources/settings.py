@@ -8,6 +8,12 @@ constraints = ["mcp<2"]                         # on the versions of what module
 "tool-x" = "git+https://github.com/org/tool-x@v1"
 "tool-y" = { type = "git", url = "https://github.com/org/many", subdirectory = "tool-y" }
 
+[mirrors]
+"https://github.com/" = "https://git.example.org/mirror/"    # or a folder; both stand for all addresses below them
+
+[bundles]
+"ours" = "git+https://git.example.org/bundles@main"            # by a word on a command line
+
 [index]
 url = "https://pypi.example.org/simple"
 hosts = ["files.example.org:443"]               # that serve its files, besides its own
@@ -31,6 +37,7 @@ from urllib.parse import urlsplit
 
 from paddock_sources.constraints import MAX_CONSTRAINTS, Constraint, ConstraintTextError
 from paddock_sources.errors import ModuleIdError, SourceError, SourceUriError
+from paddock_sources.mirrors import Mirrors, prefix_of, target_of
 from paddock_sources.module_id import checked_module_id
 from paddock_sources.near import meant
 from paddock_sources.uri import FolderUri, SourceUri, parse_source
@@ -43,6 +50,7 @@ _MAX_PORT: Final = 65535
 _HOST_NAME: Final = re.compile(
     r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*"
 )
+_WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _HOST_AND_PORT: Final = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{1,5}))?")
 
 
@@ -79,7 +87,7 @@ class IndexSettings:
 class SourceSettings:
     """All of the settings; without any, the defaults. `origin` is the file that they came from, for messages.
 
-    `constraints` are on what modules depend on.
+    `constraints` are on what modules depend on. `bundles` are addresses by words.
     """
 
     workspace: Path | None = None
@@ -87,6 +95,8 @@ class SourceSettings:
     index: IndexSettings = field(default_factory=IndexSettings)
     origin: str = "sources.toml"
     constraints: tuple[Constraint, ...] = ()
+    mirrors: Mirrors = field(default_factory=Mirrors)
+    bundles: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @classmethod
     def of(
@@ -102,7 +112,7 @@ class SourceSettings:
             SettingsError: with everything in it that is not understood.
         """
         reading = _Reading()
-        reading.check_keys(written, ("workspace", "constraints", "modules", "index"), ())
+        reading.check_keys(written, ("workspace", "constraints", "modules", "mirrors", "bundles", "index"), ())
         index = reading.table(written, "index")
         reading.check_keys(index, ("url", "hosts"), ("index",))
         settings = cls(
@@ -113,6 +123,8 @@ class SourceSettings:
             ),
             origin,
             tuple(reading.constraints(written.get("constraints", []), place_of or (lambda path: origin))),
+            Mirrors(MappingProxyType(dict(reading.addresses(written, "mirrors", _mirror)))),
+            MappingProxyType(dict(reading.addresses(written, "bundles", _bundle))),
         )
         if reading.problems:
             raise SettingsError(reading.problems)
@@ -162,6 +174,17 @@ class _Reading:
                 self._refuse(("modules", module_id), error.summary, error.hints)
             except _NotAcceptedError as error:
                 self._refuse(("modules", module_id), error.problem, (error.hint,))
+
+    def addresses(
+        self, written: Mapping[str, object], key: str, accepted: Callable[[str, str], tuple[str, str]]
+    ) -> Iterable[tuple[str, str]]:
+        for name, value in self.table(written, key).items():
+            try:
+                yield accepted(name, _text(value))
+            except SourceUriError as error:
+                self._refuse((key, name), f"`{error.text}`: {error.problem}", error.hints)
+            except _NotAcceptedError as error:
+                self._refuse((key, name), error.problem, (error.hint,))
 
     def constraints(self, written: object, place_of: Callable[[tuple[str | int, ...]], str]) -> Iterable[Constraint]:
         if not isinstance(written, list):
@@ -217,6 +240,19 @@ def _source(written: object) -> SourceUri:
         # Relative to no folder: the file does not lie beside modules.
         raise _NotAcceptedError(f"`{uri.text}` is not an absolute folder", "write the whole path, from `/`")
     return uri
+
+
+def _mirror(public: str, mirror: str) -> tuple[str, str]:
+    return prefix_of(public), target_of(mirror)
+
+
+def _bundle(name: str, written: str) -> tuple[str, str]:
+    if not _WORD.fullmatch(name):
+        raise _NotAcceptedError(f"`{name}` is no word for a bundle", "use letters, digits, `-` and `_`")
+    form, place = _source(written).ruled_by
+    if form == "name" or (form == "folder" and not place.startswith("/")):
+        raise _NotAcceptedError(f"`{written}` is no address of a bundle", "write `git+https://…@ref`, or a whole path")
+    return name, written
 
 
 def _index_url(written: str) -> str:

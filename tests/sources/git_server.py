@@ -85,7 +85,8 @@ Fault = Answers | BreaksOff | Stalls | Corrupts | Floods
 class GitServer:
     """Serves the repositories below `folder` until its block is left, with certificates of `authority`.
 
-    `requests` says what was asked for, in turn, `sent_bytes` how much was answered. `context` is what it proves who it
+    `requests` says what was asked for, in turn, `authorizations` what was sent to be let in, `sent_bytes` how much was
+    answered. `context` is what it proves who it
     is with. A server that is not `capable` leaves nothing out of what it sends and gives out only what a ref is at.
     """
 
@@ -98,6 +99,7 @@ class GitServer:
         self._no_authorities.mkdir(exist_ok=True)
         self.fault: Fault | None = None
         self.requests: list[tuple[str, Asked]] = []
+        self.authorizations: list[str] = []
         self.sent_bytes = 0
         self.private: dict[str, str] = {}
         self.is_capable = capable
@@ -224,6 +226,7 @@ def _handler(git: GitServer, is_ending: threading.Event) -> type[BaseHTTPRequest
             asked = _asked(path, query, body)
             name = path.split("/info/", 1)[0].removesuffix("/git-upload-pack").strip("/")
             git.requests.append((name, asked))
+            git.authorizations += self.headers.get_all("Authorization", [])
             fault = git.fault if git.fault is not None and asked in git.fault.at else None
             try:
                 if isinstance(fault, Answers):

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from paddock.errors import PolicyFileError
-from paddock.policy.files.policy import user_config_folder
+from paddock.policy.files.owned_file import user_config_folder
 from paddock.policy.files.sources import load_source_settings
 from paddock.policy.guarded_paths import links_on_the_way
 from paddock.state_folder import state_path
@@ -45,6 +45,7 @@ def _folders_of_settings(environ: Mapping[str, str]) -> Iterator[Path]:
     except PolicyFileError:
         return  # reported by the code that needs them
     folders = [uri.folder for uri in settings.modules.values() if isinstance(uri, FolderUri)]
-    for folder in (*folders, *([settings.workspace] if settings.workspace is not None else ())):
+    mirrors = [Path(one) for one in settings.mirrors.by_prefix.values() if one.startswith("/")]
+    for folder in (*folders, *mirrors, *([settings.workspace] if settings.workspace is not None else ())):
         if folder.is_dir():
             yield folder.resolve()

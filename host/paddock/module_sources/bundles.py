@@ -45,7 +45,7 @@ class BundleOptions:
 
     `use` says how the lock file is used. With `lends_keys`, those that the plan itself names are fetched with the
     user's keys and from private hosts, too. With `renews`, branches and tags are looked up again; a newer commit is
-    taken unless the function returns why not. Else as for modules.
+    taken unless the function returns why not. The plan's file may be `written` later. Else as for modules.
     """
 
     use: LockUse = LockUse.UPDATE
@@ -54,6 +54,7 @@ class BundleOptions:
     renews: Callable[[LockedModule, PinnedSource], str] | None = None
     progress: Progress | None = None
     no_fetching: NoFetching = OFFLINE
+    written: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ async def pin_bundles(plan: Path, environ: Mapping[str, str], options: BundleOpt
         KindError: the lock file cannot be used.
         PolicyFileError: the user's settings, or a policy, cannot be trusted or understood.
     """
-    if not await anyio.to_thread.run_sync(_may_extend, plan):
+    if not await anyio.to_thread.run_sync(_may_extend, plan, options.written):
         return None
     policy = await anyio.to_thread.run_sync(Policy.load, environ)
     with SourceCache.of_user(environ, check=check_cancelled) as cache:
@@ -91,10 +92,10 @@ async def pin_bundles(plan: Path, environ: Mapping[str, str], options: BundleOpt
             return await anyio.to_thread.run_sync(pinning.run)
 
 
-def _may_extend(plan: Path) -> bool:
+def _may_extend(plan: Path, written: bytes | None) -> bool:
     """Return whether the text of a plan has the word at all; reading it says what is wrong with it."""
     try:
-        return plan.is_file() and EXTENDS.encode() in plan.read_bytes()
+        return EXTENDS.encode() in (written or (plan.read_bytes() if plan.is_file() else b""))
     except (OSError, ValueError):
         return False
 
@@ -117,7 +118,8 @@ class _Pinning:
             fetched.append(trees)
             yield trees
 
-        plan = load_plan(self.file, environ=self.environ, trees_of=trees_of)
+        written = self.options.written
+        plan = load_plan(self.file, written=written, environ=self.environ, trees_of=trees_of)
         news = {key: row for trees in fetched for key, row in trees.news.items()}
         if news:
             path = self.file.resolve().parent / LOCK_FILE
@@ -162,11 +164,6 @@ class FetchedTrees(PinnedTrees):
         is_own = asked_by is None or asked_by.file == self._plan
         place = EXTENDS if asked_by is None or is_own else f"{asked_by.file}:{asked_by.line}"
         refuse_sources({place: uri.at_commit() if row is None else uri.at_commit(row.commit)}, self._policy)
-        if row is not None and (self._options.renews is None or key in self.used):
-            try:
-                return super().row_of(uri, asked_by)
-            except NotAcceptedError:
-                pass  # it is fetched
         if is_own and self._options.lends_keys:
             self._provider.lend([uri])
         try:
@@ -185,7 +182,7 @@ class FetchedTrees(PinnedTrees):
     def _fetched(self, uri: GitUri, key: str, row: LockedModule | None) -> LockedModule:
         supply = self._provider.supply(uri)
         assert isinstance(supply, GitSupply)
-        renews = self._options.renews
+        renews = None if key in self.used else self._options.renews
         if row is not None and renews is not None:
             pinned = supply.pin(uri)
             self.held[key] = renews(row, pinned) if pinned.commit != row.commit else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Self
 
@@ -35,6 +35,7 @@ from paddock_sources import (
 from paddock_sources.cache import SourceCache
 from paddock_sources.constraints import NO_RULES, DependencyRules
 from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile
+from paddock_sources.mirrors import Mirrors
 from paddock_sources.near import near
 
 _REPOSITORY_PREFIX: Final = "amplifier-module-"
@@ -110,6 +111,7 @@ class SourcedModules:
     lock: LockFile
     modules: tuple[SourcedModule, ...]
     unresolved: tuple[UnresolvedModule, ...] = ()
+    mirrors: Mirrors = field(default_factory=Mirrors)
 
     @classmethod
     def read(cls, plan: Path | None, folder: Path, environ: Mapping[str, str]) -> Self:
@@ -126,9 +128,9 @@ class SourcedModules:
         loaded = _load(plan, environ) if plan is not None else None
         folder = loaded.origin.parent if loaded is not None and loaded.origin is not None else folder.resolve()
         lock = LockFile.read(folder / LOCK_FILE)
-        if loaded is None:
-            return cls(folder, None, lock, tuple(_locked(lock, folder, environ)))
         settings = load_source_settings(environ)
+        if loaded is None:
+            return cls(folder, None, lock, tuple(_locked(lock, folder, environ)), mirrors=settings.mirrors)
         resolver = Resolver(environ, base=folder, settings=settings, installed=_find_installed)
         found = tuple(_planned(loaded, lock, folder, resolver))
         return cls(
@@ -137,6 +139,7 @@ class SourcedModules:
             lock,
             tuple(_with_rules([one for one in found if isinstance(one, SourcedModule)], loaded)),
             tuple(one for one in found if isinstance(one, UnresolvedModule)),
+            settings.mirrors,
         )
 
     @property
@@ -154,6 +157,11 @@ class SourcedModules:
         """The repositories of bundles that are locked, in the form of modules without an entry."""
         uris = ((row, row.uri(self.folder)) for row in self.lock.bundles)
         return tuple(SourcedModule(f"bundles of {name_of(uri)}", uri, row.source, row) for row, uri in uris)
+
+    @property
+    def mirror_notes(self) -> tuple[str, ...]:
+        """From which mirrors these modules and bundles are fetched, in words."""
+        return self.mirrors.notes(one.uri for one in (*self.modules, *self.bundles))
 
     def as_locked(self, environ: Mapping[str, str]) -> Self:
         """Return the sources in the lock file, by the plan's names for their modules where it has them."""

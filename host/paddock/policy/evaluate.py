@@ -22,7 +22,7 @@ from paddock.plan.problems import NotAcceptedError, path_text
 from paddock.plan.secret_references import how_to_set, secrets_in_use, variable_problems
 from paddock.plan.source_map import Positions
 from paddock.policy.decision import ClosedNetwork, Decision
-from paddock.policy.files.policy import Policy, rules_about
+from paddock.policy.files.policy import JudgedMirror, Policy, rules_about
 from paddock.policy.grant_request import ModuleRequest, RequestedGrant, contradictions, families_written
 from paddock.policy.limits import Cap, judge_limits, share_of_tasks, with_lowered
 from paddock.policy.located_program import paths_of
@@ -31,7 +31,7 @@ from paddock.policy.paths import GrantPathRule, PathRules
 from paddock.policy.rule import Floor, PolicyFindings, Rule, written_list
 from paddock.policy.source_name import DEFAULT_PORTS, SourceName, without_credentials
 from paddock.policy.trust import Trust, judge_trust
-from paddock_sources import parse_source
+from paddock_sources import SourceUriError, parse_source
 
 if TYPE_CHECKING:
     from paddock.policy.files.policy_file import ModuleRule, Network, PolicyFile
@@ -193,13 +193,15 @@ def _rules_held(
 ) -> list[tuple[PolicyFile, ModuleRule]]:
     try:
         name = _name_of(request.source, request.commit, request.tree)
-    except NotAcceptedError:
+        mirror = JudgedMirror.of(request.source, request.commit, policy.environ)
+    except (NotAcceptedError, SourceUriError):
         return []  # refused where rules depend on it
     held = []
     for file in policy.files:
-        rules, consulted = rules_about(name, file)
-        held += [(file, rule) for rule in rules]
-        findings.consulted.extend(consulted)
+        for one in _names_in(file, name, mirror):
+            rules, consulted = rules_about(one, file)
+            held += [(file, rule) for rule in rules if (file, rule) not in held]
+            findings.consulted.extend(consulted)
     return held
 
 
@@ -309,17 +311,29 @@ def judge_source(
     """Note the objections to a source at `path` in the plan; `commit` and `tree` are those of its code, if known."""
     try:
         name = _name_of(source, commit, tree)
-    except NotAcceptedError as error:
+        mirror = JudgedMirror.of(source, commit, policy.environ) if policy.files else None
+    except (NotAcceptedError, SourceUriError) as error:
+        hint = error.accepted if isinstance(error, NotAcceptedError) else ""
         for rule in _dependent(policy):
-            findings.refuse(path, f"{error.problem}, and rules depend on what it is", error.accepted, rule)
+            findings.refuse(path, f"{error.problem}, and rules depend on what it is", hint, rule)
         return
     for file in policy.files:
-        _judge_host(path, source, name, file, findings)
+        names = tuple(_names_in(file, name, mirror))
+        for one in names:
+            _judge_host(path, one, file, findings, "" if mirror is None or one is name else mirror.address)
         _judge_pin(path, source, file, findings, commit)
-        for denying in (rule for rule in rules_about(name, file)[0] if rule.deny is not None):
-            rule = file.rule_of_module(denying, "deny", f'"{denying.deny}"')
-            hint = f"use another, or have the rule changed: {file.name}"
-            findings.refuse(path, f"`{name.text}` is denied: {denying.deny}", hint, rule)
+        for one in names:
+            for denying in (rule for rule in rules_about(one, file)[0] if rule.deny is not None):
+                rule = file.rule_of_module(denying, "deny", f'"{denying.deny}"')
+                hint = f"use another, or have the rule changed: {file.name}"
+                findings.refuse(path, f"`{one.text}` is denied: {denying.deny}", hint, rule)
+
+
+def _names_in(file: PolicyFile, name: SourceName, mirror: JudgedMirror | None) -> Iterator[SourceName]:
+    """Yield what the rules of a file judge: a source, and also its mirror unless the file names that."""
+    yield name
+    if mirror is not None and not mirror.is_named_in(file):
+        yield mirror.name
 
 
 def _name_of(source: str, commit: str, tree: str) -> SourceName:
@@ -329,12 +343,12 @@ def _name_of(source: str, commit: str, tree: str) -> SourceName:
     return replace(name, pins=frozenset({f"commit:{ref}", f"commit:{commit}", tree}))
 
 
-def _judge_host(path: str, source: str, name: SourceName, file: PolicyFile, findings: PolicyFindings) -> None:
+def _judge_host(path: str, name: SourceName, file: PolicyFile, findings: PolicyFindings, mirror: str) -> None:
     if file.git_hosts is None:
         return
     rule = file.rule("git_hosts", written_list(file.git_hosts))
     is_local = name.scheme == "file"
-    if name.family != "git" or (is_local and not file.bind_local_git):
+    if name.family != "git" or (is_local and not (file.bind_local_git or mirror)):
         findings.consult(rule, "is not about this source, which no host serves")
         return
     if is_local:
@@ -346,12 +360,10 @@ def _judge_host(path: str, source: str, name: SourceName, file: PolicyFile, find
     shown = name.host if name.port is None else f"{name.host}:{name.port}"
     findings.consult(rule, f"does not list `{shown}`")
     known = ", ".join(f"`{host}`" for host in file.git_hosts) or "none"
-    findings.refuse(
-        path,
-        f"`{name.text}` is on `{shown}`, and repositories may come from: {known}",
-        f"use a copy on one of these, or have the host added: {file.name}",
-        rule,
-    )
+    hint = f"use a copy on one of these, or have the host added: {file.name}"
+    if mirror:
+        hint = f'leave the mirror out of your sources.toml, or have it named: mirrors = ["{mirror}"] in {file.name}'
+    findings.refuse(path, f"`{name.text}` is on `{shown}`, and repositories may come from: {known}", hint, rule)
 
 
 def _is_host(listed: str, name: SourceName, port: int | None) -> bool:

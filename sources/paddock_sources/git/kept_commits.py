@@ -1,6 +1,7 @@
 """The cache's records of one remote's commits: which tree each one is, and whether its remote leads to it.
 
-The records are read without git, without a lock and without the network. An invalid record counts as absent.
+The records are read without git, without a lock and without the network. An invalid record counts as absent. What is
+known of a mirror's commits counts for that mirror alone; what is known of the public address counts for both.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from paddock_sources.ref_name import is_commit
 
 _TREE = re.compile(r"sha256:[0-9a-f]{64}")
 _MAX_SUBMODULES = 100
+_MIRROR = "mirror"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +65,17 @@ class KeptCommits:
     def __init__(self, cache: SourceCache, remote: Remote) -> None:
         self._cache = cache
         self._url = remote.url
+        self._public = remote.mirrored.public if remote.mirrored else remote.url
+        self._mirror = remote.mirrored.address if remote.mirrored else ""
 
-    def get(self, commit: str) -> KeptCommit | None:
-        """Return the record of a commit."""
+    def get(self, commit: str, *, by_any_mirror: bool = False) -> KeptCommit | None:
+        """Return the record of a commit; for a caller that fetches nothing also one of another mirror."""
         if not is_commit(commit):
             return None
-        facts = self._cache.repositories.commit(self._url, commit)
-        return None if facts is None else KeptCommit.read(commit, facts)
+        facts = self._cache.repositories.commit(self._public, commit)
+        if facts is None or not (by_any_mirror or facts.get(_MIRROR, "") in ("", self._mirror)):
+            return None
+        return KeptCommit.read(commit, facts)
 
     def tree(self, kept: KeptCommit) -> TreeEntry | None:
         """Return the files of a commit, which are in use from now on; None where they were removed."""
@@ -86,7 +92,8 @@ class KeptCommits:
         Raises:
             CacheError: it cannot be written.
         """
-        self._cache.repositories.note(self._url, kept.commit, kept.facts)
+        by_mirror = {_MIRROR: self._mirror} if self._mirror else {}
+        self._cache.repositories.note(self._public, kept.commit, {**kept.facts, **by_mirror})
 
     def add(self, commit: KeptCommit, write: Callable[[TreeWriter], None]) -> TreeEntry:
         """Keep the files that `write` writes as those of a commit, which is given without its tree.

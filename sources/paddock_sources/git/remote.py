@@ -16,7 +16,7 @@ from typing import Literal, Self, cast
 from urllib.parse import quote, unquote, urlsplit
 
 from paddock_sources.errors import SourceUriError
-from paddock_sources.kinds.git_uri import DEFAULT_PORTS, GitUri, repository
+from paddock_sources.kinds.git_uri import DEFAULT_PORTS, GitUri, Mirrored, repository
 
 Scheme = Literal["https", "ssh", "file", "http"]
 
@@ -27,13 +27,17 @@ _PLAINLY = "write the address plainly: scheme, host and path, with nothing encod
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """A repository that may be fetched from; `url` is passed to git, and `folder` is that of a `file` address."""
+    """A repository that may be fetched from; `url` is passed to git, and `folder` is that of a `file` address.
+
+    `mirrored` is set for a mirror.
+    """
 
     url: str
     scheme: Scheme
     host: str = ""
     port: int = 0
     folder: Path | None = None
+    mirrored: Mirrored | None = None
 
     @classmethod
     def of(cls, uri: GitUri) -> Self:
@@ -49,14 +53,22 @@ class Remote:
         path = "/" + "/".join(_plain(uri, component) for component in parts.path.split("/") if component)
         if scheme == "file":
             folder = Path(os.path.realpath(path)) if uri.place is None else uri.place.path
-            return cls("file://" + quote(os.fsencode(folder), safe="/" + _SAFE), scheme, folder=folder)
+            return cls(
+                "file://" + quote(os.fsencode(folder), safe="/" + _SAFE), scheme, folder=folder, mirrored=uri.mirrored
+            )
         user = _user(uri, scheme, parts.netloc.rpartition("@")[0])
         host, port = (parts.hostname or "").rstrip("."), parts.port or DEFAULT_PORTS[scheme]
         if scheme == "http" and not _is_loopback(host):
             raise SourceUriError(uri.text, "`http` is for this machine only", hints=["write `git+https://…`"])
         shown = f"[{host}]" if ":" in host else host
         suffix = "" if port == DEFAULT_PORTS[scheme] else f":{port}"
-        return cls(f"{scheme}://{user}{shown}{suffix}{quote(path, safe='/' + _SAFE)}", scheme, shown, port)
+        return cls(
+            f"{scheme}://{user}{shown}{suffix}{quote(path, safe='/' + _SAFE)}",
+            scheme,
+            shown,
+            port,
+            mirrored=uri.mirrored,
+        )
 
     @classmethod
     def of_text(cls, address: str) -> Self:
@@ -80,7 +92,8 @@ class Remote:
     @property
     def shown(self) -> str:
         """The repository, in a form fit for people."""
-        return str(self.folder) if self.folder is not None else self.url
+        place = str(self.folder) if self.folder is not None else self.url
+        return f"{place}, the mirror of {self.mirrored.public}" if self.mirrored else place
 
 
 def _plain(uri: GitUri, component: str) -> str:

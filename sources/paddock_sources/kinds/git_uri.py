@@ -50,10 +50,18 @@ def _text_of_table(table: WrittenTable) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Mirrored:
+    """The public address that a mirror stands for, and the mirror's own, as the user's settings lead to it."""
+
+    public: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
 class GitUri(SourceUri):
     """A git repository, a ref in it (empty: its default branch) and a folder inside.
 
-    `place` is set once a repository of this machine is `held`.
+    `place` is set once a repository of this machine is `held`, and `mirrored` for a mirror.
     """
 
     kind: ClassVar[str] = "git"
@@ -72,6 +80,7 @@ class GitUri(SourceUri):
     ref: str = ""
     subdirectory: str = ""
     place: HeldFolder | None = field(default=None, compare=False)
+    mirrored: Mirrored | None = field(default=None, compare=False)
 
     @classmethod
     def of_text(cls, text: str) -> Self | None:
@@ -132,9 +141,15 @@ class GitUri(SourceUri):
 
     def key(self, folder: Path) -> str:
         inside = posixpath.normpath(self.subdirectory) if self.subdirectory else ""
-        return git_text(self._normal_url(), self.ref, inside)
+        return git_text(self.plain_url, self.ref, inside)
 
-    def _normal_url(self) -> str:
+    @property
+    def plain_url(self) -> str:
+        """The repository's address as it is compared with others: in one spelling, and without credentials.
+
+        Raises:
+            SourceUriError: it could be read in two ways.
+        """
         try:
             parts = urlsplit(self.url)
             host, port = (parts.hostname or "").rstrip("."), parts.port

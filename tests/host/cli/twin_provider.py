@@ -21,6 +21,7 @@ from paddock_sources.constraints import NO_RULES, DependencyRules
 from paddock_sources.lock.lock_file import LockedDependency, LockedModule
 from paddock_sources.manifest.permission_request import PermissionRequest, permissions_digest
 from paddock_sources.provisioner import PinKind, PinnedSource, StaleLock
+from paddock_sources.settings import SourceSettings
 
 
 def commit_of(name: str) -> str:
@@ -53,6 +54,7 @@ class TwinProvider:
     """Provides what is in `refs`: by address, the kind and the version of each ref, "" being the default branch."""
 
     def __init__(self) -> None:
+        self.settings = SourceSettings()
         self.refs: dict[str, dict[str, tuple[str, Version]]] = {}
         self.folders: dict[Path, Version] = {}
         self.packages: dict[str, Version] = {}

@@ -52,6 +52,7 @@ class FoundModule:
     lock_path: Path
     lock: LockFile
     is_known: bool
+    mirror: str = ""  # from which it is fetched, in words
 
     @property
     def advice(self) -> ManifestAdvice | None:
@@ -113,6 +114,7 @@ async def find_module(
         lock_path=folder / LOCK_FILE,
         lock=lock,
         is_known=locked is not None and locked == known,
+        mirror="".join(context.provider.settings.mirrors.notes([uri])),
     )
 
 

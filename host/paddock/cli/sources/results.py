@@ -48,7 +48,8 @@ def module_answer(
     empty = not results if is_empty is None else is_empty
     facts = {**files_of(sources), "modules": [{**module_facts(one.module), **one.facts} for one in results]}
     rows = [(one.module.name, *one.cells) for one in results if one.cells]
-    return CommandAnswer(facts, shown(rows=rows, notes=["nothing is locked here"] if empty else []), code)
+    notes = [*(["nothing is locked here"] if empty else []), *sources.mirror_notes]
+    return CommandAnswer(facts, shown(rows=rows, notes=notes), code)
 
 
 def shown(

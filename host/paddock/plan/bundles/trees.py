@@ -74,7 +74,7 @@ class PinnedTrees:
         if row is None:
             raise NotAcceptedError(f"`{uri.text}` is not pinned in {self._base / LOCK_FILE}")
         # A lock file could name the digest of any tree in the cache, so it must also be that of this commit.
-        kept = KeptCommits(self._cache, Remote.of(uri)).get(row.commit)
+        kept = KeptCommits(self._cache, Remote.of(uri)).get(row.commit, by_any_mirror=True)
         if kept is None or not kept.is_reachable or kept.tree != row.tree or self._cache.trees.get(row.tree) is None:
             raise NotAcceptedError(f"the files of `{uri.text}` at {row.commit[:12]} are not in the cache")
         return row

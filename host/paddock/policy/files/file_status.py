@@ -17,8 +17,8 @@ from paddock.plan.limits import limit_text
 from paddock.plan.permissions import FAMILIES
 from paddock.policy.files.accepted_plans import AcceptedPlan
 from paddock.policy.files.grants import GrantsFile
-from paddock.policy.files.owned_file import ROOT, OperatorFile
-from paddock.policy.files.policy import SYSTEM_FILE, rules_about, user_config_folder
+from paddock.policy.files.owned_file import ROOT, OperatorFile, user_config_folder
+from paddock.policy.files.policy import SYSTEM_FILE, rules_about
 from paddock.policy.files.policy_file import ModuleRule, PolicyFile
 from paddock.policy.files.secrets import secrets_in
 from paddock.policy.files.sources import read_source_settings

@@ -19,8 +19,7 @@ from typing import Final, Self
 from paddock.errors import PaddockError
 from paddock.plan.source_map import Location
 from paddock.policy.files.accepted_plans import AcceptedGrant, AcceptedPlan
-from paddock.policy.files.owned_file import read_owned
-from paddock.policy.files.policy import user_config_folder
+from paddock.policy.files.owned_file import read_owned, user_config_folder
 from paddock.policy.owner import Owner
 from paddock.policy.pins import MovedPin, Pin
 from paddock.policy.rule import Rule

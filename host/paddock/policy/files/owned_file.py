@@ -35,6 +35,12 @@ _MAX_BYTES: Final = 256 * 1024
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
+def user_config_folder(environ: Mapping[str, str]) -> Path:
+    """Return the folder of the user's settings for Paddock: policy, grants, places of secrets."""
+    base = environ.get("XDG_CONFIG_HOME", "")
+    return (Path(base) if os.path.isabs(base) else Owner.current(environ).home / ".config") / "paddock"
+
+
 @dataclass(frozen=True, slots=True)
 class OperatorFile:
     """The content of an operator file, as TOML, with the line of each place."""

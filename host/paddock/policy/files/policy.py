@@ -6,16 +6,21 @@ the most specific rule about a source applies.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from paddock.policy.files.owned_file import ROOT, OperatorFile
+from paddock.policy.files.owned_file import ROOT, OperatorFile, user_config_folder
+from paddock.policy.files.sources import load_source_settings
 from paddock.policy.owner import Owner
 from paddock.policy.rule import ConsultedRule
 from paddock.policy.source_name import SourceName
+from paddock_sources import GitUri, parse_source
+from paddock_sources.cache import SourceCache
+from paddock_sources.git.kept_commits import KeptCommits
+from paddock_sources.git.remote import Remote
+from paddock_sources.mirrors import Mirrors
 
 if TYPE_CHECKING:
     from paddock.policy.files.policy_file import ModuleRule, PolicyFile
@@ -23,17 +28,15 @@ if TYPE_CHECKING:
 SYSTEM_FILE: Final = Path("/etc/paddock/policy.toml")
 
 
-def user_config_folder(environ: Mapping[str, str]) -> Path:
-    """Return the folder of the user's settings for Paddock: policy, grants, places of secrets."""
-    base = environ.get("XDG_CONFIG_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Owner.current(environ).home / ".config") / "paddock"
-
-
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The files of a policy, the operator's first; without files, only the built-in rules."""
+    """The files of a policy, the operator's first; without files, only the built-in rules.
+
+    `environ` is that of the user whose mirrors are judged.
+    """
 
     files: tuple[PolicyFile, ...] = ()
+    environ: Mapping[str, str] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def load(cls, environ: Mapping[str, str], *, system_file: Path = SYSTEM_FILE, system_owner: Owner = ROOT) -> Self:
@@ -46,10 +49,10 @@ class Policy:
         places = ((system_file, system_owner), (user_file, Owner.current(environ)))
         files = [found for path, owner in places if (found := OperatorFile.read(path, owner)) is not None]
         if not files:
-            return cls()
+            return cls(environ=environ)
         from paddock.policy.files.policy_file import PolicyFile  # only where there is a policy
 
-        return cls(tuple(map(PolicyFile.of, files)))
+        return cls(tuple(map(PolicyFile.of, files)), environ)
 
     @classmethod
     def parse(cls, text: str, file: str = "the application's policy") -> Self:
@@ -80,10 +83,59 @@ class Policy:
         """Return the policy that permits only what both permit."""
         return replace(self, files=(*self.files, *(file for file in other.files if file not in self.files)))
 
+    def mirror_notes(self, sources: Iterable[str]) -> tuple[str, ...]:
+        """Return from which of the user's mirrors sources are fetched, in words.
+
+        Raises:
+            PolicyFileError: the user's settings cannot be trusted or understood.
+        """
+        mirrors = Mirrors() if self.environ is None else load_source_settings(self.environ).mirrors
+        return mirrors.notes(parse_source(one) for one in sources if not one.startswith("/"))
+
     @property
     def judges_sources(self) -> bool:
         """Whether any rule depends on where a module comes from."""
         return any(file.judges_sources for file in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedMirror:
+    """The user's mirror that a repository is fetched from, as rules judge it; `address` is the beginning of it."""
+
+    address: str
+    source: str
+    name: SourceName
+
+    @classmethod
+    def of(cls, source: str, commit: str, environ: Mapping[str, str] | None) -> Self | None:
+        """Return the mirror of a source for the user with `environ`.
+
+        None for a commit that was fetched from the public address before: a mirror cannot put other files in its place.
+
+        Raises:
+            NotAcceptedError: the mirror could be read in two ways.
+            PolicyFileError: the user's settings cannot be trusted or understood.
+        """
+        uri = None if environ is None or source.startswith("/") else parse_source(source)
+        if environ is None or not isinstance(uri, GitUri):
+            return None
+        mirrors = load_source_settings(environ).mirrors
+        mirror = mirrors.of(uri)
+        if mirror is None or _is_public(uri, commit or uri.ref, environ):
+            return None
+        text = mirror.at_commit(commit or uri.ref)
+        return cls(mirrors.by_prefix[mirrors.prefix(uri)], text, SourceName.of(text))
+
+    def is_named_in(self, file: PolicyFile) -> bool:
+        """Whether a file lets it stand for the public address."""
+        return self.address.startswith(file.mirrors)
+
+
+def _is_public(uri: GitUri, commit: str, environ: Mapping[str, str]) -> bool:
+    """Whether the public address of a repository was seen to lead to a commit."""
+    with SourceCache.of_user(environ) as cache:
+        kept = KeptCommits(cache, Remote.of(uri)).get(commit)
+        return kept is not None and kept.is_reachable
 
 
 def rules_about(name: SourceName, file: PolicyFile) -> tuple[list[ModuleRule], list[ConsultedRule]]:

@@ -26,6 +26,8 @@ from paddock.policy.grant_caps import GrantCaps, SecretCap
 from paddock.policy.owner import Owner
 from paddock.policy.rule import Rule, written_list
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
+from paddock_sources import SourceUriError
+from paddock_sources.mirrors import target_of
 
 Network = IPv4Network | IPv6Network
 
@@ -56,6 +58,13 @@ def _known_host(written: str) -> str:
     if host.startswith("*.") and not isinstance(name, str):
         raise NotAcceptedError(f"`{written}` has a star before an address")
     return f"{'*.' if host.startswith('*.') else ''}{host_text(name)}{f':{port}' if port else ''}"
+
+
+def _known_mirrors(written: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        return tuple(map(target_of, written))
+    except SourceUriError as error:
+        raise NotAcceptedError(f"`{error.text}`: {error.problem}", "; ".join(error.hints)) from error
 
 
 def _networks(written: tuple[str, ...]) -> tuple[Network, ...]:
@@ -98,6 +107,7 @@ class _FileTable(StrictModel):
     allow_unenforced: Annotated[tuple[str, ...], BeforeValidator(listed), AfterValidator(_known_limits)] = ()
     git_hosts: Annotated[tuple[str, ...] | None, BeforeValidator(listed), AfterValidator(_known_hosts)] = None
     bind_local_git: bool = False
+    mirrors: Annotated[tuple[str, ...], BeforeValidator(_tuple), AfterValidator(_known_mirrors)] = ()
     require_pinned: bool = False
     refused_networks: Annotated[tuple[str, ...], BeforeValidator(listed), AfterValidator(_networks)] = ()
     max_limits: Limits = Field(default_factory=Limits)
@@ -136,7 +146,8 @@ class PolicyFile:
 
     With `bind_local_git`, `git_hosts` has to list `127.0.0.1` for repositories on this machine.
 
-    A module may not connect to any of `refused_networks`.
+    A module may not connect to any of `refused_networks`. Mirrors of the user's below `mirrors` stand for public
+    addresses.
     """
 
     positions: Positions = field(repr=False)
@@ -148,6 +159,7 @@ class PolicyFile:
     max_limits: Limits = field(default_factory=Limits)
     bind_local_git: bool = False
     modules: tuple[ModuleRule, ...] = ()
+    mirrors: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, path: Path, owner: Owner) -> Self | None:
@@ -182,6 +194,7 @@ class PolicyFile:
             table.max_limits,
             table.bind_local_git,
             tuple(_module_rule(f"module[{index}]", one, positions) for index, one in enumerate(table.module)),
+            table.mirrors,
         )
         contradictions = list(file._contradictions())
         if contradictions:

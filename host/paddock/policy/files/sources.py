@@ -10,8 +10,7 @@ from pathlib import Path
 
 from paddock.errors import PlanProblem, PolicyFileError
 from paddock.plan.problems import path_text
-from paddock.policy.files.owned_file import OperatorFile
-from paddock.policy.files.policy import user_config_folder
+from paddock.policy.files.owned_file import OperatorFile, user_config_folder
 from paddock.policy.owner import Owner
 from paddock_sources.settings import SettingsError, SourceSettings
 

@@ -21,8 +21,7 @@ import anyio.to_thread
 from paddock.errors import PaddockError, PlanProblem, PolicyFileError, placed
 from paddock.plan.secret_references import command_to_set, how_to_set
 from paddock.plan.source_map import Location, Positions
-from paddock.policy.files.owned_file import OperatorFile, read_owned
-from paddock.policy.files.policy import user_config_folder
+from paddock.policy.files.owned_file import OperatorFile, read_owned, user_config_folder
 from paddock.policy.files.secrets import SecretLocation, secrets_in
 from paddock.policy.owner import Owner
 from paddock.policy.secrets.command import MAX_BYTES, NoSecretError, run_secret_command
