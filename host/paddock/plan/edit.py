@@ -21,9 +21,18 @@ from typing import Any, Final
 import yaml
 
 from paddock.errors import PaddockError, PlanError
+from paddock.plan import EXTENDS
 from paddock.plan.formats.bounded_yaml import read_yaml
 from paddock.plan.formats.document import conversion_of, read_document
-from paddock.plan.formats.yaml_items import flow_text, item_lines, with_item, with_key, without_comments, without_item
+from paddock.plan.formats.yaml_items import (
+    flow_text,
+    item_lines,
+    with_item,
+    with_key,
+    without_comments,
+    without_item,
+    without_section,
+)
 from paddock.plan.load import load_plan
 from paddock.plan.model import Kind, ModuleEntry, MountPlan
 from paddock.plan.permissions import Permissions
@@ -186,6 +195,48 @@ def without_entry(path: Path, place: str) -> PlanEdit:
     return _edited(path, remove, lambda text: without_item(text, section, index), lines)
 
 
+def with_bundle(path: Path, address: str, read: Callable[[bytes], MountPlan]) -> PlanEdit:
+    """Return the plan at `path` with one more bundle that it extends; `read` returns the plan that a text then is.
+
+    Raises:
+        PlanError: the result is no plan. Exceptions of `read` propagate.
+        PlanNotEditedError: it extends that bundle already, or no place for it was found.
+    """
+
+    def add(content: dict[str, Any]) -> str:
+        several = extended_by(content)
+        if address in several:
+            raise PlanNotEditedError(path, f"it extends `{address}` already")
+        content[EXTENDS] = [*several, address]
+        return EXTENDS
+
+    lines = [f"the line to add by hand is `{EXTENDS}: {flow_text(address)}`, or one more item of its list"]
+    return _edited(path, add, lambda text: with_item(text, EXTENDS, address), lines, read)
+
+
+def without_bundle(path: Path, index: int) -> PlanEdit:
+    """Return the plan at `path` without one of the bundles that it extends; raises as `without_entry` does."""
+
+    def remove(content: dict[str, Any]) -> str:
+        several = extended_by(content)
+        del several[index]
+        content[EXTENDS] = several
+        return EXTENDS
+
+    def propose(text: str) -> Iterator[str]:
+        is_last = len(extended_by(read_document(path).content)) == 1
+        return without_section(text, EXTENDS) if is_last else without_item(text, EXTENDS, index)
+
+    lines = [f"the bundle to take out by hand is item {index + 1} of `{EXTENDS}`"]
+    return _edited(path, remove, propose, lines)
+
+
+def extended_by(content: Mapping[str, Any]) -> list[Any]:
+    """Return the bundles that a plan's own content extends, as it names them."""
+    written = content.get(EXTENDS)
+    return [*written] if isinstance(written, list) else [] if written is None else [written]
+
+
 def with_permissions(path: Path, place: str, permissions: Permissions, *, keeps_home: bool = False) -> PlanEdit:
     """Return the plan at `path` with exactly these grants for the entry at `place`, instead of those it states.
 
@@ -346,8 +397,9 @@ def _edited(
     change: Callable[[dict[str, Any]], str],
     propose: Callable[[str], Iterator[str]],
     lines: Iterable[str],
+    read: Callable[[bytes], MountPlan] | None = None,
 ) -> PlanEdit:
-    """Return the first proposed text that reads as the old plan after `change`."""
+    """Return the first proposed text that reads as the old plan after `change`, which `read` reads as a plan."""
     if _is_json(path):
         convert = f"`{conversion_of(path)}` writes it as YAML, which Paddock edits"
         raise PlanNotEditedError(path, "Paddock edits no plan in JSON", lines=lines, hints=[convert])
@@ -361,7 +413,8 @@ def _edited(
         for proposed in propose(text):
             if _says(proposed, expected, section):
                 after = (mark + proposed).encode("utf-8")
-                return PlanEdit(path, place, document.written, after, _read_back(path, after))
+                plan = _read_back(path, after) if read is None else read(after)
+                return PlanEdit(path, place, document.written, after, plan)
     raise PlanNotEditedError(path, "the place of the change in its text could not be determined", lines=lines)
 
 

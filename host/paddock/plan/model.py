@@ -273,15 +273,16 @@ class Agent:
 class Bundles:
     """What a plan has from bundles.
 
-    `sources` are the names and files of those that were read; `instruction` is that of the last one that has any,
-    without what it mentions, and empty where the plan has its own. `told` is all that they have the model told, and
-    `context` the places of files that follow the instruction, by their names.
+    `sources` are the names and files of those that were read; `instruction` is that of the last one that has any, in
+    the file `instruction_of`, without what it mentions, and empty where the plan has its own. `told` is all that they
+    have the model told, and `context` the places of files that follow the instruction, by their names.
     """
 
     sources: tuple[tuple[str, str], ...]
     instruction: str
     told: Instruction
     context: Mapping[str, str]
+    instruction_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from paddock.errors import PlanError, render
 from paddock.isolation.mentioned_files import with_instruction
 from paddock.plan.bundles.bundle_file import Named
 from paddock.plan.bundles.composition import Composition
-from paddock.plan.edit import with_permissions, without_entry
+from paddock.plan.edit import PlanNotEditedError, with_bundle, with_permissions, without_bundle, without_entry
 from paddock.plan.load import load_plan
 from paddock.plan.model import MountPlan
 from paddock.plan.permissions import Permissions
@@ -24,6 +24,7 @@ from support.rows import each_row
 
 HARBOUR = Path(__file__).parents[2] / "fixtures/bundles/harbour"
 LIGHTHOUSE = HARBOUR.parent / "lighthouse"
+ADDED = "git+https://example.org/bundle@main#subdirectory=b.md"
 HEAD = "bundle: {name: mine}\nsession: {orchestrator: loop-basic, context: context-simple}\n"
 
 
@@ -76,6 +77,19 @@ def test_contexts_and_mentions_follow_the_instruction_once(harbour: MountPlan) -
     for text in ("Slow boats first.", "The Marie, the Petra.", "Wind is told at noon"):
         assert told.count(text) == 1
     assert set(harbour.bundles.context) == {"tides:rules", "harbour:context/rules.md", "harbour:context/boats.md"}
+
+
+def test_keys_that_may_be_misspelt_are_noted_with_their_lines(tmp_path: Path) -> None:
+    wrong = "tolls: []\nagents: [x]\ntools:\n- {module: tool-bash, sorce: ./x, permissions: shell, purpose: mine}\n"
+    (tmp_path / "bundle.md").write_text(f"---\n{HEAD}{wrong}---\n")
+    plan = extending(tmp_path, "extends: ./bundle.md\n")
+    said = [note.removeprefix(f"{tmp_path}/") for note in plan.notes]
+    assert said == [
+        "a bundle names `permissions` for tool-bash, and only a plan gives that",
+        "bundle.md:4: `tolls` is ignored; did you mean `tools`?",
+        "bundle.md:7: `sorce` is ignored; did you mean `source`?",
+        "bundle.md:5: `agents` is ignored: it is a table, as in `agents: {include: [name]}`",
+    ]
 
 
 def test_a_bundle_that_includes_itself_is_left_out_there_with_a_note(harbour: MountPlan) -> None:
@@ -207,6 +221,26 @@ def test_a_grant_for_a_module_of_a_bundle_is_an_entry_of_the_plan(tmp_path: Path
     assert [one.permissions.read for one in load_plan(path).tools] == [(), (), ("./x",)]
 
 
+def test_a_plan_may_leave_out_what_cannot_be_had_and_a_note_says_so(tmp_path: Path) -> None:
+    head = f"---\n{HEAD}includes: [./no.md, './there.md', 'sea:a.md']\n"
+    named = "agents: {include: [sea:pilot, keeper]}\ncontext: {include: ['sea:rules.md']}\n---\nText.\n"
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents/keeper.md").write_text("Keep.")
+    (tmp_path / "there.md").write_text("---\nbundle: {name: there}\ntools: [{module: tool-bash}]\n---\n")
+    (tmp_path / "bundle.md").write_text(head + named)
+    with pytest.raises(PlanError, match="has a problem"):
+        extending(tmp_path, "extends: ./bundle.md\n")
+    plan = extending(tmp_path, "extends: ./bundle.md\nmissing: skip\n")
+    assert [one.module for one in plan.tools] == ["tool-bash"] and [*plan.agents] == ["keeper"]
+    said = "\n".join(plan.notes)
+    assert f"bundle.md:4: `{tmp_path}/no.md` is not there" in said
+    assert all(f"there: {name}" in said for name in ("sea:a.md", "sea:pilot", "sea:rules.md"))
+    with pytest.raises(PlanError, match="has a problem"):
+        extending(tmp_path, "extends: ./none.md\nmissing: skip\n")
+    with pytest.raises(PlanError, match="has a problem"):
+        extending(tmp_path, "extends: ./bundle.md\nmissing: yes\n")
+
+
 # -- what is wrong with bundles
 
 
@@ -256,7 +290,16 @@ BAD = {
         "bundle.md",
         front=f"{HEAD}includes: [{', '.join(f'./b{n}.md' for n in range(10_000))}]\n",
     ),
-    "a file of two megabytes": Bad("is larger than", "plan.yaml:1", {"bundle.md": "x" * (2 << 20)}),
+    "a file of fifty megabytes": Bad("is larger than", "plan.yaml:1", {"bundle.md": bytes(50 << 20)}),
+    "a bundle that extends the plan that extends it": Bad(
+        "extends: only a plan extends bundles", "bundle.md:4", front=f"{HEAD}extends: ./plan.yaml\n"
+    ),
+    "a plan in place of a bundle": Bad(
+        "bundle.name: is missing", "bundle.md:2", front="extends: ./plan.yaml\nsession: {}\n"
+    ),
+    "a source that is relative to nothing": Bad(
+        "is not a module source", "bundle.md:4", front=f"{HEAD}tools: [{{module: tool-a, source: modules/x}}]\n"
+    ),
     "a binary file": Bad("is binary", "plan.yaml:1", {"bundle.md": b"---\n\xff\n---\n"}),
     "a link out of the folder": Bad(
         "leads out", "bundle.md:4", {"out.md": "LINK"}, front=f"{HEAD}includes: [./out.md]\n"
@@ -267,6 +310,9 @@ BAD = {
     "a context that is missing": Bad("is not there", "", front=f"{HEAD}context: {{include: [rules.md]}}\n"),
     "modules that are no list": Bad("tools: must be a list", "bundle.md:4", front=f"{HEAD}tools: {{a: 1}}\n"),
     "a module without a name": Bad("`module` is missing", "bundle.md:4", front=f"{HEAD}tools: [{{source: ./x}}]\n"),
+    "a module whose key is misspelt": Bad(
+        "did you mean `module`?", "bundle.md:4", front=f"{HEAD}tools: [{{modul: tool-a}}]\n"
+    ),
     "a source out of its tree": Bad(
         "leads out of `FOLDER`", "bundle.md:4", front=f"{HEAD}tools: [{{module: tool-a, source: ../../../x}}]\n"
     ),
@@ -339,3 +385,42 @@ def test_the_instruction_of_bundles_is_known_by_its_digest(harbour: MountPlan) -
     assert harbour.bundles is not None
     text = (HARBOUR / "bundle.md").read_text().partition("\n---\n")[2].strip()
     assert hashlib.sha256(harbour.bundles.instruction.encode()).digest() == hashlib.sha256(text.encode()).digest()
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("x: 1 # one\n", f"x: 1 # one\n\nextends:\n  - {ADDED}\n"),
+        ("extends: anchors # why\nx: 1\n", f"extends: [anchors, {ADDED}] # why\nx: 1\n"),
+        ("extends: [anchors]\nx: 1\n", f"extends: [anchors, {ADDED}]\nx: 1\n"),
+        ("extends:\n  - anchors # why\n\nx: 1\n", f"extends:\n  - anchors # why\n  - {ADDED}\n\nx: 1\n"),
+    ],
+)
+def test_a_bundle_is_added_and_all_else_stays(text: str, after: str, tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(f"session: {{orchestrator: loop-basic, context: context-simple}}\n{text}")
+    plan = MountPlan.__new__(MountPlan)  # what its text is read as does not matter
+    with_bundle(path, ADDED, lambda written: plan).write()
+    assert path.read_text().partition("\n")[2] == after
+    with pytest.raises(PlanNotEditedError, match="already"):
+        with_bundle(path, ADDED, lambda written: plan)
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("extends: ./harbour # why\nhooks: []\n", "hooks: []\n"),
+        ("extends: [./harbour]\nhooks: []\n", "hooks: []\n"),
+        ("extends:\n  # ours\n  - ./harbour\n\n# hooks\nhooks: []\n", "\n# hooks\nhooks: []\n"),
+        ("extends: [./harbour, ./other]\n", "extends: [./other]\n"),
+        ("extends:\n- ./harbour\n- ./other # why\n", "extends:\n- ./other # why\n"),
+    ],
+)
+def test_a_bundle_is_taken_out_of_what_a_plan_extends(text: str, after: str, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/bundle.md").write_text("---\nbundle: {name: other}\n---\n")
+    path = tmp_path / "plan.yaml"
+    session = "session: {orchestrator: loop-basic, context: context-simple}\n"
+    path.write_text(session + text)
+    without_bundle(path, 0).write()
+    assert path.read_text().removeprefix(session) == after

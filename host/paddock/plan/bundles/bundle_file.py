@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from paddock.errors import PlanError, PlanProblem, placed
-from paddock.plan.bundles.taken_entries import MODULES, proposals, taken_over
+from paddock.plan import EXTENDS
+from paddock.plan.bundles.taken_entries import MODULES, proposals, strays, taken_over
 from paddock.plan.bundles.traced import Traced, table
 from paddock.plan.bundles.tree_path import TreePath
 from paddock.plan.formats.bounded_yaml import read_yaml, yaml_lines
@@ -79,7 +80,7 @@ class BundleFile:
 
     `content` has the tables and lists of modules, with sources as addresses; `root` is where its `agents/` and other
     files lie. `agents` are defined in it, `included_agents` in files. `context` has files by names. `proposed` has keys
-    of modules that a plan does not take over, such as permissions.
+    of modules that a plan does not take over, such as permissions; `notes` are about keys that may be misspelt.
     """
 
     at: TreePath
@@ -94,6 +95,7 @@ class BundleFile:
     context: tuple[tuple[str, Named], ...]
     instruction: str
     proposed: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
 
     @classmethod
     def read(cls, written: str, at: TreePath) -> BundleFile:
@@ -128,6 +130,8 @@ class _Reading:
             hint = "a bundle is a file with `bundle: {name: …}`, of letters, digits, `.`, `_` and `-`"
             self.problems.append(PlanProblem("bundle.name", "is missing, or no name", hint))
             return None
+        if EXTENDS in self._content.value:
+            self.problems.append(PlanProblem(EXTENDS, "only a plan extends bundles", "write `includes` in a bundle"))
         folder = self._at.folder
         root = self._joined(folder, self._text(head, "namespace_root", "bundle"), "bundle.namespace_root")
         agents, context = self._table("agents", str, list), self._table("context")
@@ -153,7 +157,13 @@ class _Reading:
             + tuple((key, Named(v.value, v.place)) for key, v in context.parts() if isinstance(v.value, str)),
             text.strip(),
             tuple(proposals(self._content)),
+            (*strays(self._content), *self._ignored()),
         )
+
+    def _ignored(self) -> Iterator[str]:
+        if isinstance(self._content.value.get("agents"), str | list):
+            place = self._content.part("agents").place
+            yield f"{place.file}:{place.line}: `agents` is ignored: it is a table, as in `agents: {{include: [name]}}`"
 
     def _table(self, key: str, *ignored: type) -> Traced:
         """Return the table under a key, empty where there is none."""

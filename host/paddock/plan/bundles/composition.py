@@ -96,14 +96,18 @@ class _Parts:
 class Composition:
     """The composition of the bundles at `addresses`, the later ones over the earlier.
 
-    An address is one of a repository or of an absolute folder, or a well-known name.
+    An address is one of a repository or of an absolute folder, or a well-known name. With `skips`, an include that
+    cannot be had may be left out, and so is what is below the namespace of one.
     """
 
-    def __init__(self, addresses: Sequence[Named]) -> None:
+    def __init__(self, addresses: Sequence[Named], *, skips: bool = False) -> None:
+        self._skips = skips
         self._given: dict[Wanted, tuple[TreePath, str] | None] = {}
         self._files: dict[TreePath, BundleFile] = {}
         self._roots: dict[str, TreePath] = {}
         self._left_out: list[Named] = []
+        self._lost: set[Wanted] = set()
+        self.strange: dict[str, None] = {}  # names below namespaces that are not known, which are left out
         self._unknown: list[Named] = []  # includes below a namespace that is not known yet
         self._whole: dict[TreePath, _Parts] = {}  # compositions that lead to no circle
         self._meanings: dict[tuple[TreePath, str], Wanted] = {}
@@ -125,6 +129,9 @@ class Composition:
             if not self._unknown:
                 break
             if len(self._roots) == known:  # nothing was read that could have given the namespace
+                if self._skips:
+                    self.strange.update({one.text: None for one in self._unknown})
+                    break
                 include = self._unknown[0]
                 name = include.text.partition(":")[0]
                 hint = f"include the bundle that is named `{name}` first"
@@ -145,6 +152,14 @@ class Composition:
             place = TreePath(wanted.tree, wanted.names[0]).text
             raise _problem(wanted.asked_by, f"`{place}` is not there", "correct the address, or leave the line out")
         self._given[wanted] = None if found is None else (TreePath(wanted.tree, found[0]), found[1])
+
+    def leave_out(self, wanted: Wanted) -> bool:
+        """Go on without the file of an include, and return whether that may be."""
+        may_be = self._skips and wanted.names[-1].endswith(_NAMES[-1]) and wanted not in self._firsts
+        if may_be:
+            self._given[wanted] = None
+            self._lost.add(wanted)
+        return may_be
 
     def result(self) -> Composed:
         """Return the bundles as one; nothing is missing."""
@@ -276,7 +291,17 @@ class Composition:
         self._left_out.clear()
         for first in self._firsts:
             whole.add(self._composed(first, {}))
+        if self._skips:
+            whole.agents = {name: one for name, one in whole.agents.items() if self._is_known(name)}
         return whole
+
+    def _is_known(self, name: str) -> bool:
+        """Whether what is called so is of a namespace that is known, or of none; else it is noted."""
+        space, has_space, _ = name.partition(":")
+        is_known = not has_space or space in self._roots
+        if not is_known:
+            self.strange[name] = None
+        return is_known
 
     def _composed(self, wanted: Wanted, way: dict[TreePath, None]) -> _Parts:
         """Return a bundle with all that it includes; `way` has the bundles that include it."""
@@ -289,7 +314,8 @@ class Composition:
         parts, left_out = _Parts(), len(self._left_out)
         for include in file.includes:
             inner = self._meant(file, include)
-            assert inner is not None, "every namespace is known"
+            if inner is None or inner in self._lost:
+                continue
             place = self._file(inner).at
             if place in way or place == file.at:
                 self._left_out.append(include)
@@ -306,6 +332,8 @@ class Composition:
             agents[one.text] = _Agent(Traced({"name": one.text}, one.place), file.root, is_included=True)
         context = {}
         for name, ref in file.context:
+            if self._skips and not self._is_known(ref.text):
+                continue
             try:
                 at = self._context(ref.text, file)
             except NotAcceptedError as error:

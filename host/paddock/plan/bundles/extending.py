@@ -27,6 +27,8 @@ from paddock.plan.source_map import Positions, SourceNode
 from paddock_sources import SourceUriError, parse_source
 
 _MAX_BYTES: Final = 1 << 20  # of one file, as of a plan
+_MISSING: Final = "missing"
+_SKIP: Final = "skip"
 _MERGED: Final = ("session", "spawn", "agents")
 
 
@@ -47,17 +49,27 @@ def extended(raw: Mapping[str, Any], positions: Positions, base: Path, trees: Pi
     Raises:
         PlanError: a bundle cannot be had, or is none; the error names its file and line.
     """
-    plan = Traced({key: value for key, value in raw.items() if key != EXTENDS}, positions.root)
-    composition = Composition(_addresses(raw[EXTENDS], positions, base))
+    plan = Traced({key: value for key, value in raw.items() if key not in (EXTENDS, _MISSING)}, positions.root)
+    if raw.get(_MISSING, _SKIP) != _SKIP:
+        problem = must_be(f"`{_SKIP}`", raw[_MISSING], _MISSING, "leave it out, and what is missing is an error")
+        raise PlanError([placed(problem, "", positions.line_of(_MISSING))])
+    composition = Composition(_addresses(raw[EXTENDS], positions, base), skips=_MISSING in raw)
+    notes = []
     while wanted := composition.missing():
         for one in wanted:
-            composition.take(one, _found(one, trees, positions.file))
+            try:
+                composition.take(one, _found(one, trees, positions.file))
+            except PlanError as error:
+                if not composition.leave_out(one):
+                    raise
+                notes += [f"left out, as it cannot be had: {problem.describe()}" for problem in error.problems]
     composed = composition.result()
     session = raw.get("session")
     if isinstance(session, Mapping) and session.get("instruction"):
         composed = replace(composed, instruction=None)
     own = dict(composed.content.parts())
-    notes = [*_notes(composed)]
+    notes += [f"left out, as no bundle of its namespace is there: {name}" for name in composition.strange]
+    notes += _notes(composed)
     if "agents" in own:
         own["agents"] = _agents(own["agents"], composed, trees, notes)
     whole = table({key: part for key, part in own.items() if part.value}, plan.place)
@@ -71,6 +83,7 @@ def extended(raw: Mapping[str, Any], positions: Positions, base: Path, trees: Pi
         composed.instruction.text if composed.instruction is not None else "",
         told,
         {name: at.text for name, at in composed.context.items()},
+        composed.instruction.at.text if composed.instruction is not None else "",
     )
     lines = Positions(positions.file, lambda: content.place)
     return Extended(content.value, lines, bundles, trees.digest, (*notes, *told.notes))
@@ -138,4 +151,5 @@ def _notes(composed: Composed) -> list[str]:
         for key, some in groupby(proposed, key=lambda one: one[0])
     ]
     circles = (f"`{one.text}` at {one.place.file}:{one.place.line} would include itself" for one in composed.left_out)
+    notes += [note for one in composed.bundles for note in one.notes]
     return [*notes, *dict.fromkeys(f"{circle}, and is left out there" for circle in circles)]

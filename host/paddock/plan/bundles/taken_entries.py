@@ -6,15 +6,18 @@ that is relative to the bundle's file becomes an address.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from paddock.errors import PlanProblem
 from paddock.plan.bundles.traced import Traced, sequence, table
 from paddock.plan.bundles.tree_path import TreePath
+from paddock.plan.model import ENTRY_KEYS
 from paddock.plan.problems import NotAcceptedError, must_be
+from paddock_sources.near import near
 
 MODULES: Final = ("providers", "tools", "hooks")
+_KEYS: Final = ("bundle", "includes", "session", "spawn", *MODULES, "agents", "context")
 _SESSION_MODULES: Final = ("orchestrator", "context")
 _SESSION: Final = (
     *_SESSION_MODULES,
@@ -26,6 +29,7 @@ _SESSION: Final = (
     "raw",
 )
 _KEPT: Final = ("module", "source", "config", "instance_id")
+_OF_PLANS: Final = tuple(key for key in ENTRY_KEYS if key not in _KEPT)
 
 
 def taken_over(content: Traced, folder: TreePath, problems: list[PlanProblem], path: str = "") -> Traced:
@@ -55,7 +59,24 @@ def proposals(content: Traced) -> Iterator[tuple[str, str]]:
         entries = content.value.get(key)
         for entry in entries if isinstance(entries, list) else ():
             if isinstance(entry, dict) and isinstance(entry.get("module"), str):
-                yield from ((entry["module"], one) for one in entry if one not in (*_KEPT, "id"))
+                yield from ((entry["module"], one) for one in entry if one in _OF_PLANS)
+
+
+def strays(content: Traced) -> Iterator[str]:
+    """Yield notes about keys of a bundle and its entries that are none, and like one that is."""
+    yield from _strays(content, _KEYS)
+    for key in MODULES:
+        if isinstance(content.value.get(key), list):
+            for _, entry in content.part(key).parts():
+                yield from _strays(entry, (*ENTRY_KEYS, "id"))
+
+
+def _strays(part: Traced, known: Sequence[str]) -> Iterator[str]:
+    for key in part.value if isinstance(part.value, dict) else ():
+        close = near(key, known) if isinstance(key, str) and key not in known else ()
+        if close:
+            place = part.part(key).place
+            yield f"{place.file}:{place.line}: `{key}` is ignored; did you mean `{close[0]}`?"
 
 
 def _entries(entries: Traced, folder: TreePath, problems: list[PlanProblem], path: str) -> Traced:
@@ -70,6 +91,9 @@ def _entry(entry: Traced, folder: TreePath, problems: list[PlanProblem], path: s
     if not isinstance(entry.value, dict):
         problems.append(must_be("a table", entry.value, path, "write `module: <id>`"))
         return Traced({}, entry.place)
+    if "module" not in entry.value:
+        close = near("module", [key for key in entry.value if isinstance(key, str)])
+        problems += [PlanProblem(path, f"`{key}` is no key of a module", "did you mean `module`?") for key in close]
     parts = {key: part for key, part in entry.parts() if key in _KEPT}
     if isinstance(entry.value.get("id"), str) and entry.value["id"] != entry.value.get("module"):
         parts.setdefault("instance_id", entry.part("id"))

@@ -19,8 +19,8 @@ _COMMENT_OR_BLANK: Final = re.compile(r"[ \t]*(?:#.*)?\r?\n?")
 _REST_OF_LINE: Final = re.compile(r"[ \t]*(?:#[^\n]*)?(?=\r?\n|$)")
 
 
-def with_item(text: str, section: str, item: Mapping[str, Any], lines: Sequence[str] = ()) -> Iterator[str]:
-    """Propose texts in which the top-level list `section` has one more item, at its end.
+def with_item(text: str, section: str, item: Mapping[str, Any] | str, lines: Sequence[str] = ()) -> Iterator[str]:
+    """Propose texts in which the top-level list `section` has one more item, at its end; one text becomes a list.
 
     `lines` are those of the item where it stands on lines of its own, as far as a plain list of its keys is not meant.
     """
@@ -31,6 +31,8 @@ def with_item(text: str, section: str, item: Mapping[str, Any], lines: Sequence[
     found = edit.section(section)
     if found is None:
         yield from edit.with_section(section, item, lines)
+    elif isinstance(found[1], yaml.ScalarNode):
+        yield from edit.with_second(found[1], item)
     elif not isinstance(found[1], yaml.SequenceNode):
         return
     elif not found[1].value:
@@ -51,6 +53,14 @@ def without_item(text: str, section: str, index: int) -> Iterator[str]:
         yield edit.without_flow_item(found[1], index)
     else:
         yield from edit.without_block_item(*found, index)
+
+
+def without_section(text: str, section: str) -> Iterator[str]:
+    """Propose a text in which the top-level key `section` is gone, with its value."""
+    edit = _Edit.of(text)
+    found = edit.section(section) if edit is not None else None
+    if edit is not None and found is not None:
+        yield edit.without_section(*found)
 
 
 def with_key(text: str, section: str, index: int, keys: Sequence[str], value: object) -> Iterator[str]:
@@ -84,8 +94,10 @@ def without_comments(text: str, section: str, index: int, stale: re.Pattern[str]
     return "".join([*lines[: item.start_mark.line], *kept, *lines[item.end_mark.line + 1 :]])
 
 
-def item_lines(item: Mapping[str, Any]) -> list[str]:
+def item_lines(item: Mapping[str, Any] | str) -> list[str]:
     """Return the lines of an item in a list, its dash first."""
+    if isinstance(item, str):
+        return [f"- {flow_text(item)}"]
     first, *rest = [f"{flow_text(key)}: {flow_text(value)}" for key, value in item.items()]
     return [f"- {first}", *(f"  {line}" for line in rest)]
 
@@ -126,7 +138,7 @@ class _Edit:
 
     # -- adding ----------------------------------------------------------------------------
 
-    def with_section(self, section: str, item: Mapping[str, Any], lines: Sequence[str]) -> Iterator[str]:
+    def with_section(self, section: str, item: Mapping[str, Any] | str, lines: Sequence[str]) -> Iterator[str]:
         if self._root.flow_style:
             last = self._root.value[-1][1].end_mark.index if self._root.value else self._root.start_mark.index + 1
             comma = ", " if self._root.value else ""
@@ -138,7 +150,7 @@ class _Edit:
         yield self.spliced(_line_start(self._root.end_mark), 0, added)
 
     def with_first(
-        self, key: yaml.Node, value: yaml.Node, item: Mapping[str, Any], lines: Sequence[str]
+        self, key: yaml.Node, value: yaml.Node, item: Mapping[str, Any] | str, lines: Sequence[str]
     ) -> Iterator[str]:
         start, end = value.start_mark.index, value.end_mark.index
         rest = _REST_OF_LINE.match(self._text, end)
@@ -147,6 +159,10 @@ class _Edit:
             before = self._text[:start].rstrip(" ")
             yield before + rest[0] + self._newline + added + self._text[rest.end() :]
         yield self.spliced(start, end - start, f"[{flow_text(item)}]")
+
+    def with_second(self, value: yaml.Node, item: Mapping[str, Any] | str) -> Iterator[str]:
+        start, end = value.start_mark.index, value.end_mark.index
+        yield self.spliced(start, end - start, f"[{self._text[start:end]}, {flow_text(item)}]")
 
     def with_last(self, value: yaml.Node, lines: Sequence[str]) -> Iterator[str]:
         dash = self._dash(value.value[-1])
@@ -189,6 +205,13 @@ class _Edit:
         yield self.spliced(colon + 1, end - colon - 1, f" {value}{self._newline}")
 
     # -- taking away -----------------------------------------------------------------------
+
+    def without_section(self, key: yaml.Node, value: yaml.Node) -> str:
+        start, end = _line_start(key.start_mark), value.end_mark
+        after = self._text.find("\n", end.index) + 1
+        if isinstance(value, yaml.CollectionNode) and not value.flow_style:
+            after = self._before_comments(_line_start(end), key.start_mark.column)
+        return self.spliced(start, after - start, "")
 
     def without_flow_item(self, value: yaml.Node, index: int) -> str:
         items = value.value
