@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -17,17 +18,23 @@ HARBOUR = Path(__file__).parents[1] / "fixtures/bundles/harbour"
 _LOG = "hooks: [{module: hooks-logging, permissions: {write: [.]}}]\n"
 
 
-def test_a_bundle_is_fetched_pinned_run_offline_and_updated(tmp_path: Path) -> None:
-    origin = OriginRepository(tmp_path / "origin")
+def test_a_bundle_is_fetched_pinned_run_offline_and_updated(tmp_path_factory: pytest.TempPathFactory) -> None:
+    mirror = tmp_path_factory.mktemp("mirror")
+    origin = OriginRepository(mirror / "origin")
     shutil.copytree(HARBOUR, origin.folder, dirs_exist_ok=True)
     origin.commit()
     Path("plan.yaml").write_text(f"extends: {origin.address}@main\n{_LOG}")
     refused = paddock("run", "plan.yaml", "When?")
     assert refused.returncode == 1 and "`paddock lock plan.yaml`" in refused.stderr  # its address is of this machine
     assert not Path("paddock.lock").exists()
+    Path("plan.yaml").write_text(f"extends: git+https://127.0.0.1:9/origin@main\n{_LOG}")
+    settings = Path(os.environ["HOME"], ".config/paddock/sources.toml")
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(f'[mirrors]\n"https://127.0.0.1:9/" = "{mirror}/"\n')
     assert paddock("lock").returncode == 0
     lock = Path("paddock.lock").read_text()
     assert lock.count("[[bundle]]") == 1 and f'commit = "{origin.head()}"' in lock
+    assert 'source = "git+https://127.0.0.1:9/origin@main"' in lock and str(mirror) not in lock
 
     listed = json.loads(paddock("list", "--json").stdout)
     assert [one["name"] for one in listed["bundles"]] == ["harbour", "tides", "harbour-logging"]
@@ -37,7 +44,8 @@ def test_a_bundle_is_fetched_pinned_run_offline_and_updated(tmp_path: Path) -> N
     (origin.folder / "context/rules.md").write_text("Fast boats first.\n")
     (origin.folder / "agents/keeper.md").write_text("---\nname: keeper\n---\nKeep it dark.\n")
     origin.commit()
-    assert paddock("verify").returncode == 0
+    verified = paddock("verify")
+    assert verified.returncode == 0 and f"from the mirror {mirror}/" in verified.stdout
     updated = paddock("update", "--json")
     facts = json.loads(updated.stdout)
     assert [one["new"]["commit"] for one in facts["bundles"]] == [origin.head()]
@@ -55,6 +63,26 @@ def test_a_bundle_runs_by_its_folder_without_a_plan(tmp_path: Path) -> None:
     answered = paddock("run", "./harbour", "When?")
     assert (answered.stdout.strip(), answered.returncode) == ("The tide is high.", 0)
     assert not Path("harbour/paddock.lock").exists() and not Path("plan.yaml").exists()
+    assert "bundle harbour brings the instruction and 2 agents" in answered.stderr
+    assert f"plan {tmp_path}/harbour (sha256" in answered.stderr  # as it was named
+    kept = [*Path(os.environ["HOME"], ".local/state/paddock/bundles").iterdir()]
+    assert len(kept) == 1 and paddock("policy", "forget", "./harbour").returncode == 0
+    assert not kept[0].exists() and paddock("policy", "forget", "./harbour").returncode == 1
+
+
+def test_what_a_bundle_of_others_includes_by_ssh_is_not_fetched_with_the_users_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = tmp_path / "asked"
+    monkeypatch.setenv("GIT_SSH_COMMAND", f"touch {asked}; false")
+    private = "git+ssh://git@127.0.0.1/org/private@main"
+    Path("bundle.md").write_text(f"---\nbundle: {{name: theirs}}\nincludes: ['{private}']\n---\n")
+    Path("plan.yaml").write_text("extends: ./bundle.md\n")
+    refused = paddock("lock")
+    assert refused.returncode == 1 and "bundle.md:3: " in refused.stderr and "`extends`" in refused.stderr
+    assert not asked.exists()
+    Path("plan.yaml").write_text(f"extends: ['{private}', ./bundle.md]\n")
+    assert paddock("lock").returncode == 1 and asked.exists()  # the person named it
 
 
 def test_a_bundle_that_is_not_there_is_named_as_it_was_written(tmp_path: Path) -> None:

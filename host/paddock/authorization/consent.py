@@ -55,7 +55,8 @@ class PlanReview:
     are grants of an earlier acceptance that stay, where the plan `is_again` asked about: it was accepted as it is, and
     what its modules could be given has changed since.
     `is_refused_as_it_is` means that nothing starts without an answer: of what takes trust, or without a proposal.
-    `told` are the files of the plan's instruction, and `told_outside` those of them that take trust.
+    `told` are the files of the plan's instruction, and `told_outside` those of them that take trust. `notes`
+    say what bundles bring, and from which mirrors sources are fetched.
     """
 
     plan: str
@@ -71,6 +72,7 @@ class PlanReview:
     fetches: tuple[str, ...] = ()
     told: tuple[str, ...] = ()
     told_outside: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def is_of_the_lock(self) -> bool:

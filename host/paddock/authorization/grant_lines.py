@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from paddock.plan.model import ModuleEntry
+from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.plan.net_rule import NetRule
 from paddock.plan.permissions import (
     EXCLUDED_SECRETS,
@@ -20,7 +21,7 @@ from paddock.plan.permissions import (
     is_program_path,
     preset_grants,
 )
-from paddock.plan.problems import NotAcceptedError
+from paddock.plan.problems import NotAcceptedError, path_text
 from paddock.policy.exclusions import SECRETS
 from paddock.policy.grant_request import OperatorGrant, RequestedGrant, grants_asked, union_of
 from paddock.policy.guarded_paths import GuardedPaths, runner_opened
@@ -171,3 +172,15 @@ def _secret(secret: SecretGrant, granted: Permissions) -> str:
     except NotAcceptedError:
         place = secret.inject
     return f"has {secret.name} sent to {place} for it, and never sees it"
+
+
+def brought_by_bundles(plan: MountPlan) -> Iterator[str]:
+    """Yield what of a plan's instruction and agents is a bundle's, a line for each file."""
+    if plan.bundles is None:
+        return
+    files = Counter(plan.positions.place_of(path_text("agents", name)).file for name in plan.agents)
+    for name, file in plan.bundles.sources:
+        agents = f"{files[file]} agent{'s' * (files[file] > 1)}" if files[file] else ""
+        instruction = "the instruction" if file == plan.bundles.instruction_of else ""
+        if brought := " and ".join(filter(None, (instruction, agents))):
+            yield f"bundle {name} brings {brought}: {file}"

@@ -57,6 +57,10 @@ def checked_resolutions(plan: MountPlan, found: Mapping[str, Resolution | Module
         if kind is not None and kind != entry.kind:
             hint = f"list it under `{_SECTION[kind]}`" if kind in _SECTION else ""
             misplaced.append(PlanProblem(entry.path, f"`{entry.module}` is of kind {kind}, not {entry.kind}", hint))
+    for entry, exc in missing:
+        file, line = plan.positions.spot_of(entry.path)
+        if file:  # of a bundle, of which the plan's own file shows nothing
+            exc.detail = (*exc.detail, f"named at {file}:{line}")
     if len(missing) == 1 and not misplaced:
         raise missing[0][1]
     problems = [

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from paddock.authorization.consent import ModuleReview, PlanReview
-from paddock.authorization.grant_lines import grant_lines, kept_line
+from paddock.authorization.grant_lines import brought_by_bundles, grant_lines, kept_line
 from paddock.authorization.open_web import GrantedModule, open_web_warnings
 from paddock.authorization.suggestions.advice import advice_of
 from paddock.authorization.suggestions.needs import KEEPS_HOME, Needs, ProposalContext
@@ -59,7 +59,9 @@ def review_plan(
     told = plan.instruction
     is_refused = bool(told.outside) or _is_refused(asked, context)
     review = PlanReview(plan.title, plan.digest, modules, warnings=warnings, is_refused_as_it_is=is_refused)
-    return replace(review, told=told.files, told_outside=told.outside)
+    mirrors = context.policy.mirror_notes(one.source for one in asked)
+    notes = (*brought_by_bundles(plan), *mirrors)
+    return replace(review, told=told.files, told_outside=told.outside, notes=notes)
 
 
 def _is_refused(asked: Sequence[ModuleRequest], context: EvaluationContext) -> bool:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, Self
 import click
 
 import paddock
+from paddock.cli.bundle_plan import as_named
 from paddock.errors import (
     CallRefusedError,
     IsolationUnavailableError,
@@ -184,7 +185,7 @@ def name_plan(error: PaddockError, plan: Path) -> None:
 def text(error: BaseException) -> str:
     """Return the text about `error` for a person; for an internal error, everything that a report needs."""
     error = of_system(error)
-    return render(error) if isinstance(error, PaddockError) else defect_report(error)
+    return as_named(render(error)) if isinstance(error, PaddockError) else defect_report(error)
 
 
 def text_of_turn(error: BaseException, mask: Callable[[str], str], *, verbose: bool) -> str:

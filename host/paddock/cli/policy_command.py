@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ import click
 
 from paddock.cli import options
 from paddock.cli.answer import CommandAnswer, CommandReport
+from paddock.cli.bundle_plan import kept_plan, names_bundle
 from paddock.cli.command_group import CommandGroup, example
 from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError
@@ -72,19 +74,23 @@ def check(file: Path, as_json: bool) -> int:
 
 
 @policy.command(epilog=example("paddock policy forget plan.yaml"))
-@click.argument("plan", type=click.Path(path_type=Path))
+@click.argument("plan")
 @options.JSON
-def forget(plan: Path, as_json: bool) -> int:
+def forget(plan: str, as_json: bool) -> int:
     """Take back that you accepted PLAN, in all its versions, and what you granted to its modules.
 
     The next start treats it as a plan that you have not seen. The file of PLAN may be gone; running sessions go on.
-    Exits with 1 if no version of it is accepted.
+    Exits with 1 if no version of it is accepted. For a bundle, the plan that is kept for it goes, too.
     """
-    name = name_of_file(plan)
+    kept = kept_plan(plan) if names_bundle(plan) else None
+    name = name_of_file(kept or Path(plan))
 
     def work() -> CommandAnswer:
         forgotten = GrantsFile.of_user(os.environ).forget(name)
-        if not forgotten:
+        is_kept = kept is not None and kept.exists()
+        if kept is not None and is_kept:
+            shutil.rmtree(kept.parent)
+        if not (forgotten or is_kept):
             hints = ["`paddock policy show` lists the accepted plans, below `grants.toml`"]
             raise KindError("PlanNotAcceptedError", f"no version of `{name}` is accepted", hints=hints)
         facts = {"plan": name, "forgotten": [_facts_of(one) for one in forgotten]}

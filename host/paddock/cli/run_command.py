@@ -20,7 +20,7 @@ import anyio
 import click
 
 from paddock.cli import failure
-from paddock.cli.bundle_plan import plan_of
+from paddock.cli.bundle_plan import no_such_plan, plan_of
 from paddock.cli.command_group import INTERRUPTED, Interrupted, example
 from paddock.cli.options import (
     JSON,
@@ -70,7 +70,7 @@ def _checked_words(words: tuple[str, ...]) -> PlanAndPrompt:
     is_plan = not words or words[0] == meant.plan
     if is_plan and len(words) < 3:
         return meant
-    no_plan = "" if is_plan else f"there is no plan `{words[0]}`; "
+    no_plan = "" if is_plan else f"{no_such_plan(words[0])}; "
     if len(words) > 1:
         how = "the plan comes first, then the prompt" if meant.prompt in words else "the prompt is one argument"
     elif len(words[0].split()) == 1:  # it may be either, and a prompt costs money
@@ -259,7 +259,7 @@ class _Turn:
         for change in session.changes:
             self._screen.warning(change)
         left_out = sum(module.denials_left_out for module in self._modules)
-        tell_denials(self._screen, self._denials(), left_out)
+        tell_denials(self._screen, self._denials(), left_out, plan=session.plan)
         if self._verbose:
             self._screen.listing([(module.module, module.resources.describe()) for module in self._modules])
         if self.interrupted is not None:
@@ -268,7 +268,7 @@ class _Turn:
             tell_programs(self._screen, module.module, module.programs)
         if self._prints_grants:
             is_complete = not any(module.programs or module.denials_left_out for module in self._modules)
-            tell_lines_to_paste(self._screen, self._grants(), self._homes(), is_complete=is_complete)
+            tell_lines_to_paste(self._screen, self._grants(), self._homes(), is_complete=is_complete, plan=session.plan)
         if reported is not None:
             self.fail(reported)
 

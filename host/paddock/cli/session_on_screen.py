@@ -11,7 +11,7 @@ from typing import Final
 
 from paddock.authorization.consent import Consent
 from paddock.authorization.suggestions.vendors import is_scripted
-from paddock.cli.bundle_plan import is_kept
+from paddock.cli.bundle_plan import as_named, is_kept
 from paddock.cli.options import SessionOptions
 from paddock.cli.plan_options import read_presets
 from paddock.cli.terminal.approval import TerminalApproval
@@ -47,6 +47,8 @@ class SessionOpener:
         self._presets = read_presets(options.grants)
         self._sources = options.sources.read(self.fetching)
         self._level = LevelNote(screen)
+        self._shown = as_named(shlex.quote(str(plan)))
+        self._add = f"`paddock add provider-openai --to {self._shown}`"
 
     async def ready(self) -> None:
         """Have the bundles that the plan extends at hand: those that are missing are fetched and pinned.
@@ -66,8 +68,7 @@ class SessionOpener:
         )
         pinned = await pin_bundles(self._plan, os.environ, options)
         if pinned is not None and not pinned.plan.providers:
-            add = shlex.join(["paddock", "add", "provider-openai", "--to", str(self._plan)])
-            self._screen.note(f"neither {self._plan} nor its bundles name a provider; `{add}` adds one")
+            self._screen.note(f"neither {self._shown} nor its bundles name a provider; {self._add} adds one")
 
     def session(
         self, approval: TerminalApproval, consent: Consent, session_id: str | None = None, plan: MountPlan | None = None
@@ -112,8 +113,7 @@ class SessionOpener:
         providers = dict.fromkeys(module.module for module in started if module.kind == "provider")
         if providers and all(map(is_scripted, providers)):
             plays = "plays" if len(providers) == 1 else "play"
-            add = shlex.join(["paddock", "add", "provider-openai", "--to", str(self._plan)])
-            self._screen.note(f"no model answers: {' and '.join(providers)} {plays} a script; `{add}` adds a model")
+            self._screen.note(f"no model answers: {' and '.join(providers)} {plays} a script; {self._add} adds a model")
 
     def _tell_confined(self, confined: Confined) -> None:
         tell_confinements(self._screen, confined, verbose=self._is_verbose)

@@ -12,7 +12,7 @@ import sys
 
 import click
 
-from paddock.cli.bundle_plan import plan_of
+from paddock.cli.bundle_plan import no_such_plan, plan_of
 from paddock.cli.command_group import example
 from paddock.cli.options import SessionOptions, plan_and_prompt, session_options
 from paddock.plan import USUAL_PLAN
@@ -33,9 +33,7 @@ def chat(words: tuple[str, ...], options: SessionOptions, verbose: bool) -> int:
     meant = plan_and_prompt(words)
     if meant.prompt is not None:
         chats = shlex.join(["paddock", "chat", *([] if meant.plan == USUAL_PLAN else [meant.plan])])
-        is_prompt = (
-            f"there is no plan `{words[0]}`; if that is a prompt" if len(words) == 1 else "a chat takes no prompt"
-        )
+        is_prompt = f"{no_such_plan(words[0])}; if that is a prompt" if len(words) == 1 else "a chat takes no prompt"
         raise click.UsageError(f"{is_prompt}: `{meant.run}` answers it, or type it into `{chats}`")
     plan = plan_of(meant.plan)
     if not plan.exists():

@@ -176,7 +176,7 @@ class ChatConversation:
             for report in module.exit_reports[ends:]:
                 if report.detail != REVOKED:  # the person did that, and was told
                     self._screen.warning(f"module {report.describe()}")
-            tell_denials(self._screen, module.denials[denials:])
+            tell_denials(self._screen, module.denials[denials:], plan=self.session.plan)
             self._refused += module.denials[denials:]
             self._reported[module.module] = (len(module.exit_reports), len(module.denials))
 

@@ -181,7 +181,8 @@ class SlashCommands:
                     "Paddock refused nothing in this session; of what a tool refuses by itself it does not learn: "
                     "`/why MODULE read PATH` says what a module may do"
                 )
-            tell_denials(self._screen, denials, sum(module.denials_left_out for module in self._session.modules))
+            left_out = sum(module.denials_left_out for module in self._session.modules)
+            tell_denials(self._screen, denials, left_out, plan=self._session.plan)
             return
         if len(words) != 3 or words[1] not in _FAMILY_NAMES:
             raise click.UsageError(f"KIND is one of {', '.join(_FAMILY_NAMES)}")

@@ -36,9 +36,11 @@ from paddock.authorization.suggestions.proposal import context_of_new_entries, f
 from paddock.authorization.suggestions.vendors import is_scripted
 from paddock.cli import options
 from paddock.cli.answer import CommandAnswer
+from paddock.cli.bundle_plan import PlanPath
 from paddock.cli.command_group import example
-from paddock.cli.failure import masked
+from paddock.cli.failure import SourceFailedError, masked
 from paddock.cli.options import this_command
+from paddock.cli.sources.bundle_entry import add_bundle, holds_bundle, names_its_bundle
 from paddock.cli.sources.found_module import FoundModule, find_module
 from paddock.cli.sources.results import code_facts, commit_facts, date_text, pin_text
 from paddock.cli.sources.source_command import OFFLINE, REFUSED, WORKING_DIR, CommandContext, run_source_command
@@ -121,7 +123,7 @@ class _Added:
 
 @click.command(epilog=example("paddock add git+https://github.com/org/tool-weather@v1 --to plan.yaml"))
 @click.argument("source")
-@click.option("--to", metavar="PLAN", type=click.Path(path_type=Path), help="Name the module in this plan.")
+@click.option("--to", metavar="PLAN", type=PlanPath(path_type=Path), help="Name the module in this plan.")
 @click.option(
     "--as",
     "module_id",
@@ -159,20 +161,28 @@ def add(
 
     SOURCE is a repository (git+https://host/path@ref#subdirectory=folder), a folder (./module), or a package
     (name==version). Paddock shows what the module asks for. Its entry in the plan gets the permissions that suit it.
-    A provider replaces the plan's mock provider.
+    A provider replaces the plan's mock provider. If SOURCE is a bundle, PLAN extends it; `--as` names a module in it.
     """
     if module_id is not None:
         _check_id(module_id)
     start = working_dir or Path.cwd()
 
     async def work(context: CommandContext) -> CommandAnswer:
+        is_module = module_id is not None
+        if not is_module and await context.call(names_its_bundle, source):
+            return await add_bundle(context, source, to)
         by_uv_lock = dependencies == "locked"
         usual = _usual_plan(working_dir)
         plan = to if to is not None or usual is None else await _plan_to_name(context, usual, source)
         known = await context.call(partial(context_of_new_entries, os.environ, start, is_unread=yes))
-        added = await _added(
-            context, source, plan, module_id, start, known, by_uv_lock=by_uv_lock, allow_impostor=allow_impostor
-        )
+        try:
+            added = await _added(
+                context, source, plan, module_id, start, known, by_uv_lock=by_uv_lock, allow_impostor=allow_impostor
+            )
+        except SourceFailedError as error:
+            if is_module or error.cause != "ModuleLayoutError" or not await context.call(holds_bundle, context, source):
+                raise
+            return await add_bundle(context, source, plan)
         if not yes:
             place = added.plan if added.plan is not None else added.found.lock_path
             lines = [f"{label}: {text}" for label, text in _facts(added)]
@@ -326,6 +336,8 @@ def _facts(added: _Added) -> list[tuple[str, str]]:
     found = added.found
     locked, request = found.locked, found.request
     rows = [("source", marked(found.key)), ("kind", found.kind)]
+    if found.mirror:
+        rows.append(("mirror", marked(found.mirror)))
     if locked is not None:
         rows.append(("locked at", f"{pin_text(locked)}{_named(found.pinned)}"))
         if locked.dependencies:

@@ -21,6 +21,7 @@ from typing import Literal
 
 import click
 
+from paddock.authorization.grant_lines import brought_by_bundles
 from paddock.authorization.open_web import reaches_the_web
 from paddock.cli import options
 from paddock.cli.answer import CommandAnswer, CommandReport
@@ -155,10 +156,12 @@ def _notes(sources: SourcedModules, rows: Sequence[_Row]) -> Iterator[str]:
     for name, error in unresolved_failures(sources):
         yield f"{name}: {error.summary}"
     if sources.plan is not None and sources.plan.bundles is not None:
-        names = ", ".join(dict.fromkeys(name for name, _ in sources.plan.bundles.sources))
-        yield f"with bundles {names}, and {len(sources.plan.agents)} agents"
+        names = [*dict.fromkeys(name for name, _ in sources.plan.bundles.sources)]
+        yield f"with bundle{'s' * (len(names) > 1)} {', '.join(names)}"
+        yield from brought_by_bundles(sources.plan)
     if not rows:
         yield f"nothing is locked in {sources.lock_path.parent}"
+    yield from sources.mirror_notes
     for one in sources.unused:
         yield f"locked, and of no module of this plan: {one.source}"
 

@@ -20,7 +20,9 @@ import click
 
 from paddock.cli import options
 from paddock.cli.answer import CommandAnswer
+from paddock.cli.bundle_plan import PlanPath
 from paddock.cli.command_group import example
+from paddock.cli.sources.bundle_entry import bundle_index, remove_bundle
 from paddock.cli.sources.results import files_of, read_modules, shown
 from paddock.cli.sources.source_command import WORKING_DIR, CommandContext, run_source_command
 from paddock.errors import KindError
@@ -30,14 +32,17 @@ from paddock_sources.lock.lock_file import LockFile
 
 
 @click.command(epilog=example("paddock remove tool-shout --from plan.yaml"))
-@click.argument("module", metavar="MODULE|SOURCE")
-@click.option("--from", "plan", metavar="PLAN", type=click.Path(path_type=Path), help="Also take it out of this plan.")
+@click.argument("module", metavar="MODULE|SOURCE|BUNDLE")
+@click.option("--from", "plan", metavar="PLAN", type=PlanPath(path_type=Path), help="Also take it out of this plan.")
 @WORKING_DIR
 @options.JSON
 def remove(module: str, plan: Path | None, working_dir: Path | None, as_json: bool) -> int:
-    """Remove a module from paddock.lock; with --from, also from a plan."""
+    """Remove a module from paddock.lock; with --from, also from a plan, or a bundle that the plan extends."""
 
     async def work(context: CommandContext) -> CommandAnswer:
+        index = None if plan is None else await context.call(bundle_index, module, plan)
+        if plan is not None and index is not None:
+            return await context.call(remove_bundle, plan, index)
         sources = await context.call(read_modules, plan, working_dir)
         edits: list[PlanEdit] = []
         if plan is None:

@@ -16,6 +16,7 @@ from typing import Final
 import anyio.to_thread
 
 from paddock.authorization.consent import ConsentAnswer, ModuleReview, PlanReview
+from paddock.cli.bundle_plan import as_named
 from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.question import Option, Question
 from paddock.cli.terminal.render import Screen
@@ -25,6 +26,7 @@ from paddock.plan.edit import PlanEdit, PlanNotEditedError, with_permissions
 from paddock.plan.load import load_plan
 from paddock.plan.permissions import Permissions
 
+_NAMED: Final = 12  # modules; of more only the number
 _DIGITS: Final = 12  # of a digest; enough to distinguish two plans by eye
 _WORDS: Final[Mapping[str, ConsentAnswer]] = {
     "yes": ConsentAnswer.ACCEPT,
@@ -64,6 +66,7 @@ class TerminalConsent:
 
     async def ask(self, review: PlanReview) -> ConsentAnswer:
         """Show the review and return the answer; without a person to ask, `AS_IT_IS`."""
+        review = replace(review, plan=as_named(review.plan))
         answer = await self._asked(review)
         is_given = answer is ConsentAnswer.ACCEPT
         proposed = {module.name: module.proposed or Permissions() for module in review.modules}
@@ -132,11 +135,16 @@ def _show(screen: Screen, review: PlanReview) -> None:
     if not review.modules:
         return
     screen.title(f"plan {review.plan} (sha256 {_digits(review.digest)}), its modules and what they may do:")
+    alike: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[str]] = {}
     for module in review.modules:
-        screen.title(marked(f"- {module.name} ({module.kind}) from {module.source}"))
-        screen.labelled([*_lines(module)] or [("    ", "is granted nothing, and needs nothing more")])
+        alike.setdefault((module.kind, module.source, tuple(_lines(module))), []).append(module.name)
+    for (kind, source, lines), names in alike.items():
+        screen.title(marked(f"- {', '.join(names)} ({kind}) from {source}"))
+        screen.labelled(lines or [("    ", "is granted nothing, and needs nothing more")])
     if review.told:
         screen.title(marked(f"- the model is told what is in {', '.join(review.told)}"))
+    for note in review.notes:
+        screen.title(marked(f"- {note}"))
     for warning in review.warnings:
         screen.alarm(marked(warning))
 
@@ -224,11 +232,11 @@ def _text(review: PlanReview) -> Iterator[str]:
     if review.is_again:
         yield "You accepted it before, but not what its modules could be given now."
     if asking:
-        yield f"It has grants that need your consent, for {', '.join(asking)}."
+        yield f"It has grants that need your consent, for {_few(asking)}."
     if review.told_outside:
         yield f"Its instruction has what is in {', '.join(review.told_outside)}, outside the working directory."
     if given:
-        yield f"With your consent Paddock also grants what fits, to {', '.join(given)}."
+        yield f"With your consent Paddock also grants what fits, to {_few(given)}."
     if review.warnings:
         yield "It opens the whole public web to what its modules read; the warning above says how."
     if review.moved:
@@ -236,6 +244,10 @@ def _text(review: PlanReview) -> Iterator[str]:
     yield "All of that is listed above."
     if review.weaker_level is not None:
         yield f"On this machine its modules run at isolation level {review.weaker_level}, weaker than usual."
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= _NAMED else f"{len(names)} modules, those of agents included"
 
 
 def _accepting(review: PlanReview) -> str:

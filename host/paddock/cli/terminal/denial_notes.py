@@ -12,7 +12,9 @@ from paddock.cli.terminal.render import Screen
 from paddock.errors import Denial
 from paddock.isolation.denials.attempt import KEEP, SEE_VARIABLE
 from paddock.lookalikes import marked
+from paddock.plan.edit import SECTIONS
 from paddock.plan.limits import limit_option_in_line
+from paddock.plan.model import MountPlan
 from paddock.plan.permissions import (
     Permissions,
     allow_option,
@@ -27,20 +29,26 @@ _MAX_LINES: Final = 20  # a person reads them after the run; scripts get all
 
 
 def tell_denials(
-    screen: Screen, denials: Iterable[Mapping[str, object]], left_out: int = 0, *, given: Permissions | None = None
+    screen: Screen,
+    denials: Iterable[Mapping[str, object]],
+    left_out: int = 0,
+    *,
+    given: Permissions | None = None,
+    plan: MountPlan | None = None,
 ) -> None:
     """Write a line for each different denial; a denial has the facts of `Denial.as_dict`.
 
     The fix of each is written as a line of the plan or, for a call, as its options, so that a person weighs one act at
     a time. A few lines for one entry are one line as well, as an entry has but one: pasted alone, each would take back
-    the one before. Options that a call was `given` already are not repeated. `left_out` counts the denials that the
+    the one before. A module that only a bundle of the `plan` names gets a whole entry. Options that a call was `given`
+    already are not repeated. `left_out` counts the denials that the
     host did not keep.
     """
     different = _different(denials)
     for text, denial in different[:_MAX_LINES]:
-        screen.warning(f"{text}; {_remedy(denial, given)}")
+        screen.warning(f"{text}; {_remedy(denial, given, plan)}")
     for name, line in () if given is not None else _together(denial for _, denial in different):
-        screen.warning(f"to allow all of this, write in the entry of `{marked(name)}` in the plan: {line}")
+        screen.warning(f"to allow all of this, write {_in_plan(name, line, plan)}")
     if len(different) > _MAX_LINES:
         where = "the audit log" if given is not None else "`--json`"  # the result of a call that succeeded has none
         screen.note(f"{len(different) - _MAX_LINES} more denials are not shown; {where} has them")
@@ -69,7 +77,12 @@ def homes_to_keep(denials: Iterable[Mapping[str, object]], proposed: Iterable[st
 
 
 def tell_lines_to_paste(
-    screen: Screen, lines: Mapping[str, Permissions], keeps: Sequence[str] = (), *, is_complete: bool
+    screen: Screen,
+    lines: Mapping[str, Permissions],
+    keeps: Sequence[str] = (),
+    *,
+    is_complete: bool,
+    plan: MountPlan | None = None,
 ) -> None:
     """Write the lines of each module's entry; those in `keeps` need a home that stays.
 
@@ -78,7 +91,8 @@ def tell_lines_to_paste(
     for name in dict.fromkeys([*lines, *keeps]):
         written = [permissions_line(lines[name])] if name in lines else []
         written += [KEEP] if name in keeps else []
-        _tell_lines(screen, f"write in the entry of `{name}` in the plan:", written)
+        where, _, one = _in_plan(name, ", ".join(written), plan).partition(": ")
+        _tell_lines(screen, f"write {where}:", [one] if one.startswith("- ") else written)
     if lines or keeps:
         return
     if is_complete:
@@ -136,7 +150,20 @@ def _without_climbs(denials: Iterable[Denial]) -> Iterator[Denial]:
         yield denial
 
 
-def _remedy(denial: Denial, given: Permissions | None) -> str:
+def _in_plan(name: str, line: str, plan: MountPlan | None) -> str:
+    """Return where a line is to be written in the plan: in a module's entry, or with the entry that it lacks."""
+    for entry in plan.own_entries() if plan is not None else ():
+        if (entry.instance_id or entry.module) == name and entry.kind in SECTIONS:
+            if plan is not None and plan.positions.spot_of(entry.path)[0]:
+                named = f"module: {entry.module}" + (f", instance_id: {name}" if entry.instance_id else "")
+                return f"in the plan, in `{SECTIONS[entry.kind]}`: - {{{named}, {line}}}"
+            break
+    return f"in the entry of `{marked(name)}` in the plan: {line}"
+
+
+def _remedy(denial: Denial, given: Permissions | None, plan: MountPlan | None) -> str:
+    if given is None and denial.grant and denial.layer != "destination":
+        return f"to allow it, write {_in_plan(denial.caller, denial.grant, plan)}"
     if given is None or not denial.grant:
         return denial.hint
     if denial.grant == KEEP:

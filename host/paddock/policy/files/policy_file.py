@@ -107,7 +107,7 @@ class _FileTable(StrictModel):
     allow_unenforced: Annotated[tuple[str, ...], BeforeValidator(listed), AfterValidator(_known_limits)] = ()
     git_hosts: Annotated[tuple[str, ...] | None, BeforeValidator(listed), AfterValidator(_known_hosts)] = None
     bind_local_git: bool = False
-    mirrors: Annotated[tuple[str, ...], BeforeValidator(_tuple), AfterValidator(_known_mirrors)] = ()
+    mirrors: Annotated[tuple[str, ...], BeforeValidator(listed), AfterValidator(_known_mirrors)] = ()
     require_pinned: bool = False
     refused_networks: Annotated[tuple[str, ...], BeforeValidator(listed), AfterValidator(_networks)] = ()
     max_limits: Limits = Field(default_factory=Limits)
