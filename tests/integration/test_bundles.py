@@ -94,3 +94,16 @@ def test_a_bundle_that_is_not_there_is_named_as_it_was_written(tmp_path: Path) -
         assert "plan.yaml" not in done.stderr and "unfinished" not in done.stderr, done.stderr
     done = paddock("init", "--from", str(nameless))
     assert "unfinished" not in done.stderr and f"{nameless}:1: bundle.name" in done.stderr
+
+
+def test_a_bundle_is_added_to_a_plan_and_removed_again() -> None:
+    shutil.copytree(HARBOUR, "harbour")
+    before = "# mine\nsession: {orchestrator: loop-basic, context: context-simple}\nproviders: []\n"
+    Path("plan.yaml").write_text(before)
+    asked = paddock("add", "./harbour")
+    assert asked.returncode == 1 and "`--to PLAN`" in asked.stderr
+    added = json.loads(paddock("add", "./harbour", "--to", "plan.yaml", "--json").stdout)
+    assert (added["extends"], added["bundles"]) == ("./harbour", ["harbour", "tides", "harbour-logging"])
+    assert Path("plan.yaml").read_text() == f"{before}\nextends:\n  - ./harbour\n"
+    assert paddock("remove", "./harbour", "--from", "plan.yaml").returncode == 0
+    assert Path("plan.yaml").read_text().strip() == before.strip()

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from paddock.errors import PlanError, render
+from paddock.authorization.preflight import checked_resolutions
+from paddock.errors import ModuleMissingError, PlanError, render
 from paddock.isolation.mentioned_files import with_instruction
 from paddock.plan.bundles.bundle_file import Named
 from paddock.plan.bundles.composition import Composition
@@ -20,6 +21,7 @@ from paddock.plan.model import MountPlan
 from paddock.plan.permissions import Permissions
 from paddock.plan.source_map import SourceNode
 from paddock.policy.owner import Owner
+from paddock_sources import Resolution
 from support.rows import each_row
 
 HARBOUR = Path(__file__).parents[2] / "fixtures/bundles/harbour"
@@ -242,6 +244,16 @@ def test_a_plan_may_leave_out_what_cannot_be_had_and_a_note_says_so(tmp_path: Pa
 
 
 # -- what is wrong with bundles
+
+
+def test_a_module_without_code_is_named_with_the_line_of_its_bundle(tmp_path: Path) -> None:
+    (tmp_path / "bundle.md").write_text(f"---\n{HEAD}tools:\n- module: tool-none\n---\n")
+    plan = extending(tmp_path, "extends: ./bundle.md\n")
+    here = Resolution("x", "x", tmp_path, "x", tmp_path, tmp_path, None)
+    found = {one.path: here for one in plan.entries()} | {"tools[0]": ModuleMissingError("tool-none")}
+    with pytest.raises(ModuleMissingError) as caught:
+        checked_resolutions(plan, found)
+    assert f"named at {tmp_path}/bundle.md:5" in render(caught.value)
 
 
 class Bad:

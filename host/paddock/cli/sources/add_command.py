@@ -43,7 +43,14 @@ from paddock.cli.options import this_command
 from paddock.cli.sources.bundle_entry import add_bundle, holds_bundle, names_its_bundle
 from paddock.cli.sources.found_module import FoundModule, find_module
 from paddock.cli.sources.results import code_facts, commit_facts, date_text, pin_text
-from paddock.cli.sources.source_command import OFFLINE, REFUSED, WORKING_DIR, CommandContext, run_source_command
+from paddock.cli.sources.source_command import (
+    OFFLINE,
+    REFUSED,
+    WORKING_DIR,
+    CommandContext,
+    have_bundles,
+    run_source_command,
+)
 from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError
 from paddock.lookalikes import marked
@@ -171,6 +178,8 @@ def add(
         is_module = module_id is not None
         if not is_module and await context.call(names_its_bundle, source):
             return await add_bundle(context, source, to)
+        if to is not None:
+            await have_bundles(context, to, None)
         by_uv_lock = dependencies == "locked"
         usual = _usual_plan(working_dir)
         plan = to if to is not None or usual is None else await _plan_to_name(context, usual, source)

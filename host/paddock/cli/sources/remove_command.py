@@ -32,12 +32,15 @@ from paddock_sources.lock.lock_file import LockFile
 
 
 @click.command(epilog=example("paddock remove tool-shout --from plan.yaml"))
-@click.argument("module", metavar="MODULE|SOURCE|BUNDLE")
+@click.argument("module", metavar="MODULE|SOURCE")
 @click.option("--from", "plan", metavar="PLAN", type=PlanPath(path_type=Path), help="Also take it out of this plan.")
 @WORKING_DIR
 @options.JSON
 def remove(module: str, plan: Path | None, working_dir: Path | None, as_json: bool) -> int:
-    """Remove a module from paddock.lock; with --from, also from a plan, or a bundle that the plan extends."""
+    """Remove a module from paddock.lock; with --from, also from a plan.
+
+    With --from, it may be a bundle that the plan extends.
+    """
 
     async def work(context: CommandContext) -> CommandAnswer:
         index = None if plan is None else await context.call(bundle_index, module, plan)

@@ -12,7 +12,6 @@ from paddock.cli.terminal.render import Screen
 from paddock.errors import Denial
 from paddock.isolation.denials.attempt import KEEP, SEE_VARIABLE
 from paddock.lookalikes import marked
-from paddock.plan.edit import SECTIONS
 from paddock.plan.limits import limit_option_in_line
 from paddock.plan.model import MountPlan
 from paddock.plan.permissions import (
@@ -153,10 +152,11 @@ def _without_climbs(denials: Iterable[Denial]) -> Iterator[Denial]:
 def _in_plan(name: str, line: str, plan: MountPlan | None) -> str:
     """Return where a line is to be written in the plan: in a module's entry, or with the entry that it lacks."""
     for entry in plan.own_entries() if plan is not None else ():
-        if (entry.instance_id or entry.module) == name and entry.kind in SECTIONS:
+        section, is_item, _ = entry.path.partition("[")
+        if (entry.instance_id or entry.module) == name and is_item:
             if plan is not None and plan.positions.spot_of(entry.path)[0]:
                 named = f"module: {entry.module}" + (f", instance_id: {name}" if entry.instance_id else "")
-                return f"in the plan, in `{SECTIONS[entry.kind]}`: - {{{named}, {line}}}"
+                return f"in the plan, in `{section}`: - {{{named}, {line}}}"
             break
     return f"in the entry of `{marked(name)}` in the plan: {line}"
 

@@ -112,6 +112,8 @@ def _bounds_of_all(file: PolicyFile) -> Iterator[str]:
         yield _line(file, "git_hosts", f"code by git comes from {', '.join(file.git_hosts) or 'nowhere'}")
     if file.bind_local_git:
         yield _line(file, "bind_local_git", "that counts for repositories on this machine, which are on `127.0.0.1`")
+    if file.mirrors:
+        yield _line(file, "mirrors", f"these stand for public addresses: {', '.join(file.mirrors)}")
     if file.require_pinned:
         yield _line(file, "require_pinned", "a git source names a whole commit, or is locked")
     if file.refused_networks:
