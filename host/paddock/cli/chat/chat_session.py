@@ -345,7 +345,8 @@ class ChatSession:
         is_covered, answer = bool(await self._covered(plan)), "yes" if may_write else "chat"
         if is_covered or is_offer:
             means = await anyio.to_thread.run_sync(self._consent.consequences, plan, entry.path)
-            answer = await self._answer(entry, "\n".join([*lines, *map(escape, means)]), may_write=may_write)
+            at = f"the entry of {escape(entry.module)} ({edit.place})"  # in the file, also of a bundle's module
+            answer = await self._answer(at, "\n".join([*lines, *map(escape, means)]), may_write=may_write)
         if answer == "no":
             name = entry.instance_id or entry.module
             if is_offer:
@@ -363,13 +364,13 @@ class ChatSession:
         await self._agree(Change(edit if answer == "yes" else None, {**self._only_here, entry.path: here}), document)
         return True
 
-    async def _answer(self, entry: ModuleEntry, lines: str, *, may_write: bool) -> str:
+    async def _answer(self, entry: str, lines: str, *, may_write: bool) -> str:
         path = escape(str(self._plan))
         words = "yes, chat or no" if may_write else "chat or no"
         why_not = "" if may_write else "\nIt has grants for this chat alone, so the file stays as it is."
         question = Question(
             title="Paddock asks, not a module",
-            text=f"In {path}, the entry of {escape(entry.module)} ({entry.path}) becomes\n{lines}{why_not}\n"
+            text=f"In {path}, {entry} becomes\n{lines}{why_not}\n"
             "Accept the plan with it, and start the session again? The conversation is kept.",
             options=(
                 *([Option("yes ", "write it into the plan")] if may_write else []),
