@@ -42,9 +42,9 @@ def environ(tmp_path: Path) -> Mapping[str, str]:
     return {"HOME": str(tmp_path / "home")}
 
 
-def mirrored(environ: Mapping[str, str], mirror: str) -> None:
+def mirrored(environ: Mapping[str, str], mirror: str, prefix: str = "https://github.com/") -> None:
     settings = Path(environ["HOME"], ".config/paddock/sources.toml")
-    settings.write_text(f'[mirrors]\n"https://github.com/" = "{mirror}"\n')
+    settings.write_text(f'[mirrors]\n"{prefix}" = "{mirror}"\n')
 
 
 def policy(text: str, environ: Mapping[str, str]) -> Policy:
@@ -65,10 +65,22 @@ def test_a_mirror_is_no_way_around_the_hosts_of_a_policy(mirror: str, environ: M
     refuse(f'{HOSTS}mirrors = ["{mirror}"]\n', environ)
 
 
-def test_a_policy_that_names_one_mirror_names_no_other(environ: Mapping[str, str]) -> None:
-    mirrored(environ, "https://mirror.example.evil.org/")
+@pytest.mark.parametrize(
+    ("mirror", "prefix"),
+    [
+        ("https://mirror.example.evil.org/", "https://github.com/"),
+        ("https://mirror.example/evil-owner/", "https://github.com/"),  # below it, another's repositories
+        ("https://mirror.example/", "https://github.com/org/"),  # of `org/evil-owner/tool`, that of `evil-owner`
+    ],
+)
+def test_a_policy_that_names_a_mirror_names_it_for_a_whole_host(
+    mirror: str, prefix: str, environ: Mapping[str, str]
+) -> None:
+    mirrored(environ, mirror, prefix)
     with pytest.raises(PolicyRefusedError):
         refuse(f'{HOSTS}mirrors = ["https://mirror.example"]\n', environ)
+    mirrored(environ, "https://mirror.example/")
+    refuse(f'{HOSTS}mirrors = ["https://mirror.example"]\n', environ)
 
 
 @pytest.mark.parametrize("match", ["git+https://github.com/org/*", "git+https://m.example/*"])

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
+from urllib.parse import urlsplit
 
 from paddock.policy.files.owned_file import ROOT, OperatorFile, user_config_folder
 from paddock.policy.files.sources import load_source_settings
@@ -100,8 +101,12 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class JudgedMirror:
-    """The user's mirror that a repository is fetched from, as rules judge it; `address` is the beginning of it."""
+    """The user's mirror that a repository is fetched from, as rules judge it.
 
+    `address` is the beginning of it, which stands for addresses below `prefix`.
+    """
+
+    prefix: str
     address: str
     source: str
     name: SourceName
@@ -124,11 +129,15 @@ class JudgedMirror:
         if mirror is None or _is_public(uri, commit or uri.ref, environ):
             return None
         text = mirror.at_commit(commit or uri.ref)
-        return cls(mirrors.by_prefix[mirrors.prefix(uri)], text, SourceName.of(text))
+        prefix = mirrors.prefix(uri)
+        return cls(prefix, mirrors.by_prefix[prefix], text, SourceName.of(text))
 
     def is_named_in(self, file: PolicyFile) -> bool:
-        """Whether a file lets it stand for the public address."""
-        return self.address.startswith(file.mirrors)
+        """Whether a file lets it stand for the public address.
+
+        It does for a whole host alone: else a user could have one owner's repositories stand for another's.
+        """
+        return self.address in file.mirrors and urlsplit(self.prefix).path == "/"
 
 
 def _is_public(uri: GitUri, commit: str, environ: Mapping[str, str]) -> bool:
