@@ -227,7 +227,7 @@ async def test_a_grant_that_passes_for_another_is_marked(person: Person) -> None
 async def test_what_a_whole_plan_opens_is_shown_and_named_in_the_question(person: Person) -> None:
     warning = "tool-web may connect to ANY public host, so what is read can leave"
     await _answered(person, replace(_REVIEW, warnings=(warning,)), "stop\n")
-    shown = " ".join(" ".join(person.all_rows()).split())
+    shown = " ".join(" ".join(person.all_rows()).replace("║", "").split())
     assert f"WARNING: {warning}"[:60] in shown
     assert "It opens the whole public web" in shown
 
@@ -277,3 +277,13 @@ async def test_a_plan_that_cannot_be_written_stops_with_the_lines(person: Person
     review = replace(_REVIEW, modules=(replace(_BASH, place="tools[0]", opens=Permissions(write=(".github",))),))
     assert await _answered(person, review, "open\n", by=asking, ready=ready) is ConsentAnswer.STOP
     assert not asking.starts_again and "missing.yaml" in "\n".join(person.all_rows())
+
+
+async def test_modules_that_are_alike_are_shown_once_and_notes_follow(person: Person) -> None:
+    of_agents = tuple(replace(_OPENAI, name=f"provider-openai of agent {number}") for number in range(20))
+    note = "bundle harbour brings the instruction and 2 agents: ./harbour/bundle.md"
+    review = PlanReview("plan.yaml", "sha256:00", (_OPENAI, *of_agents), notes=(note,))
+    assert await _answered(person, review, "no\r") is ConsentAnswer.AS_IT_IS
+    shown = " ".join(" ".join(person.all_rows()).replace("║", "").split())
+    assert shown.count("net api.openai.com:443") == 1 and f"- {note}" in shown
+    assert "also grants what fits, to 21 modules, those of agents included." in shown

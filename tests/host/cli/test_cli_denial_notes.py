@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 
 from paddock.cli.terminal.denial_notes import lines_to_paste, tell_denials, tell_lines_to_paste
 from paddock.cli.terminal.render import Screen
 from paddock.errors import Denial
+from paddock.plan.load import load_plan
 from paddock.plan.permissions import Permissions
 
 
@@ -114,3 +116,19 @@ def test_nothing_refused_is_said_only_where_all_refusals_are_known() -> None:
         told.append(stream.getvalue())
     assert "no module was refused anything" in told[0] and "no module was refused" not in told[1]
     assert "not all are reported" in told[1]
+
+
+def test_a_module_that_only_a_bundle_names_gets_a_whole_entry(tmp_path: Path) -> None:
+    session = "session: {orchestrator: loop-basic, context: context-simple}"
+    tools = "tools: [{module: tool-a}, {module: tool-b}]"
+    (tmp_path / "b.md").write_text(f"---\nbundle: {{name: b}}\n{session}\n{tools}\n---\n")
+    (tmp_path / "plan.yaml").write_text("extends: ./b.md\ntools:\n  - module: tool-b\n")
+    plan, stream = load_plan(tmp_path / "plan.yaml"), io.StringIO()
+    line = 'permissions: {read: ["./x"]}'
+    denials = [Denial("read", "./x", name, "files", line).as_dict() for name in ("tool-a", "tool-b")]
+    tell_denials(Screen(stream), denials, plan=plan)
+    said = [one.partition("; ")[2] for one in stream.getvalue().splitlines()]
+    assert said == [
+        f"to allow it, write in the plan, in `tools`: - {{module: tool-a, {line}}}",
+        f"to allow it, write in the entry of `tool-b` in the plan: {line}",
+    ]
