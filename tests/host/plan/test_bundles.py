@@ -27,6 +27,7 @@ from support.rows import each_row
 HARBOUR = Path(__file__).parents[2] / "fixtures/bundles/harbour"
 LIGHTHOUSE = HARBOUR.parent / "lighthouse"
 ADDED = "git+https://example.org/bundle@main#subdirectory=b.md"
+BUOY = HARBOUR.parent / "buoy"
 HEAD = "bundle: {name: mine}\nsession: {orchestrator: loop-basic, context: context-simple}\n"
 
 
@@ -92,6 +93,31 @@ def test_keys_that_may_be_misspelt_are_noted_with_their_lines(tmp_path: Path) ->
         "bundle.md:7: `sorce` is ignored; did you mean `source`?",
         "bundle.md:5: `agents` is ignored: it is a table, as in `agents: {include: [name]}`",
     ]
+
+
+def test_a_bundle_without_a_name_and_a_session_is_one_as_well(tmp_path: Path) -> None:
+    plan = extending(tmp_path, f"extends: {BUOY}\n")
+    assert [one.config for one in plan.hooks] == [{"path": "buoy.jsonl"}]
+    assert plan.bundles is not None and set(plan.bundles.context) == {"buoy:context/bells.md", "tone"}
+    assert (plan.orchestrator.module, plan.context.module) == ("loop-streaming", "context-simple")
+    assert plan.agents["ringer"].raw["description"] == "Rings\ntwice."  # the line before the fence ends the table
+    assert "no bundle names a `session.context`: `context-simple` is in its place" in plan.notes
+    assert f"{BUOY}/bundle.md:5 includes behavior, which is no `bundle`" in plan.notes
+
+
+def test_lines_of_other_systems_end_alike(tmp_path: Path) -> None:
+    (tmp_path / "bundle.md").write_bytes(f"---\n{HEAD}---\nOne.\nTwo.\n".replace("\n", "\r\n").encode())
+    plan = extending(tmp_path, "extends: ./bundle.md\n")
+    assert plan.bundles is not None and plan.bundles.instruction == "One.\nTwo."
+
+
+def test_a_mention_that_several_agents_share_is_noted_once(tmp_path: Path) -> None:
+    (tmp_path / "shared.md").write_text("See @absent.md")
+    (tmp_path / "bundle.yaml").write_text(
+        f"{HEAD}agents: {{a: {{instruction: One. @shared.md}}, b: {{instruction: Two. @shared.md}}}}\n"
+    )
+    plan = extending(tmp_path, "extends: ./bundle.yaml\n")
+    assert sum("@absent.md" in note for note in plan.notes) == 1
 
 
 def test_a_bundle_that_includes_itself_is_left_out_there_with_a_note(harbour: MountPlan) -> None:
@@ -275,7 +301,7 @@ BAD = {
         {"other.yaml": "a: 1\n"},
         front=f"{HEAD}includes: [./other]\n",
     ),
-    "an include that names nothing": Bad("names no bundle", "bundle.md:4", front=f"{HEAD}includes: [{{source: x}}]\n"),
+    "an include that names nothing": Bad("names no bundle", "bundle.md:4", front=f"{HEAD}includes: [{{bundle: 7}}]\n"),
     "an include out of its tree": Bad("leads out of `FOLDER`", "bundle.md:4", front=f"{HEAD}includes: [../../x.md]\n"),
     "a name that nobody defined": Bad(
         "`harbor` is the name of no well-known bundle", "bundle.md:4", front=f"{HEAD}includes: [harbor]\n"

@@ -21,6 +21,7 @@ from paddock.plan.problems import NotAcceptedError, YamlError, must_be, path_tex
 from paddock.plan.source_map import Positions, SourceNode
 
 TABLES: Final = ("session", "spawn")
+_TELLING: Final = (*TABLES, *MODULES, "includes", "agents", "context")  # one of them makes a file a bundle
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _FENCE: Final = "---"
 _AGENT_PARTS: Final = (*MODULES, "session", "provider_preferences", "model_role")
@@ -69,7 +70,7 @@ def _split(written: str, file: str) -> tuple[str, int, str]:
         return "", 0, written
     for number, line in enumerate(lines[1:], start=1):
         if line.rstrip() == _FENCE:
-            return "".join(lines[1:number]), 1, "".join(lines[number + 1 :])
+            return "".join(lines[1:number]).removesuffix("\n"), 1, "".join(lines[number + 1 :])
     problem = "its front matter does not end"
     raise PlanError([PlanProblem("", problem, "write three hyphens on a line below it", 1, file=file)])
 
@@ -78,9 +79,10 @@ def _split(written: str, file: str) -> tuple[str, int, str]:
 class BundleFile:
     """A bundle by itself.
 
-    `content` has the tables and lists of modules, with sources as addresses; `root` is where its `agents/` and other
-    files lie. `agents` are defined in it, `included_agents` in files. `context` has files by names. `proposed` has keys
-    of modules that a plan does not take over, such as permissions; `notes` are about keys that may be misspelt.
+    One without a name is no namespace. `content` has the tables and lists of modules, with sources as addresses; `root`
+    is where its `agents/` and other files lie. `agents` are defined in it, `included_agents` in files. `context` has
+    files by names. `proposed` has keys of modules that a plan does not take over, such as permissions; `notes` are about
+    keys that may be misspelt, and `passed_over` has includes that name something else than a bundle.
     """
 
     at: TreePath
@@ -96,6 +98,7 @@ class BundleFile:
     instruction: str
     proposed: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
+    passed_over: tuple[Named, ...]
 
     @classmethod
     def read(cls, written: str, at: TreePath) -> BundleFile:
@@ -120,13 +123,15 @@ class _Reading:
     def __init__(self, content: Traced, at: TreePath) -> None:
         self._content = content
         self._at = at
+        self._passed_over: list[Named] = []
         self.problems: list[PlanProblem] = []
 
     def bundle(self, text: str) -> BundleFile | None:
         """Return the bundle; None if it cannot be told what it is."""
         head = self._table("bundle")
-        name = head.value.get("name")
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        is_named = "bundle" in self._content.value or not any(key in self._content.value for key in _TELLING)
+        name = head.value.get("name") if is_named else ""
+        if not isinstance(name, str) or (is_named and not _NAME.fullmatch(name)):
             hint = "a bundle is a file with `bundle: {name: …}`, of letters, digits, `.`, `_` and `-`"
             self.problems.append(PlanProblem("bundle.name", "is missing, or no name", hint))
             return None
@@ -158,6 +163,7 @@ class _Reading:
             text.strip(),
             tuple(proposals(self._content)),
             (*strays(self._content), *self._ignored()),
+            tuple(self._passed_over),
         )
 
     def _ignored(self) -> Iterator[str]:
@@ -191,6 +197,8 @@ class _Reading:
             text = part.value.get("bundle") if isinstance(part.value, dict) else part.value
             if isinstance(text, str) and text.strip():
                 yield Named(text.strip(), part.place)
+            elif isinstance(part.value, dict) and part.value and "bundle" not in part.value:
+                self._passed_over.append(Named(" and ".join(map(str, part.value)), part.place))
             else:
                 problem = "names no bundle"
                 self.problems.append(PlanProblem(path_text("includes", index), problem, "write `bundle: ADDRESS`"))

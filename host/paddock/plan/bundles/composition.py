@@ -237,6 +237,8 @@ class Composition:
         at, text = given
         if at not in self._files:
             file = self._files[at] = BundleFile.read(text, at)
+            if not file.name:
+                return file
             known = self._roots.setdefault(file.name, file.root)
             if known.tree.partition("@")[0] != file.root.tree.partition("@")[0]:
                 problem = f"`{file.name}` is the name of this bundle and of another one, in `{known.text}`"
@@ -338,7 +340,7 @@ class Composition:
                 at = self._context(ref.text, file)
             except NotAcceptedError as error:
                 raise _problem(ref.place, error.problem, error.accepted) from error
-            context[name if ":" in name else f"{file.name}:{name}"] = at
+            context[name if ":" in name or not file.name else f"{file.name}:{name}"] = at
         instruction = Text(file.at, file.root, file.instruction) if file.instruction else None
         return _Parts(dict(file.content.parts()), agents, context, instruction)
 

@@ -30,6 +30,7 @@ _MAX_BYTES: Final = 1 << 20  # of one file, as of a plan
 _MISSING: Final = "missing"
 _SKIP: Final = "skip"
 _MERGED: Final = ("session", "spawn", "agents")
+_USUAL: Final = {"orchestrator": "loop-streaming", "context": "context-simple"}  # many bundles only add to another one
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def extended(raw: Mapping[str, Any], positions: Positions, base: Path, trees: Pi
         told = instruction_of(composed, trees)
     except NotAcceptedError as error:
         raise PlanError([PlanProblem(EXTENDS, error.problem, error.accepted)]) from error
-    content = _over(whole, plan)
+    content = _with_session(_over(whole, plan), notes)
     bundles = Bundles(
         tuple((one.name, one.at.text) for one in composed.bundles),
         composed.instruction.text if composed.instruction is not None else "",
@@ -86,7 +87,7 @@ def extended(raw: Mapping[str, Any], positions: Positions, base: Path, trees: Pi
         composed.instruction.at.text if composed.instruction is not None else "",
     )
     lines = Positions(positions.file, lambda: content.place)
-    return Extended(content.value, lines, bundles, trees.digest, (*notes, *told.notes))
+    return Extended(content.value, lines, bundles, trees.digest, tuple(dict.fromkeys((*notes, *told.notes))))
 
 
 def _addresses(written: object, positions: Positions, base: Path) -> list[Named]:
@@ -125,9 +126,8 @@ def _agents(agents: Traced, composed: Composed, trees: PinnedTrees, notes: list[
     for name, agent in parts.items():
         text = agent.value.get("instruction")
         if isinstance(text, str) and text.strip():
-            root = composed.agent_roots[name]
-            told = text_of_agent(text, root, composed.roots, trees)
-            notes += [f"agent `{name}`: {note}" for note in told.notes]
+            told = text_of_agent(name, text, composed, trees)
+            notes += told.notes
             inner = {**dict(agent.parts()), "instruction": Traced(told.text, agent.part("instruction").place)}
             parts[name] = table(inner, agent.place)
     return table(parts, agents.place)
@@ -143,6 +143,16 @@ def _over(base: Traced, plan: Traced) -> Traced:
     return table(parts, plan.place)
 
 
+def _with_session(content: Traced, notes: list[str]) -> Traced:
+    """Return a plan that has the usual orchestrator and context where neither it nor a bundle names one."""
+    session = content.value.get("session") or {}
+    if not isinstance(session, dict):
+        return content
+    usual = {key: module for key, module in _USUAL.items() if not session.get(key)}
+    notes += (f"no bundle names a `session.{key}`: `{module}` is in its place" for key, module in usual.items())
+    return merged(content, Traced({"session": usual}, content.place)) if usual else content
+
+
 def _notes(composed: Composed) -> list[str]:
     """Return what of the bundles has no effect: what their authors would have modules granted, and circles."""
     proposed = sorted({(key, module) for one in composed.bundles for module, key in one.proposed})
@@ -152,4 +162,6 @@ def _notes(composed: Composed) -> list[str]:
     ]
     circles = (f"`{one.text}` at {one.place.file}:{one.place.line} would include itself" for one in composed.left_out)
     notes += [note for one in composed.bundles for note in one.notes]
-    return [*notes, *dict.fromkeys(f"{circle}, and is left out there" for circle in circles)]
+    notes += dict.fromkeys(f"{circle}, and is left out there" for circle in circles)
+    others = (other for one in composed.bundles for other in one.passed_over)
+    return [*notes, *(f"{one.place.file}:{one.place.line} includes {one.text}, which is no `bundle`" for one in others)]

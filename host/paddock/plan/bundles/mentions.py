@@ -67,9 +67,10 @@ def instruction_of(composed: Composed, trees: PinnedTrees) -> Instruction:
     return compose(MentioningText(first.text, reader.read, first.at.text), also)
 
 
-def text_of_agent(text: str, at: TreePath, roots: Mapping[str, TreePath], trees: PinnedTrees) -> Instruction:
+def text_of_agent(name: str, text: str, composed: Composed, trees: PinnedTrees) -> Instruction:
     """Return the instruction of an agent of a bundle, with what it mentions."""
-    return compose(MentioningText(text, BundleMentions(trees, roots, at).read))
+    reader = BundleMentions(trees, composed.roots, composed.agent_roots[name])
+    return compose(MentioningText(text, reader.read, f"agent `{name}`"))
 
 
 def _nothing(mention: str) -> MentioningText:

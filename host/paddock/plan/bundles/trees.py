@@ -98,7 +98,7 @@ class PinnedTrees:
         for part in (at.text.encode("utf-8", "surrogateescape"), content):
             self._digest.update(len(part).to_bytes(8, "big") + part)
         try:
-            text = content.decode("utf-8-sig")
+            text = content.decode("utf-8-sig").replace("\r\n", "\n")
         except UnicodeDecodeError as error:
             raise NotAcceptedError(f"`{at.text}` is binary: no text in UTF-8", "name a text file") from error
         if "\0" in text:
