@@ -17,7 +17,7 @@ from paddock_sources.cache import Bucket, SourceCache
 from paddock_sources.commands.command_runner import CommandRunner
 from paddock_sources.constraints import NO_RULES, Constraint, DependencyRules, refuse_contradictions
 from paddock_sources.errors import SourceError, SourceUriError, pin_mismatch
-from paddock_sources.kinds.git_uri import repository
+from paddock_sources.kinds.git_uri import GitUri, repository
 from paddock_sources.lock.locked_module import LockedDependency, LockedModule
 from paddock_sources.manifest.read import HeldModules
 from paddock_sources.progress import Progress
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from paddock_sources.environment.interpreter import Interpreter
     from paddock_sources.environment.locked import LockedDistribution
     from paddock_sources.environment.requirements import Requirements
+    from paddock_sources.environment.siblings import Siblings
     from paddock_sources.environment.uv_lock import UvLock
-    from paddock_sources.git.git_source import RepositoryMaker
+    from paddock_sources.git.git_source import GitSource, RepositoryMaker
 
 # Packages that a worker's runtime needs in its own version: it imports them before anything of a module.
 _KEPT: Final = "msgpack"
@@ -115,9 +116,11 @@ class Dependencies:
         more: Collection[str] = (),
         rules: DependencyRules = NO_RULES,
         top: Path | None = None,
+        commit: str = "",
     ) -> tuple[LockedDependency, ...]:
         """Return what the project in `root`, of the source `near`, depends on, each in one version; repositories first.
 
+        If `near` is a repository, `top` has its files at `commit`, and projects in there are taken from there.
         Choices in `previous` are kept as far as they still satisfy the requirements. `mine` means that the user wrote
         the code: it may name any repository, and has it fetched with the user's keys. `keeps` means that packages that
         satisfy the requirements are not chosen again: for code that changes all the time, or without a connection.
@@ -131,13 +134,14 @@ class Dependencies:
             return ()
         from paddock_sources.environment.requirements import Requirements
 
-        needs = Requirements.of(root, self.python, extras=extras, more=more, may_name_local=mine)
+        siblings = self._siblings(near, top)
+        needs = Requirements.of(root, self.python, extras=extras, more=more, may_name_local=mine, siblings=siblings)
         own = self._uv_lock(root, top, needs, extras) if rules.by_uv_lock else None
         bounds = rules.constraints
         if own is not None:
             bounds = (*bounds, *own.constraints)
             refuse_contradictions(bounds)
-        libraries = tuple(self._libraries(needs, previous, near, mine=mine, own=own))
+        libraries = tuple(self._libraries(needs, previous, near, mine=mine, own=own, siblings=siblings, commit=commit))
         if own is not None:
             own.check_repositories([one.dependency.name for one in libraries])
         for broken in rules.broken_by((one.dependency.name, one.dependency.version) for one in libraries):
@@ -166,6 +170,11 @@ class Dependencies:
         own = self._uv_lock(root, top, Requirements.of(root, self.python, may_name_local=mine), ())
         return own.difference(locked.dependencies)
 
+    def _siblings(self, near: SourceUri, top: Path | None) -> Siblings | None:
+        from paddock_sources.environment.siblings import Siblings
+
+        return Siblings(near, top, self._preloaded()) if isinstance(near, GitUri) and top is not None else None
+
     def _uv_lock(self, root: Path, top: Path | None, needs: Requirements, extras: Collection[str]) -> UvLock:
         from paddock_sources.environment.uv_lock import UvLock
 
@@ -187,11 +196,19 @@ class Dependencies:
                 raise _unusable_version(one, f"the contract needs {oldest} or later")
 
     def _libraries(
-        self, needs: Requirements, previous: LockedModule | None, near: SourceUri, *, mine: bool, own: UvLock | None
+        self,
+        needs: Requirements,
+        previous: LockedModule | None,
+        near: SourceUri,
+        *,
+        mine: bool,
+        own: UvLock | None,
+        siblings: Siblings | None,
+        commit: str,
     ) -> Iterator[_Library]:
         """Yield the repositories that code depends on, directly or not, pinned as before.
 
-        If there is a lock of the module's `own`, they are where that has them.
+        If there is a lock of the module's `own`, they are where that has them; its siblings are at its own `commit`.
         """
         from paddock_sources.environment.requirements import Requirements
 
@@ -207,17 +224,26 @@ class Dependencies:
             uri = direct.uri.held()
             source = uri.key(Path("/"))
             self._judge(uri)
-            git = self._git(uri, is_mine, near)
-            if own is not None:
-                commit = own.commit_of(direct.name, direct.uri.url)
+            git = self._beside(near) if direct.is_beside else self._git(uri, is_mine, near)
+            if direct.is_beside:
+                at = commit
+            elif own is not None:
+                at = own.commit_of(direct.name, direct.uri.url)
             else:
-                commit = before[source].commit if source in before else git.pin().commit
-            entry = git.fetch(commit)
+                at = before[source].commit if source in before else git.pin().commit
+            entry = git.fetch(at)
             root = entry.root / uri.subdirectory
-            its = Requirements.of(root, self.python, extras=direct.extras)
+            its = Requirements.of(
+                root, self.python, extras=direct.extras, siblings=siblings if direct.is_beside else None
+            )
             waiting += [(one, False) for one in its.direct]
-            version = its.version or f"0+{commit[:12]}"
-            yield _Library(LockedDependency(direct.name, version, (), source, commit, entry.digest), its)
+            version = its.version or f"0+{at[:12]}"
+            yield _Library(LockedDependency(direct.name, version, (), source, at, entry.digest), its)
+
+    def _beside(self, near: SourceUri) -> GitSource:
+        """Return the repository of a module, which its siblings are in, with the module's own rights."""
+        assert isinstance(near, GitUri), "only code of a repository has siblings"
+        return self._git(near, True, near)
 
     def _resolve(
         self,
@@ -265,7 +291,7 @@ class Dependencies:
         folders = [self._metadata(resolution.root, resolution.commit or resolution.tree)]
         for one in locked.dependencies if locked is not None else ():
             if one.commit:
-                folders += self._library(one, near, mine=mine)
+                folders += self._library(one, near, resolution.commit, mine=mine)
         wanted = self._wanted(locked)
         if wanted:
             folders.append(self._installed(wanted) or self._install(wanted, resolution.module_id))
@@ -302,13 +328,14 @@ class Dependencies:
 
         return without_preloaded(distributions(locked), self._preloaded())
 
-    def _library(self, one: LockedDependency, near: SourceUri, *, mine: bool) -> Iterator[Path | None]:
-        """Yield the folders of a repository that a module depends on."""
+    def _library(self, one: LockedDependency, near: SourceUri, commit: str, *, mine: bool) -> Iterator[Path | None]:
+        """Yield the folders of a repository that a module, which is at `commit`, depends on."""
         uri = repository(one.source).held()
-        if not mine and not uri.url.startswith("https://"):
+        is_beside = isinstance(near, GitUri) and one.commit == commit and uri.url == near.held().url
+        if not (mine or is_beside or uri.url.startswith("https://")):
             raise SourceUriError(one.source, "what a fetched module depends on comes by https alone")
         self._judge(uri)
-        entry = self._git(uri, mine, near).fetch(one.commit)
+        entry = (self._beside(near) if is_beside else self._git(uri, mine, near)).fetch(one.commit)
         if entry.digest != one.tree:
             raise pin_mismatch(one.source, one.tree, entry.digest, entry.with_compiled)
         root = entry.root / uri.subdirectory
@@ -380,10 +407,14 @@ def _unusable_version(one: LockedDistribution, problem: str) -> SourceError:
 
 def _import_root(root: Path, name: str) -> Path:
     """Return the folder of a project for `sys.path`: the one with its package, whether a module's or any other."""
+    from paddock_sources.environment.project_file import wheel_packages
+
     tree, package = SourceTree(root), name.replace("-", "_")
     for folder in ("", "src"):
         if tree.is_package(os.path.join(folder, package)) or tree.find(os.path.join(folder, f"{package}.py")):
             return tree.root / folder
+    if (packages := wheel_packages(root)) and tree.is_package(packages[0]):
+        return (tree.root / packages[0]).parent
     held = HeldModules.read(root)
     return held.manifest(held.ids(name)[0]).import_root
 

@@ -11,6 +11,8 @@ import pytest
 
 from integration.command_line import paddock
 from sources.git.origin_repository import OriginRepository
+from sources.git_repositories import module_files
+from sources.index_server import IndexServer
 
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
@@ -107,3 +109,31 @@ def test_a_bundle_is_added_to_a_plan_and_removed_again() -> None:
     assert Path("plan.yaml").read_text() == f"{before}\nextends:\n  - ./harbour\n"
     assert paddock("remove", "./harbour", "--from", "plan.yaml").returncode == 0
     assert Path("plan.yaml").read_text().strip() == before.strip()
+
+
+def test_a_package_of_the_same_repository_is_its_own_and_no_index_is_asked(tmp_path: Path) -> None:
+    origin = OriginRepository(tmp_path / "origin")
+    tool = module_files(imports="import charts", answer="charts.OF", requires=["bay-charts>=1"])
+    files = {f"modules/tool-greet/{name}": content for name, content in tool.items()}
+    packages = "[tool.hatch.build.targets.wheel]\npackages = ['charts']\n"
+    project = f"[project]\nname = 'bay-charts'\nversion = '1.2'\n{packages}"
+    commit = origin.commit({**files, "pyproject.toml": project, "charts/__init__.py": "OF = 'the bay'\n"})
+    entry = f"{{module: tool-greet, source: '{origin.address}@main#subdirectory=modules/tool-greet'}}"
+    steps = 'responses: [{tool_calls: [{name: tool_greet, arguments: {}}]}, "Of {last_tool_result}"]'
+    Path("plan.yaml").write_text(
+        "session: {orchestrator: loop-basic, context: context-simple}\n"
+        f"providers: [{{module: provider-mock, config: {{{steps}}}}}]\ntools: [{entry}]\n"
+    )
+    with IndexServer() as index:
+        index.add_wheel("bay-charts", "9.0", {"charts/__init__.py": "OF = 'the attacker'\n"})
+        environ = {"UV_DEFAULT_INDEX": index.url}
+        answered = paddock("run", "--trust-plan", "plan.yaml", "Of what?", environ=environ)
+        assert answered.stdout.strip() == "Of the bay", answered.stderr
+        assert not index.requests
+        (tmp_path / "other").mkdir()
+        (tmp_path / "other/plan.yaml").write_text(Path("plan.yaml").read_text())
+        origin.commit({"pyproject.toml": project.replace("bay-charts", "other")})  # now only the index has the name
+        deceived = paddock("run", "--trust-plan", "plan.yaml", "Of what?", environ=environ, cwd=tmp_path / "other")
+        assert deceived.stdout.strip() == "Of the attacker", deceived.stderr
+    assert Path("paddock.lock").read_text().count(commit) == 2  # pinned with the module
+    assert paddock("run", "--trust-plan", "--offline", "plan.yaml", "Again?").stdout.strip() == "Of the bay"

@@ -51,3 +51,15 @@ def project_in(document: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
     if not isinstance(project, dict):
         raise RequirementsError(path, "`project` is not a table")
     return project
+
+
+def wheel_packages(tree_root: Path) -> tuple[str, ...]:
+    """Return the packages that the tree's `pyproject.toml` has hatch put into a wheel, each as a path in the tree.
+
+    Raises:
+        RequirementsError: the file cannot be read as data.
+    """
+    table: Any = read_project_file(tree_root)
+    for key in ("tool", "hatch", "build", "targets", "wheel", "packages"):
+        table = table.get(key) if isinstance(table, dict) else None
+    return tuple(one for one in table if isinstance(one, str)) if isinstance(table, list) else ()

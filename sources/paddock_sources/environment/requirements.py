@@ -17,6 +17,7 @@ from paddock_sources.environment.contract import check_contract
 from paddock_sources.environment.errors import RequirementsError
 from paddock_sources.environment.interpreter import Interpreter
 from paddock_sources.environment.project_file import project_in, read_project_file
+from paddock_sources.environment.siblings import Siblings
 from paddock_sources.environment.uv_sources import UvSources
 from paddock_sources.errors import OwnRightsError, SourceError, SourceUriError
 from paddock_sources.uri import GitUri, parse_source
@@ -33,11 +34,12 @@ _PLAIN = re.compile(r"[A-Za-z0-9._-]+(?:\[[A-Za-z0-9._,-]+\])?[A-Za-z0-9.*+!=<>~
 
 @dataclass(frozen=True, slots=True)
 class DirectRequirement:
-    """A dependency on the code of a repository, under the name it is to have."""
+    """A dependency on the code of a repository, under the name it is to have; `is_beside`: on that of the same one."""
 
     name: str
     uri: GitUri
     extras: tuple[str, ...] = ()
+    is_beside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +59,13 @@ class Requirements:
         extras: Collection[str] = (),
         more: Collection[str] = (),
         may_name_local: bool = False,
+        siblings: Siblings | None = None,
     ) -> Requirements:
         """Return the dependencies of the tree whose root is `tree_root`, with these of its extras, and these `more`.
 
-        Only a tree that the user wrote (`may_name_local`) may name repositories in folders of this machine, and those
-        that are reached with the user's keys.
+        Projects that are its `siblings` in a repository are taken from there. Only a tree that the user wrote
+        (`may_name_local`) may name repositories in folders of this machine, and those that are reached with the user's
+        keys.
 
         Raises:
             RequirementsError: they are not static, or not accepted.
@@ -75,7 +79,8 @@ class Requirements:
         _check_python(project, name, path, python)
         _check_static(project, path)
         sources = UvSources.of(path, document, normalised)
-        reading = _Reading(path, project, name, python, may_name_local, sources, more)
+        more = (*more, *(siblings.unwritten(tree_root) if siblings is not None else ()))
+        reading = _Reading(path, project, name, python, may_name_local, sources, more, siblings)
         return Requirements(name, version, *reading.split(reading.applying(frozenset(map(normalised, extras)))))
 
     def joined(self, *others: Requirements) -> Requirements:
@@ -100,9 +105,11 @@ class _Reading:
         python: Interpreter,
         may_name_local: bool,
         sources: UvSources,
-        more: Collection[str] = (),
+        more: Collection[str],
+        siblings: Siblings | None,
     ) -> None:
         self._path = path
+        self._siblings = siblings
         self._sources = sources
         self._name = normalised(name or "")
         self._python = python
@@ -135,6 +142,11 @@ class _Reading:
         for requirement in requirements:
             if normalised(requirement.name) in PROVIDED:
                 check_contract(self._name or str(self._path.parent), requirement)
+                continue
+            beside = self._siblings.of(requirement) if self._siblings is not None else None
+            if beside is not None:
+                extras = tuple(sorted(map(normalised, requirement.extras)))
+                direct[DirectRequirement(normalised(requirement.name), beside, extras, is_beside=True)] = None
                 continue
             address = requirement.url or self._sources.address_of(normalised(requirement.name), self._holds)
             if address is None:

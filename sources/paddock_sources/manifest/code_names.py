@@ -60,8 +60,9 @@ class CodeNames:
     def of(package_dir: Path) -> CodeNames:
         """Return what the files of a package name, as far as they can be read."""
         found: dict[tuple[str, str], None] = {}
-        for tree in _trees(package_dir):
-            found |= dict.fromkeys(_File(tree).named())
+        for content in _files(package_dir):
+            if (tree := parsed(content)) is not None:
+                found |= dict.fromkeys(_File(tree).named())
         of_kind = {kind: tuple(name for one, name in found if one == kind) for kind, _ in found}
         return CodeNames(
             tuple(filter(_VARIABLE.fullmatch, of_kind.get("variable", ()))),
@@ -73,8 +74,13 @@ class CodeNames:
         )
 
 
-def _trees(package_dir: Path) -> Iterator[ast.Module]:
-    """Yield the syntax tree of each file, those of outer folders first, until there are too many."""
+def names_package(folder: Path, package: str) -> bool:
+    """Return whether code in a folder has the name of a package in it, as far as it can be read."""
+    return any(package.encode() in content for content in _files(folder))
+
+
+def _files(package_dir: Path) -> Iterator[bytes]:
+    """Yield the content of each file of code, those of outer folders first, until there are too many."""
     waiting, files, left = ["."], 0, _MAX_BYTES
     try:
         tree = SourceTree(package_dir)
@@ -87,8 +93,7 @@ def _trees(package_dir: Path) -> Iterator[ast.Module]:
                     files, left = files + 1, left - len(content)
                     if files > _MAX_FILES:
                         return
-                    if (parsed_file := parsed(content)) is not None:
-                        yield parsed_file
+                    yield content
                 elif "." not in name and name not in ("tests", "__pycache__") and path.count(os.sep) < _MAX_DEPTH:
                     waiting.append(path)
     except SourceError:

@@ -240,6 +240,7 @@ class TreeSupply(Supply[Uri]):
                 more=choice.more,
                 rules=choice.rules,
                 top=entry.root,
+                commit=pinned.commit,
             ),
             requested_kind=pinned.kind if pinned.commit else "",
             committed_at=pinned.committed_at,
@@ -248,7 +249,7 @@ class TreeSupply(Supply[Uri]):
     def relock(self, uri: Uri, locked: LockedModule, rules: DependencyRules) -> LockedModule:
         code = self.code(uri, locked)
         chosen = self.workshop.dependencies.choose(
-            code.root, locked, uri, mine=self.is_mine, keeps=True, rules=rules, top=code.top
+            code.root, locked, uri, mine=self.is_mine, keeps=True, rules=rules, top=code.top, commit=locked.commit
         )
         return replace(locked, dependencies=chosen)
 

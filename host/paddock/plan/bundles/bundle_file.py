@@ -81,7 +81,7 @@ class BundleFile:
 
     One without a name is no namespace. `content` has the tables and lists of modules, with sources as addresses; `root`
     is where its `agents/` and other files lie. `agents` are defined in it, `included_agents` in files. `context` has
-    files by names. `proposed` has keys of modules that a plan does not take over, such as permissions; `notes` are about
+    files by names. `proposed` has keys of modules that a plan does not take over, such as permissions; `notes` are on
     keys that may be misspelt, and `passed_over` has includes that name something else than a bundle.
     """
 
