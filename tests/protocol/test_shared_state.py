@@ -226,3 +226,32 @@ def test_what_cannot_be_sent_is_said_once_of_each_key() -> None:
     for _ in range(3):
         assert state.changes() == []
     assert kept == [("own", own), ("own again", own)]
+
+
+def test_what_is_left_for_others_is_gone_as_data_and_told_when_it_goes() -> None:
+    left: list[object] = []
+    state = SharedState(Codec(), on_kept=lambda key, value: not left.append(value))
+    state.live = {"it": 1}
+    assert state.changes() == [[["it"], [1]]]
+    first, second = object(), object()
+    state.live["it"] = first
+    assert state.changes() == [[["it"], []]]
+    state.live["it"] = second
+    assert state.changes() == [] and left == [first, second]
+    state.live["it"] = 2
+    assert state.changes() == [[["it"], [2]]]
+    state.live["it"] = first
+    del state.live["it"]
+    assert state.changes() == [[["it"], []]]
+
+
+def test_a_live_object_of_others_is_no_change_until_it_is_taken_away() -> None:
+    left: list[object] = []
+    state = SharedState(Codec(), on_kept=lambda key, value: not left.append(value))
+    state.take_live("it", object())
+    assert state.changes() == [] and "it" in state.live and not left
+    state.drop_live("it")
+    assert state.changes() == [] and "it" not in state.live
+    state.take_live("it", object())
+    del state.live["it"]
+    assert state.changes() == [[["it"], []]]  # its owner's, who has the host say so

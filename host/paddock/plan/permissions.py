@@ -32,7 +32,7 @@ EXCLUDED_SECRETS: Final = "!@secrets"
 """The word that excludes the files of `policy.exclusions.SECRETS`."""
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_CALL = re.compile(r"\*|providers|context|spawn|tools(?::[^\s:]+)?")
+_CALL = re.compile(r"\*|providers|context|spawn|tools(?::[^\s:]+)?|state:[^\s:]+")
 MOUNTED_BY_GRANT: Final = ("providers", "orchestrator", "context")
 """The mount points with authority: a module of another kind needs a grant to mount there."""
 _ONLY_HOST = "host"  # in `inject`: the only host that `net` contains
@@ -126,7 +126,7 @@ def is_program_path(value: str) -> bool:
 def check_call(value: str) -> None:
     """Raise `NotAcceptedError` for text that is no grant of `call`."""
     if not _CALL.fullmatch(value):
-        accepted = "call takes `tools`, `tools:<name>`, `providers`, `context`, `spawn` or `*`"
+        accepted = "call takes `tools`, `tools:<name>`, `providers`, `context`, `spawn`, `state:<key>` or `*`"
         raise NotAcceptedError(f"`{value}` is not understood", accepted)
 
 

@@ -1,8 +1,9 @@
 """Notice module code's in-place changes of state that others read.
 
 Modules write into `session_state` and into values they attached to the coordinator without a notification. Before each
-frame leaves, the values that can be sent are compared with the last known ones, and the differences go out first. A key
-or value that cannot be sent stays in this process, which is reported once for each. The last writer of a key wins.
+frame leaves, the values that can be sent are compared with the last known ones, and the differences go out first. What
+is no data is reported, once for each object: it is left as an attribute of that key, or stays in this process. The last
+writer of a key wins.
 """
 
 from __future__ import annotations
@@ -21,17 +22,21 @@ _UNTOLD: Final = b""  # in place of a value that others made of changes, and tha
 _UNCHANGING: Final = frozenset({bool, int, float, str, bytes, type(None)})
 _ONE_CHANGE: Final = b"\x91\x92\x91"  # a list of a list of two: of a list of one key, which comes next,
 _TO_ONE_VALUE: Final = b"\x91"  # and of a list of one value, which comes after this
+STATE_ATTRIBUTE: Final = "state:"
+"""Before a key of `session_state`: the name of the attribute that has a live object under that key."""
+
+MAX_KEY: Final = 190  # characters of one that has a live object
 _DEPTH: Final = 8  # levels of mappings compared key by key; deeper ones are sent whole
 
 
 class SharedState:
     """A live dict, and the state of it that the other processes know."""
 
-    def __init__(self, codec: Codec, on_kept: Callable[[object, object], None] = lambda key, value: None) -> None:
+    def __init__(self, codec: Codec, on_kept: Callable[[object, object], bool] = lambda key, value: False) -> None:
         self.live: dict[Any, Any] = {}
         self._codec = codec
         self._on_kept = on_kept
-        self._kept: set[object] = set()
+        self._kept: dict[object, tuple[object, bool]] = {}  # what is no data, and whether it was left for others
         self._known: dict[Any, bytes] = {}
         self._seen: dict[Any, object] = {}  # values looked at last, of those that cannot change in place
 
@@ -41,11 +46,12 @@ class SharedState:
 
     def changes(self, among: Collection[Any] | None = None) -> list[Change]:
         """Return the changes since the last call, under some keys or under all, and record them as known."""
-        if not self.live and not self._known:
+        if not (self.live or self._known or self._kept):
             return []
         changes: list[Change] = []
-        for key in [key for key in (self._known if among is None else among) if key not in self.live]:
-            if self._known.pop(key, None) is None:
+        for key in [key for key in ({**self._known, **self._kept} if among is None else among) if key not in self.live]:
+            _, was_left = self._kept.pop(key, (None, False))
+            if self._known.pop(key, None) is None and not was_left:
                 continue
             self._seen.pop(key, None)
             changes.append([[key], []])
@@ -63,8 +69,10 @@ class SharedState:
             packed = self._packed(value)
             known = self._known.get(key)
             if packed is None:
-                self._keep(key, value)
+                if self._keep(key, value) and self._known.pop(key, None) is not None:
+                    changes.append([[key], []])
                 continue
+            self._kept.pop(key, None)
             if packed == known:
                 continue
             try:
@@ -81,10 +89,26 @@ class SharedState:
         """Whether others know of something under `key`."""
         return key in self._known
 
-    def _keep(self, key: object, value: object) -> None:
-        if key not in self._kept:
-            self._kept.add(key)
-            self._on_kept(key, value)
+    def _keep(self, key: object, value: object) -> bool:
+        """Note what is no data; return whether it was left for others just now."""
+        before, was_left = self._kept.get(key, (None, True))
+        if before is value or not was_left:
+            return False
+        self._kept[key] = value, False  # what it is looked at for may ask again
+        was_left = self._on_kept(key, value)
+        self._kept[key] = value, was_left
+        return was_left
+
+    def take_live(self, key: object, value: object) -> None:
+        """Take a live object that another process left under a key."""
+        self.live[key] = value
+        self._known.pop(key, None)
+        self._kept[key] = value, True
+
+    def drop_live(self, key: object) -> None:
+        """Take away a live object that another process left under a key."""
+        if self._kept.pop(key, None) is not None:
+            self.live.pop(key, None)
 
     def _compare(self, path: list[Any], before: Any, after: Any, changes: list[Change], depth: int) -> None:
         if not (depth and type(before) is dict and type(after) is dict):
@@ -103,6 +127,7 @@ class SharedState:
         # Each key once, however many changes touch it: packing takes as long as its whole value is large.
         for key in {path[0]: None for path, _ in changes}:
             self._seen.pop(key, None)
+            self._kept.pop(key, None)
             if key in self.live:
                 self._known[key] = self._packed(self.live[key]) or _UNTOLD
             else:

@@ -93,11 +93,11 @@ DIFFERENCES = {
     "puts an object into `session_state`": Difference(
         "ownership.put_into_state",
         {},
-        [True, True],
-        [False, True],
-        "the others get the object",
-        "it stays in its module, whose log says so; plain data, sets and bytes are shared",
-        "what is in it is data, which is copied; an object that others call is offered as a capability",
+        [True, True, "list"],
+        [True, True, "RefusedError"],
+        "the others call the object",
+        "others call it where their entry has `call: [state:KEY]`; plain data, sets and bytes are shared",
+        "a call of an object runs with its owner's grants, so the plan says who may make it",
     ),
     "registers an object or None as a capability where another module's object is": Difference(
         "ownership.offered",

@@ -238,14 +238,15 @@ async def test_state_written_in_place_precedes_the_next_frame(rig: Rig) -> None:
     state["goal"]["turns"] = 1
     state["goal"]["notes"].append("b")
     state["object"] = object()
-    told = await _telling(rig, 3, lambda: rig.driver.call_sync(0, HostMethod.UNREGISTER, [0]))
+    told = await _telling(rig, 4, lambda: rig.driver.call_sync(0, HostMethod.UNREGISTER, [0]))
+    assert told[2][0] == HostMethod.SET_ATTRIBUTE and told[2][1][0] == "state:object"
     assert [value for method, value in told if method == HostMethod.PATCH_STATE] == [
         [[["goal", "turns"], [1]]],
         [[["goal", "notes"], [["a", "b"]]]],
     ]
-    del state["goal"]
-    told = await _telling(rig, 2, lambda: rig.driver.notify(HostMethod.RESET_TURN, []))
-    assert told[0] == (HostMethod.PATCH_STATE, [[["goal"], []]])
+    del state["goal"], state["object"]
+    told = await _telling(rig, 3, lambda: rig.driver.notify(HostMethod.RESET_TURN, []))
+    assert told[:2] == [(HostMethod.PATCH_STATE, [[[key], []]]) for key in ("goal", "object")]
     assert await rig.play(lambda host: host.is_silent()), "nothing is told twice"
 
 

@@ -47,7 +47,7 @@ _GIVEN_TO_ALL: Final = (
     *("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TZ"),
     *("GIT_OPTIONAL_LOCKS", "GIT_DISCOVERY_ACROSS_FILESYSTEM"),
 )
-_CALLED: Final = ("tools", "providers", "context", "spawn")
+_CALLED: Final = ("tools", "providers", "context", "spawn", "state")
 _MOUNT_POINTS: Final = ("tools", *MOUNTED_BY_GRANT, RESOLVER_POINT)
 _NO_ISOLATION: Final = "isolation level `none` refuses nothing"
 
@@ -325,7 +325,7 @@ def _call(subject: ExplainedModule, family: Family, target: str) -> Explanation:
         by = "" if is_kind else f"call: {json.dumps(subject.permissions.call)}"
         return _allowed(_of_kind(subject) if is_kind else "it was granted", "router", by)
     reason = f"a {subject.entry.kind} may call its own objects and those it is handed"
-    return _refused(subject, family, reason, "router", target if point == "tools" else point)
+    return _refused(subject, family, reason, "router", target if point in ("tools", "state") else point)
 
 
 def _emit(subject: ExplainedModule, family: Family, target: str) -> Explanation:

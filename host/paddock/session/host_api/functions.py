@@ -70,7 +70,7 @@ class ModuleFunctions:
         elif handle.mounted is not None:
             point, name = handle.mounted
             reached = point if name is None else f"{point}:{name}"
-            grant = self._module_of(peer).authority.line_for("call", reached if point == "tools" else point)
+            grant = self._module_of(peer).authority.line_for("call", reached if point in ("tools", "state") else point)
             denial = Denial("call", reached, peer.name, grant=grant)
         else:
             whose = f"module {handle.owner.name}" if isinstance(handle, Handle) else "the application"

@@ -17,12 +17,13 @@ from paddock.session.host_api.functions import ModuleFunctions
 from paddock.session.host_api.handler import Decode, handles
 from paddock.session.module import HostedModule
 from paddock.session.state.coordinator import HostedCoordinator
-from paddock.session.state.ownership import SharedItem
+from paddock.session.state.ownership import attached
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.protocol.caps import weight_of
 from paddock_sdk.protocol.errors import UnfitValueError
 from paddock_sdk.protocol.methods import HostMethod
+from paddock_sdk.protocol.shared_state import STATE_ATTRIBUTE
 
 _OWN_ATTRIBUTES: Final = frozenset({*dir(ModuleCoordinator), *inspect.get_annotations(ModuleCoordinator), "_driver"})
 
@@ -88,7 +89,8 @@ class OfferService:
     def set_attribute(self, module: HostedModule, args: tuple[str, Encoded]) -> None:
         """Attach an attribute to the coordinator; its value stays encoded."""
         name, value = args
-        if not name.isidentifier() or name.startswith("__") or name in _OWN_ATTRIBUTES:
+        is_of_state = name.startswith(STATE_ATTRIBUTE) and bool(value.handles)  # else it is data, and patched
+        if not is_of_state and (not name.isidentifier() or name.startswith("__") or name in _OWN_ATTRIBUTES):
             raise UnfitValueError(f"an attribute named {name!r}, which is not a module's to set")
         if self._keeps_attribute(module, name):
             return
@@ -96,7 +98,7 @@ class OfferService:
         try:
             module.quota.spend(("attribute", name), weight_of(value.body) + module.peer.weight_of(*value.handles))
         except OverLimitError as exc:
-            module.deny(Denial("leave", str(SharedItem("attribute", name)), module.name, reason=str(exc)))
+            module.deny(Denial("leave", str(attached(name)), module.name, reason=str(exc)))
             self._coordinator.keep_attribute(module.peer, name)
             return
         self._coordinator.attach_from(module.peer, module.authority, name, value)
@@ -110,7 +112,7 @@ class OfferService:
 
     def _keeps_attribute(self, module: HostedModule, name: str) -> bool:
         """Whether an attribute stays because the module may not change it; the module is then informed."""
-        refusal = self._coordinator.ownership.refusal(SharedItem("attribute", name), module.authority)
+        refusal = self._coordinator.refusal(attached(name), module.authority)
         if refusal is not None:
             module.deny(refusal)
             self._coordinator.keep_attribute(module.peer, name)

@@ -20,7 +20,7 @@ from paddock.rpc.peer import AnyHandle, Encoded, Handle, HostObject, Peer, Place
 from paddock.session.state.cancellation import HostedCancellationToken
 from paddock.session.state.hooks import HostedHooks
 from paddock.session.state.mirrors import MayCall, Mirrors, no_worker
-from paddock.session.state.ownership import Ownership, SharedItem
+from paddock.session.state.ownership import Ownership, SharedItem, attached
 from paddock.session.state.session_state import HostedState
 from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.boundary_errors import OverLimitError
@@ -32,7 +32,7 @@ from paddock_sdk.kernel.mounts import RESOLVER_POINT
 from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.frames import Buffer
 from paddock_sdk.protocol.methods import MirrorSection
-from paddock_sdk.protocol.shared_state import Change
+from paddock_sdk.protocol.shared_state import STATE_ATTRIBUTE, Change
 
 _SPAWNING: Final = frozenset({"session.spawn", "session.resume"})  # capabilities that start further sessions
 _SPAWN: Final = ("spawn", None)  # the `call` grant that they need, as if they were mounted there
@@ -179,7 +179,7 @@ class HostedCoordinator(ModuleCoordinator):
         self.ownership.note_left(SharedItem("capability", name), module, is_live=bool(value.handles))
         may_call = _as_given_by(origin, value)
         if is_kept(name):
-            may_call = _kept(name, origin, value, may_call)
+            may_call = _kept((KEPT, name), origin, value, may_call)
         self._mirrors.put(
             ("capability", name),
             MirrorSection.CAPABILITY,
@@ -191,18 +191,22 @@ class HostedCoordinator(ModuleCoordinator):
     def attach_from(self, origin: Peer, module: Authority, name: str, value: Encoded) -> None:
         """Take an attribute that a module attached; its value is only decoded when the host reads it."""
         self._attributes[name] = value
-        self.ownership.note_left(SharedItem("attribute", name), module, is_live=bool(value.handles))
+        thing = attached(name)
+        self.ownership.note_left(thing, module, is_live=bool(value.handles))
+        may_call = _as_given_by(origin, value)
+        if thing.sort == "state":
+            may_call = _kept(("state", str(thing.name)), origin, value, may_call)
         self._mirrors.put(
             ("attribute", name),
             MirrorSection.ATTRIBUTE,
             headed(self._marshaller, name, value),
             origin=origin,
-            may_call=_as_given_by(origin, value),
+            may_call=may_call,
         )
 
     def detach_from(self, origin: Peer, name: str) -> None:
         """Drop an attribute that a module attached."""
-        self.ownership.gone(SharedItem("attribute", name))
+        self.ownership.gone(attached(name))
         if self._attributes.pop(name, None) is not None:
             gone = self._marshaller.encode([name])
             self._mirrors.drop(("attribute", name), MirrorSection.ATTRIBUTE_DELETED, gone, origin=origin)
@@ -218,12 +222,15 @@ class HostedCoordinator(ModuleCoordinator):
         refusals = {key: self._refusal(key, module) for key in keys}
         allowed = [change for change in changes if refusals[change[0][0]] is None]
         self._mirrors.take_own(origin)  # later writes come after it
+        for path, _ in allowed:
+            if isinstance(path[0], str):
+                self.detach_from(origin, f"{STATE_ATTRIBUTE}{path[0]}")  # what is data now, or gone, is no live object
         if allowed:
             self._state.shared.apply(allowed)
             self._tell_state(allowed, origin)
         for key, refusal in refusals.items():
             if refusal is not None or key in untold:
-                self._mirrors.tell_state_again(origin, key)
+                self._tell_again(origin, key)
         return [refusal for refusal in refusals.values() if refusal is not None]
 
     def keep_state(self, origin: Peer, keys: Collection[Hashable]) -> None:
@@ -232,11 +239,24 @@ class HostedCoordinator(ModuleCoordinator):
         self._claim_state(keys)
         self._mirrors.take_own(origin)
         for key in keys:
+            self._tell_again(origin, key)
+
+    def _tell_again(self, origin: Peer, key: Hashable) -> None:
+        if isinstance(key, str) and (name := f"{STATE_ATTRIBUTE}{key}") in self._attributes:
+            self.keep_attribute(origin, name)
+        else:
             self._mirrors.tell_state_again(origin, key)
 
     def refuses_state(self, key: Hashable, module: Authority) -> bool:
         """Whether a module may not change the value under a key of `session_state`."""
         return self._refusal(key, module) is not None
+
+    def refusal(self, thing: SharedItem, module: Authority) -> Denial | None:
+        """Return why a module may not change what it or others left, None if it may."""
+        if thing.sort == "state":
+            self._state.shared.bind(self.session_state)
+            self._claim_state([thing.name])
+        return self.ownership.refusal(thing, module)
 
     def _refusal(self, key: Hashable, module: Authority) -> Denial | None:
         return self.ownership.refusal(SharedItem("state", key), module)
@@ -477,12 +497,12 @@ def _as_given_by(origin: Peer, value: Encoded) -> MayCall:
     )
 
 
-def _kept(name: str, origin: Peer, value: Encoded, otherwise: MayCall) -> MayCall:
-    """Allow a capability only to the workers that it is kept for, of those that `otherwise` allows."""
+def _kept(place: Place, origin: Peer, value: Encoded, otherwise: MayCall) -> MayCall:
+    """Allow what a module left only to the workers that it is kept for, of those that `otherwise` allows."""
     for handle in value.handles:
         if isinstance(handle, Handle) and handle.owner is origin and handle.mounted is None:
-            handle.mount_at((KEPT, name))  # the owner may give anything else that it hands on
-    return lambda peer: peer.authority.may_call(KEPT, name) and otherwise(peer)
+            handle.mount_at(place)  # the owner may give anything else that it hands on
+    return lambda peer: peer.authority.may_call(*place) and otherwise(peer)
 
 
 def headed(marshaller: Marshaller, name: str, value: Encoded) -> Encoded:

@@ -15,6 +15,7 @@ from typing import Final, Literal, NamedTuple
 
 from paddock.errors import Denial
 from paddock.policy.authority import STEERING_KEYS, Authority
+from paddock_sdk.protocol.shared_state import STATE_ATTRIBUTE
 
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")  # only names that may stand in a line to be copied
 _APPLICATION: Final = "the application"
@@ -28,6 +29,13 @@ class SharedItem(NamedTuple):
 
     def __str__(self) -> str:
         return f"session_state[{self.name!r}]" if self.sort == "state" else f"the {self.sort} {self.name}"
+
+
+def attached(name: str) -> SharedItem:
+    """Return what an attribute is: that of a key of `session_state` is the live object under the key."""
+    if name.startswith(STATE_ATTRIBUTE):
+        return SharedItem("state", name.removeprefix(STATE_ATTRIBUTE))
+    return SharedItem("attribute", name)
 
 
 class Ownership:

@@ -2,7 +2,8 @@
 
 A change is applied before any later frame is read, also inside a synchronous call. Mounts by others are kept unread
 until module code looks at a mount point, or until a frame refers to an object; module code sees the same state. Changes
-applied here are not reported back. Another module's value that cannot be read here is left out.
+applied here are not reported back. Another module's value that cannot be read here is left out. A live object under a
+key of `session_state` crosses as an attribute that is named for the key.
 
 The host's order decides which changes of `session_state` win when they cross. Each change of the host contains how many
 of this process's own changes it had included. The others come after it in the host's order, so they are made again on
@@ -20,7 +21,7 @@ from typing import Any, Final
 from paddock_sdk.protocol import Frame, LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.body import EncodeError, unpack_prefix
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
-from paddock_sdk.protocol.shared_state import Change, SharedState, touch
+from paddock_sdk.protocol.shared_state import MAX_KEY, STATE_ATTRIBUTE, Change, SharedState, touch
 from paddock_sdk.worker.crossing import explained
 from paddock_sdk.worker.driver import Driver
 from paddock_sdk.worker.object_table import ObjectTable
@@ -53,6 +54,7 @@ class SessionMirror:
         self._sent = _SentChanges()
         self._contributors: dict[int, object] = {}  # others', in the coordinator's channels
         self._is_sending = False
+        self._live: dict[str, object] = {}  # by keys of the state: what is to be left for others
         self._lock = threading.RLock()  # of what is unread: module code looks from any thread
         self._unread: list[Frame] = []  # mounts and unmounts by others, in their order
         self._unread_bytes = 0
@@ -139,6 +141,9 @@ class SessionMirror:
             return
         if section == MirrorSection.CAPABILITY:
             coordinator.register_capability(name, value)
+        elif name.startswith(STATE_ATTRIBUTE):
+            self._state.bind(coordinator.session_state)
+            self._state.take_live(name.removeprefix(STATE_ATTRIBUTE), value)
         else:
             setattr(coordinator, name, value)
             self._reporter.note_shared(name, value)
@@ -156,6 +161,9 @@ class SessionMirror:
                 self._reporter.stand(point, name, obj)
             case MirrorSection.UNMOUNTED, [point, name]:
                 self._reporter.stand(point, name, None)
+            case MirrorSection.ATTRIBUTE_DELETED, [str() as name] if name.startswith(STATE_ATTRIBUTE):
+                self._state.bind(coordinator.session_state)
+                self._state.drop_live(name.removeprefix(STATE_ATTRIBUTE))
             case MirrorSection.ATTRIBUTE_DELETED, [name]:
                 vars(coordinator).pop(name, None)
                 self._reporter.shared.discard(name)
@@ -198,8 +206,7 @@ class SessionMirror:
         try:
             self._state.bind(self._coordinator.session_state)
             changes = self._state.changes()
-            if changes:
-                self._send_state(changes)
+            self._send_state(changes)
             if self._reporter.shared:
                 self._send_attributes()
         except Exception:  # the frame that is about to leave may be an answer that a caller waits for
@@ -207,14 +214,22 @@ class SessionMirror:
         finally:
             self._is_sending = False
 
-    def _on_kept(self, key: object, value: object) -> None:
-        """Report, once, why other modules do not see a module's value under a key of the shared state."""
-        encode = partial(self._driver.codec.encode, live_objects=False)
+    def _on_kept(self, key: object, value: object) -> bool:
+        """Have a live object under a key left for others, or report why they do not see it; return whether it is left.
+
+        One under a private name stays here.
+        """
+        if not isinstance(key, str) or key.startswith("_") or len(key) > MAX_KEY:
+            return False
+        encode = partial(self._driver.codec.encode, live_objects=self._objects.may_go_live)
         try:
-            encode({key: value})
-        except EncodeError as exc:
-            if not (isinstance(key, str) and key.startswith("_")):
+            self._driver.codec.decode(*encode(value))
+        except (EncodeError, RemoteProtocolError) as exc:
+            if isinstance(exc, EncodeError):
                 _log.warning("it stays in this module: %s", explained(exc, {key: value}, "session_state", encode))
+            return False
+        self._live[key] = value
+        return True
 
     def _send_state(self, changes: list[Change]) -> None:
         was_sending, self._is_sending = self._is_sending, True
@@ -222,6 +237,9 @@ class SessionMirror:
             for change in changes:
                 if self._send(HostMethod.PATCH_STATE, [change]):
                     self._sent.add(change)
+            while self._live:  # after the data that was under these keys
+                key = next(iter(self._live))
+                self._send(HostMethod.SET_ATTRIBUTE, self._live.pop(key), head=f"{STATE_ATTRIBUTE}{key}")
         finally:
             self._is_sending = was_sending
 
