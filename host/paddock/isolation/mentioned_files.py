@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +26,8 @@ from paddock.policy.owner import Owner
 from paddock.policy.path_walk import GrantedPath
 from paddock.text import reason_of
 from paddock_sandbox.profile import Mount
+from paddock_sources import SourceError
+from paddock_sources.tree import SourceTree
 
 _PLACE: Final = "session.instruction"
 _ELSEWHERE: Final = "a file may mention only what is in the working directory"
@@ -125,15 +127,24 @@ class MentionedFiles:
 class MentionResolver:
     """What modules of the contract ask for the file of a mention; it answers them as a text of the working directory.
 
-    So it names only what the plan has modules read, and of nothing else whether it is there.
+    So it names only what the plan has modules read, and of nothing else whether it is there. `@namespace:path` is a
+    file or folder below that of a bundle in `roots`, if it is pinned; else it is like any other of this machine.
     """
 
     _files: MentionedFiles
+    _roots: Mapping[str, tuple[Path, bool]]
 
     def resolve(self, mention: str) -> Path | None:
         """Return the file of a mention, with its `@` or without; None if there is none that may be mentioned."""
-        with suppress(NotAcceptedError, ValueError):  # a path with a null character
-            return self._files.place_of(str(mention).removeprefix("@"))
+        named = str(mention).removeprefix("@")
+        space, has_space, path = named.partition(":")
+        with suppress(NotAcceptedError, SourceError, ValueError):  # a path with a null character
+            if not has_space or space not in self._roots:
+                return self._files.place_of(named)
+            root, is_pinned = self._roots[space]
+            if is_pinned:
+                return _in_bundle(SourceTree(root), path)
+            return self._files.place_of(os.path.relpath(root / path, self._files.working_dir))
         return None
 
 
@@ -160,6 +171,12 @@ def with_instruction(plan: MountPlan, working_dir: Path, owner: Owner) -> MountP
         composed = replace(composed, text=f"{composed.text}\n\n{bundled.text}")
     digest = hashlib.sha256(f"{plan.digest}\0{composed.text}".encode()).hexdigest()
     return replace(plan, instruction=composed, digest=f"sha256:{digest}" if composed.files else plan.digest)
+
+
+def _in_bundle(tree: SourceTree, path: str) -> Path | None:
+    if path.startswith(("/", "~")) or any(name.startswith(".") for name in path.split("/")):
+        return None
+    return tree.find(path) or tree.find(f"{path}.md")
 
 
 def _covers(places: Iterable[Path], path: Path) -> bool:

@@ -275,13 +275,15 @@ class Bundles:
 
     `sources` are the names and files of those that were read; `instruction` is that of the last one that has any, in
     the file `instruction_of`, without what it mentions, and empty where the plan has its own. `told` is all that they
-    have the model told, and `context` the places of files that follow the instruction, by their names.
+    have the model told, and `context` the places of files that follow the instruction, by their names. `roots` has the
+    folder of each namespace on this machine, and whether it is pinned.
     """
 
     sources: tuple[tuple[str, str], ...]
     instruction: str
     told: Instruction
     context: Mapping[str, str]
+    roots: Mapping[str, tuple[Path, bool]]
     instruction_of: str = ""
 
 

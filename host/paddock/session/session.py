@@ -260,7 +260,8 @@ class Session:
                 stack.push_async_callback(sub_sessions.aclose)
             if self.coordinator.get_capability("mention_resolver") is None:  # the application offers none of its own
                 files = MentionedFiles.of_plan(self.plan, self._working_dir, Owner.current(self._environ))
-                self.coordinator.register_capability("mention_resolver", MentionResolver(files))
+                roots = {} if self.plan.bundles is None else self.plan.bundles.roots
+                self.coordinator.register_capability("mention_resolver", MentionResolver(files, roots))
             with located(self.plan):
                 await self._kernel.start()
                 await give_instruction(self._kernel)

@@ -12,7 +12,7 @@ import pytest
 
 from paddock.authorization.preflight import checked_resolutions
 from paddock.errors import ModuleMissingError, PlanError, render
-from paddock.isolation.mentioned_files import with_instruction
+from paddock.isolation.mentioned_files import MentionedFiles, MentionResolver, with_instruction
 from paddock.plan.bundles.bundle_file import Named
 from paddock.plan.bundles.composition import Composition
 from paddock.plan.edit import PlanNotEditedError, with_bundle, with_permissions, without_bundle, without_entry
@@ -231,6 +231,25 @@ def test_a_bundle_of_a_repository_includes_no_folder_of_the_user() -> None:
 def test_the_instruction_of_bundles_has_as_many_texts_as_files(harbour: MountPlan, tmp_path: Path) -> None:
     told = with_instruction(harbour, tmp_path, Owner.current({})).instruction
     assert len(told.files) == len(told.texts)  # what a session compares at its end
+
+
+def test_modules_are_told_where_files_of_bundles_are_and_of_no_others(tmp_path: Path) -> None:
+    for name in ("tree/modes/plan.md", "tree/.hidden/key", "tree/inner/x.md", "here/open.md", "here/closed.md", "key"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "tree/out").symlink_to(tmp_path / "key")
+    granted = (tmp_path / "here/open.md",)
+    files = MentionedFiles(tmp_path, Owner.current({}), granted)
+    resolver = MentionResolver(files, {"far": (tmp_path / "tree", True), "near": (tmp_path / "here", False)})
+    found = {name: resolver.resolve(f"@{name}") for name in ("far:modes", "far:modes/plan", "near:open.md")}
+    assert found == {
+        "far:modes": tmp_path / "tree/modes",
+        "far:modes/plan": tmp_path / "tree/modes/plan.md",
+        "near:open.md": tmp_path / "here/open.md",
+    }
+    for name in ("far:../key", "far:.hidden/key", "far:out", f"far:{tmp_path}/key", "far:~/x", "near:closed.md"):
+        assert resolver.resolve(f"@{name}") is None, name
+    assert resolver.resolve("@near:../key") is None and resolver.resolve("@none:modes") is None
 
 
 # -- changes of a plan that extends bundles

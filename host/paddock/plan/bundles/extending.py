@@ -84,6 +84,7 @@ def extended(raw: Mapping[str, Any], positions: Positions, base: Path, trees: Pi
         composed.instruction.text if composed.instruction is not None else "",
         told,
         {name: at.text for name, at in composed.context.items()},
+        {name: (trees.place_of(root), not root.is_local) for name, root in composed.roots.items()},
         composed.instruction.at.text if composed.instruction is not None else "",
     )
     lines = Positions(positions.file, lambda: content.place)

@@ -64,6 +64,10 @@ class PinnedTrees:
             raise NotAcceptedError(error.summary, "name a text file of the same repository") from error
         return None
 
+    def place_of(self, at: TreePath) -> Path:
+        """Return where a place of a tree that was read is on this machine."""
+        return self._folder(at.tree, None).root / at.path
+
     def row_of(self, uri: GitUri, asked_by: SourceNode | None) -> LockedModule:
         """Return the row that pins a repository.
 
