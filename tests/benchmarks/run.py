@@ -20,6 +20,7 @@ from pathlib import Path
 from bench.affinity import use_one_core
 from bench.beside import NotBuilt, Tree, compare
 from bench.bundle import measure_bundle
+from bench.bundles import measure_bundles
 from bench.calls import measure_calls, measure_in_flight
 from bench.chat import measure_chat
 from bench.commands import measure_commands
@@ -81,6 +82,7 @@ _PARTS: dict[str, Part] = {
     "policy": measure_policy,
     "egress": measure_egress,
     "sources": measure_sources,
+    "bundles": measure_bundles,
     "sub-session": measure_sub_session,
 }
 _SECONDS = 600.0  # for all of them; on an idle machine of two cores they take less than half of that

@@ -226,10 +226,10 @@ async def _for_once(user: _User) -> AsyncIterator[Path]:
     try:
         yield folder
     finally:
-        await asyncio.to_thread(_remove, folder)
+        await asyncio.to_thread(remove, folder)
 
 
-def _remove(folder: Path) -> None:
+def remove(folder: Path) -> None:
     for at, _, _ in os.walk(folder):  # what is cached cannot be changed
         os.chmod(at, 0o700)
     shutil.rmtree(folder)

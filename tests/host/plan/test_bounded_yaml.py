@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.plan.formats import bounded_yaml
-from paddock.plan.formats.bounded_yaml import MAX_CHARACTERS, MAX_NUMBER, YamlError, read_yaml
+from paddock.plan.formats.bounded_yaml import MAX_CHARACTERS, MAX_NUMBER, YamlError, read_yaml, yaml_lines
 from paddock.plan.plain_data import MAX_DEPTH
 from support.rows import each_row
 
@@ -187,3 +187,24 @@ def test_whatever_a_text_is_it_is_data_or_one_error_with_its_line(pieces: list[t
         assert error.line is not None and 1 <= error.line <= text.count("\n") + 2
     else:
         repr(content)  # no number in it is too long for Python to print
+
+
+@each_row(
+    "text",
+    [
+        "a: {b: [1, 0x10, 1:30, yes, ~, 2024-01-02], c: 'it''s', d: \"\\u263a\\n\"}",
+        "a: |\n  one\n  two\nb: >-\n  one\n  two\n",
+        "a: &x {b: 1}\nc: {<<: *x, d: *x}\n",
+        "# nothing\n",
+        "- [a, [b, {c: }]]\n- ? k\n  : v\n",
+        "a: é ☺ 😀\nb: [é, {ö: 1}]\n",
+    ],
+)
+def test_libyaml_and_python_read_the_same_with_the_same_lines(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    value, root = read_yaml(text)
+    with monkeypatch.context() as patched:
+        patched.setattr(yaml, "__with_libyaml__", False)
+        other, other_root = read_yaml(text)
+    assert value == other and (root is None) == (other_root is None)
+    if root is not None and other_root is not None:
+        assert yaml_lines(root) == yaml_lines(other_root)

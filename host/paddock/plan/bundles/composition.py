@@ -110,6 +110,7 @@ class Composition:
         self.strange: dict[str, None] = {}  # names below namespaces that are not known, which are left out
         self._unknown: list[Named] = []  # includes below a namespace that is not known yet
         self._whole: dict[TreePath, _Parts] = {}  # compositions that lead to no circle
+        self._all_of_it: _Parts | None = None
         self._meanings: dict[tuple[TreePath, str], Wanted] = {}
         self._steps = 0
         self._taken = 0  # characters
@@ -289,13 +290,14 @@ class Composition:
     # -- what comes of it -------------------------------------------------------------------
 
     def _all(self) -> _Parts:
-        whole, self._steps = _Parts(), 0
-        self._left_out.clear()
-        for first in self._firsts:
-            whole.add(self._composed(first, {}))
-        if self._skips:
-            whole.agents = {name: one for name, one in whole.agents.items() if self._is_known(name)}
-        return whole
+        """Return what all bundles are together; every one of them is there, or left out."""
+        if self._all_of_it is None:
+            whole = self._all_of_it = _Parts()
+            for first in self._firsts:
+                whole.add(self._composed(first, {}))
+            if self._skips:
+                whole.agents = {name: one for name, one in whole.agents.items() if self._is_known(name)}
+        return self._all_of_it
 
     def _is_known(self, name: str) -> bool:
         """Whether what is called so is of a namespace that is known, or of none; else it is noted."""

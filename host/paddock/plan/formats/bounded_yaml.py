@@ -3,13 +3,16 @@
 No tag constructs an object, and a key that stands twice in a table is an error (the second would silently win). Bounds
 are checked before values are built: the depth of nesting, the number of values and the total length of texts, each
 counted again for every alias; the characters of a number, which may be to base 60; and the size of a whole number,
-since keys can be such numbers. Every failure is a `YamlError`.
+since keys can be such numbers. Every failure is a `YamlError`. Where libyaml is there, it reads texts of no more
+characters than there may be values. What it does not take is read again by the Python of PyYAML, whose messages say
+where a text is wrong.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Final, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import yaml
 
@@ -38,16 +41,15 @@ def read_yaml(text: str) -> tuple[Any, yaml.Node | None]:
     Raises:
         YamlError: it is no YAML, or exceeds the bounds.
     """
+    if yaml.__with_libyaml__ and len(text) <= MAX_VALUES and not yaml.reader.Reader.NON_PRINTABLE.search(text):
+        with suppress(yaml.YAMLError, YamlError, ValueError, OverflowError, RecursionError):
+            return _value_of(_FastLoader(text))
     try:
         loader = _Loader(text)
     except yaml.reader.ReaderError as error:
         raise YamlError(f"not YAML: {error.reason}", line=text.count("\n", 0, error.position) + 1) from error
     try:
-        root = loader.get_single_node()
-        if root is None:
-            return None, None
-        _check_extent(root)
-        return loader.construct_document(root), root
+        return _value_of(loader)
     except yaml.MarkedYAMLError as error:
         raise _not_yaml(error, text) from error
     except YamlError:
@@ -58,26 +60,22 @@ def read_yaml(text: str) -> tuple[Any, yaml.Node | None]:
         loader.dispose()
 
 
-class _Loader(yaml.SafeLoader):
-    """The standard loader, which stops where a text nests too deeply or contains too much."""
+def _value_of(loader: _Loader | _FastLoader) -> tuple[Any, yaml.Node | None]:
+    root = loader.get_single_node()
+    if root is None:
+        return None, None
+    _check_extent(root)
+    return loader.construct_document(root), root
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self._depth = 0
-        self._values = 0
 
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """Return the next node with everything in it."""
-        self._depth += 1
-        self._values += 1
-        line = self.line + 1
-        if self._depth > _MAX_NODES_DEEP:
-            raise _too_deep(line)
-        if self._values > MAX_VALUES:
-            raise _too_many(line)
-        node: yaml.Node | None = super().compose_node(parent, index)
-        self._depth -= 1
-        return node
+if TYPE_CHECKING:
+    _AnyLoader = yaml.SafeLoader
+else:
+    _AnyLoader = object
+
+
+class _Bounded(_AnyLoader):
+    """What of a loader stops where a value is no plain data."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """Return the value of a node."""
@@ -98,6 +96,34 @@ class _Loader(yaml.SafeLoader):
             # It would be refused later. Until then it could be a key chosen to make a table slow.
             raise YamlError("a number is beyond 64 bits", _PLAIN, line)
         return value
+
+
+class _Loader(_Bounded, yaml.SafeLoader):
+    """The standard loader, which stops where a text nests too deeply or contains too much."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = 0
+        self._values = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Return the next node with everything in it."""
+        self._depth += 1
+        self._values += 1
+        line = self.line + 1
+        if self._depth > _MAX_NODES_DEEP:
+            raise _too_deep(line)
+        if self._values > MAX_VALUES:
+            raise _too_many(line)
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+
+if yaml.__with_libyaml__:
+
+    class _FastLoader(_Bounded, yaml.CSafeLoader):
+        """The loader of libyaml."""
 
 
 class _Extent(NamedTuple):
