@@ -27,6 +27,7 @@ _VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _PROGRAM: Final = re.compile(r"[A-Za-z0-9_][\w.+-]{0,63}", re.ASCII)
 _CALL: Final = re.compile(r"spawn|providers|context|tools:[\w.-]{1,64}", re.ASCII)
 _EVENT: Final = re.compile(r"[\w-]{1,32}:[\w:-]{1,64}", re.ASCII)
+_KEY: Final = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _RUNS: Final = frozenset({"run", "Popen", "call", "check_call", "check_output", "getoutput"})
 _STARTS: Final = frozenset({"create_subprocess_exec", "run_process", "open_process", "which"})
 _SHELLS: Final = frozenset({"create_subprocess_shell", "os.system", "os.popen", "subprocess.getoutput"})
@@ -46,7 +47,7 @@ class CodeNames:
 
     A call is `spawn`, `providers`, `context` or `tools:NAME`, as plans write them; `events` are those that it handles.
     `uses_folder`: it asks for the working directory, or opens a file by a relative path; `uses_home`: it asks for the
-    home, and writes files.
+    home, and writes files. `reads_state` and `sets_state` are keys of `session_state`.
     """
 
     variables: tuple[str, ...] = ()
@@ -55,6 +56,8 @@ class CodeNames:
     uses_folder: bool = False
     uses_home: bool = False
     events: tuple[str, ...] = ()
+    reads_state: tuple[str, ...] = ()
+    sets_state: tuple[str, ...] = ()
 
     @staticmethod
     def of(package_dir: Path) -> CodeNames:
@@ -71,6 +74,8 @@ class CodeNames:
             "folder" in of_kind,
             "home" in of_kind and "write" in of_kind,
             tuple(filter(_EVENT.fullmatch, of_kind.get("event", ()))),
+            tuple(filter(_KEY.fullmatch, of_kind.get("state", ()))),
+            tuple(filter(_KEY.fullmatch, of_kind.get("state set", ()))),
         )
 
 
@@ -127,6 +132,8 @@ class _File:
             match node:
                 case ast.Subscript(value=owner, slice=key, ctx=ast.Load()):
                     yield from _looked_up(self._dotted(owner), self._texts(key))
+                case ast.Subscript(value=owner, slice=key) if self._dotted(owner).endswith("session_state"):
+                    yield from (("state set", name) for name in self._texts(key))
                 case ast.Call(func=func, args=args):
                     first = [*args, *(one.value for one in node.keywords if one.arg == "event")][:1]
                     yield from _called(node, self._dotted(func), self._texts(first[0]) if first else [])
@@ -170,6 +177,8 @@ def _looked_up(owner: str, names: list[str]) -> Iterator[tuple[str, str]]:
     for name in names:
         if last == "environ":
             yield "variable", name
+        elif last == "session_state":
+            yield "state", name
         elif last.endswith("coordinator") and name in ("providers", "context", "tools"):
             yield "call", name
         elif last == "tools":

@@ -519,6 +519,19 @@ def of_code(
     return propose(entry, advice_of(resolution), known)
 
 
+def test_objects_that_modules_of_the_same_repository_leave_are_proposed(folder: Path) -> None:
+    top = folder.parent / "top"
+    resolution, other = module_at(top / "modules/tool-x"), module_at(top / "modules/hooks-x")
+    (resolution.package_dir / "work.py").write_text("s = c.session_state\nc.session_state['on'], c.session_state['no']")
+    (other.package_dir / "work.py").write_text("c.session_state['on'] = Finder()")
+    entry = ModuleEntry.read({"module": "tool-odd"}, EntryPlace("tool", "x[0]", Path("/")))
+    known = ProposalContext(folder.resolve(), owner(), {}, set())
+    within = replace(resolution, repository=top)
+    assert written(propose(entry, advice_of(within), known)) == {"call": ["state:on"]}
+    assert not propose(entry, advice_of(within), replace(known, is_unread=True)).permissions.call
+    assert not propose(entry, advice_of(resolution), known).permissions.call  # alone, not of a repository
+
+
 def test_what_the_code_names_and_this_machine_has_is_proposed(folder: Path) -> None:
     needs = of_code(folder, "TEAM")
     called = ["tools:notes", "providers", "spawn"]

@@ -54,6 +54,8 @@ def named(folder: Path, text: str) -> CodeNames:
         ("(Path.home() / '.x').mkdir()", CodeNames(uses_home=True)),
         ("with open(os.path.expanduser('~/.x'), 'a'): pass", CodeNames(uses_home=True)),
         ("Path.home().is_dir(); open(Path('~/.x'))", CodeNames()),  # who writes nothing there needs none that stays
+        ("c.session_state.get('a')\nc.session_state['b'] = c.session_state['d e']\nstate['f']",
+         CodeNames(reads_state=("a",), sets_state=("b",))),
         ("raise SystemExit('this would run')", CodeNames()),
         ("def broken(:", CodeNames()),
         ("x = " + "(" * 5000, CodeNames()),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from paddock.authorization.grant_lines import NO_SECRETS_READ, grant_lines
@@ -47,7 +47,12 @@ def advice_of(resolution: Resolution) -> ManifestAdvice | None:
     # Sources of every other kind are addresses, or absolute paths.
     if resolution.source.startswith(_SHIPPED):
         return None if permissions is None else ManifestAdvice(permissions, is_shipped=True)
-    return ManifestAdvice(permissions or Permissions(), code=CodeNames.of(resolution.package_dir))
+    code = CodeNames.of(resolution.package_dir)
+    if code.reads_state:  # what other modules of the same repository leave there for it
+        left = CodeNames.of(resolution.repository).sets_state if resolution.repository is not None else ()
+        keys = (key for key in code.reads_state if key in left and key not in code.sets_state)
+        code = replace(code, reads_state=tuple(keys))
+    return ManifestAdvice(permissions or Permissions(), code=code)
 
 
 def permissions_asked(request: PermissionRequest) -> Permissions | None:

@@ -53,6 +53,10 @@ def code_needs(code: CodeNames, has: Permissions, known: ProposalContext, kind: 
         needs += Needs.of(f"{line}, as its code does", f"{what} of other modules", call=[what])
     for event in _some(code.events, lambda event: kind != "hook" and event not in had.hooks):
         needs += Needs.of(f"handles {event}, as a hook does", f"the event {event}", hooks=[event])
+    state = [f"state:{key}" for key in code.reads_state[:_MAX_NAMES] if f"state:{key}" not in had.call]
+    if state:
+        line = "calls what other modules of its repository leave in session_state, as its code does"
+        needs += Needs.of(line, f"objects of other modules: {', '.join(state)}", call=state)
     if code.uses_home:
         needs += Needs.of_home("its code asks for its home")
     return needs + _variables(code, united((had, needs.permissions)), known)
