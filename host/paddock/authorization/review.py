@@ -24,7 +24,7 @@ from paddock.plan.permissions import Permissions, by_preset, united
 from paddock.plan.problems import path_text
 from paddock.plan.source_map import Location
 from paddock.policy.evaluate import EvaluationContext, evaluate
-from paddock.policy.files.policy import user_config_folder
+from paddock.policy.files.owned_file import user_config_folder
 from paddock.policy.grant_request import ModuleRequest, OperatorGrant, union_of
 from paddock.policy.grants import Grants
 from paddock.policy.outer_repository import outer_repositories

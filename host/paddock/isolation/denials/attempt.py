@@ -205,8 +205,8 @@ class AttemptJudge:
             return self._denial(kind, str(meant), "files", self._line(kind, self._subject.written_as(place)), reason)
         if kind == "read" and (in_real_home := self._in_real_home(named)) is not None:
             home = self._subject.owner.home
-            place = f'HOME is a private folder of its own; with `env: ["HOME={home}"]` it looks in yours'
-            return self._denial(kind, str(in_real_home), "files", self._line(kind, str(in_real_home)), place)
+            reason = f'HOME is a private folder of its own; with `env: ["HOME={home}"]` it looks in yours'
+            return self._denial(kind, str(in_real_home), "files", self._line(kind, str(in_real_home)), reason)
         for one in self._subject.unseen:  # git looked for it, or for any in the folder and around it
             if kind == "read" and (named == one.place or (named.name == GIT and named.is_relative_to(one.folder))):
                 line = "" if one.is_doubtful else self._line("read", self._subject.written_as(one.place))
