@@ -77,6 +77,10 @@ class AuditLog:
         """Return one that records nothing."""
         return _SilentLog("")
 
+    def of_lost(self, id: str) -> AuditLog:
+        """Return the log of an earlier session, whose host could not write its end."""
+        return AuditLog(id, path=self._path, environ=self._environ, mask=self._mask)
+
     def of_sub_session(self, id: str) -> AuditLog:
         """Return the log of a session that this one started: its lines go to the same file and name it."""
         return _SubSessionLog(self, id)

@@ -81,6 +81,17 @@ _SESSION: Final = (
 )
 
 
+_JOURNAL: Final = (
+    click.option(
+        "--resume", "session", metavar="ID", help="Go on with an earlier session: its id, the beginning of it, or last."
+    ),
+    click.option(
+        "--accept-changes", is_flag=True, help="Go on with it although the plan, its code or its grants have changed."
+    ),
+    click.option("--no-journal", is_flag=True, help="Do not keep this session: it cannot be resumed."),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class SourceFlags:
     """The given options about modules' code."""
@@ -110,6 +121,15 @@ class SourceFlags:
 
 
 @dataclass(frozen=True, slots=True)
+class JournalFlags:
+    """The given options about keeping a session, and going on with an earlier one, `session`."""
+
+    session: str | None = None
+    accept_changes: bool = False
+    no_journal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class SessionOptions:
     """The options of a command that opens a session; each of `grants` is MODULE=PRESET."""
 
@@ -118,6 +138,7 @@ class SessionOptions:
     trust_plan: bool = False
     grants: tuple[str, ...] = ()
     sources: SourceFlags = SourceFlags()
+    kept: JournalFlags = JournalFlags()
 
 
 def no_fetching() -> NoFetching:
@@ -192,7 +213,8 @@ def source_options(command: Callable[..., int]) -> Callable[..., int]:
 
 def session_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options of a command that opens a session, which it gets as `options`."""
-    return added(_SESSION, source_options(_gathered(SessionOptions, "options", command)))
+    of_session = _gathered(SessionOptions, "options", command)
+    return added(_SESSION, source_options(added(_JOURNAL, _gathered(JournalFlags, "kept", of_session))))
 
 
 def _gathered(kind: type[Any], name: str, command: Callable[..., int]) -> Callable[..., int]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -221,14 +220,13 @@ class _Turn:
 
     async def run(self, prompt: str) -> None:
         """Run the turn. Only unforeseen errors are raised."""
-        session_id = str(uuid.uuid4())
         try:
             await self._opener.ready()
-            session = self._opener.session(self._approval, self._consent, session_id)
+            session = self._opener.session(self._approval, self._consent, ask=self._consent.ask_changes)
         except PaddockError as error:
             self.fail(error)
             return
-        self._session_id = session_id
+        self._session_id = session.session_id
         ends = AnswerEnds(session)
         if self._followed_in is not None:
             # For a terminal alone: drawing markdown takes a while to load.
@@ -275,6 +273,7 @@ class _Turn:
     async def _run_in(self, session: Session, prompt: str) -> None:
         async with session:
             self._say_what_started(session.modules)
+            self._opener.tell_resumed(session)
             self._is_running = True
             if self._verbose:
                 self._first_of = session

@@ -20,7 +20,10 @@ from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.render import Screen, ScreenDisplay
 from paddock.plan.model import MountPlan
 from paddock.session.hosted_session import ModuleStatus
+from paddock.session.journals import Journals, is_first
+from paddock.session.resume import Ask, Resume
 from paddock.session.session import Session
+from paddock.text import escape
 from paddock.workers.output import OutputLine
 from paddock_sdk.worker.calls.raised import DETAIL, MAX_LINE, cut
 
@@ -71,22 +74,34 @@ class SessionOpener:
             self._screen.note(f"neither {self._shown} nor its bundles name a provider; {self._add} adds one")
 
     def session(
-        self, approval: TerminalApproval, consent: Consent, session_id: str | None = None, plan: MountPlan | None = None
+        self,
+        approval: TerminalApproval,
+        consent: Consent,
+        session_id: str | None = None,
+        plan: MountPlan | None = None,
+        ask: Ask | None = None,
+        goes_on_with: str | None = None,
     ) -> Session:
         """Return a session that is not started yet; from now on the screen masks its secrets.
 
-        It is of `plan`, by default as its file has it now.
+        It is of `plan`, by default as its file has it now. `ask` asks about what has changed since a session that is
+        gone on with. `goes_on_with` is one of this very command, whose changes were agreed to.
 
         Raises:
             PaddockError: the plan has problems.
         """
-        options, screen = self._options, self._screen
+        options, screen, kept = self._options, self._screen, self._options.kept
+        resume = None if kept.session is None else Resume(kept.session, kept.accept_changes or options.trust_plan, ask)
+        if goes_on_with is not None:
+            resume = Resume(goes_on_with, accept_changes=True)
         session = Session(
             plan or self._plan,
             working_dir=options.working_dir,
             approval=approval,
             display=ScreenDisplay(screen, self._level.say),
             session_id=session_id,
+            journal=None if kept.no_journal else Journals(),
+            resume=resume,
             on_output=self._speak,
             isolation=options.isolation,
             trust_plan=options.trust_plan,
@@ -114,6 +129,16 @@ class SessionOpener:
         if providers and all(map(is_scripted, providers)):
             plays = "plays" if len(providers) == 1 else "play"
             self._screen.note(f"no model answers: {' and '.join(providers)} {plays} a script; {self._add} adds a model")
+
+    def tell_resumed(self, session: Session) -> None:
+        """Write what became of the session that this one goes on with; say once for a user that sessions are kept."""
+        for line in session.resumed:
+            self._screen.note(escape(line))
+        if session.journal is not None and self._screen.is_terminal and is_first(session.journal):
+            self._screen.note(
+                f"sessions are kept, so that they can be resumed: this one in {session.journal}; `paddock sessions "
+                "delete` removes one, `--no-journal` keeps none"
+            )
 
     def _tell_confined(self, confined: Confined) -> None:
         tell_confinements(self._screen, confined, verbose=self._is_verbose)

@@ -13,8 +13,8 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -23,7 +23,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AwareDatetime, BeforeValidator, Field, ValidationError
 
-from paddock.errors import PaddockError
+from paddock.errors import KindError, PaddockError
 from paddock.isolation.compile import Confinement
 from paddock.isolation.denials.explained_module import ExplainedModule
 from paddock.isolation.fixed_paths import FixedPaths, ModuleCode
@@ -51,6 +51,8 @@ _MAX_PLACES: Final = 1000  # of one module: mounts, programs
 _MAX_RULES: Final = 200
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 _REFERENCE: Final = re.compile(r"\$\{\w+\}", re.ASCII)  # the name of a secret, not a secret
+_HEAD_BYTES: Final = 32 << 10  # of a record, with all that comes before its modules: five texts, and their escapes
+_RUNS: Final = b'"ended":null'
 _HIDDEN: Final = "…"  # stands for the value of a variable
 
 _log = logging.getLogger(__name__)
@@ -262,6 +264,20 @@ class DamagedRecordError(PaddockError):
         )
 
 
+class SessionInUseError(KindError):
+    """Raised for a session id that another host has at this time."""
+
+    def __init__(self, session_id: str, pid: int | None, since: datetime | None = None) -> None:
+        self.pid = pid
+        whose = "another process" if pid is None else f"pid {pid}"
+        began = "" if since is None else f" since {since.isoformat(timespec='seconds')}"
+        super().__init__(
+            "SessionInUseError",
+            f"session `{session_id:.200}` is in use by {whose}{began}",
+            hints=["end it first, or give this session an id of its own"],
+        )
+
+
 class SessionRecords:
     """The records of a user's sessions, in `folder`; by default `sessions` in the state folder named by `environ`."""
 
@@ -314,6 +330,39 @@ class SessionRecords:
                         on_unread(error)
         found = [record for record in records if record is not None]
         return tuple(sorted(found, key=lambda record: record.started, reverse=True))
+
+    def check_free(self, session_id: str) -> None:
+        """Refuse an id that another host has.
+
+        Raises:
+            SessionInUseError: it has it now.
+        """
+        folder = self._existing()
+        if folder is None:
+            return
+        path = folder / _file_name(_plain(session_id))
+        with suppress(OSError), _opened(path) as descriptor:
+            if not _is_held(descriptor):
+                return
+            with suppress(DamagedRecordError):
+                record = _read(path)
+                if record is not None and record.ended is None:
+                    raise SessionInUseError(session_id, record.pid, record.started)
+
+    def take_lost(self) -> list[SessionRecord]:
+        """Return the records of sessions whose hosts ended without a word, and end them: nobody else returns them."""
+        found = []
+        folder = self._existing()
+        for path in folder.glob("*.json") if folder is not None else ():
+            with suppress(OSError, DamagedRecordError), _opened(path) as descriptor:
+                head, _, _ = os.read(descriptor, _HEAD_BYTES).partition(b'"modules":')
+                if _RUNS not in head or _is_held(descriptor):
+                    continue
+                record = _read(path)
+                if record is not None and record.ended is None:
+                    os.close(_write(path, record.end().model_dump_json().encode()))
+                    found.append(record)
+        return found
 
     def _release(self) -> None:
         if self._held is not None:
@@ -387,6 +436,24 @@ def _write(path: Path, content: bytes) -> int:
     return descriptor
 
 
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _is_held(descriptor: int) -> bool:
+    """Whether a session that runs holds the record; if none does, nobody can until this is closed."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
+
+
 def _prune(folder: Path, newest: Path) -> None:
     files = []
     with os.scandir(folder) as entries:
@@ -404,13 +471,9 @@ def _prune(folder: Path, newest: Path) -> None:
 
 
 def _remove_unless_held(path: str, inode: int) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(descriptor).st_ino == os.lstat(path).st_ino == inode:
+    with _opened(Path(path)) as descriptor:
+        if not _is_held(descriptor) and os.fstat(descriptor).st_ino == os.lstat(path).st_ino == inode:
             os.unlink(path)
-    finally:
-        os.close(descriptor)
 
 
 def _read(path: Path) -> SessionRecord | None:

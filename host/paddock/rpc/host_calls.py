@@ -56,7 +56,7 @@ class HostCall(RoutedCall):
                 self.count(frame.body)
         finally:  # an answer that names an unknown object of its owner is invalid
             if isinstance(outcome, Encoded) and self.admission is not None:
-                self.events.on_success(self)
+                self.events.on_success(self, outcome.body)
             self.let_go()
             self.conclude(outcome)
 

@@ -50,13 +50,13 @@ class CallPolicy:
     """Decides about the calls of one object, besides the right to make them; a None decides nothing.
 
     `admit` is called before a call, with its method, its message and the calling worker (None: the application). It
-    refuses the call by raising, or returns a number for it (0: it needs none). `on_success` gets that number when the
-    admitted call has ended well, `release` when it is over. `answer_max` returns the memory that an answer to another
-    module may take now.
+    refuses the call by raising, or returns a number for it (0: it needs none). `on_success` gets that number and the
+    answer, encoded, when the admitted call has ended well, `release` gets it when the call is over. `answer_max`
+    returns the memory that an answer to another module may take now.
     """
 
     admit: Callable[[str, Encoded, Peer | None], int] | None = None
-    on_success: Callable[[str, Encoded, int], None] | None = None
+    on_success: Callable[[str, Encoded, int, Buffer], None] | None = None
     release: Callable[[int], object] | None = None
     answer_max: Callable[[], int] | None = None
 

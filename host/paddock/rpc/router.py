@@ -324,11 +324,11 @@ class Router:
             routed.let_go()
             raise
 
-    def on_success(self, routed: RoutedCall) -> None:
-        """Have the policy of an object note that a call of it ended well."""
+    def on_success(self, routed: RoutedCall, answer: Buffer) -> None:
+        """Have the policy of an object note that a call of it ended well, with its answer."""
         on_success = routed.handle.policy.on_success
         if on_success is not None:
-            on_success(self.method_name(routed), routed.message, routed.admission or 0)
+            on_success(self.method_name(routed), routed.message, routed.admission or 0, answer)
 
     def start(self, routed: RoutedCall) -> None:
         """Send a call to its owner, or make it wait while its owner has enough to serve.
@@ -422,7 +422,7 @@ class Router:
             if self._finish(call):
                 call.peer.channel.fail(call.id, frame.body)
             return
-        self.on_success(forward)
+        self.on_success(forward, frame.body)
         if self._finish(call):
             self._answer(call, frame.body, _given(handles, forward.owner, call.peer) if handles else ())
 

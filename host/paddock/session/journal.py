@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from paddock.plan.units import size_text
 from paddock.rpc.marshal import Marshaller
@@ -25,6 +25,7 @@ from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.body import EncodeError
 from paddock_sdk.protocol.caps import weight_of
+from paddock_sdk.protocol.frames import Buffer
 
 _MUTATORS: Final = frozenset({"add_message", "set_messages", "clear", "set_system_prompt_factory"})
 _MAX_WEIGHT: Final = 32 * 1024 * 1024  # bytes of memory, of a context without a known limit
@@ -64,8 +65,11 @@ class ContextJournal:
         """Limit the journal to the conversation that its context can hold."""
         self.max_weight = max_weight
 
-    def note(self, method: str, message: Encoded, number: int) -> None:
-        """Remember a call of the context that ended well; `number` is from when it was admitted, 0 if it was not."""
+    def note(self, method: str, message: Encoded, number: int, answer: Buffer = b"") -> None:
+        """Remember a call of the context that ended well; `number` is from when it was admitted, 0 if it was not.
+
+        Its `answer` says nothing about the conversation.
+        """
         weight = self.release(number)
         if method not in _MUTATORS:
             return
@@ -264,30 +268,45 @@ def tables(value: object) -> list[dict[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, (list, tuple)) else []
 
 
-def closing_messages(messages: object) -> list[dict[str, Any]]:
+class OpenCall(NamedTuple):
+    """A tool call in a conversation that no later message answers."""
+
+    id: str
+    tool: str
+    input: object
+
+
+def interrupted(call: OpenCall) -> object:
+    """Return the answer to a call of a turn that ended first."""
+    return _ANSWER
+
+
+def closing_messages(messages: object, answer: Callable[[OpenCall], object] = interrupted) -> list[dict[str, Any]]:
     """Return the messages that answer the open tool calls of a conversation, to be put at its end.
 
     A turn that ended first leaves them, and providers refuse a conversation with such calls. The contents of a context
     are untrusted: anything that is no table, or no list of tables, is skipped and none of its methods are called.
     """
     return [
-        {"role": "tool", "tool_call_id": call_id, "name": name, "content": _ANSWER}
-        for call_id, name in _open_calls(messages).items()
+        {"role": "tool", "tool_call_id": call.id, "name": call.tool, "content": answer(call)}
+        for call in open_calls(messages)
     ]
 
 
-def _open_calls(messages: object) -> dict[str, str]:
-    """Return the name of each tool called that no later message answers, by the id of the call."""
-    open_calls: dict[str, str] = {}
+def open_calls(messages: object) -> list[OpenCall]:
+    """Return the tool calls of a conversation that no later message answers."""
+    found: dict[str, OpenCall] = {}
     for message in tables(messages):
         if _text(message, "role") in ("tool", "function"):
-            open_calls.pop(_text(message, "tool_call_id"), None)
+            found.pop(_text(message, "tool_call_id"), None)
             continue
         blocks = [block for block in tables(message.get("content")) if _text(block, "type") == "tool_call"]
         for call in (*tables(message.get("tool_calls")), *blocks):
             if isinstance(call.get("id"), str):
-                open_calls[call["id"]] = _text(call, "name") or _text(call, "tool") or "tool"
-    return open_calls
+                tool = _text(call, "name") or _text(call, "tool") or "tool"
+                given = call.get("arguments", call.get("input"))
+                found[call["id"]] = OpenCall(call["id"], tool, given)
+    return list(found.values())
 
 
 def _text(table: dict[str, Any], key: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -70,12 +70,12 @@ class InSession:
     """What a session provides to its modules.
 
     `on_start` is called with each new life. `restore` brings a context that was started again to its former state.
-    `call_policies` are those of mounted objects, by mount point.
+    `policy_of` returns the policy of an object that a module mounts at a point, under a name.
     """
 
     on_start: Callable[[Peer, HostedModule], None]
     restore: Callable[[HostedModule], Awaitable[None]]
-    call_policies: Mapping[str, CallPolicy]
+    policy_of: Callable[[HostedModule, str, str | None], CallPolicy | None]
 
 
 @dataclass(slots=True)
@@ -475,7 +475,7 @@ class HostedModule:
         check_place(self.authority, coordinator, marshaller, point, name, owns=self.owns, was_mounted=was_mounted)
         coordinator.mount_from(self.peer, point, name, self._stand_in(point, obj))
         self._registrations.add(("mount", *place), obj, lambda: self._withdraw(coordinator, obj, place))
-        policy = self._in_session.call_policies.get(point)
+        policy = self._in_session.policy_of(self, point, name)
         if policy is not None:
             obj.follow(policy)
 

@@ -18,6 +18,7 @@ from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import CallPolicy, Encoded, Handle, Peer
 from paddock.session.journal import ContextJournal
 from paddock.session.module import HostedModule, InSession
+from paddock.session.session_journal import SessionJournal
 from paddock.workers.exit_report import ExitReport
 from paddock_sdk.contract.boundary_errors import ModuleGoneError, OverLimitError
 from paddock_sdk.contract.llm_errors import ProviderUnavailableError
@@ -41,20 +42,22 @@ def failed_result(error: Exception, report: ExitReport | None = None) -> ToolRes
 class HostedModules:
     """Every module of the session, by the worker that is, or was, its own: `of` returns it."""
 
-    def __init__(self, marshaller: Marshaller, journal: ContextJournal) -> None:
+    def __init__(
+        self, marshaller: Marshaller, journal: ContextJournal, session_journal: SessionJournal | None = None
+    ) -> None:
         self.all: list[HostedModule] = []
         self._by_path: dict[str, HostedModule] = {}
         self._marshaller = marshaller
         self._journal = journal
+        self._session_journal = session_journal
+        self._of_context = CallPolicy(self._admit, journal.note, journal.release)
+        self._of_tools = CallPolicy(answer_max=journal.result_max)
         self._by_peer: WeakKeyDictionary[Peer, HostedModule] = WeakKeyDictionary()  # as long as a caller asks for one
         self.of = self._by_peer.__getitem__
         self.in_session = InSession(
             self._by_peer.__setitem__,
             self._restore_context,
-            {
-                "context": CallPolicy(self._admit, journal.note, journal.release),
-                "tools": CallPolicy(answer_max=journal.result_max),
-            },
+            self._policy_of,
         )
 
     def add(self, module: HostedModule) -> None:
@@ -67,6 +70,16 @@ class HostedModules:
     def at(self, path: str) -> HostedModule | None:
         """Return the module of the entry at a place in the plan, if it was taken on."""
         return self._by_path.get(path)
+
+    def _policy_of(self, module: HostedModule, point: str, name: str | None) -> CallPolicy | None:
+        match point:
+            case "context":
+                return self._of_context
+            case "tools" if self._session_journal is not None and name is not None:
+                return self._of_tools.also(self._session_journal.policy_of(module.name, name))
+            case "tools":
+                return self._of_tools
+        return None
 
     # -- the router's side -----------------------------------------------------------------
 
@@ -165,6 +178,11 @@ class HostedModules:
     def _admit(self, method: str, message: Encoded, caller: Peer | None) -> int:
         module = self._by_peer.get(caller) if caller is not None else None  # none: the application, or another session
         return self._journal.admit(method, message, module is None or module.kind == "orchestrator")
+
+    async def restore_context(self) -> None:
+        """Bring the session's context to where the journal has it."""
+        for module in self.all:
+            await self._restore_context(module)
 
     async def _restore_context(self, module: HostedModule) -> None:
         handle = module.handle_at("context")

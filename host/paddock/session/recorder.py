@@ -88,6 +88,16 @@ class SessionRecorder:
             self._audit.record(self._refused, **self._subject, why=[error.summary, *error.detail])
             raise
 
+    async def claim(self) -> None:
+        """Have the session's id for this host alone, and record the end of sessions whose hosts were killed.
+
+        Raises:
+            SessionInUseError: another host has it.
+        """
+        await anyio.to_thread.run_sync(self._records.check_free, self._id)
+        for lost in await anyio.to_thread.run_sync(self._records.take_lost):
+            self._audit.of_lost(lost.id).record("session.lost", pid=lost.pid, plan=lost.plan)
+
     async def begin(self, authorization: Authorization, sandbox_planner: SandboxPlanner) -> None:
         """Record the decision about each module."""
         plan = authorization.plan

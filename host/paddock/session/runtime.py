@@ -31,6 +31,7 @@ from paddock.session.journal_store import MemoryStore
 from paddock.session.module import HostedModule
 from paddock.session.modules import HostedModules
 from paddock.session.resources import SessionResources, SessionSandboxes, further_sandboxes
+from paddock.session.session_journal import SessionJournal
 from paddock.session.shutdown import ShutdownDeadlines
 from paddock.session.state.coordinator import HostedCoordinator, headed
 from paddock.session.state.mirrors import Mirrors
@@ -93,12 +94,13 @@ class SessionRuntime:
         tasks: SessionTasks,
         audit: AuditLog,
         name: str | None,
+        journal: SessionJournal | None = None,
     ) -> None:
         self.coordinator = core.coordinator
         self.marshaller = core.marshaller
         self.deadlines = ShutdownDeadlines()
-        self.journal = ContextJournal(core.marshaller, MemoryStore())
-        self.modules = HostedModules(core.marshaller, self.journal)
+        self.journal = ContextJournal(core.marshaller, MemoryStore() if journal is None else journal)
+        self.modules = HostedModules(core.marshaller, self.journal, journal)
         # A knot: the host's methods answer through the router, which hands requests on to them.
         self.router = Router(
             core.marshaller,
@@ -117,12 +119,18 @@ class SessionRuntime:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, core: SessionCore, resources: SessionResources, *, audit: AuditLog | None = None, name: str | None = None
+        cls,
+        core: SessionCore,
+        resources: SessionResources,
+        *,
+        audit: AuditLog | None = None,
+        name: str | None = None,
+        journal: SessionJournal | None = None,
     ) -> AsyncIterator[SessionRuntime]:
         """Provide the runtime of a session's modules; leaving ends them.
 
         `name` marks the output of modules in a sub-session; the first session has none, and uses the sandboxes that
-        were planned.
+        were planned. A `journal` outlives this process, and is its owner's to close.
         """
         audit = audit or resources.options.audit
         async with AsyncExitStack() as steps:
@@ -132,7 +140,7 @@ class SessionRuntime:
                 sandboxes = await steps.enter_async_context(
                     further_sandboxes(resources.sandbox_planner, resources.folder, audit)
                 )
-            runtime = cls(core, resources, sandboxes, tasks, audit, name)
+            runtime = cls(core, resources, sandboxes, tasks, audit, name, journal)
             try:
                 yield runtime
             finally:

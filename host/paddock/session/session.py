@@ -9,13 +9,16 @@ from __future__ import annotations
 import logging
 import os
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
+
+import anyio
+import anyio.to_thread
 
 from paddock.audit import AuditLog
 from paddock.authorization.authorizer import Authorization, Authorizer
@@ -35,10 +38,14 @@ from paddock.policy.secrets.values import NO_SECRETS, SecretStream, SecretValues
 from paddock.rpc.peer import Handle
 from paddock.session.hosted_session import HostedSession, ModuleStatus
 from paddock.session.instructing import changes_of_instruction, give_instruction
-from paddock.session.journal import closing_messages
+from paddock.session.journal import OpenCall, closing_messages, interrupted
+from paddock.session.journals import Journals
+from paddock.session.kept_session import KeptSession, time_text
 from paddock.session.recorder import SessionRecorder
 from paddock.session.resources import OnOutput, SessionResources, StartOptions
+from paddock.session.resume import CallOutcomes, Resume
 from paddock.session.runtime import SessionRuntime
+from paddock.session.session_journal import SessionJournal, meta_of
 from paddock.session.session_plan import SessionPlan
 from paddock.session.spawning import SubSessions
 from paddock.session.startup import FoundCode, confined, located
@@ -71,6 +78,8 @@ class Session:
         session_id: the id of the session; made up by default.
         parent_id: the id of the session that this one was forked from.
         is_resumed: whether it continues an earlier session of that id; its start is announced so.
+        journal: the journals in which this one is kept, so that it outlives this process; none by default.
+        resume: the session to go on with, of these journals; by default a new one begins.
         on_output: called with each line that a module prints.
         isolation: the isolation level of modules whose entries name none, accepted even if it is weak; the
             strongest available by default.
@@ -85,6 +94,7 @@ class Session:
 
     Raises:
         PlanError: the plan has problems; all of them are named.
+        UnknownSessionError: there is no session to resume.
     """
 
     def __init__(
@@ -99,6 +109,8 @@ class Session:
         session_id: str | None = None,
         parent_id: str | None = None,
         is_resumed: bool = False,
+        journal: Journals | None = None,
+        resume: Resume | str | None = None,
         on_output: OnOutput | None = None,
         isolation: IsolationLevel | None = None,
         trust_plan: bool = False,
@@ -109,7 +121,13 @@ class Session:
     ) -> None:
         self._environ = dict(os.environ if environ is None else environ)
         self.plan: MountPlan = plan if isinstance(plan, MountPlan) else load_plan(plan, environ=self._environ)
+        self._resume = Resume(resume) if isinstance(resume, str) else resume
+        self._journals = journal or (Journals(environ=self._environ) if self._resume is not None else None)
+        if self._resume is not None and self._journals is not None:
+            session_id = self._journals.find(self._resume.session)
         self._id = session_id or str(uuid.uuid4())
+        self._journal: SessionJournal | None = None
+        self.resumed: tuple[str, ...] = ()
         self._policy = Policy.given(policy)
         self._working_dir = check_working_dir(Path(working_dir or Path.cwd()))
         self._instruct = partial(with_instruction, self.plan, self._working_dir, Owner.current(self._environ))
@@ -137,7 +155,7 @@ class Session:
             parent_id,
             approval_system=approval,
             display_system=display,
-            is_resumed=is_resumed,
+            is_resumed=is_resumed or self._resume is not None,
         )
         self._kernel.instruction = self._instructed.instruction.text
         self._request = _PlanRequest(
@@ -156,6 +174,11 @@ class Session:
     @property
     def session_id(self) -> str:
         return self._id
+
+    @property
+    def journal(self) -> Path | None:
+        """The file in which the session is kept, once it is open; None if it is kept in none."""
+        return None if self._journal is None else self._journal.path
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -243,14 +266,25 @@ class Session:
     async def _open(self) -> None:
         authorizer = await Authorizer.at_work(self._working_dir, self._environ, self._policy)
         with self._session_recorder.refusals(PaddockError):
+            await self._session_recorder.claim()
             await self._request.check(authorizer)
         async with AsyncExitStack() as stack:
+            journal = self._journal = await self._opened_journal()
+            if journal is not None:
+                stack.callback(journal.close)
             modules = await stack.enter_async_context(
                 confined(self._request, authorizer, self._options, self._session_recorder)
             )
             self._resources = modules.resources
             self.judged = modules.authorization.digest
-            runtime = await stack.enter_async_context(SessionRuntime.open(self._kernel.core, modules.resources))
+            if journal is not None:
+                meta = meta_of(self.plan, self._id, modules.authorization, self._working_dir)
+                if self._resume is not None and journal.kept is not None:
+                    await self._resume.check(journal.kept.metas[-1], meta)
+                journal.begin(meta, modules.resources.secrets)
+            runtime = await stack.enter_async_context(
+                SessionRuntime.open(self._kernel.core, modules.resources, journal=journal)
+            )
             self._kernel.attach_runtime(modules.by_path, runtime)
             stack.push_async_callback(runtime.deadlines.run, self._kernel.cleanup)
             if self.plan.agents:
@@ -264,6 +298,8 @@ class Session:
                 self.coordinator.register_capability("mention_resolver", MentionResolver(files, roots))
             with located(self.plan):
                 await self._kernel.start()
+                if journal is not None and journal.kept is not None:
+                    await self._restore(journal.kept, runtime)
                 await give_instruction(self._kernel)
             await self._session_recorder.tools(own_names(self.coordinator.get("tools")))
             self._stack = stack.pop_all()
@@ -275,8 +311,20 @@ class Session:
             ModuleDiedError: the orchestrator's process ended during the turn.
             Exception: what the orchestrator raised.
         """
-        kernel = self._opened
+        kernel, journal = self._opened, self._journal
         kernel.hosted.tell_state_changes()
+        if journal is None:
+            return await self._answer(kernel, prompt)
+        journal.turn(prompt)
+        try:
+            answer = await self._answer(kernel, prompt)
+        except BaseException as error:
+            journal.end("error" if isinstance(error, Exception) else "cancelled", error)
+            raise
+        journal.end("answer")
+        return answer
+
+    async def _answer(self, kernel: HostedSession, prompt: str) -> str:
         try:
             answer: str = await kernel.execute(prompt)
         except ModuleDiedError:
@@ -347,7 +395,28 @@ class Session:
         if self._opened.initialized:
             await self._close_dangling_calls()
 
-    async def _close_dangling_calls(self) -> None:
+    async def _opened_journal(self) -> SessionJournal | None:
+        """Return the journal of this session, which no other host has; None if it is kept in none."""
+        if self._journals is None:
+            return None
+        if self._resume is None:
+            return SessionJournal(await anyio.to_thread.run_sync(self._journals.create, self._id))
+        return await anyio.to_thread.run_sync(self._journals.resumed, self._id)
+
+    async def _restore(self, kept: KeptSession, runtime: SessionRuntime) -> None:
+        """Bring the context to where the session's last host had it, and answer the tool calls that were open then."""
+        await runtime.modules.restore_context()
+        outcomes = CallOutcomes(kept, runtime.marshaller)
+        await self._close_dangling_calls(outcomes.answer)
+        self.resumed = (*self._summary(kept), *outcomes.lines)
+        self._audit.record("session.resumed", interrupted=kept.was_interrupted, calls=list(outcomes.lines))
+
+    def _summary(self, kept: KeptSession) -> tuple[str, ...]:
+        turns = "1 turn" if len(kept.turns) == 1 else f"{len(kept.turns)} turns"
+        ended = f"; its host was killed during turn {len(kept.turns)}" if kept.was_interrupted else ""
+        return (f"resuming {self._id} of {time_text(kept.began)}: {len(kept.messages())} messages, {turns}{ended}",)
+
+    async def _close_dangling_calls(self, answer: Callable[[OpenCall], object] = interrupted) -> None:
         """Answer the tool calls that the turn left open, so that the next request to a provider is valid."""
         context = self.coordinator.get("context")
         try:
@@ -355,7 +424,7 @@ class Session:
                 messages = await context.get_messages()
             except Exception:  # it may be more than it can send at once; the journal knows the messages as well
                 messages = self._kernel.runtime.journal.messages()
-            for message in closing_messages(messages):
+            for message in closing_messages(messages, answer):
                 await context.add_message(message)
         except Exception as exc:  # the turn's own error is the one to report
             _log.warning("open tool calls could not be closed: %s", exc)

@@ -85,6 +85,7 @@ class ChatSession:
         self._spending = Spending()
         self._asking = TerminalConsent(self._dialogue, plan)
         self._consent = GrantConsent(self._asking, folder, is_trusted=options.trust_plan)
+        self._kept: str | None = None  # the session that the next one goes on with, where it is kept
         self._said: list[Any] = []  # messages of the session before, which the next one takes over
         self._only_here: Keys = {}  # what entries say in this chat alone
         self._agreed: Change | None = None  # to be made when the session has ended
@@ -149,7 +150,13 @@ class ChatSession:
             screen.warning(f"{self._plan} changed, so what was for this chat alone holds no more")
         self._digest = self._told = digest
         self._said_changes.clear()
-        session = self._opener.session(approval, self._consent, plan=with_keys(self._plan, written, self._only_here))
+        session = self._opener.session(
+            approval,
+            self._consent,
+            plan=with_keys(self._plan, written, self._only_here),
+            ask=self._asking.ask_changes,
+            goes_on_with=self._kept,
+        )
         with anyio.CancelScope() as scope, self._interruptible_start(scope):
             with ActivityLine(screen, lambda: activity_of(session)):
                 await session.initialize()
@@ -165,7 +172,10 @@ class ChatSession:
             commands = SlashCommands(conversation, screen, self._working_dir, self._regrant, self._set_model)
             self._commands, self._mask = commands, session.mask
             self._say_what_started(session)
-            if self._said:
+            if self._kept is None:
+                self._opener.tell_resumed(session)
+            self._kept = session.session_id if session.journal is not None else None
+            if self._said and not session.resumed:
                 await conversation.go_on_from(self._said)
             self._before = None
             return await self._talk(conversation, commands)

@@ -62,8 +62,10 @@ class LineChat:
             dialogue = Dialogue.at(self._screen, sys.stdin)
             approval = TerminalApproval(dialogue)
             await self._opener.ready()
-            session = self._opener.session(approval, TerminalConsent(dialogue, self._plan))
+            consent = TerminalConsent(dialogue, self._plan)
+            session = self._opener.session(approval, consent, ask=consent.ask_changes)
             async with session:
+                self._opener.tell_resumed(session)
                 for module in session.modules:
                     if module.problem is not None:
                         self._screen.text(render(module.problem))

@@ -129,7 +129,14 @@ def verify(cache: SourceCache) -> CommandAnswer:
     )
 
 
-def _read_age(context: click.Context, option: click.Parameter, written: str) -> float:
+def read_age(context: click.Context, option: click.Parameter, written: str | None) -> float | None:
+    """Return an age in seconds; None if none is given.
+
+    Raises:
+        click.UsageError: it is none.
+    """
+    if written is None:
+        return None
     match = _AGE.fullmatch(written.strip().lower())
     if match is not None and match[2] == "m":
         raise click.UsageError(f"--older-than: `m` may be minutes or months: write `{match[1]}min`, or days as in 30d")
@@ -146,7 +153,7 @@ def _read_age(context: click.Context, option: click.Parameter, written: str) -> 
     metavar="AGE",
     default="30d",
     show_default=True,
-    callback=_read_age,
+    callback=read_age,
     help="Remove entries that were not used for this long, such as 30min, 12h, 30d or 8w.",
 )
 @_over_cache

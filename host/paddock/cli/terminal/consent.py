@@ -97,6 +97,13 @@ class TerminalConsent:
                 screen.text(render(error))
         return _WORDS[word]
 
+    async def ask_changes(self, changes: Sequence[str]) -> bool:
+        """Whether the person goes on with a session in spite of what has changed since; without a person, no."""
+        lines = ["Since this session last ran:", *(f"- {marked(change)}" for change in changes)]
+        options = (Option("yes ", "go on with it"), Option("stop", "start nothing"))
+        question = Question.of_ours(lines, options, "go on? yes or stop:", "yes/stop:")
+        return await self._word(question, "yes", "y", "stop") in ("yes", "y")
+
     def _open(self, review: PlanReview) -> PlanReview:
         """Write into the plan what opens the places that the question named; return the review with its new digest.
 

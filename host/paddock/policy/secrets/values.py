@@ -30,6 +30,7 @@ class SecretValues(Mapping[str, str]):
         self._placeholders = {name: f"paddock-secret-{name}-{secrets.token_hex(_TOKEN_BYTES)}" for name in self._values}
         self._spellings = _spellings_of_all(self._values)
         self._pattern = _pattern(self._spellings)
+        self._bytes: re.Pattern[bytes] | None = None
 
     def __getitem__(self, name: str) -> str:
         return self._values[name]
@@ -62,6 +63,14 @@ class SecretValues(Mapping[str, str]):
     def mask(self, text: str) -> str:
         """Return a text with `[secret NAME]` for each secret in it, also where it is encoded for a URL or in JSON."""
         return text if self._pattern is None else self._pattern.sub(self._masked, text)
+
+    def overwrite(self, encoded: bytes) -> bytes:
+        """Return encoded values with each secret in a text of theirs replaced by as many asterisks as it has bytes."""
+        if self._pattern is None:
+            return encoded
+        if self._bytes is None:
+            self._bytes = re.compile(self._pattern.pattern.encode())
+        return self._bytes.sub(lambda found: b"*" * len(found[0]), encoded)
 
     def stream(self) -> SecretStream:
         """Return a masker for one text that arrives in pieces."""

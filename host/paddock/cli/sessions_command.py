@@ -1,0 +1,193 @@
+"""Show, export and delete the sessions that were kept.
+
+`list` with `--json`: `{"sessions": [{"id", "state", "plan", "began", "last", "turns", "messages", "bytes", "prompt",
+"unknown": [{"tool", "module", "at"}…]}…], "unread": [text…], "error"}`; `state` is `running`, `interrupted` or `ended`,
+`unknown` are calls of tools whose end was not recorded. `show`: the same facts as `session`, with `turns`, `messages`
+and `calls`. `delete`: `{"deleted": [id…], "error"}`. Exit codes: 0; 1 there is no such session, it is in use, or its
+journal cannot be used.
+
+A session is named by its id, by the beginning of one (four characters at least), or by `last`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+
+from paddock.cli import options
+from paddock.cli.answer import CommandAnswer, CommandReport
+from paddock.cli.command_group import CommandGroup, example
+from paddock.cli.sources.cache_command import read_age
+from paddock.cli.terminal.render import Screen
+from paddock.plan.units import size_text
+from paddock.session.journals import Journals
+from paddock.session.kept_session import KeptCall, KeptSession, time_text
+from paddock.text import escape
+
+_SHORT: Final = 8  # characters of an id: enough to tell two sessions apart by eye
+_PROMPT: Final = 60  # characters
+
+
+def _ids(context: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
+    return [id for id in Journals().ids() if id.startswith(typed)]
+
+
+_SESSION: Final = click.argument("session", shell_complete=_ids)
+
+
+@click.group(cls=CommandGroup, epilog=example("paddock sessions list"))
+def sessions() -> None:
+    """List, show, export and delete the sessions that were kept; `run --resume` goes on with one."""
+
+
+@sessions.command("list", epilog=example("paddock sessions list"))
+@options.JSON
+def list_sessions(as_json: bool) -> int:
+    """List the sessions, the latest first, with the state and the first prompt of each."""
+
+    def work() -> CommandAnswer:
+        unread: list[str] = []
+        facts = []
+        for kept, in_use in Journals().all(lambda error: unread.append(str(error))):
+            facts.append(_facts(kept, in_use))
+        rows = [_row(one) for one in facts]
+        nothing = () if facts else ("no session was kept yet; `paddock run` and `paddock chat` keep each",)
+        return CommandAnswer(
+            {"sessions": facts, "unread": unread},
+            lambda screen: screen.listing(rows),
+            notes=(*nothing, *unread),
+        )
+
+    return _report(as_json, {"sessions": []}).answer(work)
+
+
+@sessions.command("show", epilog=example("paddock sessions show last"))
+@_SESSION
+@options.JSON
+def show_session(session: str, as_json: bool) -> int:
+    """Show the turns of SESSION, its messages, and what became of each call of a tool."""
+
+    def work() -> CommandAnswer:
+        kept, in_use = _found(session)
+        messages = kept.messages()
+        turns = [
+            {
+                "prompt": turn.prompt,
+                "began": time_text(turn.began),
+                "ended": None if turn.ended is None else time_text(turn.ended),
+                "outcome": "interrupted" if turn.end is None else turn.end.outcome,
+            }
+            for turn in kept.turns
+        ]
+        facts = {**_facts(kept, in_use), "turns": turns, "calls": [_call_facts(call) for call in kept.calls.values()]}
+        return CommandAnswer({"session": facts, "messages": messages}, lambda screen: _show(screen, facts, messages))
+
+    return _report(as_json, {"session": None, "messages": []}).answer(work)
+
+
+@sessions.command("export", epilog=example("paddock sessions export last"))
+@_SESSION
+@click.option("--markdown", is_flag=True, help="Write Markdown to read, instead of one JSON object a message.")
+def export_session(session: str, markdown: bool) -> int:
+    """Write the messages of SESSION to stdout, each as a line of JSON."""
+
+    def work() -> CommandAnswer:
+        messages = _found(session)[0].messages()
+        if markdown:
+            lines = [f"## {escape(str(one.get('role')))}\n\n{_text_of(one)}\n" for one in messages]
+        else:
+            lines = [json.dumps(message, default=str) for message in messages]
+        return CommandAnswer({}, lambda screen: click.echo("\n".join(lines)))
+
+    return _report(False, {}).answer(work)
+
+
+@sessions.command("delete", epilog=example("paddock sessions delete --older-than 30d"))
+@click.argument("session", required=False, shell_complete=_ids)
+@click.option("--older-than", metavar="AGE", callback=read_age, help="Delete those that ended longer ago, as in 30d.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
+@options.JSON
+def delete_sessions(session: str | None, older_than: float | None, dry_run: bool, as_json: bool) -> int:
+    """Delete SESSION, or all that are older than an age; one that runs is never deleted."""
+    if (session is None) == (older_than is None):
+        raise click.UsageError("name a session, or an age with --older-than")
+
+    def work() -> CommandAnswer:
+        journals = Journals()
+        if session is not None:
+            ids = [journals.find(session)]
+        else:
+            before = time.time() - (older_than or 0.0)
+            ids = [kept.id for kept, in_use in journals.all(lambda error: None) if kept.last < before and not in_use]
+        for id in ids if not dry_run else ():
+            journals.delete(id)
+        said = "would be deleted" if dry_run else "deleted"
+        return CommandAnswer(
+            {"deleted": ids}, lambda screen: screen.labelled([(f"{said}  ", id) for id in ids] or [(said, "nothing")])
+        )
+
+    return _report(as_json, {"deleted": []}).answer(work, "they are deleted")
+
+
+def _report(as_json: bool, beside: dict[str, object]) -> CommandReport:
+    return CommandReport(Screen(sys.stderr), as_json, beside=beside)
+
+
+def _found(asked: str) -> tuple[KeptSession, bool]:
+    journals = Journals()
+    return journals.read(journals.find(asked))
+
+
+def _facts(kept: KeptSession, in_use: bool) -> dict[str, Any]:
+    ended = "interrupted" if kept.was_interrupted else "ended"
+    return {
+        "id": kept.id,
+        "state": "running" if in_use else ended,
+        "plan": kept.metas[-1].plan,
+        "began": time_text(kept.began),
+        "last": time_text(kept.last),
+        "turns": len(kept.turns),
+        "messages": len(kept.messages()),
+        "bytes": kept.path.stat().st_size,
+        "prompt": kept.turns[0].prompt if kept.turns else "",
+        "unknown": [_call_facts(call) for call in kept.open_calls()],
+    }
+
+
+def _call_facts(call: KeptCall) -> dict[str, object]:
+    outcome = "unknown" if call.ended is None else "ended" if call.answer is not None else "failed or stopped"
+    return {"tool": call.tool, "module": call.module, "at": time_text(call.began), "outcome": outcome}
+
+
+def _row(facts: dict[str, Any]) -> tuple[str, ...]:
+    prompt = " ".join(str(facts["prompt"]).split())
+    calls = [f"{one['tool']}: outcome unknown" for one in facts["unknown"]]
+    turns = "1 turn" if facts["turns"] == 1 else f"{facts['turns']} turns"
+    return (
+        str(facts["id"])[:_SHORT],
+        facts["last"],
+        facts["state"],
+        turns,
+        size_text(facts["bytes"]),
+        "; ".join([prompt if len(prompt) <= _PROMPT else f"{prompt[: _PROMPT - 1]}…", *calls]),
+    )
+
+
+def _show(screen: Screen, facts: dict[str, Any], messages: Sequence[dict[str, Any]]) -> None:
+    screen.title(f"session {facts['id']}, {facts['state']}, of {facts['plan'] or 'a plan without a file'}")
+    screen.listing([(turn["began"], turn["outcome"], turn["prompt"]) for turn in facts["turns"]])
+    screen.listing([(call["at"], call["module"], call["tool"], call["outcome"]) for call in facts["calls"]])
+    screen.labelled([(f"{message.get('role')}  ", _text_of(message)) for message in messages])
+
+
+def _text_of(message: dict[str, Any]) -> str:
+    """Return the text of a message, and its tool calls, for people."""
+    content = message.get("content")
+    text = content if isinstance(content, str) else json.dumps(content, default=str) if content else ""
+    calls = message.get("tool_calls")
+    return f"{text} {json.dumps(calls, default=str)}".strip() if calls else text

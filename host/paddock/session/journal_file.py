@@ -1,0 +1,292 @@
+"""The file of a session's journal: framed records, to which one host appends at a time.
+
+A file begins with `PADDOCKJ` and the version of the format. A record is its length, the CRC-32 of the rest, its kind,
+the time at which it was written (seconds since 1970), and its body. Reading stops at the first record that is cut off
+or damaged: what follows it is moved into a file of its own beside it, and never skipped. The file is for the user
+alone, and locked for as long as a host has it. It is text of modules and of people, so readers treat it as untrusted.
+
+A record that was appended is in the file system's hands when `append` returns: it outlives this process, and not a
+power failure.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import struct
+import time
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from enum import IntEnum
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+from paddock.errors import KindError
+
+MAGIC: Final = b"PADDOCKJ"
+VERSION: Final = 1
+RECORD_MAX: Final = 64 << 20  # bytes of one body; a message of a conversation has half of it at most
+FILE_MAX: Final = 1 << 30  # bytes; a conversation is bounded by its context's memory, far below
+_HEAD: Final = MAGIC + bytes([VERSION])
+_FRAME: Final = struct.Struct("<IIBd")
+_CHECKED: Final = 8  # bytes of a frame before what its checksum covers
+
+
+class Kind(IntEnum):
+    """The kinds of records. A reader passes over kinds that it does not know."""
+
+    META = 1  # a host begins: the plan, its pins and its grants
+    TURN = 2  # a prompt
+    END = 3  # the outcome of a turn
+    ADD = 4  # a call of the context that adds a message
+    SET = 5  # a call that sets all messages
+    CLEAR = 6  # one that removes them
+    CALL = 7  # a call of a tool, before the tool hears of it
+    RESULT = 8  # its answer, before the caller hears of it; without a body, the call ended without one
+    STATE = 9  # a key of `session_state`
+    SPAWN = 10  # the conversation of a sub-session
+
+
+class Record(NamedTuple):
+    """One record; it is a tuple, because one is made for every message."""
+
+    kind: int
+    at: float
+    body: bytes
+
+
+class JournalError(KindError):
+    """Raised for a file that is no journal, or that cannot be used as one."""
+
+    def __init__(self, path: Path, problem: str, hint: str) -> None:
+        super().__init__("JournalError", f"`{path}` cannot be used as a session's journal: {problem}", hints=[hint])
+
+
+class JournalInUseError(OSError):
+    """Raised for a journal that another host writes."""
+
+
+class JournalFile:
+    """A journal that this host alone writes; `close` releases it."""
+
+    def __init__(self, path: Path, descriptor: int, size: int) -> None:
+        self.path = path
+        self.size = size
+        self._descriptor = descriptor
+
+    @classmethod
+    def create(cls, path: Path) -> Self:
+        """Make a new journal.
+
+        Raises:
+            FileExistsError: there is one.
+            OSError: it cannot be made.
+        """
+        descriptor = _made(path)
+        try:
+            _write(descriptor, _HEAD)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return cls(path, descriptor, len(_HEAD))
+
+    @classmethod
+    def open(cls, path: Path) -> tuple[Self, list[Record], Path | None]:
+        """Return a journal to go on with, its records, and the file to which its damaged end was moved.
+
+        Raises:
+            FileNotFoundError: there is none.
+            JournalInUseError: another host writes it.
+            JournalError: it is none.
+            OSError: it cannot be read or mended.
+        """
+        descriptor = _opened(path, os.O_RDWR | os.O_APPEND)
+        try:
+            _lock(descriptor, path)
+            if os.fstat(descriptor).st_ino != os.stat(path, follow_symlinks=False).st_ino:
+                raise JournalInUseError(
+                    errno.EBUSY, os.strerror(errno.EBUSY), path
+                )  # its host has just put another file in its place
+            records, end, size = _read(descriptor, path)
+            torn = None
+            if end < size:
+                torn = _set_aside(descriptor, path, end)
+                os.ftruncate(descriptor, end)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return cls(path, descriptor, end), records, torn
+
+    def append(self, kind: Kind, body: bytes) -> None:
+        """Add a record at the end.
+
+        Raises:
+            OSError: there is no room for all of it; then nothing of it is kept.
+        """
+        frame = _framed(kind, time.time(), body)
+        if self.size + len(frame) > FILE_MAX:
+            raise OSError(f"the journal would take more than {FILE_MAX >> 20} MiB")
+        try:
+            _write(self._descriptor, frame)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, self.size)
+            raise
+        self.size += len(frame)
+
+    def replace(self, records: Iterable[Record]) -> None:
+        """Write these records in place of all that there are, in one step.
+
+        Raises:
+            OSError: they cannot be written; then the file is as it was.
+        """
+        unfinished = self.path.with_suffix(".unfinished")
+        with suppress(FileNotFoundError):
+            unfinished.unlink()
+        descriptor = _made(unfinished)
+        try:
+            _write(descriptor, _HEAD)
+            for record in records:
+                _write(descriptor, _framed(record.kind, record.at, record.body))
+            os.fsync(descriptor)
+            os.replace(unfinished, self.path)
+        except BaseException:
+            os.close(descriptor)
+            with suppress(OSError):
+                unfinished.unlink()
+            raise
+        os.close(self._descriptor)
+        self._descriptor = descriptor
+        self.size = os.fstat(descriptor).st_size
+
+    def records(self) -> list[Record]:
+        """Return all records.
+
+        Raises:
+            OSError: they cannot be read.
+        """
+        return _read(self._descriptor, self.path)[0]
+
+    def close(self) -> None:
+        """Release the journal."""
+        os.close(self._descriptor)
+
+
+def read_journal(path: Path) -> tuple[list[Record], bool, bool]:
+    """Return the records of a journal, whether it is whole, and whether a host writes it; nothing is changed.
+
+    Raises:
+        FileNotFoundError: there is none.
+        JournalError: it is none.
+        OSError: it cannot be read.
+    """
+    descriptor = _opened(path, os.O_RDONLY)
+    try:
+        in_use = False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            in_use = True
+        records, end, size = _read(descriptor, path)
+        return records, in_use or end == size, in_use  # a record may be on its way
+    finally:
+        os.close(descriptor)
+
+
+def _framed(kind: int, at: float, body: bytes) -> bytes:
+    if len(body) > RECORD_MAX:
+        raise OSError(f"a record of {len(body)} bytes is over the {RECORD_MAX >> 20} MiB that one may have")
+    checked = struct.pack("<Bd", kind, at) + body
+    return struct.pack("<II", len(body), zlib.crc32(checked)) + checked
+
+
+def _made(path: Path) -> int:
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        _lock(descriptor, path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _opened(path: Path, flags: int) -> int:
+    try:
+        # Not blocking: a fifo in its place would hold the host until somebody reads it.
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise JournalError(path, os.strerror(error.errno or 0), f"remove it: `rm -r {path}`") from error
+    try:
+        info = os.fstat(descriptor)
+        if not stat.S_ISREG(info.st_mode):
+            raise JournalError(path, "it is no ordinary file", f"remove it: `rm {path}`")
+        if info.st_uid != os.geteuid():
+            raise JournalError(path, f"it belongs to uid {info.st_uid}", "remove it, or have its owner resume it")
+        if stat.S_IMODE(info.st_mode) & 0o077:
+            os.fchmod(descriptor, 0o600)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise JournalInUseError(errno.EBUSY, os.strerror(errno.EBUSY), path) from error
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    written = os.write(descriptor, data)
+    if written < len(data):
+        raise OSError("there was no room for all of a record")
+
+
+def _read(descriptor: int, path: Path) -> tuple[list[Record], int, int]:
+    """Return the records, where the last whole one ends, and the size of the file."""
+    size = os.fstat(descriptor).st_size
+    if size > FILE_MAX:
+        raise JournalError(path, f"it has more than {FILE_MAX >> 20} MiB", f"remove it: `rm {path}`")
+    with os.fdopen(os.dup(descriptor), "rb") as file:
+        file.seek(0)
+        content = file.read(size)
+    head = content[: len(_HEAD)]
+    if head[: len(MAGIC)] != MAGIC or len(head) < len(_HEAD):
+        raise JournalError(path, "it does not begin as one", f"remove it: `rm {path}`")
+    if head[-1] != VERSION:
+        problem = f"its format is version {head[-1]}, and this Paddock reads version {VERSION}"
+        raise JournalError(path, problem, "resume it with the Paddock that wrote it")
+    records: list[Record] = []
+    end = len(_HEAD)
+    for record, after in _frames(memoryview(content), end):
+        records.append(record)
+        end = after
+    return records, end, size
+
+
+def _frames(content: memoryview, start: int) -> Iterator[tuple[Record, int]]:
+    while start + _FRAME.size <= len(content):
+        length, crc, kind, at = _FRAME.unpack_from(content, start)
+        end = start + _FRAME.size + length
+        if length > RECORD_MAX or end > len(content) or zlib.crc32(content[start + _CHECKED : end]) != crc:
+            return
+        yield Record(kind, at, bytes(content[start + _FRAME.size : end])), end
+        start = end
+
+
+def _set_aside(descriptor: int, path: Path, start: int) -> Path:
+    """Move what follows the last whole record into a file of its own, and return that."""
+    rest = os.pread(descriptor, FILE_MAX, start)
+    number = 1
+    while (torn := path.with_name(f"{path.stem}.torn-{number}")).exists():
+        number += 1
+    with open(torn, "xb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o600)) as file:
+        file.write(rest)
+    return torn

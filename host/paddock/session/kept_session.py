@@ -1,0 +1,201 @@
+"""The contents of a session's journal, for those who read it: the session's turns, messages, and calls of tools.
+
+A journal holds text of modules and of people, and may come from another version of Paddock. A record that is not of its
+kind's form is an error that names the journal; nothing of a module's text decides anything here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pydantic import Field, ValidationError
+
+from paddock.plan.problems import StrictModel
+from paddock.rpc.marshal import Marshaller
+from paddock.rpc.peer import Encoded
+from paddock.session.journal import ContextJournal
+from paddock.session.journal_file import JournalError, Kind, Record
+from paddock.session.journal_store import JournalEntry, MemoryStore
+
+_METHODS: Final = {Kind.ADD: "add_message", Kind.SET: "set_messages"}
+
+
+class KeptModule(StrictModel):
+    """A module of a session: its code, and what it was granted, as a plan would state it."""
+
+    kind: str
+    source: str
+    commit: str = ""
+    tree: str = ""
+    grants: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def may_send(self) -> bool:
+        """Whether it may connect to anything."""
+        return bool(self.grants.get("net"))
+
+
+class Meta(StrictModel):
+    """What a host writes when it begins or resumes a session; modules go by their names."""
+
+    paddock: str
+    session: str
+    pid: int
+    plan: str | None
+    digest: str
+    working_dir: str
+    modules: dict[str, KeptModule]
+
+
+class Turn(StrictModel):
+    """A prompt."""
+
+    prompt: str
+
+
+class End(StrictModel):
+    """The outcome of a turn: `answer`, `error` or `cancelled`, with the error's text."""
+
+    outcome: str
+    error: str = ""
+
+
+class Call(StrictModel):
+    """A call of a tool, by the number that its result names."""
+
+    call: int
+    module: str
+    tool: str
+
+
+class Result(StrictModel):
+    """The end of a call; its answer follows, if it had one."""
+
+    call: int
+
+
+class KeptCall(NamedTuple):
+    """A call of a tool: its input, encoded, and its answer; `place` is that of its record.
+
+    `ended` is None for one whose end was not recorded, and `answer` is None for one that ended without an answer.
+    """
+
+    module: str
+    tool: str
+    input: bytes
+    began: float
+    place: int
+    ended: float | None = None
+    answer: bytes | None = None
+
+
+class KeptTurn(NamedTuple):
+    """A turn; `end` is None for one that was cut off."""
+
+    began: float
+    prompt: str
+    ended: float | None = None
+    end: End | None = None
+
+
+@dataclass(slots=True)
+class KeptSession:
+    """One session, read from its journal; `metas` are those of its hosts, the latest last.
+
+    `places` are those of the records of `entries`, and `left_out` counts messages that hold live objects.
+    """
+
+    path: Path
+    metas: list[Meta] = field(default_factory=list)
+    began: float = 0.0
+    last: float = 0.0
+    turns: list[KeptTurn] = field(default_factory=list)
+    entries: list[JournalEntry] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    calls: dict[int, KeptCall] = field(default_factory=dict)
+    left_out: int = 0
+
+    @property
+    def id(self) -> str:
+        return self.metas[-1].session
+
+    @property
+    def was_interrupted(self) -> bool:
+        """Whether its last turn has no end."""
+        return bool(self.turns) and self.turns[-1].end is None
+
+    def open_calls(self) -> list[KeptCall]:
+        """Return the calls whose end was not recorded: what they did is not known."""
+        return [call for call in self.calls.values() if call.ended is None]
+
+    def messages(self) -> list[dict[str, Any]]:
+        """Return the messages of the conversation."""
+        store = MemoryStore()
+        store.replace(self.entries)
+        return ContextJournal(Marshaller(), store).messages()
+
+
+def kept_session(path: Path, records: Sequence[Record]) -> KeptSession:
+    """Return what the records of a journal tell.
+
+    Raises:
+        JournalError: one is not of its kind's form, or the first tells nothing of the session.
+    """
+    kept = KeptSession(path)
+    for place, record in enumerate(records):
+        try:
+            _take(kept, place, record)
+        except (ValidationError, ValueError, KeyError, IndexError) as error:
+            problem = f"its record {place + 1} is not of its form"
+            raise JournalError(path, problem, f"remove it: `paddock sessions delete {path.stem}`") from error
+        kept.last = record.at
+    if not kept.metas:
+        raise JournalError(path, "it tells nothing of its session", f"remove it: `rm {path}`")
+    kept.began = records[0].at
+    return kept
+
+
+def _take(kept: KeptSession, place: int, record: Record) -> None:
+    if record.kind in _METHODS:
+        if record.kind == Kind.SET:
+            kept.entries.clear()
+            kept.places.clear()
+        if not record.body:
+            kept.left_out += 1
+            return
+        kept.entries.append(JournalEntry(len(kept.entries) + 1, _METHODS[Kind(record.kind)], Encoded(record.body)))
+        kept.places.append(place)
+        return
+    head, _, rest = record.body.partition(b"\n")
+    match record.kind:
+        case Kind.META:
+            kept.metas.append(Meta.model_validate_json(head))
+        case Kind.TURN:
+            kept.turns.append(KeptTurn(record.at, Turn.model_validate_json(head).prompt))
+        case Kind.END:
+            turn = kept.turns[-1]
+            kept.turns[-1] = turn._replace(ended=record.at, end=End.model_validate_json(head))
+        case Kind.CLEAR:
+            kept.entries.clear()
+            kept.places.clear()
+        case Kind.CALL:
+            call = Call.model_validate_json(head)
+            kept.calls[call.call] = KeptCall(call.module, call.tool, rest, record.at, place)
+        case Kind.RESULT:
+            number = Result.model_validate_json(head).call
+            kept.calls[number] = kept.calls[number]._replace(ended=record.at, answer=rest or None)
+
+
+def time_text(at: float) -> str:
+    """Return a time of a record for scripts."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def encoded(head: StrictModel, rest: bytes = b"") -> bytes:
+    """Return the body of a record."""
+    return json.dumps(head.model_dump(mode="json")).encode() + (b"\n" + rest if rest else b"")

@@ -1,0 +1,175 @@
+"""Go on with a session whose host has ended: what has changed since, and what became of its open tool calls.
+
+No right comes from a journal: what modules may do is in the plan and its acceptance. Each difference is told first,
+since every module of the session sees the earlier conversation. The host repeats no call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from paddock.errors import KindError
+from paddock.rpc.marshal import Marshaller
+from paddock.rpc.peer import Encoded
+from paddock.session.journal import OpenCall, tables
+from paddock.session.kept_session import KeptCall, KeptModule, KeptSession, Meta
+from paddock_sdk.protocol import RemoteProtocolError
+
+NOT_STARTED: Final = "Error: the host ended before this tool call was started; it did not run"
+UNKNOWN: Final = (
+    "Error: the host ended while this tool call ran, so its outcome is unknown: it may have run, wholly or in part; "
+    "look at its effects before you repeat it"
+)
+STOPPED: Final = "Error: this tool call failed or was stopped before the host ended; a part of it may have run"
+_SHORT: Final = 12  # digits of a commit
+
+Ask = Callable[[Sequence[str]], Awaitable[bool]]
+"""Asks a person whether to go on in spite of these differences."""
+
+
+class ResumeRefusedError(KindError):
+    """Raised for a session that has changed since, where nobody agreed to it."""
+
+    def __init__(self, session_id: str, differences: Sequence[str]) -> None:
+        super().__init__(
+            "ResumeRefusedError",
+            f"session `{session_id}` was of another plan, other code or other grants",
+            exit_code=4,
+            detail=differences,
+            hints=["to go on with what is there now: `--accept-changes`"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """The session to go on with: its id, the beginning of one, or `last`; and who agrees to what has changed."""
+
+    session: str
+    accept_changes: bool = False
+    ask: Ask | None = None
+
+    async def check(self, earlier: Meta, now: Meta) -> None:
+        """Have somebody agree to what is different now.
+
+        Raises:
+            ResumeRefusedError: nobody does.
+        """
+        found = tuple(differences(earlier, now))
+        if not found or self.accept_changes or (self.ask is not None and await self.ask(found)):
+            return
+        raise ResumeRefusedError(now.session, found)
+
+
+def differences(earlier: Meta, now: Meta) -> Iterator[str]:
+    """Yield, for people, what is different from the time when the session last ran."""
+    if earlier.plan != now.plan:
+        yield f"the plan is {now.plan or 'none of a file'}, and was {earlier.plan or 'none of a file'}"
+    elif earlier.digest != now.digest:
+        yield f"the plan has changed{f': {now.plan}' if now.plan else ''}"
+    if earlier.working_dir != now.working_dir:
+        yield f"modules work in {now.working_dir}, and did in {earlier.working_dir}"
+    for name in [*now.modules, *(name for name in earlier.modules if name not in now.modules)]:
+        yield from _of_module(name, earlier.modules.get(name), now.modules.get(name))
+
+
+def _of_module(name: str, before: KeptModule | None, now: KeptModule | None) -> Iterator[str]:
+    if now is None:
+        yield f"{name} is gone"
+        return
+    sends = f", and may send it: net: {_listed(now.grants['net'])}" if now.may_send else ""
+    if before is None:
+        yield f"{name} is new: it will see the earlier conversation{sends}"
+        return
+    if (before.source, before.commit, before.tree) != (now.source, now.commit, now.tree):
+        codes = [f"{one.source} {(one.commit or one.tree)[:_SHORT]}".strip() for one in (before, now)]
+        yield f"{name} runs other code: {codes[1]}, and before {codes[0]}"
+    for family in sorted({*before.grants, *now.grants}):
+        was, has = before.grants.get(family), now.grants.get(family)
+        if family == "net" and has and not was:
+            yield f"{name} may newly send: it will see the earlier conversation; net: {_listed(has)}"
+        elif was != has:
+            yield f"{name} is granted {family}: {_listed(has)}, and before {_listed(was)}"
+
+
+def _listed(value: object) -> str:
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(str, value))}]"
+    return "nothing" if value is None else str(value)
+
+
+class CallOutcomes:
+    """What became of the open tool calls of a conversation, as far as the journal knows.
+
+    A call is recognised by its id, which the contract's loops tell with it, or else by its tool and its input. Where
+    hooks have changed the input, only the tool is known: such a call is never said not to have run.
+    """
+
+    def __init__(self, kept: KeptSession, marshaller: Marshaller) -> None:
+        self.lines: list[str] = []
+        self._marshaller = marshaller
+        self._left = [(one, *self._told_of(one)) for one in _latest_calls(kept, marshaller)]
+
+    def answer(self, call: OpenCall) -> object:
+        """Return the content that answers an open call; calls are asked for in the conversation's order."""
+        same = [one for one in self._left if one[0].tool == call.tool]
+        by_id = [one for one in self._left if one[1] == call.id]
+        exact = by_id or [one for one in same if not one[1] and one[2] == call.input]
+        if exact:
+            self._left.remove(exact[0])
+            return self._of_call(call, exact[0][0])
+        if any(not id for _, id, _ in same):
+            self._tell(call, "outcome unknown: it may have run; the model is told so")
+            return UNKNOWN
+        self._tell(call, "was not started")
+        return NOT_STARTED
+
+    def _of_call(self, call: OpenCall, kept: KeptCall) -> object:
+        if kept.ended is None:
+            self._tell(call, "outcome unknown: it may have run; the model is told so")
+            return UNKNOWN
+        if kept.answer is None:
+            self._tell(call, "had failed or was stopped; the model is told so")
+            return STOPPED
+        try:
+            result = self._marshaller.decode(Encoded(kept.answer))
+            content = str(result.get_serialized_output()) if hasattr(result, "get_serialized_output") else str(result)
+        except (RemoteProtocolError, ValueError, TypeError, AttributeError):
+            self._tell(call, "had ended, and its result cannot be read; the model is told so")
+            return UNKNOWN
+        self._tell(call, "had ended; its result is in the conversation now")
+        return content
+
+    def _told_of(self, kept: KeptCall) -> tuple[str, Any]:
+        """Return the id of a call in the conversation, empty if it is not known, and its input."""
+        try:
+            match self._marshaller.decode(Encoded(kept.input)):
+                case [list(args), dict(kwargs), *ambient]:
+                    id = next((one["dispatch_context"]["tool_call_id"] for one in ambient), "")
+                    return str(id), args[0] if args else next(iter(kwargs.values()), None)
+        except (RemoteProtocolError, ValueError, TypeError, LookupError):
+            pass
+        return "", None
+
+    def _tell(self, call: OpenCall, what: str) -> None:
+        self.lines.append(f"{call.tool} {call.input}: {what}")
+
+
+def _latest_calls(kept: KeptSession, marshaller: Marshaller) -> Iterator[KeptCall]:
+    """Yield the calls that were made after the last message that asks for tools was stored."""
+    asked = -1
+    for entry, place in zip(kept.entries, kept.places, strict=True):
+        try:
+            args, _ = marshaller.decode(entry.message)
+        except (RemoteProtocolError, ValueError, TypeError):
+            continue
+        messages = args[0] if args and isinstance(args[0], list) else args
+        if any(_asks_for_tools(message) for message in tables(messages)):
+            asked = place
+    return (call for call in kept.calls.values() if call.place > asked)
+
+
+def _asks_for_tools(message: dict[str, Any]) -> bool:
+    blocks = tables(message.get("content"))
+    return bool(message.get("tool_calls")) or any(block.get("type") == "tool_call" for block in blocks)

@@ -1,0 +1,175 @@
+"""What a running session writes to its journal: its hosts, its turns, its conversation, and the calls of its tools.
+
+A message is in the file before its caller hears that the context has it; a call of a tool is there before the tool
+hears of it, and its answer before the caller does. Values of the session's secrets are overwritten in the file. A
+journal that cannot be written is given nothing more, so that it has no gap: the session goes on, and says so once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from paddock import __version__
+from paddock.authorization.authorizer import Authorization
+from paddock.plan.model import MountPlan
+from paddock.plan.permissions import Permissions
+from paddock.policy.secrets.values import NO_SECRETS, SecretValues
+from paddock.rpc.peer import CallPolicy, Encoded, Peer
+from paddock.session.journal_file import JournalFile, Kind, Record
+from paddock.session.journal_store import JournalEntry, MemoryStore
+from paddock.session.kept_session import Call, End, KeptModule, KeptSession, Meta, Result, Turn, encoded
+from paddock_sdk.protocol.frames import Buffer
+from paddock_sources.errors import without_credentials
+
+_SMALL: Final = 4 << 20  # bytes of a file that is not worth rewriting
+_GROWTH: Final = 3  # times the size after the last rewriting
+_LONGEST_ERROR: Final = 1000  # characters
+_OF_CONVERSATION: Final = (Kind.ADD, Kind.SET, Kind.CLEAR)
+
+_log = logging.getLogger(__name__)
+
+
+class SessionJournal(MemoryStore):
+    """Writes one session's journal; as a store of the conversation, it also keeps the entries at hand.
+
+    Args:
+        file: the journal, which this closes.
+        kept: what the journal told when it was opened; None for a new one.
+        torn: the file to which its damaged end was moved.
+    """
+
+    def __init__(self, file: JournalFile, kept: KeptSession | None = None, torn: Path | None = None) -> None:
+        super().__init__()
+        self.path = file.path
+        self.kept = kept
+        self.torn = torn
+        self.problem: OSError | None = None
+        self._file = file
+        self._secrets: SecretValues = NO_SECRETS
+        self._calls = max(kept.calls, default=0) if kept is not None else 0
+        self._open: set[int] = set()
+        self._shrink_at = max(_SMALL, _GROWTH * file.size)
+        if kept is not None:
+            super().replace(kept.entries)
+
+    def begin(self, meta: Meta, secrets: SecretValues) -> None:
+        """Write that a host begins, and overwrite the values of these secrets from here on."""
+        self._secrets = secrets
+        self._write(Kind.META, encoded(meta))
+
+    def append(self, entry: JournalEntry) -> None:
+        """Add an entry of the conversation."""
+        super().append(entry)
+        self._write(Kind.ADD if entry.method == "add_message" else Kind.SET, _without_objects(entry.message))
+
+    def replace(self, entries: Any) -> None:
+        """Have these entries, of which there is one at most, in place of the conversation."""
+        super().replace(entries)
+        for entry in entries:
+            self._write(Kind.SET, _without_objects(entry.message))
+        if not entries:
+            self._write(Kind.CLEAR, b"")
+
+    def turn(self, prompt: str) -> None:
+        """Write that a turn begins."""
+        self._write(Kind.TURN, encoded(Turn(prompt=prompt)))
+
+    def end(self, outcome: str, error: BaseException | None = None) -> None:
+        """Write the outcome of the turn; what no longer counts may leave the file."""
+        self._write(Kind.END, encoded(End(outcome=outcome, error="" if error is None else str(error)[:_LONGEST_ERROR])))
+        if self._file.size > self._shrink_at and self.problem is None:
+            self._shrink()
+
+    def policy_of(self, module: str, tool: str) -> CallPolicy:
+        """Return what records the calls of a tool."""
+
+        def admit(method: str, message: Encoded, caller: Peer | None) -> int:
+            if method != "execute":
+                return 0
+            self._calls += 1
+            self._open.add(self._calls)
+            head = encoded(Call(call=self._calls, module=module, tool=tool))
+            self._write(Kind.CALL, head + b"\n" + bytes(message.body))
+            return self._calls
+
+        return CallPolicy(admit, self._answered, self._over)
+
+    def close(self) -> None:
+        """Release the file."""
+        self._file.close()
+
+    def _answered(self, method: str, message: Encoded, number: int, answer: Buffer) -> None:
+        if number:
+            self._open.discard(number)
+            self._write(Kind.RESULT, encoded(Result(call=number), bytes(answer)))
+
+    def _over(self, number: int) -> None:
+        if number in self._open:
+            self._open.discard(number)
+            self._write(Kind.RESULT, encoded(Result(call=number)))
+
+    def _write(self, kind: Kind, body: bytes) -> None:
+        if self.problem is not None:
+            return
+        try:
+            self._file.append(kind, self._secrets.overwrite(body))
+        except OSError as error:
+            self.problem = error
+            _log.warning("the session's journal cannot be written, and misses what happens from here on: %s", error)
+
+    def _shrink(self) -> None:
+        try:
+            records = self._file.records()
+            reset = max((at for at, one in enumerate(records) if one.kind in (Kind.SET, Kind.CLEAR)), default=0)
+            self._file.replace(
+                _without_answer(record)
+                for at, record in enumerate(records)
+                if at >= reset or record.kind not in _OF_CONVERSATION
+            )
+        except OSError as error:
+            _log.info("the session's journal could not be made shorter: %s", error)
+        self._shrink_at = max(_SMALL, _GROWTH * self._file.size)
+
+
+def meta_of(plan: MountPlan, session_id: str, authorization: Authorization, working_dir: os.PathLike[str]) -> Meta:
+    """Return what a host writes when it begins a session."""
+    modules: dict[str, KeptModule] = {}
+    for module in authorization.modules:
+        code, entry = module.resolution, module.entry
+        modules[entry.instance_id or entry.module if entry.agent is None else entry.path] = KeptModule(
+            kind=entry.kind,
+            source=without_credentials(code.source),
+            commit=code.commit or "",
+            tree=code.tree or "",
+            grants=_grants(entry.permissions),
+        )
+    origin = None if plan.origin is None else str(plan.origin)
+    return Meta(
+        paddock=__version__,
+        session=session_id,
+        pid=os.getpid(),
+        plan=origin,
+        digest=authorization.digest,
+        working_dir=str(working_dir),
+        modules=modules,
+    )
+
+
+def _grants(permissions: Permissions) -> dict[str, Any]:
+    return permissions.model_dump(mode="json", exclude_defaults=True)
+
+
+def _without_objects(message: Encoded) -> bytes:
+    """Return the body of a message; nothing of one with live objects, which end with their processes."""
+    return b"" if message.handles else bytes(message.body)
+
+
+def _without_answer(record: Record) -> Record:
+    """Return a record without the answer of a call: every call of a turn that has ended is in the conversation."""
+    if record.kind != Kind.RESULT:
+        return record
+    head, answer, _ = record.body.partition(b"\n")
+    return record._replace(body=head + (b"\n" + b"\xc0" if answer else b""))
