@@ -188,6 +188,6 @@ def _grant_problems(request: ModuleRequest, proposed: Permissions, context: Eval
     """Yield the reasons why paths and programs cannot be granted as written on this machine."""
     entry = request.entry.model_copy(update={"permissions": proposed})
     try:
-        Grants.of(entry, Path(context.working_dir), context.owner, lambda path: None)
+        Grants.of(entry, Path(context.working_dir), context.owner, lambda path, is_written: None)
     except PlanError as error:
         yield from (problem.message for problem in error.problems)

@@ -18,6 +18,7 @@ from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.isolation.fixed_paths import FixedPaths
 from paddock.isolation.mount_table import MountTable
 from paddock.isolation.network import WorkerNetwork
+from paddock.isolation.private_places import NO_PLACES, PrivatePlaces
 from paddock.isolation.runtime_paths import RuntimePaths
 from paddock.isolation.watchlist import Watchlist
 from paddock.plan.model import ModuleEntry
@@ -170,6 +171,8 @@ def confine(
     holds_links: bool = True,
     lets_see: Callable[[Program], bool] = lambda program: True,
     found: Grants | None = None,
+    private: PrivatePlaces = NO_PLACES,
+    covers: Path | None = None,
 ) -> Confinement:
     """Return the sandbox of a plan entry's module at `level`.
 
@@ -178,7 +181,8 @@ def confine(
     code of one of its `modules`, nor the files and folders to be `kept`. Paths that were found guarded `earlier`,
     before modules could add any, come first. `holds_links` is whether a link can be made a mount. `lets_see` decides
     whether the module may be shown a program that its entry does not name, which it finds where it may run all that it
-    sees. `found` are the entry's grants where they were followed before; they must not lead elsewhere by now.
+    sees. `found` are the entry's grants where they were followed before; they must not lead elsewhere by now. What is
+    `private` is shown to nobody; what covers it is made in the folder `covers`, if the module is to be started.
 
     Raises:
         PlanError: something cannot be granted as it is written.
@@ -186,11 +190,13 @@ def confine(
     by_mounts = level in LEVELS_WITH_NAMESPACES
     fixed = FixedPaths.of(resolution, modules, runtime_paths.installation, kept)
 
-    def check_write(granted: GrantedPath) -> None:
+    def check(granted: GrantedPath, is_written: bool) -> None:
         if level != "none":
-            fixed.refuse(granted, by_mounts=by_mounts)
+            private.refuse(granted, by_mounts=by_mounts)
+            if is_written:
+                fixed.refuse(granted, by_mounts=by_mounts)
 
-    grants = found if found is not None else Grants.of(entry, working_dir, owner, check_write, lets_see)
+    grants = found if found is not None else Grants.of(entry, working_dir, owner, check, lets_see)
     if level == "none":
         profile = compile_profile(level, grants, runtime_paths, limits, scratch)
         return Confinement(profile, working_dir, grants, home=owner.home)
@@ -221,6 +227,7 @@ def confine(
         fixed=(*fixed.inside(path.path for path in grants.writes), *protected, *held),
         opened=(place for one in guarded for place in one.open),
         closed={place: place.parent in ways for place in closed},
+        covered=private.covers([path.path for path in grants.paths], home, covers),
     )
     folder = working_dir if _sees_any_of(working_dir, grants) else scratch
     unseen = tuple(outer_repositories(grants_of(entry.permissions), working_dir, owner))
@@ -241,12 +248,13 @@ def compile_profile(
     fixed: Iterable[Path] = (),
     opened: Iterable[Path] = (),
     closed: Mapping[Path, bool] | None = None,
+    covered: Mapping[Path, Path] | None = None,
 ) -> SandboxProfile:
     """Return the profile of a worker, for a module or for commands, with these grants.
 
     It may read `code`, and change nothing that is `fixed` inside its writable folders, but for what is `opened` in it.
     Links that are `fixed` stay in place. With namespaces it cannot open what is `closed`, nor, where
-    that is true, move a folder on the way there.
+    that is true, move a folder on the way there; and it sees, in place of what is `covered`, the folder that covers it.
     """
     if level == "none":
         return SandboxProfile(level=level, scratch=str(scratch))
@@ -270,6 +278,8 @@ def compile_profile(
     for source, target in network.files if network is not None else ():
         table.fix(source, target)
     if by_mounts:
+        for place, cover in (covered or {}).items():
+            table.fix(cover, place)
         for place, holds_way in (closed or {}).items():
             table.close(place, holds_way=holds_way)
         _show_spellings(table, grants)

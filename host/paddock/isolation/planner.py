@@ -27,6 +27,7 @@ from paddock.isolation.levels import choose_level
 from paddock.isolation.machine import Machine
 from paddock.isolation.network import Networks, WorkerNetwork
 from paddock.isolation.persistent_home import PersistentHome
+from paddock.isolation.private_places import NO_PLACES, PrivatePlaces
 from paddock.isolation.sandbox_host import SandboxHost, failure_of
 from paddock.isolation.watchlist import Watchlist
 from paddock.plan.model import ModuleEntry
@@ -98,12 +99,13 @@ class _PlannedModule:
 class SessionPaths:
     """Where a session is: the folder its modules work in, and the host's environment.
 
-    `kept` are files that no module may change.
+    `kept` are files that no module may change, `private` are places that none sees.
     """
 
     working_dir: Path
     environ: Mapping[str, str]
     kept: tuple[Path, ...] = ()
+    private: PrivatePlaces = NO_PLACES
 
 
 class SandboxPlanner:
@@ -293,6 +295,8 @@ class SandboxPlanner:
             holds_links=self._holds_links(level),
             lets_see=module.decision.lets_see,
             found=found,
+            private=self._place.private,
+            covers=self.host.workers.folder,
         )
         module.decision.check_paths(confinement.grants)
         environ = dict(network.environ) if network is not None else {}

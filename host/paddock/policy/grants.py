@@ -46,10 +46,12 @@ class Grants:
         entry: ModuleEntry,
         working_dir: Path,
         owner: Owner,
-        check_write: Callable[[GrantedPath], None],
+        check: Callable[[GrantedPath, bool], None],
         lets_see: Callable[[Program], bool] = lambda program: True,
     ) -> Self:
-        """Resolve the grants of an entry; `check_write` raises `NotAcceptedError` for a place that may not be written.
+        """Resolve the grants of an entry; `check` raises `NotAcceptedError` for a place that may not be granted.
+
+        Its second argument is whether it would be written to.
 
         `lets_see` returns whether a program that is not in the entry may be visible, with all it needs.
 
@@ -63,7 +65,7 @@ class Grants:
         def writable(path: str) -> GrantedPath:
             granted = GrantedPath.resolve(path, working_dir, owner)
             granted.refuse_writing_to_the_system()
-            check_write(granted)
+            check(granted, True)
             return granted
 
         def program(name: str) -> Program | None:
@@ -75,7 +77,11 @@ class Grants:
             return None if all_programs and is_of_system(found.path) else found
 
         def readable(path: str) -> GrantedPath | None:
-            return None if is_exclusion(path) else GrantedPath.resolve(path, working_dir, owner)
+            if is_exclusion(path):
+                return None
+            granted = GrantedPath.resolve(path, working_dir, owner)
+            check(granted, False)
+            return granted
 
         reads = tuple(filter(None, collector.collect("read", written.read, readable)))
         writes = collector.collect("write", written.write, writable)

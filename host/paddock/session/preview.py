@@ -15,6 +15,7 @@ from paddock.authorization.preflight import check_working_dir
 from paddock.errors import KindError, ModuleMissingError, PlanError, PolicyRefusedError, Refusal
 from paddock.isolation.compile import confine
 from paddock.isolation.mentioned_files import with_instruction
+from paddock.isolation.private_places import PrivatePlaces
 from paddock.isolation.record import ModuleRecord, SessionRecord
 from paddock.isolation.runtime_paths import RuntimePaths
 from paddock.module_sources.provisioning import offline_provisioner
@@ -88,6 +89,7 @@ class Preview:
         self.plan: MountPlan = load_plan(plan, environ=environ)
         self._working_dir = check_working_dir(working_dir)
         self._owner = Owner.current(environ)
+        self._private = PrivatePlaces.of_user(environ)
         self._policy = Policy.load(environ)
         instructed = with_instruction(self.plan, self._working_dir, self._owner)
         accepted = with_places(instructed, self._working_dir, self._owner)
@@ -160,6 +162,7 @@ class Preview:
             modules=self._codes(),
             kept=() if self.plan.origin is None else kept_with(self.plan.origin),
             lets_see=decision.lets_see,
+            private=self._private,
         )
         decision.check_paths(confinement.grants)
         return ModuleRecord.of(
@@ -198,7 +201,7 @@ def refusals_of(
     context = EvaluationContext(Policy.load(environ), _AS_IF_ACCEPTED, Path(record.working_dir), owner, _EverySecret())
     try:
         (decision,) = evaluate([ModuleRequest(entry, module.source)], context)
-        decision.check_paths(Grants.of(entry, context.working_dir, owner, lambda granted: None))
+        decision.check_paths(Grants.of(entry, context.working_dir, owner, lambda granted, is_written: None))
     except PolicyRefusedError as error:
         return error.refusals
     except PlanError:

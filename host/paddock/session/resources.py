@@ -24,6 +24,7 @@ from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.isolation.network import NetworkedLauncher, Networks
 from paddock.isolation.operator_folders import make_operator_folders
 from paddock.isolation.planner import OnConfined, SandboxedModule, SandboxPlanner, SessionPaths
+from paddock.isolation.private_places import PrivatePlaces
 from paddock.isolation.sandbox_host import SandboxHost
 from paddock.plan.model import ModuleEntry
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
@@ -109,7 +110,12 @@ class SessionResources:
             operators = await anyio.to_thread.run_sync(make_operator_folders, options.environ)
             networks = Networks(workers.folder, options.audit)
             sandbox_planner = SandboxPlanner(
-                SessionPaths(options.working_dir, options.environ, (*options.kept, *operators)),
+                SessionPaths(
+                    options.working_dir,
+                    options.environ,
+                    (*options.kept, *operators),
+                    await anyio.to_thread.run_sync(PrivatePlaces.of_user, options.environ),
+                ),
                 host,
                 networks,
                 isolation=options.isolation,

@@ -145,6 +145,8 @@ def _file(subject: ExplainedModule, family: Family, target: str) -> Explanation:
     standing = path.standing(wants_write=wants_write)
     if standing.allowed:
         return _allowed(standing.reason, "files", standing.by)
+    if standing.is_covered:
+        return _refused(subject, family, standing.reason, "files")
     if standing.is_kept:
         return _kept(subject, family, path.real)
     grant, why_not = path.grantable(wants_write=wants_write)

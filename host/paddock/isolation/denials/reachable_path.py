@@ -27,13 +27,15 @@ ONLY_READ: Final = "it may be read, and not written to"
 class PathAccess:
     """Whether a module reaches a path, and why; `by` is the grant that lets it.
 
-    `is_kept`: the path lies in a folder that the module may write to, and is left out of that.
+    `is_kept`: the path lies in a folder that the module may write to, and is left out of that. `is_covered`: another
+    folder is shown in its place, whatever is granted.
     """
 
     allowed: bool
     reason: str
     by: str = ""
     is_kept: bool = False
+    is_covered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,9 @@ class ReachablePath:
         mount = self._mount()
         if mount is None:
             return self._unseen()
+        if self._is_covered(mount):
+            problem = f"it is in `{mount.target}`, which is Paddock's own: modules find an empty folder in its place"
+            return PathAccess(False, problem, is_covered=True)
         if not wants_write or mount.writable:
             return self._unless_the_user_may_not(self._seen(mount, wants_write=wants_write), wants_write)
         if any(outer.writable for outer in self._mounts_around(Path(mount.target))):
@@ -104,6 +109,12 @@ class ReachablePath:
             return None
         place = Path(mount.source) / self.named.relative_to(mount.target)
         return mount if Path(os.path.realpath(place)) == place else self._deepest(self.real)
+
+    def _is_covered(self, mount: Mount) -> bool:
+        if self.subject.profile.level not in LEVELS_WITH_NAMESPACES or not self.named.is_relative_to(mount.target):
+            return False
+        shown = os.path.realpath(Path(mount.source) / self.named.relative_to(mount.target))
+        return shown != str(self.real) and self.real.is_relative_to(mount.target)
 
     def _deepest(self, path: Path) -> Mount | None:
         around = (mount for mount in self.subject.profile.mounts if path.is_relative_to(mount.target))

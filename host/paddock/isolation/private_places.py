@@ -1,0 +1,113 @@
+"""Paddock's own folders, which no sandbox shows, whatever its module is granted: the user's state, and settings.
+
+They hold what modules did and said, what others keep, and where secrets are. They are known by identity: a place where
+a second mount shows one of them, or a part of one, counts as well. Where mounts can cover them, a grant around one
+shows an empty folder in its place, with the kept home of the module itself. A level without mounts refuses the grant.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from paddock.plan.problems import NotAcceptedError
+from paddock.policy.files.policy import user_config_folder
+from paddock.policy.path_walk import GrantedPath
+from paddock.state_folder import state_path
+
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+_ESCAPED: Final = re.compile(r"\\([0-7]{3})")
+_NOWHERE: Final = Path("/.empty")
+_NAMED: Final = 5  # folders beside, in a hint
+
+
+@dataclass(frozen=True, slots=True)
+class PrivatePlaces:
+    """Every place that shows one of these folders."""
+
+    places: tuple[Path, ...] = ()
+
+    @classmethod
+    def of_user(cls, environ: Mapping[str, str]) -> Self:
+        """Return those of the user with `environ`, as far as there are such folders now."""
+        folders = [folder.resolve() for folder in (state_path(environ), user_config_folder(environ)) if folder.is_dir()]
+        return cls(tuple(dict.fromkeys(place for folder in folders for place in (folder, *_mounted_elsewhere(folder)))))
+
+    def refuse(self, granted: GrantedPath, *, by_mounts: bool) -> None:
+        """Refuse a grant of one of them, or of a part of one; and one around it, unless mounts can cover it there.
+
+        Raises:
+            NotAcceptedError: with a grant to use instead.
+        """
+        path = granted.path
+        for place in self.places:
+            if path.is_relative_to(place):
+                problem = f"`{granted.written}` is Paddock's own, in `{place}`, which no module is granted"
+                raise NotAcceptedError(problem, "grant another folder")
+            if place.is_relative_to(path) and not by_mounts:
+                beside = ", ".join(f"`{one}`" for one in _beside(path, place))
+                held = f"`{granted.written}` holds `{place}`"
+                raise NotAcceptedError(
+                    f"{held}, which no module is granted, and without mounts nothing hides it",
+                    f"grant what is needed beside it{f', as in {beside}' if beside else ''}, or use an "
+                    "isolation level with namespaces (`ns`, `bwrap`)",
+                )
+
+    def covers(self, granted: Collection[Path], home: Path | None, folder: Path | None) -> dict[Path, Path]:
+        """Return an empty folder for each place within what is granted; it has a place for the module's kept `home`.
+
+        The empty folders are made in `folder`; without it, nothing is to be started, and a name stands for them.
+        """
+        inside = [place for place in self.places if any(place.is_relative_to(path) for path in granted)]
+        return {place: _NOWHERE if folder is None else _cover(place, home, folder) for place in inside}
+
+
+NO_PLACES: Final = PrivatePlaces()
+
+
+def _cover(place: Path, home: Path | None, folder: Path) -> Path:
+    cover = Path(tempfile.mkdtemp(prefix="cover-", dir=folder))
+    if home is not None and home.is_relative_to(place):
+        (cover / home.relative_to(place)).mkdir(parents=True)
+    return cover
+
+
+def _beside(granted: Path, place: Path) -> list[Path]:
+    """Return some folders in a granted one that do not hold the place."""
+    with suppress(OSError), os.scandir(granted) as entries:
+        names = sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir())
+        return [granted / name for name in names if not place.is_relative_to(granted / name)][:_NAMED]
+    return []
+
+
+def _mounted_elsewhere(folder: Path) -> Iterator[Path]:
+    """Yield the places at which other mounts of its file system show a folder, or a part of it."""
+    with suppress(OSError):
+        mounts = list(_mounts())
+        device = max((len(point.parts), device) for device, point in mounts if folder.is_relative_to(point))[1]
+        around = {_identity(path): folder.relative_to(path) for path in (folder, *folder.parents)}
+        parts = {_identity(path) for path in folder.iterdir()}
+        for _, point in (mount for mount in mounts if mount[0] == device):
+            identity = _identity(point)
+            if identity in parts:
+                yield point
+            elif identity in around and (shown := point / around[identity]) != folder and shown.is_dir():
+                yield shown
+
+
+def _mounts() -> Iterable[tuple[str, Path]]:
+    with _MOUNTS.open(encoding="utf-8", errors="surrogateescape") as lines:
+        for line in lines:
+            _, _, device, _, point, *_ = line.split(" ")
+            yield device, Path(_ESCAPED.sub(lambda found: chr(int(found[1], 8)), point))
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.stat(follow_symlinks=False)
+    return found.st_dev, found.st_ino
