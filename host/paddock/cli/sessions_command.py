@@ -25,6 +25,7 @@ from paddock.cli.command_group import CommandGroup, example
 from paddock.cli.sources.cache_command import read_age
 from paddock.cli.terminal.render import Screen
 from paddock.plan.units import size_text
+from paddock.session.journal import tables
 from paddock.session.journals import Journals
 from paddock.session.kept_session import KeptCall, KeptSession, time_text
 from paddock.text import escape
@@ -188,6 +189,8 @@ def _show(screen: Screen, facts: dict[str, Any], messages: Sequence[dict[str, An
 def _text_of(message: dict[str, Any]) -> str:
     """Return the text of a message, and its tool calls, for people."""
     content = message.get("content")
-    text = content if isinstance(content, str) else json.dumps(content, default=str) if content else ""
-    calls = message.get("tool_calls")
-    return f"{text} {json.dumps(calls, default=str)}".strip() if calls else text
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else tables(content)
+    shown = [one.get("text") if one.get("type") == "text" else json.dumps(one, default=str) for one in blocks]
+    if not any(one.get("type") == "tool_call" for one in blocks):
+        shown += [json.dumps(one, default=str) for one in tables(message.get("tool_calls"))]
+    return "\n".join(map(str, shown))

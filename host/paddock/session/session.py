@@ -414,7 +414,11 @@ class Session:
     def _summary(self, kept: KeptSession) -> tuple[str, ...]:
         turns = "1 turn" if len(kept.turns) == 1 else f"{len(kept.turns)} turns"
         ended = f"; its host was killed during turn {len(kept.turns)}" if kept.was_interrupted else ""
-        return (f"resuming {self._id} of {time_text(kept.began)}: {len(kept.messages())} messages, {turns}{ended}",)
+        torn = self._journal.torn if self._journal is not None else None
+        return (
+            f"resuming {self._id} of {time_text(kept.began)}: {len(kept.messages())} messages, {turns}{ended}",
+            *((f"the end of its journal was damaged, and is now in {torn}",) if torn is not None else ()),
+        )
 
     async def _close_dangling_calls(self, answer: Callable[[OpenCall], object] = interrupted) -> None:
         """Answer the tool calls that the turn left open, so that the next request to a provider is valid."""

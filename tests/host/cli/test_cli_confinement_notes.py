@@ -28,7 +28,7 @@ def confined(
     one: ModuleEntry, level: IsolationLevel = "ns", working_dir: Path = Path("/"), **parts: Any
 ) -> tuple[ModuleEntry, Confinement]:
     owner = Owner(os.geteuid(), Path("/nowhere"), lambda uid, gid: True)
-    grants = Grants.of(one, working_dir, owner, lambda granted: None)
+    grants = Grants.of(one, working_dir, owner, lambda granted, is_written: None)
     return one, Confinement(SandboxProfile(level), working_dir, grants, **parts)
 
 

@@ -16,7 +16,7 @@ from paddock.policy.path_walk import GrantedPath
 from .entries import entry, owner, problems_of
 
 
-def anything(granted: GrantedPath) -> None:
+def anything(granted: GrantedPath, is_written: bool) -> None:
     """Let everything be written to."""
 
 
@@ -62,8 +62,9 @@ def test_every_program_stands_for_all_others(run: list[str], tmp_path: Path) -> 
 
 
 def test_every_problem_is_reported_with_its_place(tmp_path: Path) -> None:
-    def nothing(granted: GrantedPath) -> None:
-        raise NotAcceptedError(f"`{granted.written}` may not be written to", "grant another")
+    def nothing(granted: GrantedPath, is_written: bool) -> None:
+        if is_written:
+            raise NotAcceptedError(f"`{granted.written}` may not be written to", "grant another")
 
     one = entry(
         permissions={"read": [".", "missing"], "write": [".", "/etc", "gone"], "run": ["sh", "no-such-program"]}

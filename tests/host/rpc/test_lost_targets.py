@@ -10,6 +10,7 @@ import pytest
 from paddock.rpc.calls import RoutedCall
 from paddock.rpc.peer import CallPolicy, Encoded, Handle, Peer
 from paddock_sdk.protocol import Kind
+from paddock_sdk.protocol.frames import Buffer
 from support.scripted_end import ASYNC
 
 from .conftest import Network, mirror
@@ -208,7 +209,7 @@ async def test_only_successful_calls_reach_the_journal(network: Network) -> None
     handle = await network.handle_of(answering, answering.again(5))
     noted = []
 
-    def note(method: str, message: Encoded, number: int) -> None:
+    def note(method: str, message: Encoded, number: int, answer: Buffer) -> None:
         noted.append((method, network.marshaller.decode(message), number))
 
     numbers = itertools.count(7)

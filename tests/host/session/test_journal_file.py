@@ -1,0 +1,176 @@
+"""The file of a journal: what it takes to read it back, and that no damage is passed over."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paddock.session.journal_file import (
+    MAGIC,
+    JournalError,
+    JournalFile,
+    JournalInUseError,
+    Kind,
+    read_journal,
+)
+from support.examples import examples
+
+_BODIES = (b"", b"one", b"a longer body with \x00 in it", b"x" * 300)
+
+
+def _journal(folder: Path) -> Path:
+    path = folder / "s.journal"
+    file = JournalFile.create(path)
+    for body in _BODIES:
+        file.append(Kind.ADD, body)
+    file.close()
+    return path
+
+
+def _bodies(path: Path) -> list[bytes]:
+    return [record.body for record in read_journal(path)[0]]
+
+
+def test_what_was_appended_is_read_back(tmp_path: Path) -> None:
+    path = _journal(tmp_path)
+    records, is_whole, in_use = read_journal(path)
+    assert [(record.kind, record.body) for record in records] == [(Kind.ADD, body) for body in _BODIES]
+    assert (is_whole, in_use) == (True, False)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_journal_that_is_gone_on_with_keeps_its_records(tmp_path: Path) -> None:
+    path = _journal(tmp_path)
+    file, records, torn = JournalFile.open(path)
+    assert [record.body for record in records] == [*_BODIES]
+    assert torn is None
+    file.append(Kind.TURN, b"more")
+    file.close()
+    assert _bodies(path) == [*_BODIES, b"more"]
+
+
+def test_a_file_cut_anywhere_keeps_what_is_before_the_cut(tmp_path: Path) -> None:
+    whole = _journal(tmp_path).read_bytes()
+    for end in range(len(MAGIC) + 1, len(whole)):
+        path = tmp_path / f"{end}.journal"
+        path.write_bytes(whole[:end])
+        file, records, torn = JournalFile.open(path)
+        file.close()
+        assert [record.body for record in records] == list(_BODIES[: len(records)])
+        kept = path.read_bytes()
+        assert kept + (torn.read_bytes() if torn is not None else b"") == whole[:end]
+        assert torn is None or torn.stat().st_mode & 0o777 == 0o600
+
+
+def test_nothing_behind_a_flipped_bit_is_read(tmp_path: Path) -> None:
+    whole = _journal(tmp_path).read_bytes()
+    path = tmp_path / "flipped.journal"
+    for place in range(len(MAGIC) + 1, len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << (place % 8)
+        path.write_bytes(damaged)
+        bodies = _bodies(path)
+        assert bodies == list(_BODIES[: len(bodies)])
+        assert len(bodies) < len(_BODIES)
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(st.binary(max_size=200))
+def test_any_bytes_behind_the_head_are_read_within_bounds(
+    tmp_path_factory: pytest.TempPathFactory, tail: bytes
+) -> None:
+    path = tmp_path_factory.mktemp("any") / "s.journal"
+    path.write_bytes(MAGIC + b"\x01" + tail)
+    records, is_whole, _ = read_journal(path)
+    assert sum(len(record.body) for record in records) <= len(tail)
+    assert is_whole == (not tail or bool(records))
+
+
+def test_a_second_host_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "s.journal"
+    file = JournalFile.create(path)
+    program = (
+        "import sys; from pathlib import Path; from paddock.session.journal_file import *\n"
+        "try: JournalFile.open(Path(sys.argv[1]))\n"
+        "except JournalInUseError: sys.exit(7)"
+    )
+    assert subprocess.run([sys.executable, "-c", program, path], timeout=60).returncode == 7
+    assert read_journal(path)[2]
+    file.close()
+    assert subprocess.run([sys.executable, "-c", program, path], timeout=60).returncode == 0
+
+
+def test_a_rewritten_journal_is_still_held(tmp_path: Path) -> None:
+    path = _journal(tmp_path)
+    file, records, _ = JournalFile.open(path)
+    file.replace(records[1:3])
+    assert _bodies(path) == list(_BODIES[1:3])
+    with pytest.raises(JournalInUseError):
+        JournalFile.open(path)
+    file.append(Kind.END, b"end")
+    file.close()
+    assert _bodies(path) == [*_BODIES[1:3], b"end"]
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "does not begin as one"),
+        (b"something else entirely", "does not begin as one"),
+        (MAGIC + b"\x09", "version 9"),
+    ],
+    ids=["empty", "foreign", "newer"],
+)
+def test_what_is_no_journal_is_refused_with_its_path(tmp_path: Path, content: bytes, problem: str) -> None:
+    path = tmp_path / "s.journal"
+    path.write_bytes(content)
+    with pytest.raises(JournalError, match=problem) as caught:
+        JournalFile.open(path)
+    assert str(path) in str(caught.value)
+    assert caught.value.hints
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("kind", ["folder", "link", "fifo"])
+def test_what_is_no_ordinary_file_is_refused(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "s.journal"
+    match kind:
+        case "folder":
+            path.mkdir()
+        case "link":
+            other = _journal(tmp_path).rename(tmp_path / "other")
+            path.symlink_to(other)
+        case "fifo":
+            os.mkfifo(path)
+    for read in (JournalFile.open, read_journal):
+        with pytest.raises(JournalError):
+            read(path)
+
+
+def test_a_journal_that_others_may_read_is_made_private(tmp_path: Path) -> None:
+    path = _journal(tmp_path)
+    path.chmod(0o644)
+    read_journal(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_disk_without_room_leaves_no_half_record(tmp_path: Path) -> None:
+    path = tmp_path / "s.journal"
+    program = (
+        "import resource, signal, sys; from pathlib import Path; from paddock.session.journal_file import *\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "file = JournalFile.create(Path(sys.argv[1])); file.append(Kind.ADD, b'first')\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
+        "try: file.append(Kind.ADD, b'x' * 1000)\n"
+        "except OSError: sys.exit(7)"
+    )
+    assert subprocess.run([sys.executable, "-c", program, path], timeout=60).returncode == 7
+    assert _bodies(path) == [b"first"]
+    assert read_journal(path)[1]

@@ -1,0 +1,212 @@
+"""What has changed since a session last ran, and what became of its open tool calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddock.rpc.marshal import Marshaller
+from paddock.session.journal import OpenCall, closing_messages
+from paddock.session.journal_file import JournalError, JournalFile, Kind, Record
+from paddock.session.kept_session import (
+    Call,
+    End,
+    KeptModule,
+    KeptSession,
+    Meta,
+    Result,
+    Turn,
+    encoded,
+    kept_session,
+)
+from paddock.session.resume import NOT_STARTED, STOPPED, UNKNOWN, CallOutcomes, Resume, ResumeRefusedError, differences
+from paddock_sdk.contract.models import ToolResult
+
+_MARSHALLER = Marshaller()
+_BEFORE = Meta(
+    paddock="1",
+    session="s-1",
+    pid=7,
+    plan="/p/plan.yaml",
+    digest="d1",
+    working_dir="/p",
+    modules={
+        "tool-bash": KeptModule(kind="tool", source="git+https://h/x@1", commit="a" * 40, grants={"read": ["."]}),
+        "hooks-x": KeptModule(kind="hook", source="./x", tree="t1"),
+    },
+)
+
+
+def _now(**modules: dict[str, Any] | None) -> Meta:
+    """Return what a host writes later, with modules that differ, or are gone."""
+    kept = {name: one.model_dump() for name, one in _BEFORE.modules.items()}
+    for name, change in modules.items():
+        key = name.replace("_", "-")
+        if change is None:
+            del kept[key]
+        else:
+            kept[key] = {**kept.get(key, {"kind": "tool", "source": "./new"}), **change}
+    return Meta.model_validate({**_BEFORE.model_dump(), "modules": kept})
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        (_BEFORE, []),
+        (_BEFORE.model_copy(update={"digest": "d2"}), ["the plan has changed: /p/plan.yaml"]),
+        (_BEFORE.model_copy(update={"plan": "/q.yaml"}), ["the plan is /q.yaml, and was /p/plan.yaml"]),
+        (_BEFORE.model_copy(update={"working_dir": "/q"}), ["modules work in /q, and did in /p"]),
+        (_now(hooks_x=None), ["hooks-x is gone"]),
+        (_now(tool_new={}), ["tool-new is new: it will see the earlier conversation"]),
+        (
+            _now(tool_new={"grants": {"net": ["h.example"]}}),
+            ["tool-new is new: it will see the earlier conversation, and may send it: net: [h.example]"],
+        ),
+        (_now(hooks_x={"tree": "t2"}), ["hooks-x runs other code: ./x t2, and before ./x t1"]),
+        (
+            _now(hooks_x={"grants": {"net": ["h.example"]}}),
+            ["hooks-x may newly send: it will see the earlier conversation; net: [h.example]"],
+        ),
+        (_now(tool_bash={"grants": {"read": [".", "/x"]}}), ["tool-bash is granted read: [., /x], and before [.]"]),
+        (_now(tool_bash={"grants": {}}), ["tool-bash is granted read: nothing, and before [.]"]),
+    ],
+)
+async def test_each_difference_is_told(now: Meta, told: list[str]) -> None:
+    assert list(differences(_BEFORE, now)) == told
+    asked: list[tuple[str, ...]] = []
+
+    async def ask(changes: Any) -> bool:
+        asked.append(tuple(changes))
+        return False
+
+    await Resume("s-1", accept_changes=True, ask=ask).check(_BEFORE, now)
+    if told:
+        with pytest.raises(ResumeRefusedError) as caught:
+            await Resume("s-1", ask=ask).check(_BEFORE, now)
+        assert list(caught.value.detail) == told
+        assert "--accept-changes" in caught.value.hints[0]
+    else:
+        await Resume("s-1", ask=ask).check(_BEFORE, now)
+    assert asked == ([tuple(told)] if told else [])
+
+
+def _asking(*calls: tuple[str, str, Any]) -> dict[str, Any]:
+    return {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"id": id, "name": tool, "arguments": given} for id, tool, given in calls],
+    }
+
+
+def _add(message: dict[str, Any]) -> tuple[Kind, bytes]:
+    return Kind.ADD, bytes(_MARSHALLER.encode([[message], {}]).body)
+
+
+def _call(number: int, tool: str, given: Any, id: str | None = None) -> tuple[Kind, bytes]:
+    ambient = [] if id is None else [{"dispatch_context": {"tool_call_id": id}}]
+    body = _MARSHALLER.encode([[given], {}, *ambient]).body
+    return Kind.CALL, encoded(Call(call=number, module="tool-x", tool=tool), bytes(body))
+
+
+def _unreadable(number: int, tool: str) -> tuple[Kind, bytes]:
+    return Kind.CALL, encoded(Call(call=number, module="tool-x", tool=tool), b"\xc1")
+
+
+def _result(number: int, output: object = None) -> tuple[Kind, bytes]:
+    answer = b"" if output is None else bytes(_MARSHALLER.encode(ToolResult(output=output)).body)
+    return Kind.RESULT, encoded(Result(call=number), answer)
+
+
+def _kept(*written: tuple[Kind, bytes]) -> KeptSession:
+    records = [(Kind.META, encoded(_BEFORE)), *written]
+    return kept_session(Path("s-1.journal"), [Record(kind, 1.0, body) for kind, body in records])
+
+
+@pytest.mark.parametrize(
+    ("calls", "answers"),
+    [
+        pytest.param([], [NOT_STARTED], id="no call"),
+        pytest.param([_call(1, "mark", {"a": 1}, "c1")], [UNKNOWN], id="begun"),
+        pytest.param([_call(1, "mark", {"a": 1}, "c1"), _result(1, "done")], ["done"], id="ended"),
+        pytest.param([_call(1, "mark", {"a": 1}, "c1"), _result(1)], [STOPPED], id="stopped"),
+        pytest.param([_call(1, "mark", {"a": 1}), _result(1, "done")], ["done"], id="known by its input"),
+        pytest.param([_call(1, "mark", {"changed": 1}), _result(1, "done")], [UNKNOWN], id="input changed by a hook"),
+        pytest.param([_call(1, "mark", {"changed": 1}, "c1"), _result(1, "done")], ["done"], id="known by its id"),
+        pytest.param([_call(1, "other", {"a": 1}, "c9")], [NOT_STARTED], id="another tool"),
+        pytest.param([_call(1, "mark", {"a": 1}, "c9")], [NOT_STARTED], id="another call of the tool"),
+        pytest.param([_unreadable(1, "mark")], [UNKNOWN], id="unreadable"),
+    ],
+)
+def test_an_open_call_is_answered_by_what_is_known_of_it(calls: list[tuple[Kind, bytes]], answers: list[str]) -> None:
+    kept = _kept(_add({"role": "user", "content": "go"}), _add(_asking(("c1", "mark", {"a": 1}))), *calls)
+    outcomes = CallOutcomes(kept, _MARSHALLER)
+    closing = closing_messages(kept.messages(), outcomes.answer)
+    assert [(one["tool_call_id"], one["content"]) for one in closing] == [("c1", answers[0])]
+    assert len(outcomes.lines) == 1 and outcomes.lines[0].startswith("mark {'a': 1}: ")
+
+
+def test_a_call_of_an_earlier_request_does_not_answer_a_later_one() -> None:
+    answered = {"role": "tool", "tool_call_id": "c1", "content": "first"}
+    kept = _kept(
+        _add(_asking(("c1", "mark", {"a": 1}))),
+        _call(1, "mark", {"a": 1}),
+        _result(1, "first"),
+        _add(answered),
+        _add(_asking(("c2", "mark", {"a": 1}))),
+    )
+    assert CallOutcomes(kept, _MARSHALLER).answer(OpenCall("c2", "mark", {"a": 1})) == NOT_STARTED
+
+
+def test_two_equal_calls_are_answered_each_by_its_own() -> None:
+    kept = _kept(
+        _add(_asking(("c1", "mark", {}), ("c2", "mark", {}))),
+        _call(1, "mark", {}, "c2"),
+        _call(2, "mark", {}, "c1"),
+        _result(1, "of two"),
+    )
+    outcomes = CallOutcomes(kept, _MARSHALLER)
+    assert [outcomes.answer(OpenCall(id, "mark", {})) for id in ("c1", "c2")] == [UNKNOWN, "of two"]
+
+
+def test_what_a_journal_tells_of_turns() -> None:
+    kept = _kept((Kind.TURN, encoded(Turn(prompt="one"))), (Kind.END, encoded(End(outcome="answer"))))
+    assert not kept.was_interrupted
+    kept = _kept((Kind.TURN, encoded(Turn(prompt="one"))))
+    assert kept.was_interrupted and [turn.prompt for turn in kept.turns] == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (Kind.META, b"{}"),
+        (Kind.TURN, b"[]"),
+        (Kind.END, encoded(End(outcome="answer"))),
+        (Kind.RESULT, encoded(Result(call=9))),
+        (Kind.CALL, b"\xff"),
+    ],
+    ids=["meta", "turn", "end without a turn", "result without a call", "call"],
+)
+def test_a_record_of_another_form_is_refused(kind: Kind, body: bytes) -> None:
+    with pytest.raises(JournalError, match="record 2 is not of its form"):
+        _kept((kind, body))
+
+
+def test_a_kind_of_a_later_version_is_passed_over() -> None:
+    records = [Record(int(Kind.META), 1.0, encoded(_BEFORE)), Record(99, 1.0, b"?")]
+    assert kept_session(Path("x"), records).id == "s-1"
+
+
+def test_a_message_with_live_objects_is_counted_as_left_out() -> None:
+    assert _kept((Kind.ADD, b"")).left_out == 1
+
+
+def test_a_damaged_message_is_left_out_of_the_conversation(tmp_path: Path) -> None:
+    file = JournalFile.create(tmp_path / "s-1.journal")
+    file.append(Kind.META, encoded(_BEFORE))
+    file.append(Kind.ADD, b"\xc1\xc1")
+    file.append(*_add({"role": "user", "content": "still here"}))
+    file.close()
+    _, records, _ = JournalFile.open(tmp_path / "s-1.journal")
+    assert kept_session(tmp_path, records).messages() == [{"role": "user", "content": "still here"}]
