@@ -1,0 +1,129 @@
+"""No module sees what Paddock keeps for its user: not by a grant around it, and not by a second mount of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from integration.command_line import paddock, require_level
+from integration.conftest import WriteModule
+from integration.tricky_tool import json_output, plan_of
+from support.examples import repeating
+
+pytestmark = pytest.mark.usefixtures("commands_end")
+
+_LOOKING = """
+    import os
+    from amplifier_core.models import ToolResult
+
+    class Look:
+        name = "look"
+        description = "reads a file or a folder, or moves it"
+
+        async def execute(self, input):
+            path = input["path"]
+            try:
+                if input.get("moves"):
+                    return ToolResult(output=os.rename(path, path + ".moved"))
+                return ToolResult(output=sorted(os.listdir(path)) if os.path.isdir(path) else open(path).read())
+            except OSError as error:
+                return ToolResult(output=error.strerror)
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Look())
+"""
+
+
+@pytest.fixture
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with state and settings of Paddock's in it, and a file that is no secret."""
+    home = tmp_path / "home"
+    (home / ".config/paddock").mkdir(parents=True)
+    (home / "mine.txt").write_text("mine", encoding="utf-8")
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    (home / "work").mkdir()
+    monkeypatch.chdir(home / "work")
+    assert paddock("run", plan_of(home / "work"), "hello").returncode == 0
+    assert "session.started" in (home / ".local/state/paddock/audit.jsonl").read_text()
+    return home
+
+
+@pytest.mark.parametrize("level", ["ns", *repeating("bwrap")])
+def test_a_granted_home_shows_an_empty_folder_in_their_place(user: Path, write_module: WriteModule, level: str) -> None:
+    require_level("bwrap" if level == "bwrap" else "ns")
+    source = write_module("tool-look", _LOOKING)
+
+    def look(path: Path, **more: object) -> object:
+        done = paddock(
+            "call", source, "look", str({"path": str(path), **more}).replace("'", '"').replace("True", "true"),
+            f"--allow-write={user}", "--isolation", level, "--json",
+        )  # fmt: skip
+        return json_output(done)["output"]
+
+    state = user / ".local/state/paddock"
+    assert look(user / "mine.txt") == "mine"
+    assert look(state) == []
+    assert look(user / ".config/paddock") == []
+    assert look(state / "audit.jsonl") == "No such file or directory"
+    assert look(user / ".local", moves=True) == "Device or resource busy"
+    assert (state / "audit.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    "granted", ["~/.local/state/paddock", "~/.local/state/paddock/audit.jsonl", "~/.config/paddock"]
+)
+def test_a_grant_of_one_of_them_is_refused(user: Path, write_module: WriteModule, granted: str) -> None:
+    done = paddock("call", write_module("tool-look", _LOOKING), "look", "{}", f"--allow-read={granted}")
+    assert done.returncode == 1
+    assert "Paddock's own" in done.stderr and "grant another folder" in done.stderr
+
+
+def test_without_mounts_a_grant_around_them_is_refused(user: Path, write_module: WriteModule) -> None:
+    source, level = write_module("tool-look", _LOOKING), require_level("landlock")
+    done = paddock("call", source, "look", "{}", f"--allow-read={user}", "--isolation", level)
+    assert done.returncode == 1
+    assert f"holds `{user}/.local/state/paddock`" in done.stderr
+    assert f"as in `{user}/work`" in done.stderr
+
+
+def test_why_says_that_they_are_covered(user: Path, write_module: WriteModule) -> None:
+    entry = {"module": "tool-look", "source": write_module("tool-look", _LOOKING), "permissions": {"read": ["~"]}}
+    plan = plan_of(user / "work", tools=[entry])
+    asked = str(user / ".local/state/paddock/audit.jsonl")
+    told = json_output(paddock("why", "tool-look", "read", asked, "--plan", plan, "--json"))
+    assert (told["allowed"], told["grant"]) == (False, None)
+
+
+def test_a_kept_home_stays_although_its_folder_is_covered(user: Path) -> None:
+    tool = {"module": "tool-filesystem", "state": "keep", "permissions": {"read": ["~"]}}
+    assert paddock("run", plan_of(user / "work", tools=[tool]), "hello", "--trust-plan").returncode == 0
+
+
+def test_a_second_mount_of_one_of_them_counts_as_well(user: Path, tmp_path: Path) -> None:
+    if subprocess.run(["unshare", "-Urm", "true"], capture_output=True, timeout=60).returncode != 0:
+        pytest.skip("this user may make no mount namespace here")
+    around, part = tmp_path / "around", tmp_path / "part"
+    around.mkdir()
+    part.mkdir()
+    state = user / ".local/state/paddock"
+    program = (
+        "import os, subprocess, sys\n"
+        "from paddock.isolation.private_places import PrivatePlaces\n"
+        "for source, target in zip(sys.argv[1::2], sys.argv[2::2]):\n"
+        "    subprocess.run(['mount', '--bind', source, target], check=True)\n"
+        "print(*PrivatePlaces.of_user(os.environ).places, sep='\\n')\n"
+    )
+    mounts = [str(user / ".local"), str(around), str(state / "journals"), str(part)]
+    done = subprocess.run(
+        ["unshare", "-Urm", sys.executable, "-c", program, *mounts], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    places = set(map(Path, done.stdout.split()))
+    assert places == {state, user / ".config/paddock", around / "state/paddock", part}
+    assert os.path.isdir(state)
