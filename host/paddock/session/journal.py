@@ -186,13 +186,17 @@ class ContextJournal:
         """Bring the fresh context behind `handle` to where its predecessor was."""
         if self._prompt_factory is not None:
             await ask(handle, "set_system_prompt_factory", self._prompt_factory)
-        messages = self.messages()
         present = await self._present(handle, ask)
         self._came_back_empty = present == []
+        entries, messages = self._writer.entries(), self.messages()
+        if present == [] and messages and len(entries) == 1:  # as after a compaction: it goes as it came
+            await ask(handle, entries[0].method, entries[0].message)
+            return
         if present is not None and present == messages[: len(present)]:
             known = len(present)
             if not present and messages:
-                known = opening(messages, self._marshaller)
+                is_short = self.weight - len(entries) * _BESIDE <= _OPENING
+                known = len(messages) if is_short else opening(messages, self._marshaller)
                 await ask(handle, "set_messages", self._marshaller.encode([[messages[:known]], {}]))
             for message in messages[known:]:
                 await ask(handle, "add_message", self._marshaller.encode([[message], {}]))

@@ -11,7 +11,7 @@ import asyncio
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from paddock.errors import ModuleError, code_of, statement_of
+from paddock.errors import ModuleError, ModuleLoadError, code_of, statement_of
 from paddock.plan.units import size_text
 from paddock.rpc.calls import RoutedCall
 from paddock.rpc.marshal import Marshaller
@@ -128,13 +128,20 @@ class HostedModules:
         if module.kind == "context" and module.mounted_at(call.handle) == "context":
             if tries >= _CONTEXT_TRIES:
                 raise died
-            return await self._call_context_again(module, call, method, died)
+            return await self._call_context_again(module, call, method, tries, died)
         return self._instead(module, call.handle, method, died)
 
     async def _call_context_again(
-        self, module: HostedModule, call: RoutedCall, method: str, died: ModuleError
+        self, module: HostedModule, call: RoutedCall, method: str, tries: int, died: ModuleError
     ) -> Encoded | None:
-        instead = await self.revive(call.handle, method)
+        while True:
+            try:
+                instead = await self.revive(call.handle, method)
+                break
+            except ModuleLoadError:  # it died again while it got its messages back, which is one more life
+                tries += 1
+                if tries >= _CONTEXT_TRIES:
+                    raise
         if instead is not None:
             return instead
         if method == "add_message":

@@ -25,21 +25,20 @@ def after(deaths: list[float], policy: RestartPolicy = POLICY) -> RestartState:
     ("deaths", "now", "delay", "quarantined"),
     [
         ([], 0, 0, False),
-        ([10], 10, 1, False),
-        ([10], 10.25, 0.75, False),
-        ([10], 11, 0, False),
-        ([10], 60, 0, False),
-        ([10, 20], 20, 2, False),
-        ([10, 20, 30], 30, 4, False),
-        ([10, 20, 30, 40], 40, 5, False),
+        ([10], 10, 0, False),
+        ([10, 20], 20, 1, False),
+        ([10, 20], 20.25, 0.75, False),
+        ([10, 20], 21, 0, False),
+        ([10, 20, 30], 30, 2, False),
+        ([10, 20, 30, 40], 40, 4, False),
         ([10, 20, 30, 40, 50], 50, 5, True),
         # Deaths leave the window one by one, and the delay shrinks with them.
-        ([10, 20, 119.5], 119.5, 2, False),
-        ([10, 20, 130], 130, 1, False),
-        ([10, 20, 30, 40, 141], 141, 1, False),
+        ([10, 20, 119.5], 119.5, 1, False),
+        ([10, 20, 130], 130, 0, False),
+        ([10, 20, 30, 40, 141], 141, 0, False),
         # Quarantine does not end with the window.
         ([10, 20, 30, 40, 50], 500, 0, True),
-        ([10, 20, 30, 40, 50, 500], 500, 1, True),
+        ([10, 20, 30, 40, 50, 500], 500, 0, True),
     ],
 )
 def test_deaths_decide_the_delay_and_the_quarantine(
