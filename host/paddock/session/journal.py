@@ -189,8 +189,8 @@ class ContextJournal:
         present = await self._present(handle, ask)
         self._came_back_empty = present == []
         entries, messages = self._writer.entries(), self.messages()
-        if present == [] and messages and len(entries) == 1:  # as after a compaction: it goes as it came
-            await ask(handle, entries[0].method, entries[0].message)
+        if present == [] and messages and [entry.method for entry in entries] == ["set_messages"]:
+            await ask(handle, "set_messages", entries[0].message)  # as after a compaction: it goes as it came
             return
         if present is not None and present == messages[: len(present)]:
             known = len(present)
