@@ -1,8 +1,8 @@
 """Decide how soon a module that died is started again, and when it no longer is.
 
 Values and arithmetic only: the caller hands in times, in seconds of any steady clock. A module that died once is tried
-again at once. One that keeps dying waits longer each time. One that ended too often within the window is quarantined for
-good.
+again at once. One that keeps dying waits longer each time. One that ended too often within the window is quarantined
+for good.
 """
 
 from __future__ import annotations
