@@ -16,7 +16,7 @@ import pytest
 from integration.command_line import paddock
 from integration.conftest import WriteModule
 from integration.tricky_tool import json_output, plan_of
-from paddock.session.journals import Journals
+from paddock.session.journals.journal_folder import Journals
 from support.examples import repeating
 
 pytestmark = pytest.mark.usefixtures("commands_end")

@@ -20,8 +20,8 @@ from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.render import Screen, ScreenDisplay
 from paddock.plan.model import MountPlan
 from paddock.session.hosted_session import ModuleStatus
-from paddock.session.journals import Journals, is_first
-from paddock.session.resume import Ask, Resume
+from paddock.session.journals.journal_folder import Journals, is_first
+from paddock.session.journals.resume import Ask, Resume
 from paddock.session.session import Session
 from paddock.text import escape
 from paddock.workers.output import OutputLine

@@ -26,8 +26,8 @@ from paddock.cli.sources.cache_command import read_age
 from paddock.cli.terminal.render import Screen
 from paddock.plan.units import size_text
 from paddock.session.journal import tables
-from paddock.session.journals import Journals
-from paddock.session.kept_session import KeptCall, KeptSession, time_text
+from paddock.session.journals.journal_folder import Journals
+from paddock.session.journals.kept_session import KeptCall, KeptSession, time_text
 from paddock.text import escape
 
 _SHORT: Final = 8  # characters of an id: enough to tell two sessions apart by eye

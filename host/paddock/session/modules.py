@@ -17,8 +17,8 @@ from paddock.rpc.calls import RoutedCall
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import CallPolicy, Encoded, Handle, Peer
 from paddock.session.journal import ContextJournal
+from paddock.session.journals.session_journal import SessionJournal
 from paddock.session.module import HostedModule, InSession
-from paddock.session.session_journal import SessionJournal
 from paddock.workers.exit_report import ExitReport
 from paddock_sdk.contract.boundary_errors import ModuleGoneError, OverLimitError
 from paddock_sdk.contract.llm_errors import ProviderUnavailableError

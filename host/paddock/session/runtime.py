@@ -28,10 +28,10 @@ from paddock.rpc.tasks import SessionTasks
 from paddock.session.host_api.service import HostService
 from paddock.session.journal import ContextJournal
 from paddock.session.journal_store import MemoryStore
+from paddock.session.journals.session_journal import SessionJournal
 from paddock.session.module import HostedModule
 from paddock.session.modules import HostedModules
 from paddock.session.resources import SessionResources, SessionSandboxes, further_sandboxes
-from paddock.session.session_journal import SessionJournal
 from paddock.session.shutdown import ShutdownDeadlines
 from paddock.session.state.coordinator import HostedCoordinator, headed
 from paddock.session.state.mirrors import Mirrors

@@ -39,13 +39,13 @@ from paddock.rpc.peer import Handle
 from paddock.session.hosted_session import HostedSession, ModuleStatus
 from paddock.session.instructing import changes_of_instruction, give_instruction
 from paddock.session.journal import OpenCall, closing_messages, interrupted
-from paddock.session.journals import Journals
-from paddock.session.kept_session import KeptSession, time_text
+from paddock.session.journals.journal_folder import Journals
+from paddock.session.journals.kept_session import KeptSession, time_text
+from paddock.session.journals.resume import CallOutcomes, Resume
+from paddock.session.journals.session_journal import SessionJournal, meta_of
 from paddock.session.recorder import SessionRecorder
 from paddock.session.resources import OnOutput, SessionResources, StartOptions
-from paddock.session.resume import CallOutcomes, Resume
 from paddock.session.runtime import SessionRuntime
-from paddock.session.session_journal import SessionJournal, meta_of
 from paddock.session.session_plan import SessionPlan
 from paddock.session.spawning import SubSessions
 from paddock.session.startup import FoundCode, confined, located

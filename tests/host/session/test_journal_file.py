@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddock.session.journal_file import (
+from paddock.session.journals.journal_file import (
     MAGIC,
     JournalError,
     JournalFile,
@@ -96,7 +96,7 @@ def test_a_second_host_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "s.journal"
     file = JournalFile.create(path)
     program = (
-        "import sys; from pathlib import Path; from paddock.session.journal_file import *\n"
+        "import sys; from pathlib import Path; from paddock.session.journals.journal_file import *\n"
         "try: JournalFile.open(Path(sys.argv[1]))\n"
         "except JournalInUseError: sys.exit(7)"
     )
@@ -164,7 +164,7 @@ def test_a_journal_that_others_may_read_is_made_private(tmp_path: Path) -> None:
 def test_a_disk_without_room_leaves_no_half_record(tmp_path: Path) -> None:
     path = tmp_path / "s.journal"
     program = (
-        "import resource, signal, sys; from pathlib import Path; from paddock.session.journal_file import *\n"
+        "import resource, signal, sys; from pathlib import Path; from paddock.session.journals.journal_file import *\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "file = JournalFile.create(Path(sys.argv[1])); file.append(Kind.ADD, b'first')\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"

@@ -9,8 +9,8 @@ import pytest
 
 from paddock.rpc.marshal import Marshaller
 from paddock.session.journal import OpenCall, closing_messages
-from paddock.session.journal_file import JournalError, JournalFile, Kind, Record
-from paddock.session.kept_session import (
+from paddock.session.journals.journal_file import JournalError, JournalFile, Kind, Record
+from paddock.session.journals.kept_session import (
     Call,
     End,
     KeptModule,
@@ -21,7 +21,15 @@ from paddock.session.kept_session import (
     encoded,
     kept_session,
 )
-from paddock.session.resume import NOT_STARTED, STOPPED, UNKNOWN, CallOutcomes, Resume, ResumeRefusedError, differences
+from paddock.session.journals.resume import (
+    NOT_STARTED,
+    STOPPED,
+    UNKNOWN,
+    CallOutcomes,
+    Resume,
+    ResumeRefusedError,
+    differences,
+)
 from paddock_sdk.contract.models import ToolResult
 
 _MARSHALLER = Marshaller()

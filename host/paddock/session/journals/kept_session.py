@@ -19,8 +19,8 @@ from paddock.plan.problems import StrictModel
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded
 from paddock.session.journal import ContextJournal
-from paddock.session.journal_file import JournalError, Kind, Record
 from paddock.session.journal_store import JournalEntry, MemoryStore
+from paddock.session.journals.journal_file import JournalError, Kind, Record
 
 _METHODS: Final = {Kind.ADD: "add_message", Kind.SET: "set_messages"}
 

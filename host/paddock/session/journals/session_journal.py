@@ -18,9 +18,9 @@ from paddock.plan.model import MountPlan
 from paddock.plan.permissions import Permissions
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.rpc.peer import CallPolicy, Encoded, Peer
-from paddock.session.journal_file import JournalFile, Kind, Record
 from paddock.session.journal_store import JournalEntry, MemoryStore
-from paddock.session.kept_session import Call, End, KeptModule, KeptSession, Meta, Result, Turn, encoded
+from paddock.session.journals.journal_file import JournalFile, Kind, Record
+from paddock.session.journals.kept_session import Call, End, KeptModule, KeptSession, Meta, Result, Turn, encoded
 from paddock_sdk.protocol.frames import Buffer
 from paddock_sources.errors import without_credentials
 

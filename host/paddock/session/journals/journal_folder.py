@@ -15,9 +15,9 @@ from typing import Final
 
 from paddock.errors import KindError
 from paddock.isolation.record import SessionInUseError
-from paddock.session.journal_file import JournalError, JournalFile, JournalInUseError, read_journal
-from paddock.session.kept_session import KeptSession, kept_session
-from paddock.session.session_journal import SessionJournal
+from paddock.session.journals.journal_file import JournalError, JournalFile, JournalInUseError, read_journal
+from paddock.session.journals.kept_session import KeptSession, kept_session
+from paddock.session.journals.session_journal import SessionJournal
 from paddock.state_folder import make_private, state_folder
 from paddock_sources.near import near
 

@@ -14,7 +14,7 @@ from paddock.errors import KindError
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded
 from paddock.session.journal import OpenCall, tables
-from paddock.session.kept_session import KeptCall, KeptModule, KeptSession, Meta
+from paddock.session.journals.kept_session import KeptCall, KeptModule, KeptSession, Meta
 from paddock_sdk.protocol import RemoteProtocolError
 
 NOT_STARTED: Final = "Error: the host ended before this tool call was started; it did not run"
