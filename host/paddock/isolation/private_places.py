@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from paddock.plan.problems import NotAcceptedError
-from paddock.policy.files.policy import user_config_folder
+from paddock.policy.files.owned_file import user_config_folder
 from paddock.policy.path_walk import GrantedPath
 from paddock.state_folder import state_path
 
