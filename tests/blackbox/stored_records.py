@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import struct
 import sys
 from typing import Any
 
@@ -89,12 +90,25 @@ def shape(files: dict[str, Any], world: World) -> dict[str, Any]:
         plain = _PACKS.sub("pack-<digest>", _IDS.sub("<id>", name))
         if "/git-v1/" in name and not name.endswith("/url"):
             said: Any = "git's own"
+        elif "/journals/" in name:
+            said = _kinds(base64.b64decode(file["base64"]))
         elif "/sessions/" in name:
             said = _skeleton(json.loads(file["text"]))
         else:
             said = _said(file["text"], world)
         shown[plain] = {"mode": file["mode"], "says": said}
     return shown
+
+
+def _kinds(journal: bytes) -> list[str]:
+    """Return the head of a journal, and the kind of each record, with the keys that its body begins with."""
+    said, start = [journal[:9].hex()], 9
+    while start < len(journal):
+        length, _, kind, _ = struct.unpack_from("<IIBd", journal, start)
+        start += struct.calcsize("<IIBd") + length
+        head = journal[start - length : start].partition(b"\n")[0]
+        said.append(f"{kind} {', '.join(json.loads(head)) if head[:1] == b'{' else ''}".strip())
+    return said
 
 
 def _skeleton(value: Any) -> Any:

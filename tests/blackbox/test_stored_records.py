@@ -83,3 +83,11 @@ def test_what_is_stored_now_is_as_it_was(world: World) -> None:
     was = shape(_RECORDS, world)
     assert [*now] == [*was]
     assert {name: text_of(now[name]) for name in now if now[name] != was[name]} == {}
+
+
+def test_a_session_that_an_earlier_paddock_kept_is_shown(stored: World) -> None:
+    [kept] = stored.run("sessions", "list", "--json").json["sessions"]
+    assert (kept["state"], kept["turns"], kept["unknown"]) == ("ended", 1, [])
+    shown = stored.run("sessions", "show", kept["id"], "--json").json
+    assert [turn["outcome"] for turn in shown["session"]["turns"]] == ["answer"]
+    assert [call["outcome"] for call in shown["session"]["calls"]] == ["ended"]

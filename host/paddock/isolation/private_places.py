@@ -23,7 +23,8 @@ from paddock.state_folder import state_path
 
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _ESCAPED: Final = re.compile(r"\\([0-7]{3})")
-_NOWHERE: Final = Path("/.empty")
+_PREFIX: Final = "cover-"
+_NOWHERE: Final = Path("/cover-")
 _NAMED: Final = 5  # folders beside, in a hint
 
 
@@ -71,8 +72,13 @@ class PrivatePlaces:
 NO_PLACES: Final = PrivatePlaces()
 
 
+def is_cover(source: Path) -> bool:
+    """Whether a mount's source is a folder that covers one of the places, or the name that stands for one."""
+    return source.name.startswith(_PREFIX)
+
+
 def _cover(place: Path, home: Path | None, folder: Path) -> Path:
-    cover = Path(tempfile.mkdtemp(prefix="cover-", dir=folder))
+    cover = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=folder))
     if home is not None and home.is_relative_to(place):
         (cover / home.relative_to(place)).mkdir(parents=True)
     return cover

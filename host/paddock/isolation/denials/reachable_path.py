@@ -15,6 +15,7 @@ from typing import Final, Self
 
 from paddock.isolation.denials.explained_module import ExplainedModule
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
+from paddock.isolation.private_places import is_cover
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.path_walk import GrantedPath
 from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS, STAND_INS, TERMINALS
@@ -60,7 +61,7 @@ class ReachablePath:
         mount = self._mount()
         if mount is None:
             return self._unseen()
-        if self._is_covered(mount):
+        if is_cover(Path(mount.source)):
             problem = f"it is in `{mount.target}`, which is Paddock's own: modules find an empty folder in its place"
             return PathAccess(False, problem, is_covered=True)
         if not wants_write or mount.writable:
@@ -109,12 +110,6 @@ class ReachablePath:
             return None
         place = Path(mount.source) / self.named.relative_to(mount.target)
         return mount if Path(os.path.realpath(place)) == place else self._deepest(self.real)
-
-    def _is_covered(self, mount: Mount) -> bool:
-        if self.subject.profile.level not in LEVELS_WITH_NAMESPACES or not self.named.is_relative_to(mount.target):
-            return False
-        shown = os.path.realpath(Path(mount.source) / self.named.relative_to(mount.target))
-        return shown != str(self.real) and self.real.is_relative_to(mount.target)
 
     def _deepest(self, path: Path) -> Mount | None:
         around = (mount for mount in self.subject.profile.mounts if path.is_relative_to(mount.target))
