@@ -352,7 +352,7 @@ BAD = {
         "extends: only a plan extends bundles", "bundle.md:4", front=f"{HEAD}extends: ./plan.yaml\n"
     ),
     "a plan in place of a bundle": Bad(
-        "bundle.name: is missing", "bundle.md:2", front="extends: ./plan.yaml\nsession: {}\n"
+        "extends: only a plan extends bundles", "bundle.md:2", front="extends: ./plan.yaml\nsession: {}\n"
     ),
     "a source that is relative to nothing": Bad(
         "is not a module source", "bundle.md:4", front=f"{HEAD}tools: [{{module: tool-a, source: modules/x}}]\n"

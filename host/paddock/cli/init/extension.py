@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from paddock.cli.bundle_plan import extending_text
@@ -11,6 +12,7 @@ from paddock.cli.init.conversion import planned_modules
 from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.interruption import interruptible
 from paddock.cli.terminal.render import Screen
+from paddock.errors import PlanError, PlanProblem
 from paddock.module_sources.bundles import BundleOptions, Pinned, pin_bundles
 from paddock.plan.model import MountPlan
 from paddock.plan.writing import PlannedModule, plan_exists, write_plan
@@ -33,6 +35,13 @@ def extend(written: str, plan: Path, screen: Screen, *, replaces: bool) -> tuple
             options = BundleOptions(lends_keys=True, progress=progress, written=text.encode())
             return await pin_bundles(plan, os.environ, options)
 
-    asyncio.run(interruptible(pin, screen))
+    def without_plan(one: PlanProblem) -> PlanProblem:
+        return replace(one, file="", line=None) if one.file in ("", str(plan)) else one
+
+    try:
+        asyncio.run(interruptible(pin, screen))
+    except PlanError as error:  # the plan was not written, so nobody can look at its lines
+        error.retell(f"bundle `{written}`", without_plan)
+        raise
     found = write_plan(plan, text, replace=replaces)
     return found, planned_modules(found)
