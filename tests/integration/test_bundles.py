@@ -33,7 +33,8 @@ def test_a_bundle_is_fetched_pinned_run_offline_and_updated(tmp_path_factory: py
     settings = Path(os.environ["HOME"], ".config/paddock/sources.toml")
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text(f'[mirrors]\n"https://127.0.0.1:9/" = "{mirror}/"\n')
-    assert paddock("lock").returncode == 0
+    locked = paddock("lock")
+    assert locked.returncode == 0 and f"from the mirror {mirror}/" in locked.stdout
     lock = Path("paddock.lock").read_text()
     assert lock.count("[[bundle]]") == 1 and f'commit = "{origin.head()}"' in lock
     assert 'source = "git+https://127.0.0.1:9/origin@main"' in lock and str(mirror) not in lock

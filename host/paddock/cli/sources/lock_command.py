@@ -121,3 +121,4 @@ def _notes(sources: SourcedModules, rows: Sequence[object], *, is_lacking: bool,
         yield f"{sources.lock_path} is up to date" if is_there else "nothing of this plan has to be locked"
     for one in sources.unused:
         yield f"of no module of this plan: {one.source}; `paddock remove {one.source}` takes it out"
+    yield from sources.mirror_notes
