@@ -59,6 +59,12 @@ class Resolution:
     is_live: bool = False
     repository: Path | None = None
 
+    @property
+    def siblings(self) -> tuple[Path, ...]:
+        """Return the libraries that are packages of the module's own repository."""
+        top = self.repository
+        return () if top is None else tuple(one for one in self.libraries if one.is_relative_to(top))
+
 
 @dataclass(frozen=True, slots=True)
 class NoAnswer:

@@ -17,6 +17,7 @@ from sources.index_server import IndexServer
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
 HARBOUR = Path(__file__).parents[1] / "fixtures/bundles/harbour"
+OWN = 'Of ["the bay", true]'
 _LOG = "hooks: [{module: hooks-logging, permissions: {write: [.]}}]\n"
 
 
@@ -114,7 +115,11 @@ def test_a_bundle_is_added_to_a_plan_and_removed_again() -> None:
 
 def test_a_package_of_the_same_repository_is_its_own_and_no_index_is_asked(tmp_path: Path) -> None:
     origin = OriginRepository(tmp_path / "origin")
-    tool = module_files(imports="import charts", answer="charts.OF", requires=["bay-charts>=1"])
+    asked = "self.coordinator.get_capability('bundle_package_paths') or []"
+    answer = f"[charts.OF, *[charts.__file__.startswith(path) for path in {asked}]]"
+    tool = module_files(imports="import charts", answer=answer, requires=["bay-charts>=1"])
+    code = tool.popitem()
+    tool[code[0]] = code[1].replace("    await", "    Tool.coordinator = coordinator\n    await")
     files = {f"modules/tool-greet/{name}": content for name, content in tool.items()}
     packages = "[tool.hatch.build.targets.wheel]\npackages = ['charts']\n"
     project = f"[project]\nname = 'bay-charts'\nversion = '1.2'\n{packages}"
@@ -129,12 +134,12 @@ def test_a_package_of_the_same_repository_is_its_own_and_no_index_is_asked(tmp_p
         index.add_wheel("bay-charts", "9.0", {"charts/__init__.py": "OF = 'the attacker'\n"})
         environ = {"UV_DEFAULT_INDEX": index.url}
         answered = paddock("run", "--trust-plan", "plan.yaml", "Of what?", environ=environ)
-        assert answered.stdout.strip() == "Of the bay", answered.stderr
+        assert answered.stdout.strip() == OWN, answered.stderr
         assert not index.requests
         (tmp_path / "other").mkdir()
         (tmp_path / "other/plan.yaml").write_text(Path("plan.yaml").read_text())
         origin.commit({"pyproject.toml": project.replace("bay-charts", "other")})  # now only the index has the name
         deceived = paddock("run", "--trust-plan", "plan.yaml", "Of what?", environ=environ, cwd=tmp_path / "other")
-        assert deceived.stdout.strip() == "Of the attacker", deceived.stderr
+        assert deceived.stdout.strip() == 'Of ["the attacker"]', deceived.stderr
     assert Path("paddock.lock").read_text().count(commit) == 2  # pinned with the module
-    assert paddock("run", "--trust-plan", "--offline", "plan.yaml", "Again?").stdout.strip() == "Of the bay"
+    assert paddock("run", "--trust-plan", "--offline", "plan.yaml", "Again?").stdout.strip() == OWN

@@ -26,6 +26,7 @@ from paddock.policy.owner import Owner
 from paddock.policy.path_walk import GrantedPath
 from paddock.text import reason_of
 from paddock_sandbox.profile import Mount
+from paddock_sdk.protocol.body import Record
 from paddock_sources import SourceError
 from paddock_sources.tree import SourceTree
 
@@ -128,11 +129,21 @@ class MentionResolver:
     """What modules of the contract ask for the file of a mention; it answers them as a text of the working directory.
 
     So it names only what the plan has modules read, and of nothing else whether it is there. `@namespace:path` is a
-    file or folder below that of a bundle in `roots`, if it is pinned; else it is like any other of this machine.
+    file or folder below that of a bundle in `_roots`, if it is pinned; else it is like any other of this machine.
     """
 
     _files: MentionedFiles
     _roots: Mapping[str, tuple[Path, bool]]
+
+    @property
+    def bundles(self) -> dict[str, Record]:
+        """The folder `base_path` of each namespace that is pinned or that modules may read.
+
+        Of pinned ones, a module sees the folder of its own repository.
+        """
+        readable = self._files.granted or ()
+        shown = {name: root for name, (root, is_pinned) in self._roots.items() if is_pinned or _covers(readable, root)}
+        return {name: Record(base_path=root) for name, root in shown.items()}
 
     def resolve(self, mention: str) -> Path | None:
         """Return the file of a mention, with its `@` or without; None if there is none that may be mentioned."""

@@ -296,6 +296,9 @@ class Session:
                 files = MentionedFiles.of_plan(self.plan, self._working_dir, Owner.current(self._environ))
                 roots = {} if self.plan.bundles is None else self.plan.bundles.roots
                 self.coordinator.register_capability("mention_resolver", MentionResolver(files, roots))
+            packages = {str(path): None for one in modules.by_path.values() for path in one.resolution.siblings}
+            if packages and self.coordinator.get_capability("bundle_package_paths") is None:
+                self.coordinator.register_capability("bundle_package_paths", [*packages])
             with located(self.plan):
                 await self._kernel.start()
                 if journal is not None and journal.kept is not None:

@@ -20,6 +20,7 @@ from types import SimpleNamespace, TracebackType
 from typing import Any, Final
 
 from paddock_sdk.contract import approval, boundary_errors, llm_errors, module_sources
+from paddock_sdk.protocol.body import Record
 from paddock_sdk.protocol.caps import Ext
 
 _MODULES: Final = {
@@ -519,25 +520,3 @@ def _nearest_known(lineage: list[Any]) -> type[BaseException]:
         if known is not None and (issubclass(known, Exception) or "Exception" not in lineage):
             return known
     return Exception
-
-
-class Record(dict[str, Any]):
-    """Fields by name, also as attributes.
-
-    A module's own pydantic model, or a data class where only data is allowed, arrives as one of these. It is a mapping,
-    so it can be dumped, validated and subscripted, and its fields read as attributes as on the original object. Fields
-    named as a dict's own methods (`items`, `get`) are reached by subscript alone.
-    """
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(f"there is no field '{name}' in what is left of the object", name=name) from None
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        self[name] = value
-
-    def __delattr__(self, name: str) -> None:
-        self.__getattr__(name)  # raises the error if it does not exist
-        del self[name]

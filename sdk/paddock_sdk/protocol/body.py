@@ -47,6 +47,28 @@ _TOO_DEEP: Final = f"a value that is nested deeper than {MAX_DEPTH}, or holds it
 _PACKERS_DEPTH: Final = "recursion limit exceeded"  # msgpack's text for it, as a ValueError
 
 
+class Record(dict[str, Any]):
+    """Fields by name, also as attributes.
+
+    A module's own pydantic model, or a data class where only data is allowed, arrives as one of these. It is a mapping,
+    so it can be dumped, validated and subscripted, and its fields read as attributes as on the original object. Fields
+    named as a dict's own methods (`items`, `get`) are reached by subscript alone.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"there is no field '{name}' in what is left of the object", name=name) from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+    def __delattr__(self, name: str) -> None:
+        self.__getattr__(name)  # raises the error if it does not exist
+        del self[name]
+
+
 class Vocabulary(Protocol):
     """The models and exceptions that a body may carry."""
 

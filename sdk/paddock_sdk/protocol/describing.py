@@ -20,6 +20,7 @@ from types import AsyncGeneratorType
 from typing import Any, Final
 from uuid import UUID
 
+from paddock_sdk.protocol.body import Record
 from paddock_sdk.protocol.description import (
     MAX_MEMBERS,
     SPECIAL_MEMBERS,
@@ -35,6 +36,7 @@ _SECRET: Final = re.compile("api_?key|secret|password|token|credential|private_k
 _NOT_SECRET: Final = ("max_tokens", "max_output_tokens", "token_count", "token_budget", "tokens")
 _MAX_DATA_DEPTH: Final = 12  # JSON schemas of tools nest about this deep at most
 _PLAIN: Final = frozenset({type(None), bool, int, float, str})
+_TABLES: Final = (dict, Record)
 _SCALARS: Final = (PurePath, Decimal, dt.date, dt.time, dt.timedelta, UUID)  # that are no JSON, and cross as they are
 _GENERATOR: Final = Description(
     "async_generator", (Member("__anext__", Flavour.STREAM), Member("aclose", Flavour.ASYNC)), {}
@@ -191,11 +193,11 @@ def _may_fit(value: Any) -> bool:
             size += len(item)
             if size > MAX_DESCRIPTION_BYTES:
                 return False
-        elif kind in (list, tuple, set, frozenset, dict):
+        elif kind in (list, tuple, set, frozenset, *_TABLES):
             values += len(item)
             if values > MAX_DESCRIPTION_VALUES:
                 return False
-            left.extend(item.values() if kind is dict else item)
+            left.extend(item.values() if kind in _TABLES else item)
     return True
 
 
@@ -208,7 +210,7 @@ def _is_data(value: Any, depth: int = 0) -> bool:
         return False
     if kind in (list, tuple, set, frozenset):
         return _are_data(value, depth)
-    if kind is dict:
+    if kind in _TABLES:
         return {str}.issuperset(map(type, value)) and _are_data(value.values(), depth)
     return kind is bytes or isinstance(value, _SCALARS)
 
@@ -222,11 +224,12 @@ def _are_data(values: Iterable[object], depth: int) -> bool:
 
 def masked(value: Any) -> Any:
     """Return data for a description, without values under a name that usually holds a secret."""
-    if type(value) is dict:
-        return {
+    if type(value) in _TABLES:
+        shown = {
             key: "[REDACTED]" if isinstance(item, str) and _is_secret(key) else masked(item)
             for key, item in value.items()
         }
+        return type(value)(shown)
     if type(value) in (list, tuple):
         return type(value)([masked(item) for item in value])
     return value

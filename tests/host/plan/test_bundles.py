@@ -21,6 +21,10 @@ from paddock.plan.model import MountPlan
 from paddock.plan.permissions import Permissions
 from paddock.plan.source_map import SourceNode
 from paddock.policy.owner import Owner
+from paddock_sdk.contract.vocabulary import ContractVocabulary
+from paddock_sdk.protocol.body import Codec
+from paddock_sdk.protocol.describing import describe
+from paddock_sdk.protocol.description import decode_description, encode_description
 from paddock_sources import Resolution
 from support.rows import each_row
 
@@ -238,9 +242,16 @@ def test_modules_are_told_where_files_of_bundles_are_and_of_no_others(tmp_path: 
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / "tree/out").symlink_to(tmp_path / "key")
-    granted = (tmp_path / "here/open.md",)
+    granted = (tmp_path / "here/open.md", tmp_path / "inner")
     files = MentionedFiles(tmp_path, Owner.current({}), granted)
-    resolver = MentionResolver(files, {"far": (tmp_path / "tree", True), "near": (tmp_path / "here", False)})
+    local = {"near": (tmp_path / "here", False), "mine": (tmp_path / "inner/it", False)}
+    resolver = MentionResolver(files, {"far": (tmp_path / "tree", True), **local})
+    codec = Codec(ContractVocabulary())
+    shown = decode_description(encode_description(describe(resolver), codec), codec).attributes["bundles"]
+    assert {name: one.base_path for name, one in shown.items()} == {
+        "far": tmp_path / "tree",
+        "mine": tmp_path / "inner/it",
+    }
     found = {name: resolver.resolve(f"@{name}") for name in ("far:modes", "far:modes/plan", "near:open.md")}
     assert found == {
         "far:modes": tmp_path / "tree/modes",
