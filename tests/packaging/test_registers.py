@@ -49,5 +49,5 @@ def test_every_limit_that_the_watchdog_names_has_an_exit_reason() -> None:
 
 @each_row("name", limits.Limits.model_fields)
 def test_every_limit_is_shown_in_a_unit_that_a_plan_takes(name: str) -> None:
-    shown = limits.limit_text(name, 1.0 if name == "cpu_quota" else 65536)
+    shown = limits.limit_text(name, {"cpu_quota": 1.0, "memory_max": 8 << 20}.get(name, 65536))
     assert getattr(limits.Limits.model_validate({name: shown.replace(" ", "")}), name) is not None

@@ -172,6 +172,7 @@ class _Turn:
         self._modules: tuple[ModuleStatus, ...] = ()
         self._error: Exception | None = None
         self._is_running = False
+        self._has_started = False
 
     @property
     def exit_code(self) -> int:
@@ -274,7 +275,7 @@ class _Turn:
         async with session:
             self._say_what_started(session.modules)
             self._opener.tell_resumed(session)
-            self._is_running = True
+            self._is_running = self._has_started = True
             if self._verbose:
                 self._first_of = session
                 session.coordinator.hooks.register(
@@ -333,8 +334,11 @@ class _Turn:
             self._list(modules)
 
     def _say_what_ended(self, error: Exception | None) -> None:
-        """Warn of each end of a module that neither its start nor the error of the turn tells."""
-        if self._screen.is_quiet and self.interrupted is not None:
+        """Warn of each end of a module that neither its start nor the error of the turn tells.
+
+        After a start that failed, the others were ended with it.
+        """
+        if not self._has_started or (self._screen.is_quiet and self.interrupted is not None):
             return
         told = getattr(error, "report", None)
         for module in self._modules:
