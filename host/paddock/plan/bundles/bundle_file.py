@@ -87,8 +87,6 @@ class BundleFile:
 
     at: TreePath
     name: str
-    version: str
-    description: str
     root: TreePath
     includes: tuple[Named, ...]
     content: Traced
@@ -138,7 +136,7 @@ class _Reading:
         if EXTENDS in self._content.value:
             self.problems.append(PlanProblem(EXTENDS, "only a plan extends bundles", "write `includes` in a bundle"))
         folder = self._at.folder
-        root = self._joined(folder, self._text(head, "namespace_root", "bundle"), "bundle.namespace_root")
+        root = self._root(head, folder)
         agents, context = self._table("agents", str, list), self._table("context")
         known = {key: self._table(key) for key in TABLES if key in self._content.value}
         known |= {key: self._content.part(key) for key in MODULES if self._content.value.get(key) is not None}
@@ -151,8 +149,6 @@ class _Reading:
         return BundleFile(
             self._at,
             name,
-            self._text(head, "version", "bundle"),
-            self._text(head, "description", "bundle"),
             root,
             tuple(self._includes()),
             taken,
@@ -180,13 +176,17 @@ class _Reading:
             self.problems.append(must_be("a table", value, key))
         return Traced({}, self._content.place)
 
-    def _text(self, part: Traced, key: str, path: str) -> str:
-        value = part.value.get(key)
-        if isinstance(value, str | int | float) and not isinstance(value, bool):
-            return str(value)  # 1.0 without quotes is a number
-        if value is not None:
-            self.problems.append(must_be("text", value, path_text(path, key)))
-        return ""
+    def _root(self, head: Traced, folder: TreePath) -> TreePath:
+        written = head.value.get("namespace_root")
+        path = "bundle.namespace_root"
+        if not isinstance(written, str | None):
+            self.problems.append(must_be("text", written, path))
+            return folder
+        try:
+            return folder.joined(written or "")
+        except NotAcceptedError as error:
+            self.problems.append(PlanProblem(path, error.problem, error.accepted))
+            return folder
 
     def _includes(self) -> Iterator[Named]:
         written = self._content.value.get("includes")
@@ -214,13 +214,6 @@ class _Reading:
                 yield Named(part.value.strip(), part.place)
             else:
                 self.problems.append(must_be("text", part.value, path_text(path, "include", index)))
-
-    def _joined(self, folder: TreePath, relative: str, path: str) -> TreePath:
-        try:
-            return folder.joined(relative)
-        except NotAcceptedError as error:
-            self.problems.append(PlanProblem(path, error.problem, error.accepted))
-            return folder
 
 
 def read_agent(written: str, at: TreePath, name: str) -> Traced:

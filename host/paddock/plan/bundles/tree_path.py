@@ -71,8 +71,7 @@ class TreePath:
         Raises:
             NotAcceptedError: it is outside the tree.
         """
-        path = posixpath.normpath(posixpath.join("/", self.path, relative.lstrip("/")))
-        inside = posixpath.normpath(posixpath.join(self.path, relative.lstrip("/")))
-        if inside == ".." or inside.startswith("../"):
+        path = posixpath.normpath(posixpath.join(self.path, relative.lstrip("/")))
+        if path == ".." or path.startswith("../"):
             raise NotAcceptedError(f"`{relative}` leads out of `{self.tree}`", "name a file of the same repository")
-        return TreePath(self.tree, path.lstrip("/"))
+        return TreePath(self.tree, "" if path == "." else path)
