@@ -94,10 +94,23 @@ async def test_each_difference_is_told(now: Meta, told: list[str]) -> None:
         with pytest.raises(ResumeRefusedError) as caught:
             await Resume("s-1", ask=ask).check(_BEFORE, now)
         assert list(caught.value.detail) == told
-        assert "--accept-changes" in caught.value.hints[0]
+        assert "--accept-changes" in caught.value.hints[-1]
     else:
         await Resume("s-1", ask=ask).check(_BEFORE, now)
     assert asked == ([tuple(told)] if told else [])
+
+
+async def test_a_refusal_tells_the_plan_and_the_folder_that_it_had() -> None:
+    elsewhere = _BEFORE.model_copy(update={"plan": "/q.yaml", "working_dir": "/q"})
+    with pytest.raises(ResumeRefusedError) as caught:
+        await Resume("s-1").check(_BEFORE, elsewhere)
+    assert caught.value.hints[:2] == (
+        "to go on with the plan that it had, name that one: `/p/plan.yaml`",
+        "to have modules work where they did: `-C /p`",
+    )
+    with pytest.raises(ResumeRefusedError) as caught:
+        await Resume("s-1").check(_BEFORE, _BEFORE.model_copy(update={"digest": "d2"}))
+    assert len(caught.value.hints) == 1
 
 
 def _asking(*calls: tuple[str, str, Any]) -> dict[str, Any]:

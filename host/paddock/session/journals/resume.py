@@ -6,6 +6,7 @@ since every module of the session sees the earlier conversation. The host repeat
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -32,13 +33,13 @@ Ask = Callable[[Sequence[str]], Awaitable[bool]]
 class ResumeRefusedError(KindError):
     """Raised for a session that has changed since, where nobody agreed to it."""
 
-    def __init__(self, session_id: str, differences: Sequence[str]) -> None:
+    def __init__(self, session_id: str, differences: Sequence[str], ways_back: Sequence[str]) -> None:
         super().__init__(
             "ResumeRefusedError",
             f"session `{session_id}` was of another plan, other code or other grants",
             exit_code=4,
             detail=differences,
-            hints=["to go on with what is there now: `--accept-changes`"],
+            hints=[*ways_back, "to go on with what is there now: `--accept-changes`"],
         )
 
 
@@ -59,7 +60,7 @@ class Resume:
         found = tuple(differences(earlier, now))
         if not found or self.accept_changes or (self.ask is not None and await self.ask(found)):
             return
-        raise ResumeRefusedError(now.session, found)
+        raise ResumeRefusedError(now.session, found, tuple(_ways_back(earlier, now)))
 
 
 def differences(earlier: Meta, now: Meta) -> Iterator[str]:
@@ -72,6 +73,14 @@ def differences(earlier: Meta, now: Meta) -> Iterator[str]:
         yield f"modules work in {now.working_dir}, and did in {earlier.working_dir}"
     for name in [*now.modules, *(name for name in earlier.modules if name not in now.modules)]:
         yield from _of_module(name, earlier.modules.get(name), now.modules.get(name))
+
+
+def _ways_back(earlier: Meta, now: Meta) -> Iterator[str]:
+    """Yield what to type for the plan and the folder that the session had."""
+    if earlier.plan not in (None, now.plan):
+        yield f"to go on with the plan that it had, name that one: `{shlex.quote(earlier.plan)}`"
+    if earlier.working_dir != now.working_dir:
+        yield f"to have modules work where they did: `-C {shlex.quote(earlier.working_dir)}`"
 
 
 def _of_module(name: str, before: KeptModule | None, now: KeptModule | None) -> Iterator[str]:
