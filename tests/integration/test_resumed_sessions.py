@@ -169,6 +169,7 @@ def test_sessions_are_listed_exported_and_deleted(work: Path, write_module: Writ
     assert "## user\n\nhello\n" in paddock("sessions", "export", "last", "--markdown").stdout
     would = json_output(paddock("sessions", "delete", "--older-than", "0s", "--dry-run", "--json"))["deleted"]
     assert len(would) == 1
+    assert paddock("sessions", "delete", "--older-than", "1d").stdout == "deleted  nothing\n"
     assert json_output(paddock("sessions", "delete", "last", "--json"))["deleted"] == would
     assert json_output(paddock("sessions", "list", "--json"))["sessions"] == []
     (folder,) = (work.parent / "state/paddock").glob("journals")

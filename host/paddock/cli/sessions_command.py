@@ -129,7 +129,8 @@ def delete_sessions(session: str | None, older_than: float | None, dry_run: bool
             journals.delete(id)
         said = "would be deleted" if dry_run else "deleted"
         return CommandAnswer(
-            {"deleted": ids}, lambda screen: screen.labelled([(f"{said}  ", id) for id in ids] or [(said, "nothing")])
+            {"deleted": ids},
+            lambda screen: screen.labelled([(f"{said}  ", id) for id in ids] or [(f"{said}  ", "nothing")]),
         )
 
     return _report(as_json, {"deleted": []}).answer(work, "they are deleted")

@@ -110,6 +110,8 @@ class Journals:
             raise UnknownSessionError(asked, [f"it is the beginning of several ids: {', '.join(sorted(meant)[:5])}"])
         close = near(asked, ids)
         hints = [f"did you mean `{close[0]}`?"] if close else []
+        if len(asked) < _SHORTEST and any(id.startswith(asked) for id in ids):
+            hints = [f"of an id, {_SHORTEST} characters at least stand for it"]
         raise UnknownSessionError(asked, [*hints, "`paddock sessions list` shows them all"])
 
     def ids(self) -> list[str]:

@@ -1,0 +1,33 @@
+"""The session to go on with, and its plan where the command line names none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from paddock.session.journals.journal_file import Kind
+from paddock.session.journals.journal_folder import Journals, UnknownSessionError
+from paddock.session.journals.kept_session import Meta, encoded
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a session that had the plan `other.yaml` there."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    plan = work / "other.yaml"
+    plan.touch()
+    began = Meta(paddock="1", session="s-12", pid=7, plan=str(plan), digest="d", working_dir=str(work), modules={})
+    journal = Journals().create("s-12")
+    journal.append(Kind.META, encoded(began))
+    journal.close()
+    return work
+
+
+def test_too_little_of_an_id_is_said_to_be_that(folder: Path) -> None:
+    with pytest.raises(UnknownSessionError) as caught:
+        Journals().find("s-1")
+    assert caught.value.hints[0] == "of an id, 4 characters at least stand for it"
