@@ -137,7 +137,7 @@ def test_a_changed_plan_is_asked_about(work: Path) -> None:
     assert "--accept-changes" in refused.stderr
     done = paddock("run", plan, "more", "--resume", "last", "--accept-changes")
     assert (done.returncode, done.stdout) == (0, "You said: more\n")
-    again = paddock("run", plan, "third", "--resume", "last")
+    again = paddock("run", "a third time", "--resume", "last")  # with the plan that it had, which is no plan.yaml
     assert again.returncode == 0, again.stderr
     assert "4 messages, 2 turns" in again.stderr
 

@@ -167,28 +167,47 @@ def command_to_paste(words: Sequence[str]) -> str:
 
 
 class PlanAndPrompt(NamedTuple):
-    """The words of a command line, as a plan and a prompt."""
+    """The words of a command line, as a plan and a prompt; `resumed` is the session to go on with."""
 
     plan: str
     prompt: str | None
+    resumed: str | None = None
 
     @property
     def run(self) -> str:
         """The command that gives the prompt to the plan."""
-        return shlex.join(["paddock", "run", self.plan, *([] if self.prompt is None else [self.prompt])])
+        prompt = [] if self.prompt is None else [self.prompt]
+        return shlex.join(["paddock", "run", self.plan, *prompt, *self.options])
+
+    @property
+    def options(self) -> list[str]:
+        """The options that go on with the session."""
+        return [] if self.resumed is None else ["--resume", self.resumed]
 
 
-def plan_and_prompt(words: Sequence[str]) -> PlanAndPrompt:
+def plan_and_prompt(words: Sequence[str], resumed: str | None = None) -> PlanAndPrompt:
     """Return the probable meaning of words: a plan, first or last, and a prompt, which may have come without quotes.
 
-    Without a plan it is plan.yaml.
+    Without a plan it is that of the session to go on with, or else plan.yaml.
+
+    Raises:
+        PaddockError: there is no such session, or its journal cannot be used.
     """
-    if not words:
-        return PlanAndPrompt(USUAL_PLAN, None)
-    for plan, others in ((words[0], words[1:]), (words[-1], words[:-1])):
+    for plan, others in ((words[0], words[1:]), (words[-1], words[:-1])) if words else ():
         if _names_a_plan(plan):
-            return PlanAndPrompt(plan, " ".join(others) if others else None)
-    return PlanAndPrompt(USUAL_PLAN, " ".join(words))
+            return PlanAndPrompt(plan, " ".join(others) if others else None, resumed)
+    usual = USUAL_PLAN if resumed is None else _plan_of_session(resumed)
+    return PlanAndPrompt(usual, " ".join(words) if words else None, resumed)
+
+
+def _plan_of_session(asked: str) -> str:
+    """Return the plan that a session last had, by its name if it is in this folder."""
+    from paddock.session.journals.journal_folder import Journals  # for few commands
+
+    journals = Journals()
+    kept, _ = journals.read(journals.find(asked))
+    plan = Path(kept.metas[-1].plan or USUAL_PLAN)
+    return plan.name if plan.parent == Path.cwd() else str(plan)
 
 
 def _names_a_plan(word: str) -> bool:

@@ -27,12 +27,12 @@ from paddock.plan import USUAL_PLAN
 def chat(words: tuple[str, ...], options: SessionOptions, verbose: bool) -> int:
     """Hold a conversation with the modules of PLAN.
 
-    PLAN is plan.yaml by default. On a terminal, /help lists the commands and keys. Elsewhere each line of stdin is a
-    prompt.
+    PLAN is plan.yaml by default, or with --resume that of the session. On a terminal, /help lists the commands and
+    keys. Elsewhere each line of stdin is a prompt.
     """
-    meant = plan_and_prompt(words)
+    meant = plan_and_prompt(words, options.kept.session)
     if meant.prompt is not None:
-        chats = shlex.join(["paddock", "chat", *([] if meant.plan == USUAL_PLAN else [meant.plan])])
+        chats = shlex.join(["paddock", "chat", *([] if meant.plan == USUAL_PLAN else [meant.plan]), *meant.options])
         is_prompt = f"{no_such_plan(words[0])}; if that is a prompt" if len(words) == 1 else "a chat takes no prompt"
         raise click.UsageError(f"{is_prompt}: `{meant.run}` answers it, or type it into `{chats}`")
     plan = plan_of(meant.plan)
