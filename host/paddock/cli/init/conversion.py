@@ -13,6 +13,7 @@ from typing import Any, Final
 import click
 import yaml
 
+from paddock.cli.bundle_plan import no_such_plan
 from paddock.errors import PlanError, PlanProblem
 from paddock.plan.formats.document import YAML_EXTENSIONS, conversion_of, read_document
 from paddock.plan.load import load_plan
@@ -37,6 +38,9 @@ def convert(written: str, plan: Path | None, *, replace: bool) -> tuple[Path, Mo
     if "://" in written and not os.path.lexists(origin):
         hint = "fetch the plan, and name its file, as in `paddock init --from plan.toml`"
         raise PlanError([PlanProblem("", "is an address; `--from` takes the file of a plan", hint)], origin=written)
+    if not origin.suffix and not os.path.lexists(origin):
+        hint = "name the file of a plan in TOML or JSON, or a bundle: its folder, its file, or its address"
+        raise PlanError([PlanProblem("", no_such_plan(written), hint)], origin=written)
     if origin.suffix.lower() in YAML_EXTENSIONS and os.path.lexists(origin):
         raise click.UsageError(f"--from: `{escape(written)}` is in YAML already: there is nothing to convert")
     plan = plan or origin.with_suffix(".yaml")
