@@ -82,7 +82,7 @@ def address_in(word: str, folder: Path) -> str:
     if not address.startswith("/"):
         return address
     place = os.path.relpath(address, folder.resolve())
-    return address if place.startswith("..") else f"./{place}"
+    return address if place.startswith("..") else f"./{'' if place == '.' else place}"
 
 
 def kept_plan(word: str) -> Path:

@@ -26,6 +26,12 @@ def settings() -> Path:
     return path
 
 
+def test_the_folder_of_a_plan_is_written_as_one() -> None:
+    Path("bundle.md").touch()
+    assert address_in(".", Path()) == "./"
+    assert address_in("bundle.md", Path()) == "./bundle.md"
+
+
 def test_words_of_the_user_stand_for_bundles_beside_those_of_paddock(settings: Path) -> None:
     assert names_bundle("anchors") and not names_bundle("ours")
     settings.write_text(f'[bundles]\nours = "{OURS}"\nanchors = "{OURS}"\n')
