@@ -202,7 +202,7 @@ def test_a_chat_in_tmux_from_the_consent_to_the_end(
     path.write_bytes(path.read_bytes() + b"# of somebody else\n")
     (tmp_path / "style.md").write_text("Four spaces.", encoding="utf-8")
     terminal.type("/cost")
-    terminal.until("plan.yaml changed since this session started; a new chat takes it")
+    terminal.until("plan.yaml changed since this session started; a new chat takes it, and goes on with this")
     terminal.until("the instruction changed during the session, in style.md: the change counts")
 
     terminal.type("/exit")

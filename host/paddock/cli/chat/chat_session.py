@@ -303,9 +303,9 @@ class ChatSession:
                 return document
         if is_asked or digest != self._told:
             self._told = digest
-            self._screen.warning(
-                f"{self._plan} changed since this session started; a new chat takes it, and begins a new conversation"
-            )
+            is_kept = self._conversation is not None and self._conversation.session.journal is not None
+            then = "goes on with this conversation by `--resume last`" if is_kept else "begins a new conversation"
+            self._screen.warning(f"{self._plan} changed since this session started; a new chat takes it, and {then}")
         return None
 
     async def _agree(self, change: Change, document: Document) -> None:
