@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from integration.command_line import paddock
+from integration.command_line import Terminal, paddock
 from integration.conftest import WriteModule
 from integration.tricky_tool import json_output, plan_of
 from paddock.session.journals.journal_folder import Journals
@@ -159,14 +159,18 @@ def test_a_session_that_runs_is_not_taken_or_deleted(work: Path, write_module: W
 
 
 def test_sessions_are_listed_exported_and_deleted(work: Path, write_module: WriteModule) -> None:
-    plan = _plan(work, write_module, [_calls({"what": "a"}), "the end"])
+    plan = _plan(work, write_module, [_calls({"what": "a"}), "the \x1b]0;title\x07end"])
     assert paddock("run", plan, "hello", "--trust-plan").returncode == 0
     assert paddock("run", plan, "not kept", "--trust-plan", "--no-journal").returncode == 0
     listed = paddock("sessions", "list")
     assert "hello" in listed.stdout and "ended" in listed.stdout and "not kept" not in listed.stdout
     lines = [json.loads(line) for line in paddock("sessions", "export", "last").stdout.splitlines()]
     assert [one["role"] for one in lines] == ["user", "assistant", "tool", "assistant"]
-    assert "## user\n\nhello\n" in paddock("sessions", "export", "last", "--markdown").stdout
+    markdown = paddock("sessions", "export", "last", "--markdown").stdout
+    assert "## user\n\nhello\n" in markdown and "the \x1b]0;title\x07end" in markdown
+    with Terminal("sessions", "export", "last", "--markdown") as terminal:  # which obeys what it is sent
+        assert terminal.exit_code() == 0
+        assert "hello" in terminal.shown and "title" in terminal.shown and "\x1b]0;" not in terminal.shown
     would = json_output(paddock("sessions", "delete", "--older-than", "0s", "--dry-run", "--json"))["deleted"]
     assert len(would) == 1
     assert paddock("sessions", "delete", "--older-than", "1d").stdout == "deleted  nothing\n"

@@ -24,6 +24,7 @@ from paddock.cli.answer import CommandAnswer, CommandReport
 from paddock.cli.command_group import CommandGroup, example
 from paddock.cli.sources.cache_command import read_age
 from paddock.cli.terminal.render import Screen
+from paddock.cli.terminal.standard_streams import print_answer
 from paddock.plan.units import size_text
 from paddock.session.journal import tables
 from paddock.session.journals.journal_folder import Journals
@@ -103,7 +104,7 @@ def export_session(session: str, markdown: bool) -> int:
             lines = [f"## {escape(str(one.get('role')))}\n\n{_text_of(one)}\n" for one in messages]
         else:
             lines = [json.dumps(message, default=str) for message in messages]
-        return CommandAnswer({}, lambda screen: click.echo("\n".join(lines)))
+        return CommandAnswer({}, lambda screen: print_answer("\n".join(lines)))
 
     return _report(False, {}).answer(work)
 
