@@ -24,9 +24,9 @@ from paddock.cli.answer import CommandAnswer, CommandReport
 from paddock.cli.command_group import CommandGroup, example
 from paddock.cli.sources.cache_command import read_age
 from paddock.cli.terminal.render import Screen
+from paddock.cli.terminal.request_parts import text_of_message
 from paddock.cli.terminal.standard_streams import print_answer
 from paddock.plan.units import size_text
-from paddock.session.journal import tables
 from paddock.session.journals.journal_folder import Journals
 from paddock.session.journals.kept_session import KeptCall, KeptSession, time_text
 from paddock.text import escape
@@ -101,7 +101,7 @@ def export_session(session: str, markdown: bool) -> int:
     def work() -> CommandAnswer:
         messages = _found(session)[0].messages()
         if markdown:
-            lines = [f"## {escape(str(one.get('role')))}\n\n{_text_of(one)}\n" for one in messages]
+            lines = [f"## {escape(str(one.get('role')))}\n\n{text_of_message(one)}\n" for one in messages]
         else:
             lines = [json.dumps(message, default=str) for message in messages]
         return CommandAnswer({}, lambda screen: print_answer("\n".join(lines)))
@@ -185,14 +185,4 @@ def _show(screen: Screen, facts: dict[str, Any], messages: Sequence[dict[str, An
     screen.title(f"session {facts['id']}, {facts['state']}, of {facts['plan'] or 'a plan without a file'}")
     screen.listing([(turn["began"], turn["outcome"], turn["prompt"]) for turn in facts["turns"]])
     screen.listing([(call["at"], call["module"], call["tool"], call["outcome"]) for call in facts["calls"]])
-    screen.labelled([(f"{message.get('role')}  ", _text_of(message)) for message in messages])
-
-
-def _text_of(message: dict[str, Any]) -> str:
-    """Return the text of a message, and its tool calls, for people."""
-    content = message.get("content")
-    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else tables(content)
-    shown = [one.get("text") if one.get("type") == "text" else json.dumps(one, default=str) for one in blocks]
-    if not any(one.get("type") == "tool_call" for one in blocks):
-        shown += [json.dumps(one, default=str) for one in tables(message.get("tool_calls"))]
-    return "\n".join(map(str, shown))
+    screen.labelled([(f"{message.get('role')}  ", text_of_message(message)) for message in messages])
