@@ -34,7 +34,9 @@ _OF_SOME_COMMANDS = (
 # file of accepted plans read, a tool named without its source, or the body of a conversation opened.
 _OF_SOME_CALLS = (
     "paddock.authorization.review",
-    "paddock.authorization.suggestions",
+    "paddock.authorization.suggestions.advice",
+    "paddock.authorization.suggestions.needs",
+    "paddock.authorization.suggestions.proposal",
     "paddock.isolation.commands.command_worker",
     "paddock.isolation.denials.explain",
     "paddock.module_sources.sourced_modules",
@@ -64,6 +66,7 @@ _ROWS = (
         ("call", "run", "why", "module validate", "module test", "module shell"),
         ("audit", "egress", "encodings", "rpc", "session", "state_folder", "token_bucket"),
     ),
+    (("sessions",), ()),
     (("demo", "selftest"), ("demo", "selftest")),
     (("init",), ("email", "h11", "importlib.metadata")),
 )
