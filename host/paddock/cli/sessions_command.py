@@ -24,9 +24,9 @@ from paddock.cli.answer import CommandAnswer, CommandReport
 from paddock.cli.command_group import CommandGroup, example
 from paddock.cli.sources.cache_command import read_age
 from paddock.cli.terminal.render import Screen
-from paddock.cli.terminal.request_parts import text_of_message
 from paddock.cli.terminal.standard_streams import print_answer
 from paddock.plan.units import size_text
+from paddock.session.journal import text_of_message
 from paddock.session.journals.journal_folder import Journals
 from paddock.session.journals.kept_session import KeptCall, KeptSession, time_text
 from paddock.text import escape

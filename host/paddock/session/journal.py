@@ -13,8 +13,9 @@ what the session needs to go on, so that no tool's results and no hook's injecti
 from __future__ import annotations
 
 import itertools
+import json
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from paddock.plan.units import size_text
@@ -270,6 +271,20 @@ def opening(messages: Sequence[object], marshaller: Marshaller) -> int:
 def tables(value: object) -> list[dict[str, Any]]:
     """Return those of the items that are tables; the value should be a list of tables."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, (list, tuple)) else []
+
+
+def text_of_message(message: Mapping[str, Any]) -> str:
+    """Return the text of a message, and its other blocks and tool calls as JSON, a line each."""
+    content = message.get("content")
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else tables(content)
+    shown = [one.get("text") if one.get("type") == "text" else _json(one) for one in blocks]
+    if not any(one.get("type") == "tool_call" for one in blocks):
+        shown += [_json(one) for one in tables(message.get("tool_calls"))]
+    return "\n".join(map(str, shown))
+
+
+def _json(block: Mapping[str, Any]) -> str:
+    return json.dumps(block, ensure_ascii=False, default=str)
 
 
 class OpenCall(NamedTuple):

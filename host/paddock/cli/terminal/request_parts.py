@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from paddock.cli.terminal.render import Screen
 from paddock.session.instructing import preferred_provider
-from paddock.session.journal import tables
+from paddock.session.journal import text_of_message
 from paddock.session.session import Session
 
 _BYTES_PER_TOKEN: Final = 4
@@ -60,20 +60,6 @@ async def tell_request(session: Session, screen: Screen) -> None:
 def _tokens(parts: Iterable[Any]) -> int:
     size = sum(len(json.dumps(part, ensure_ascii=False, default=str).encode("utf-8", "replace")) for part in parts)
     return -(-size // _BYTES_PER_TOKEN)
-
-
-def text_of_message(message: Mapping[str, Any]) -> str:
-    """Return the text of a message, and its other blocks and tool calls as JSON, a line each."""
-    content = message.get("content")
-    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else tables(content)
-    shown = [one.get("text") if one.get("type") == "text" else _json(one) for one in blocks]
-    if not any(one.get("type") == "tool_call" for one in blocks):
-        shown += [_json(one) for one in tables(message.get("tool_calls"))]
-    return "\n".join(map(str, shown))
-
-
-def _json(block: Mapping[str, Any]) -> str:
-    return json.dumps(block, ensure_ascii=False, default=str)
 
 
 def _words(message: Mapping[str, Any], screen: Screen) -> str:

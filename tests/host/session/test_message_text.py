@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from paddock.cli.terminal.request_parts import text_of_message
+from paddock.session.journal import text_of_message
 
 _CALL = {"type": "tool_call", "id": "c1", "name": "bash", "input": {"command": "ls"}}
 _AS_JSON = '{"type": "tool_call", "id": "c1", "name": "bash", "input": {"command": "ls"}}'
