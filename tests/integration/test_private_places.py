@@ -75,11 +75,28 @@ def test_a_granted_home_shows_an_empty_folder_in_their_place(user: Path, write_m
     assert (state / "audit.jsonl").exists()
 
 
+def test_a_folder_of_programs_around_them_shows_them_empty(user: Path, write_module: WriteModule) -> None:
+    state = user / ".local/state/paddock"
+    asked = f'{{"path": "{state}"}}'
+    source, level = write_module("tool-look", _LOOKING), require_level("ns")
+    done = paddock(
+        "call", source, "look", asked, f"--allow-run={user / '.local'}", "--isolation", level, "--json"
+    )  # fmt: skip
+    assert os.listdir(state)
+    assert json_output(done)["output"] == []
+
+
 @pytest.mark.parametrize(
-    "granted", ["~/.local/state/paddock", "~/.local/state/paddock/audit.jsonl", "~/.config/paddock"]
+    "granted",
+    [
+        "read=~/.local/state/paddock",
+        "read=~/.local/state/paddock/audit.jsonl",
+        "read=~/.config/paddock",
+        "run=~/.local/state/paddock",
+    ],
 )
 def test_a_grant_of_one_of_them_is_refused(user: Path, write_module: WriteModule, granted: str) -> None:
-    done = paddock("call", write_module("tool-look", _LOOKING), "look", "{}", f"--allow-read={granted}")
+    done = paddock("call", write_module("tool-look", _LOOKING), "look", "{}", f"--allow-{granted}")
     assert done.returncode == 1
     assert "Paddock's own" in done.stderr and "grant another folder" in done.stderr
 
@@ -108,22 +125,26 @@ def test_a_kept_home_stays_although_its_folder_is_covered(user: Path) -> None:
 def test_a_second_mount_of_one_of_them_counts_as_well(user: Path, tmp_path: Path) -> None:
     if subprocess.run(["unshare", "-Urm", "true"], capture_output=True, timeout=60).returncode != 0:
         pytest.skip("this user may make no mount namespace here")
-    around, part = tmp_path / "around", tmp_path / "part"
-    around.mkdir()
-    part.mkdir()
-    state = user / ".local/state/paddock"
+    around, part, deeper = tmp_path / "around", tmp_path / "part", tmp_path / "deeper"
+    hidden = tmp_path / "hidden"
+    state, home = user / ".local/state/paddock", user / ".local/state/paddock/homes/1/home"
+    for folder in (around, part, deeper, hidden / "inner", home):
+        folder.mkdir(parents=True)
     program = (
         "import os, subprocess, sys\n"
         "from paddock.isolation.private_places import PrivatePlaces\n"
         "for source, target in zip(sys.argv[1::2], sys.argv[2::2]):\n"
-        "    subprocess.run(['mount', '--bind', source, target], check=True)\n"
+        "    kind = ['-t', 'tmpfs'] if source == 'tmpfs' else ['--bind']\n"
+        "    subprocess.run(['mount', *kind, source, target], check=True)\n"
         "print(*PrivatePlaces.of_user(os.environ).places, sep='\\n')\n"
     )
-    mounts = [str(user / ".local"), str(around), str(state / "journals"), str(part)]
+    beneath = [(user / "work", hidden / "inner"), ("tmpfs", hidden)]  # a point that nobody reaches any more
+    pairs = [*beneath, (user / ".local", around), (state / "journals", part), (home, deeper)]
+    mounts = [str(path) for pair in pairs for path in pair]
     done = subprocess.run(
         ["unshare", "-Urm", sys.executable, "-c", program, *mounts], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
     places = set(map(Path, done.stdout.split()))
-    assert places == {state, user / ".config/paddock", around / "state/paddock", part}
+    assert places == {state, user / ".config/paddock", around / "state/paddock", part, deeper}
     assert os.path.isdir(state)

@@ -215,6 +215,7 @@ def confine(
     ways = _within(dict.fromkeys(place.parent for place in closed), grants, _MAX_WAYS)
     spent = len(_mounts_for(ways, grants))
     protected, held = _within(wanted, grants, _MAX_PROTECTED - spent), _within(links, grants, _MAX_HELD)
+    located = (path for program in grants.by_path for path in program.located)
     profile = compile_profile(
         level,
         grants,
@@ -227,7 +228,7 @@ def confine(
         fixed=(*fixed.inside(path.path for path in grants.writes), *protected, *held),
         opened=(place for one in guarded for place in one.open),
         closed={place: place.parent in ways for place in closed},
-        covered=private.covers([path.path for path in grants.paths], home, covers),
+        covered=private.covers([path.path for path in (*grants.paths, *located)], home, covers),
     )
     folder = working_dir if _sees_any_of(working_dir, grants) else scratch
     unseen = tuple(outer_repositories(grants_of(entry.permissions), working_dir, owner))

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.files.owned_file import user_config_folder
@@ -78,6 +78,10 @@ def is_cover(source: Path) -> bool:
 
 
 def _cover(place: Path, home: Path | None, folder: Path) -> Path:
+    if place.is_file():  # that a second mount shows alone
+        descriptor, file = tempfile.mkstemp(prefix=_PREFIX, dir=folder)
+        os.close(descriptor)
+        return Path(file)
     cover = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=folder))
     if home is not None and home.is_relative_to(place):
         (cover / home.relative_to(place)).mkdir(parents=True)
@@ -93,27 +97,43 @@ def _beside(granted: Path, place: Path) -> list[Path]:
 
 
 def _mounted_elsewhere(folder: Path) -> Iterator[Path]:
-    """Yield the places at which other mounts of its file system show a folder, or a part of it."""
+    """Yield the places at which other mounts of its file system show a folder, or anything in it."""
     with suppress(OSError):
         mounts = list(_mounts())
-        device = max((len(point.parts), device) for device, point in mounts if folder.is_relative_to(point))[1]
-        around = {_identity(path): folder.relative_to(path) for path in (folder, *folder.parents)}
-        parts = {_identity(path) for path in folder.iterdir()}
-        for _, point in (mount for mount in mounts if mount[0] == device):
-            identity = _identity(point)
-            if identity in parts:
-                yield point
-            elif identity in around and (shown := point / around[identity]) != folder and shown.is_dir():
-                yield shown
+        own = max(
+            (mount for mount in mounts if folder.is_relative_to(mount.point)), key=lambda one: len(one.point.parts)
+        )
+        stored = own.root / folder.relative_to(own.point)
+        for mount in (mount for mount in mounts if mount.device == own.device):
+            if stored.is_relative_to(mount.root):
+                shown = mount.point / stored.relative_to(mount.root)
+                if shown != folder and _is_same(shown, folder):
+                    yield shown
+            elif mount.root.is_relative_to(stored) and not mount.point.is_relative_to(folder):
+                yield mount.point
 
 
-def _mounts() -> Iterable[tuple[str, Path]]:
+class _Mount(NamedTuple):
+    """A line of the kernel's table: `point` shows what its file system, on `device`, has at `root`."""
+
+    device: str
+    root: Path
+    point: Path
+
+
+def _mounts() -> Iterable[_Mount]:
     with _MOUNTS.open(encoding="utf-8", errors="surrogateescape") as lines:
         for line in lines:
-            _, _, device, _, point, *_ = line.split(" ")
-            yield device, Path(_ESCAPED.sub(lambda found: chr(int(found[1], 8)), point))
+            _, _, device, root, point, *_ = line.split(" ")
+            yield _Mount(device, _unescaped(root), _unescaped(point))
 
 
-def _identity(path: Path) -> tuple[int, int]:
-    found = path.stat(follow_symlinks=False)
-    return found.st_dev, found.st_ino
+def _unescaped(text: str) -> Path:
+    return Path(_ESCAPED.sub(lambda found: chr(int(found[1], 8)), text))
+
+
+def _is_same(shown: Path, folder: Path) -> bool:
+    """Whether both are one folder; what this user cannot reach, or lies below another mount, is none."""
+    with suppress(OSError):
+        return shown.samefile(folder)
+    return False

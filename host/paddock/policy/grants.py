@@ -70,7 +70,10 @@ class Grants:
 
         def program(name: str) -> Program | None:
             if is_program_path(name):
-                return locate(name, working_dir, owner)
+                found = locate(name, working_dir, owner)
+                for shown in found.located:
+                    check(shown, False)
+                return found
             if all_programs and look_up(name) is None:
                 return None
             found = Program.find(name)
