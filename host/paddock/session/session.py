@@ -409,8 +409,10 @@ class Session:
     async def _restore(self, kept: KeptSession, runtime: SessionRuntime) -> None:
         """Bring the context to where the session's last host had it, and answer the tool calls that were open then."""
         await runtime.modules.restore_context()
-        outcomes = CallOutcomes(kept, runtime.marshaller)
+        torn = self._journal.torn if self._journal is not None else None
+        outcomes = CallOutcomes(kept, runtime.marshaller, is_whole=torn is None)
         await self._close_dangling_calls(outcomes.answer)
+        outcomes.tell_the_others()
         self.resumed = (*self._summary(kept), *outcomes.lines)
         self._audit.record("session.resumed", interrupted=kept.was_interrupted, calls=list(outcomes.lines))
 

@@ -174,3 +174,14 @@ def test_a_disk_without_room_leaves_no_half_record(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, "-c", program, path], timeout=60).returncode == 7
     assert _bodies(path) == [b"first"]
     assert read_journal(path)[1]
+
+
+def test_what_is_missing_at_the_end_is_found_by_the_next_host(tmp_path: Path) -> None:
+    file = JournalFile.create(tmp_path / "s.journal")
+    file.append(Kind.ADD, b"first")
+    file.mark_unfinished()
+    file.close()
+    file, records, torn = JournalFile.open(tmp_path / "s.journal")
+    file.close()
+    assert [record.body for record in records] == [b"first"] and torn is not None
+    assert JournalFile.open(tmp_path / "s.journal")[2] is None

@@ -156,7 +156,7 @@ def _kept(*written: tuple[Kind, bytes]) -> KeptSession:
         pytest.param([_call(1, "mark", {"changed": 1}), _result(1, "done")], [UNKNOWN], id="input changed by a hook"),
         pytest.param([_call(1, "mark", {"changed": 1}, "c1"), _result(1, "done")], ["done"], id="known by its id"),
         pytest.param([_call(1, "other", {"a": 1}, "c9")], [NOT_STARTED], id="another tool"),
-        pytest.param([_call(1, "mark", {"a": 1}, "c9")], [NOT_STARTED], id="another call of the tool"),
+        pytest.param([_call(1, "mark", {"a": 1}, "c9")], [UNKNOWN], id="a call with an id that nothing asked for"),
         pytest.param([_unreadable(1, "mark")], [UNKNOWN], id="unreadable"),
     ],
 )
@@ -165,7 +165,52 @@ def test_an_open_call_is_answered_by_what_is_known_of_it(calls: list[tuple[Kind,
     outcomes = CallOutcomes(kept, _MARSHALLER)
     closing = closing_messages(kept.messages(), outcomes.answer)
     assert [(one["tool_call_id"], one["content"]) for one in closing] == [("c1", answers[0])]
-    assert len(outcomes.lines) == 1 and outcomes.lines[0].startswith("mark {'a': 1}: ")
+    assert len(outcomes.lines) == 1 and outcomes.lines[0].startswith("mark {'")
+
+
+def test_a_call_that_began_before_the_conversation_was_set_counts() -> None:
+    request = _asking(("c1", "mark", {"a": 1}), ("c2", "mark", {"a": 2}))
+    compacted = Kind.SET, bytes(_MARSHALLER.encode([[[request]], {}]).body)
+    kept = _kept((Kind.TURN, encoded(Turn(prompt="go"))), _add(request), _call(1, "mark", {"a": 1}, "c1"), compacted)
+    outcomes = CallOutcomes(kept, _MARSHALLER)
+    assert [message["content"] for message in closing_messages(kept.messages(), outcomes.answer)] == [
+        UNKNOWN,
+        NOT_STARTED,
+    ]
+
+
+def test_a_damaged_journal_says_of_no_call_that_it_did_not_run() -> None:
+    kept = _kept(_add(_asking(("c1", "mark", {"a": 1}))))
+    outcomes = CallOutcomes(kept, _MARSHALLER, is_whole=False)
+    assert outcomes.answer(OpenCall("c1", "mark", {"a": 1})) == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("told", "content", "lines"),
+    [
+        ([("c1", "harmless", {})], UNKNOWN, ["mark {'a': 1}: outcome unknown: it may have run; the model is told so"]),
+        ([("c2", "mark", {})], UNKNOWN, ["mark {}: outcome unknown", "mark {'a': 1}: outcome unknown"]),
+        ([], None, ["mark {'a': 1}: outcome unknown: it may have run; the conversation does not have it"]),
+    ],
+    ids=["another tool", "another id", "no call"],
+)
+def test_a_context_that_lies_hides_no_call_that_was_under_way(
+    told: list[tuple[str, str, Any]], content: str | None, lines: list[str]
+) -> None:
+    kept = _kept(_add(_asking(("c1", "mark", {"a": 1}))), _call(1, "mark", {"a": 1}, "c1"))
+    outcomes = CallOutcomes(kept, _MARSHALLER)
+    closing = closing_messages([_asking(*told)], outcomes.answer)
+    outcomes.tell_the_others()
+    assert [one["content"] for one in closing] == ([] if content is None else [content])
+    assert len(outcomes.lines) == len(lines)
+    assert all(line.startswith(start) for line, start in zip(outcomes.lines, lines, strict=True))
+
+
+def test_a_line_of_what_became_of_a_call_is_short() -> None:
+    kept = _kept(_add(_asking(("c1", "m" * 5000, {"a": "x" * 5000}))))
+    outcomes = CallOutcomes(kept, _MARSHALLER)
+    closing_messages(kept.messages(), outcomes.answer)
+    assert len(outcomes.lines[0]) < 1000
 
 
 def test_a_call_of_an_earlier_request_does_not_answer_a_later_one() -> None:

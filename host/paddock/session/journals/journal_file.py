@@ -22,14 +22,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from enum import IntEnum
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import BinaryIO, Final, NamedTuple, Self
 
 from paddock.errors import KindError
 
 MAGIC: Final = b"PADDOCKJ"
 VERSION: Final = 1
 RECORD_MAX: Final = 64 << 20  # bytes of one body; a message of a conversation has half of it at most
-FILE_MAX: Final = 1 << 30  # bytes; a conversation is bounded by its context's memory, far below
+FILE_MAX: Final = 256 << 20  # bytes; a conversation is bounded by its context's memory, far below
 _HEAD: Final = MAGIC + bytes([VERSION])
 _FRAME: Final = struct.Struct("<IIBd")
 _CHECKED: Final = 8  # bytes of a frame before what its checksum covers
@@ -136,6 +136,11 @@ class JournalFile:
                 os.ftruncate(self._descriptor, self.size)
             raise
         self.size += len(frame)
+
+    def mark_unfinished(self) -> None:
+        """Have readers find a damaged end, since something is missing there; this takes no room."""
+        with suppress(OSError):
+            os.ftruncate(self._descriptor, self.size + 1)
 
     def replace(self, records: Iterable[Record]) -> None:
         """Write these records in place of all that there are, in one step.
@@ -254,31 +259,32 @@ def _read(descriptor: int, path: Path) -> tuple[list[Record], int, int]:
     size = os.fstat(descriptor).st_size
     if size > FILE_MAX:
         raise JournalError(path, f"it has more than {FILE_MAX >> 20} MiB", f"remove it: `rm {path}`")
-    with os.fdopen(os.dup(descriptor), "rb") as file:
-        file.seek(0)
-        content = file.read(size)
-    head = content[: len(_HEAD)]
-    if head[: len(MAGIC)] != MAGIC or len(head) < len(_HEAD):
-        raise JournalError(path, "it does not begin as one", f"remove it: `rm {path}`")
-    if head[-1] != VERSION:
-        problem = f"its format is version {head[-1]}, and this Paddock reads version {VERSION}"
-        raise JournalError(path, problem, "resume it with the Paddock that wrote it")
     records: list[Record] = []
     end = len(_HEAD)
-    for record, after in _frames(memoryview(content), end):
-        records.append(record)
-        end = after
+    with os.fdopen(os.dup(descriptor), "rb") as file:
+        file.seek(0)
+        head = file.read(end)
+        if head[: len(MAGIC)] != MAGIC or len(head) < end:
+            raise JournalError(path, "it does not begin as one", f"remove it: `rm {path}`")
+        if head[-1] != VERSION:
+            problem = f"its format is version {head[-1]}, and this Paddock reads version {VERSION}"
+            raise JournalError(path, problem, "resume it with the Paddock that wrote it")
+        for record, after in _frames(file, end, size):
+            records.append(record)
+            end = after
     return records, end, size
 
 
-def _frames(content: memoryview, start: int) -> Iterator[tuple[Record, int]]:
-    while start + _FRAME.size <= len(content):
-        length, crc, kind, at = _FRAME.unpack_from(content, start)
-        end = start + _FRAME.size + length
-        if length > RECORD_MAX or end > len(content) or zlib.crc32(content[start + _CHECKED : end]) != crc:
+def _frames(file: BinaryIO, start: int, size: int) -> Iterator[tuple[Record, int]]:
+    while len(frame := file.read(_FRAME.size)) == _FRAME.size:
+        length, crc, kind, at = _FRAME.unpack(frame)
+        start += _FRAME.size + length
+        if length > RECORD_MAX or start > size:
             return
-        yield Record(kind, at, bytes(content[start + _FRAME.size : end])), end
-        start = end
+        body = file.read(length)
+        if len(body) < length or zlib.crc32(body, zlib.crc32(frame[_CHECKED:])) != crc:
+            return
+        yield Record(kind, at, body), start
 
 
 def _set_aside(descriptor: int, path: Path, start: int) -> Path:

@@ -107,7 +107,8 @@ class KeptTurn(NamedTuple):
 class KeptSession:
     """One session, read from its journal; `metas` are those of its hosts, the latest last.
 
-    `places` are those of the records of `entries`, and `left_out` counts messages that hold live objects.
+    `places` are those of the records of `entries`, `since` is that of the last turn's beginning (-1 before the first),
+    and `left_out` counts messages that hold live objects.
     """
 
     path: Path
@@ -119,6 +120,7 @@ class KeptSession:
     places: list[int] = field(default_factory=list)
     calls: dict[int, KeptCall] = field(default_factory=dict)
     left_out: int = 0
+    since: int = -1
 
     @property
     def id(self) -> str:
@@ -177,6 +179,7 @@ def _take(kept: KeptSession, place: int, record: Record) -> None:
             kept.metas.append(Meta.model_validate_json(head))
         case Kind.TURN:
             kept.turns.append(KeptTurn(record.at, Turn.model_validate_json(head).prompt))
+            kept.since = place
         case Kind.END:
             turn = kept.turns[-1]
             kept.turns[-1] = turn._replace(ended=record.at, end=End.model_validate_json(head))

@@ -14,7 +14,7 @@ from typing import Any, Final
 from paddock.errors import KindError
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded
-from paddock.session.journal import OpenCall, tables
+from paddock.session.journal import OpenCall, open_calls, tables
 from paddock.session.journals.kept_session import KeptCall, KeptModule, KeptSession, Meta
 from paddock_sdk.protocol import RemoteProtocolError
 
@@ -24,7 +24,9 @@ UNKNOWN: Final = (
     "look at its effects before you repeat it"
 )
 STOPPED: Final = "Error: this tool call failed or was stopped before the host ended; a part of it may have run"
+_MAY_HAVE_RUN: Final = "outcome unknown: it may have run"
 _SHORT: Final = 12  # digits of a commit
+_MAX_SHOWN: Final = 300  # characters of a tool's name, and of its input
 
 Ask = Callable[[Sequence[str]], Awaitable[bool]]
 """Asks a person whether to go on in spite of these differences."""
@@ -112,12 +114,16 @@ class CallOutcomes:
     """What became of the open tool calls of a conversation, as far as the journal knows.
 
     A call is recognised by its id, which the contract's loops tell with it, or else by its tool and its input. Where
-    hooks have changed the input, only the tool is known: such a call is never said not to have run.
+    hooks have changed the input, only the tool is known. The context and the loop tell ids and messages, and may lie:
+    a call is said not to have run only where each call of its tool is one that the journal's own conversation has too,
+    and the journal is whole.
     """
 
-    def __init__(self, kept: KeptSession, marshaller: Marshaller) -> None:
+    def __init__(self, kept: KeptSession, marshaller: Marshaller, *, is_whole: bool = True) -> None:
         self.lines: list[str] = []
         self._marshaller = marshaller
+        self._is_whole = is_whole
+        self._asked = {call.id for call in open_calls(kept.messages())}
         self._left = [(one, *self._told_of(one)) for one in _latest_calls(kept, marshaller)]
 
     def answer(self, call: OpenCall) -> object:
@@ -127,27 +133,34 @@ class CallOutcomes:
         exact = by_id or [one for one in same if not one[1] and one[2] == call.input]
         if exact:
             self._left.remove(exact[0])
-            return self._of_call(call, exact[0][0])
-        if any(not id for _, id, _ in same):
-            self._tell(call, "outcome unknown: it may have run; the model is told so")
+            return self._of_call(*exact[0])
+        told = {call.id, *(id for _, id, _ in same)}
+        if not self._is_whole or (same and not told <= self._asked):
+            self._tell(call.tool, call.input, f"{_MAY_HAVE_RUN}; the model is told so")
             return UNKNOWN
-        self._tell(call, "was not started")
+        self._tell(call.tool, call.input, "was not started")
         return NOT_STARTED
 
-    def _of_call(self, call: OpenCall, kept: KeptCall) -> object:
+    def tell_the_others(self) -> None:
+        """Tell of calls that were under way, and that the conversation does not have."""
+        for kept, _, given in self._left:
+            if kept.ended is None:
+                self._tell(kept.tool, given, f"{_MAY_HAVE_RUN}; the conversation does not have it")
+
+    def _of_call(self, kept: KeptCall, _: str, given: object) -> object:
         if kept.ended is None:
-            self._tell(call, "outcome unknown: it may have run; the model is told so")
+            self._tell(kept.tool, given, f"{_MAY_HAVE_RUN}; the model is told so")
             return UNKNOWN
         if kept.answer is None:
-            self._tell(call, "had failed or was stopped; the model is told so")
+            self._tell(kept.tool, given, "had failed or was stopped; the model is told so")
             return STOPPED
         try:
             result = self._marshaller.decode(Encoded(kept.answer))
             content = str(result.get_serialized_output()) if hasattr(result, "get_serialized_output") else str(result)
         except (RemoteProtocolError, ValueError, TypeError, AttributeError):
-            self._tell(call, "had ended, and its result cannot be read; the model is told so")
+            self._tell(kept.tool, given, "had ended, and its result cannot be read; the model is told so")
             return UNKNOWN
-        self._tell(call, "had ended; its result is in the conversation now")
+        self._tell(kept.tool, given, "had ended; its result is in the conversation now")
         return content
 
     def _told_of(self, kept: KeptCall) -> tuple[str, Any]:
@@ -161,14 +174,19 @@ class CallOutcomes:
             pass
         return "", None
 
-    def _tell(self, call: OpenCall, what: str) -> None:
-        self.lines.append(f"{call.tool} {call.input}: {what}")
+    def _tell(self, tool: str, given: object, what: str) -> None:
+        self.lines.append(f"{tool[:_MAX_SHOWN]} {str(given)[:_MAX_SHOWN]}: {what}")
 
 
 def _latest_calls(kept: KeptSession, marshaller: Marshaller) -> Iterator[KeptCall]:
-    """Yield the calls that were made after the last message that asks for tools was stored."""
-    asked = -1
+    """Yield the calls that were made after the last message that asks for tools was stored.
+
+    Where a call set the conversation since, as a compaction does, all of the turn may be meant.
+    """
+    asked = kept.since
     for entry, place in zip(kept.entries, kept.places, strict=True):
+        if entry.method == "set_messages":
+            continue
         try:
             args, _ = marshaller.decode(entry.message)
         except (RemoteProtocolError, ValueError, TypeError):

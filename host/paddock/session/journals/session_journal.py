@@ -118,6 +118,7 @@ class SessionJournal(MemoryStore):
             self._file.append(kind, self._secrets.overwrite(body))
         except OSError as error:
             self.problem = error
+            self._file.mark_unfinished()
             _log.warning("the session's journal cannot be written, and misses what happens from here on: %s", error)
 
     def _shrink(self) -> None:
