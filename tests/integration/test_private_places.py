@@ -117,6 +117,18 @@ def test_why_says_that_they_are_covered(user: Path, write_module: WriteModule) -
     assert (told["allowed"], told["grant"]) == (False, None)
 
 
+def test_no_instruction_takes_them_to_a_model(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(user)
+    mentioned = "@mine.txt @.local/state/paddock/audit.jsonl"
+    (user / "AGENTS.md").write_text(mentioned, encoding="utf-8")
+    tool = {"module": "tool-filesystem", "permissions": {"read": ["."]}}
+    session = {"orchestrator": "loop-basic", "context": "context-simple", "instruction": {"file": "./AGENTS.md"}}
+    done = paddock("run", plan_of(user, session=session, tools=[tool]), "hello", "--trust-plan")
+    assert done.returncode == 0
+    assert "stays text: `.local/state/paddock/audit.jsonl` is Paddock's own" in done.stderr
+    assert "mine.txt` stays text" not in done.stderr
+
+
 def test_a_kept_home_stays_although_its_folder_is_covered(user: Path) -> None:
     tool = {"module": "tool-filesystem", "state": "keep", "permissions": {"read": ["~"]}}
     assert paddock("run", plan_of(user / "work", tools=[tool]), "hello", "--trust-plan").returncode == 0

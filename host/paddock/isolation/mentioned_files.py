@@ -3,6 +3,7 @@
 The host could read all that its user can, and what it reads is sent to a model. So a text of the working directory,
 which may come from a stranger, mentions only plain files below it that the plan lets a module read, and no link leads
 out. Only a plan's own text, and a line that a person types, may name other places; for the plan it has to be accepted.
+Nothing of Paddock's own is ever read.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Final
 
 from paddock.errors import PlanError, PlanProblem
 from paddock.isolation.denials.attempted_path import AttemptedPath, open_within
+from paddock.isolation.private_places import NO_PLACES, PrivatePlaces
 from paddock.plan.instruction import MAX_FILE, MentioningText, NoSuchFileError, compose
 from paddock.plan.model import MountPlan
 from paddock.plan.permissions import Permissions, grants_of
@@ -31,6 +33,7 @@ from paddock_sources import SourceError
 from paddock_sources.tree import SourceTree
 
 _PLACE: Final = "session.instruction"
+_ANOTHER: Final = "name another file"
 _ELSEWHERE: Final = "a file may mention only what is in the working directory"
 
 
@@ -38,8 +41,8 @@ _ELSEWHERE: Final = "a file may mention only what is in the working directory"
 class MentionedFiles:
     """The files that may be mentioned in one working directory: there in `granted` alone, or, if it is None, in all.
 
-    None of `excluded` may be mentioned, which no module may read. A module may have made any link in the folders that
-    are `changeable`.
+    None of `excluded` may be mentioned, which no module may read, and nothing that is `private`. A module may have made
+    any link in the folders that are `changeable`.
     """
 
     working_dir: Path
@@ -47,9 +50,10 @@ class MentionedFiles:
     granted: tuple[Path, ...] | None = None
     changeable: tuple[Path, ...] = ()
     excluded: tuple[Path, ...] = ()
+    private: PrivatePlaces = NO_PLACES
 
     @classmethod
-    def of_plan(cls, plan: MountPlan, working_dir: Path, owner: Owner) -> MentionedFiles:
+    def of_plan(cls, plan: MountPlan, working_dir: Path, owner: Owner, private: PrivatePlaces) -> MentionedFiles:
         """Return the files that texts of the working directory may mention under a plan; blocks."""
         granted = [grants_of(entry.permissions) for entry in plan.own_entries()]
         changeable = _resolved((text for one in granted for text in one.write), working_dir, owner)
@@ -61,7 +65,7 @@ class MentionedFiles:
             for place in closed
             if all(its.of(place) is not None or not _covers(places, place) for places, its in readers)
         )
-        return cls(working_dir, owner, read, tuple(one.path for one in changeable), excluded)
+        return cls(working_dir, owner, read, tuple(one.path for one in changeable), excluded, private)
 
     def typed(self, mention: str) -> MentioningText:
         """Return a file for a line that a person types, which itself may mention what such a file may."""
@@ -79,6 +83,8 @@ class MentionedFiles:
             )
         if found.path.is_relative_to(self.working_dir):
             return self.inside(str(found.path.relative_to(self.working_dir)))
+        if self.private.hold(found.path):
+            raise NotAcceptedError(f"`{mention}` is Paddock's own", _ANOTHER)
         descriptor = open_within(found.path.parent, found.path.name)
         if descriptor is None:
             raise NotAcceptedError(f"`{mention}` is no plain file, or may not be read", "name a file")
@@ -108,6 +114,9 @@ class MentionedFiles:
         if descriptor is None:
             raise self._refusal(mention)
         place = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        if self.private.hold(place):
+            os.close(descriptor)
+            raise NotAcceptedError(f"`{mention}` is Paddock's own", _ANOTHER)
         if self.granted is not None and (not _covers(self.granted, place) or _covers(self.excluded, place)):
             os.close(descriptor)
             raise NotAcceptedError(f"no module of the plan may read `{mention}`", f"grant one: read: [./{mention}]")
@@ -159,7 +168,7 @@ class MentionResolver:
         return None
 
 
-def with_instruction(plan: MountPlan, working_dir: Path, owner: Owner) -> MountPlan:
+def with_instruction(plan: MountPlan, working_dir: Path, owner: Owner, private: PrivatePlaces = NO_PLACES) -> MountPlan:
     """Return a plan with its instruction composed from files as they are now, which its digest then covers; blocks.
 
     Raises:
@@ -169,7 +178,7 @@ def with_instruction(plan: MountPlan, working_dir: Path, owner: Owner) -> MountP
     bundled = None if plan.bundles is None else plan.bundles.told  # the plan's digest covers its files already
     if not (written.text or written.file):
         return plan if bundled is None else replace(plan, instruction=replace(bundled, files=(), texts=(), notes=()))
-    files = MentionedFiles.of_plan(plan, working_dir, owner)
+    files = MentionedFiles.of_plan(plan, working_dir, owner, private)
     try:
         first = files.own(written.file) if written.file else MentioningText(written.text, files.own)
     except NotAcceptedError as error:

@@ -40,6 +40,10 @@ class PrivatePlaces:
         folders = [folder.resolve() for folder in (state_path(environ), user_config_folder(environ)) if folder.is_dir()]
         return cls(tuple(dict.fromkeys(place for folder in folders for place in (folder, *_mounted_elsewhere(folder)))))
 
+    def hold(self, path: Path) -> bool:
+        """Whether a path, which is without links, is one of them, or in one."""
+        return any(path.is_relative_to(place) for place in self.places)
+
     def refuse(self, granted: GrantedPath, *, by_mounts: bool) -> None:
         """Refuse a grant of one of them, or of a part of one; and one around it, unless mounts can cover it there.
 

@@ -393,9 +393,11 @@ def _usual_plan(folder: Path, environ: Mapping[str, str]) -> tuple[MountPlan | N
 
 def _is_accepted(plan: MountPlan, pins: Pins, working_dir: Path, environ: Mapping[str, str]) -> bool:
     from paddock.isolation.mentioned_files import with_instruction  # only here: a call by a plan's name for its module
+    from paddock.isolation.private_places import PrivatePlaces
 
     owner = Owner.current(environ)
-    judged = with_places(with_instruction(plan, working_dir, owner), working_dir, owner)
+    instructed = with_instruction(plan, working_dir, owner, PrivatePlaces.of_user(environ))
+    judged = with_places(instructed, working_dir, owner)
     acceptance = PlanAcceptance.of(judged, GrantsFile.of_user(environ))
     return acceptance.trust.accepted and not acceptance.moved(pins)
 

@@ -28,6 +28,7 @@ from paddock.errors import ModuleDiedError, ModuleError, PaddockError
 from paddock.isolation.commands.cancellation import check_cancelled
 from paddock.isolation.mentioned_files import MentionedFiles, MentionResolver, with_instruction
 from paddock.isolation.planner import OnConfined, SandboxPlanner
+from paddock.isolation.private_places import PrivatePlaces
 from paddock.isolation.sandbox_host import SandboxHost
 from paddock.module_sources.resolve import ModuleSources, SourceOptions
 from paddock.plan.load import load_plan
@@ -130,7 +131,9 @@ class Session:
         self.resumed: tuple[str, ...] = ()
         self._policy = Policy.given(policy)
         self._working_dir = check_working_dir(Path(working_dir or Path.cwd()))
-        self._instruct = partial(with_instruction, self.plan, self._working_dir, Owner.current(self._environ))
+        self._private = PrivatePlaces.of_user(self._environ)
+        owner = Owner.current(self._environ)
+        self._instruct = partial(with_instruction, self.plan, self._working_dir, owner, self._private)
         self._instructed = self._instruct()
         self.judged = ""  # the digest of the plan as it was authorised: with its instruction, and where its paths lead
         self._audit = AuditLog(self._id, environ=self._environ, mask=self.mask)
@@ -293,7 +296,8 @@ class Session:
                 sub_sessions.offer()
                 stack.push_async_callback(sub_sessions.aclose)
             if self.coordinator.get_capability("mention_resolver") is None:  # the application offers none of its own
-                files = MentionedFiles.of_plan(self.plan, self._working_dir, Owner.current(self._environ))
+                owner = Owner.current(self._environ)
+                files = MentionedFiles.of_plan(self.plan, self._working_dir, owner, self._private)
                 roots = {} if self.plan.bundles is None else self.plan.bundles.roots
                 self.coordinator.register_capability("mention_resolver", MentionResolver(files, roots))
             packages = {str(path): None for one in modules.by_path.values() for path in one.resolution.siblings}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from paddock.errors import PlanError
 from paddock.isolation.mentioned_files import MentionedFiles, with_instruction
+from paddock.isolation.private_places import PrivatePlaces
 from paddock.plan.instruction import MAX_FILE
 from paddock.plan.load import load_plan
 from paddock.plan.model import MountPlan
@@ -107,6 +109,14 @@ def test_what_a_person_types_lends_its_rights_to_no_mention_in_it(work: Path) ->
     assert typed.text.startswith("see ")
     with pytest.raises(NotAcceptedError, match="no module of the plan may read"):
         typed.read("private.md")
+
+
+@pytest.mark.parametrize("mention", ["docs/style.md", "in.md", "~/work/docs/style.md"])
+def test_nothing_of_paddocks_own_is_read(work: Path, mention: str) -> None:
+    known = replace(files(work), private=PrivatePlaces((work / "docs",)))
+    for read in (known.inside, known.own, known.typed):
+        with pytest.raises(NotAcceptedError, match=r"Paddock's own|only what is in the working directory"):
+            read(mention)
 
 
 def test_no_link_that_a_module_may_have_made_is_followed(work: Path) -> None:

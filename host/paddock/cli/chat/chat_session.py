@@ -37,6 +37,7 @@ from paddock.cli.terminal.progress import ActivityLine, activity_of
 from paddock.cli.terminal.question import Option, Question
 from paddock.errors import PaddockError, PlanError, render
 from paddock.isolation.mentioned_files import MentionedFiles, with_instruction
+from paddock.isolation.private_places import PrivatePlaces
 from paddock.lookalikes import marked
 from paddock.plan.edit import Keys, PlanEdit, PlanNotEditedError, grant_keys, grant_lines, with_keys, with_permissions
 from paddock.plan.formats.document import Document, read_document
@@ -243,7 +244,8 @@ class ChatSession:
         if next(mentions_in(line), None) is None:
             return line
         owner = Owner.current(os.environ)
-        files = await anyio.to_thread.run_sync(MentionedFiles.of_plan, session.plan, self._folder, owner)
+        private = await anyio.to_thread.run_sync(PrivatePlaces.of_user, os.environ)
+        files = await anyio.to_thread.run_sync(MentionedFiles.of_plan, session.plan, self._folder, owner, private)
 
         def read(mention: str) -> MentioningText:
             if mention in self._prompt.pasted:
@@ -328,7 +330,8 @@ class ChatSession:
 
     async def _instructed(self, plan: MountPlan) -> MountPlan:
         """Return a plan as it is accepted, with the files of its instruction."""
-        return await anyio.to_thread.run_sync(with_instruction, plan, self._folder, Owner.current(os.environ))
+        owner, private = Owner.current(os.environ), PrivatePlaces.of_user(os.environ)
+        return await anyio.to_thread.run_sync(with_instruction, plan, self._folder, owner, private)
 
     async def _regrant(
         self, entry: ModuleEntry, permissions: Permissions, keeps_home: bool, *, is_offer: bool = False
