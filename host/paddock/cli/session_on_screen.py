@@ -19,6 +19,7 @@ from paddock.cli.terminal.confinement_notes import Confined, LevelNote, tell_con
 from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.render import Screen, ScreenDisplay
 from paddock.plan.model import MountPlan
+from paddock.policy.files.policy import Policy
 from paddock.session.hosted_session import ModuleStatus
 from paddock.session.journals.journal_folder import Journals, is_first
 from paddock.session.journals.resume import Ask, Resume
@@ -131,13 +132,31 @@ class SessionOpener:
             self._screen.note(f"no model answers: {' and '.join(providers)} {plays} a script; {self._add} adds a model")
 
     def tell_resumed(self, session: Session) -> None:
-        """Write what became of the session that this one goes on with; say once for a user that sessions are kept."""
+        """Write what became of the session that this one goes on with; say once for a user that sessions are kept.
+
+        Sessions beyond the bounds of all that are kept are removed, which is said once as well.
+        """
         for line in session.resumed:
             self._screen.note(escape(line))
         if session.journal is not None and self._screen.is_terminal and is_first(session.journal):
             self._screen.note(
                 f"sessions are kept, so that they can be resumed: this one in {session.journal}; `paddock sessions "
                 "delete` removes one, `--no-journal` keeps none"
+            )
+        if session.journal is not None:
+            self._remove_old(Journals())
+
+    def _remove_old(self, journals: Journals) -> None:
+        try:
+            removed = journals.prune(Policy.load(os.environ).journal)
+        except OSError as error:
+            self._screen.note(f"old sessions could not be removed: {error}")
+            return
+        if removed and journals.is_first_removal():
+            count = "1 session that was" if len(removed) == 1 else f"{len(removed)} sessions that were"
+            self._screen.note(
+                f"{count} over for the longest time {'is' if len(removed) == 1 else 'are'} removed, as from now on the "
+                "oldest are: `keep` and `size` below `[journal]` in policy.toml say how many are kept"
             )
 
     def _tell_confined(self, confined: Confined) -> None:

@@ -15,6 +15,7 @@ _Number = TypeVar("_Number", int, float)
 
 _SIZE_FACTORS = {"K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 _DURATION_FACTORS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
+_AGE_FACTORS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 
 # The largest file offset, a year, as many CPUs as Linux knows, and more tasks or files than Linux has numbers for.
 _MAX_SIZE_BYTES = 2**63 - 1
@@ -25,12 +26,14 @@ _MAX_COUNT = 2**31 - 1
 # At most 18 digits: below the length where converting them is refused, far above every maximum.
 _SIZE = re.compile(r"([0-9]{1,18})(?:([KMGT])(?:iB)?)?")
 _DURATION = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)(ms|s|min|h)")
+_AGE = re.compile(r"([0-9]{1,6})\s*(s|min|m|h|d|w)")
 _PERCENTAGE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)%")
 _COUNT = re.compile(r"[0-9]{1,18}")
 
 
 _SIZE_ACCEPTED = "a size is bytes, or a whole number with K, M, G or T (powers of 1024), as in 256M"
 _DURATION_ACCEPTED = "a duration is a number with ms, s, min or h, as in 30s"
+_AGE_ACCEPTED = "an age, as in 30min, 12h, 30d or 8w"
 _PERCENTAGE_ACCEPTED = "a share of CPU time is a percentage of one CPU, as in 50% or 200%"
 _COUNT_ACCEPTED = "a count is a whole number above zero, as in 32"
 
@@ -57,6 +60,18 @@ def parse_duration(value: object) -> float:
     """
     match = _matched(_DURATION, value, _DURATION_ACCEPTED)
     return _bounded(value, float(match[1]) * _DURATION_FACTORS[match[2]], _MAX_DURATION_SECONDS, _DURATION_ACCEPTED)
+
+
+def parse_age(value: object) -> float:
+    """Return the seconds of an age: `30d`, `12h`, `8w`; zero is one.
+
+    Raises:
+        NotAcceptedError: anything else. `m` is refused, which could be minutes or months.
+    """
+    match = _matched(_AGE, value.strip().lower() if isinstance(value, str) else value, _AGE_ACCEPTED)
+    if match[2] == "m":
+        raise NotAcceptedError("`m` may be minutes or months", f"write `{match[1]}min`, or days as in 30d")
+    return float(match[1]) * _AGE_FACTORS[match[2]]
 
 
 def parse_percentage(value: object) -> float:

@@ -56,7 +56,8 @@ class HostCall(RoutedCall):
                 self.count(frame.body)
         finally:  # an answer that names an unknown object of its owner is invalid
             if isinstance(outcome, Encoded) and self.admission is not None:
-                self.events.on_success(self, outcome.body)
+                with contextlib.suppress(OverLimitError):  # the next call is not admitted
+                    self.events.on_success(self, outcome.body)
             self.let_go()
             self.conclude(outcome)
 

@@ -325,7 +325,11 @@ class Router:
             raise
 
     def on_success(self, routed: RoutedCall, answer: Buffer) -> None:
-        """Have the policy of an object note that a call of it ended well, with its answer."""
+        """Have the policy of an object note that a call of it ended well, with its answer.
+
+        Raises:
+            OverLimitError: it cannot keep that, and the caller must not go on.
+        """
         on_success = routed.handle.policy.on_success
         if on_success is not None:
             on_success(self.method_name(routed), routed.message, routed.admission or 0, answer)
@@ -422,7 +426,11 @@ class Router:
             if self._finish(call):
                 call.peer.channel.fail(call.id, frame.body)
             return
-        self.on_success(forward, frame.body)
+        try:
+            self.on_success(forward, frame.body)
+        except OverLimitError as exc:  # it cannot be kept
+            self.fail(call, exc)
+            return
         if self._finish(call):
             self._answer(call, frame.body, _given(handles, forward.owner, call.peer) if handles else ())
 

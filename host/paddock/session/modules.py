@@ -24,6 +24,7 @@ from paddock_sdk.contract.boundary_errors import ModuleGoneError, OverLimitError
 from paddock_sdk.contract.llm_errors import ProviderUnavailableError
 from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.protocol import RemoteProtocolError
+from paddock_sdk.protocol.frames import Buffer
 
 _CONTEXT_TRIES: Final = 3  # lives of a context that one call may cost before the call fails
 
@@ -50,7 +51,7 @@ class HostedModules:
         self._marshaller = marshaller
         self._journal = journal
         self._session_journal = session_journal
-        self._of_context = CallPolicy(self._admit, journal.note, journal.release)
+        self._of_context = CallPolicy(self._admit, self._note, journal.release)
         self._of_tools = CallPolicy(answer_max=journal.result_max)
         self._by_peer: WeakKeyDictionary[Peer, HostedModule] = WeakKeyDictionary()  # as long as a caller asks for one
         self.of = self._by_peer.__getitem__
@@ -184,7 +185,14 @@ class HostedModules:
 
     def _admit(self, method: str, message: Encoded, caller: Peer | None) -> int:
         module = self._by_peer.get(caller) if caller is not None else None  # none: the application, or another session
+        if self._session_journal is not None and method != "get_messages":
+            self._session_journal.check()
         return self._journal.admit(method, message, module is None or module.kind == "orchestrator")
+
+    def _note(self, method: str, message: Encoded, number: int, answer: Buffer) -> None:
+        self._journal.note(method, message, number)
+        if self._session_journal is not None and number:
+            self._session_journal.check()
 
     async def restore_context(self) -> None:
         """Bring the session's context to where the journal has it."""

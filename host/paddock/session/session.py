@@ -34,13 +34,14 @@ from paddock.module_sources.resolve import ModuleSources, SourceOptions
 from paddock.plan.load import load_plan
 from paddock.plan.model import MountPlan
 from paddock.policy.files.policy import Policy
+from paddock.policy.journal_rule import JournalRule
 from paddock.policy.owner import Owner
 from paddock.policy.secrets.values import NO_SECRETS, SecretStream, SecretValues
 from paddock.rpc.peer import Handle
 from paddock.session.hosted_session import HostedSession, ModuleStatus
 from paddock.session.instructing import changes_of_instruction, give_instruction
 from paddock.session.journal import OpenCall, closing_messages, interrupted
-from paddock.session.journals.journal_folder import Journals
+from paddock.session.journals.journal_folder import Journals, UnknownSessionError
 from paddock.session.journals.kept_session import KeptSession, time_text
 from paddock.session.journals.resume import CallOutcomes, Resume
 from paddock.session.journals.session_journal import SessionJournal, meta_of
@@ -272,7 +273,7 @@ class Session:
             await self._session_recorder.claim()
             await self._request.check(authorizer)
         async with AsyncExitStack() as stack:
-            journal = self._journal = await self._opened_journal()
+            journal = self._journal = await self._opened_journal(authorizer.policy.journal)
             if journal is not None:
                 stack.callback(journal.close)
             modules = await stack.enter_async_context(
@@ -402,13 +403,24 @@ class Session:
         if self._opened.initialized:
             await self._close_dangling_calls()
 
-    async def _opened_journal(self) -> SessionJournal | None:
-        """Return the journal of this session, which no other host has; None if it is kept in none."""
+    async def _opened_journal(self, rule: JournalRule) -> SessionJournal | None:
+        """Return the journal of this session, which no other host has; None if it is kept in none.
+
+        Raises:
+            UnknownSessionError: a policy has no session kept.
+        """
         if self._journals is None:
             return None
+        if rule.is_off:
+            if self._resume is not None:
+                raise UnknownSessionError(self._id, ['a policy has no session kept: `[journal] keep = "off"`'])
+            return None
         if self._resume is None:
-            return SessionJournal(await anyio.to_thread.run_sync(self._journals.create, self._id))
-        return await anyio.to_thread.run_sync(self._journals.resumed, self._id)
+            journal = SessionJournal(await anyio.to_thread.run_sync(self._journals.create, self._id))
+        else:
+            journal = await anyio.to_thread.run_sync(self._journals.resumed, self._id)
+        journal.is_required = rule.required
+        return journal
 
     async def _restore(self, kept: KeptSession, runtime: SessionRuntime) -> None:
         """Bring the context to where the session's last host had it, and answer the tool calls that were open then."""

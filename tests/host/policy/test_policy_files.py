@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from paddock.errors import PolicyFileError, render
 from paddock.policy.files.policy import Policy
 from paddock.policy.files.policy_file import PolicyFile
+from paddock.policy.journal_rule import JournalRule
 from support.rows import each_row
 
 from .entries import owner
@@ -279,3 +280,31 @@ def test_a_network_that_is_none_is_refused_with_its_line(network: str) -> None:
         PolicyFile.parse(f"require_pinned = true\nrefused_networks = ['{network}']\n", "policy.toml")
     (problem,) = refused.value.problems
     assert problem.line == 2 and "is no network" in problem.message
+
+
+def test_the_strictest_rule_about_kept_sessions_counts() -> None:
+    def rule(*texts: str) -> JournalRule:
+        return Policy(tuple(PolicyFile.parse(text, "p") for text in texts)).journal
+
+    assert rule() == rule("minimum_isolation = 'ns'") == JournalRule()
+    assert rule("[journal]\nkeep = '30d'\nsize = '64M'") == JournalRule(30 * 86_400, 64 << 20)
+    assert rule("journal = {keep = 'forever'}", "journal = {keep = '8w', required = true}") == JournalRule(
+        56 * 86_400, None, required=True
+    )
+    assert rule("journal = {keep = '30d'}", "journal = {keep = 'off'}").is_off
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("keep = 'never'", 'an age, as in 30min, 12h, 30d or 8w, "forever" or "off"'),
+        ("keep = 30", "is not understood"),
+        ("keep = '3m'", "minutes or months"),
+        ("size = '1X'", "a size is bytes"),
+        ("kepp = '1d'", "keep"),
+    ],
+)
+def test_what_is_no_rule_about_kept_sessions_is_refused(written: str, said: str) -> None:
+    ((path, (_, found)),) = problems_of(f"[journal]\n{written}").items()
+    assert path.startswith("journal")
+    assert said in found

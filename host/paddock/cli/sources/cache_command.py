@@ -7,7 +7,6 @@ module is touched, and nothing that a running session uses is removed.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -22,12 +21,12 @@ from paddock.cli.command_group import CommandGroup, example
 from paddock.cli.failure import SourceFailedError
 from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError
+from paddock.plan.problems import NotAcceptedError
+from paddock.plan.units import parse_age
 from paddock.text import escape
 from paddock_sources.cache import SourceCache
 from paddock_sources.cache.upkeep import CacheItem, Damage, PruneResult
 
-_AGE: Final = re.compile(r"([0-9]{1,6})\s*(s|min|m|h|d|w)")
-_SECONDS: Final = {"s": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DIGITS: Final = 12  # of a digest; enough to distinguish two by eye
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEP: Final = 1024
@@ -137,14 +136,10 @@ def read_age(context: click.Context, option: click.Parameter, written: str | Non
     """
     if written is None:
         return None
-    match = _AGE.fullmatch(written.strip().lower())
-    if match is not None and match[2] == "m":
-        raise click.UsageError(f"--older-than: `m` may be minutes or months: write `{match[1]}min`, or days as in 30d")
-    if match is None:
-        raise click.UsageError(
-            f"--older-than takes an age, as in 30min, 12h, 30d or 8w; `{escape(written)}` is not that"
-        )
-    return float(int(match[1]) * _SECONDS[match[2]])
+    try:
+        return parse_age(written)
+    except NotAcceptedError as error:
+        raise click.UsageError(f"--older-than takes {error.accepted}: {escape(error.problem)}") from error
 
 
 @cache.command(epilog=example("paddock cache prune --older-than 30d"))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from paddock.errors import PlanProblem, PolicyFileError
 from paddock.plan.limits import limit_text
 from paddock.plan.permissions import FAMILIES
+from paddock.plan.units import size_text
 from paddock.policy.files.accepted_plans import AcceptedPlan
 from paddock.policy.files.grants import GrantsFile
 from paddock.policy.files.owned_file import ROOT, OperatorFile, user_config_folder
@@ -119,9 +120,24 @@ def _bounds_of_all(file: PolicyFile) -> Iterator[str]:
     if file.refused_networks:
         networks = ", ".join(map(str, file.refused_networks))
         yield _line(file, "refused_networks", f"no module connects to {networks}")
+    yield from _about_journals(file)
     for name, value in file.max_limits:
         if value is not None:
             yield _line(file, f"max_limits.{name}", f"{name} is at most {limit_text(name, value)}")
+
+
+def _about_journals(file: PolicyFile) -> Iterator[str]:
+    rule = file.journal
+    if rule.is_off:
+        yield _line(file, "journal.keep", "no session is kept")
+    elif rule.is_forever:
+        yield _line(file, "journal.keep", "sessions are kept, however old")
+    elif rule.keep is not None:
+        yield _line(file, "journal.keep", f"sessions are kept for {rule.keep / 86_400:g} days")
+    if rule.size is not None:
+        yield _line(file, "journal.size", f"kept sessions take {size_text(rule.size)} at most")
+    if rule.required:
+        yield _line(file, "journal.required", "a session whose journal cannot be written does not go on")
 
 
 def _bounds_of_rule(file: PolicyFile, rule: ModuleRule) -> str:

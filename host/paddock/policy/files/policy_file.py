@@ -20,9 +20,11 @@ from paddock.plan.limits import Limits, limit_text
 from paddock.plan.permissions import FAMILIES, listed
 from paddock.plan.problems import NotAcceptedError, StrictModel, path_text
 from paddock.plan.source_map import Positions
+from paddock.plan.units import parse_size
 from paddock.policy.files.owned_file import OperatorFile
 from paddock.policy.files.source_pattern import SourcePattern
 from paddock.policy.grant_caps import GrantCaps, SecretCap
+from paddock.policy.journal_rule import JournalRule, read_keep
 from paddock.policy.owner import Owner
 from paddock.policy.rule import Rule, written_list
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
@@ -100,6 +102,14 @@ class _ModuleTable(StrictModel):
     deny: Annotated[str, AfterValidator(_reason)] | None = None
 
 
+class _JournalTable(StrictModel):
+    """`[journal]`, as written."""
+
+    keep: Annotated[float | None, BeforeValidator(read_keep)] = None
+    size: Annotated[int | None, BeforeValidator(parse_size)] = None
+    required: bool = False
+
+
 class _FileTable(StrictModel):
     """A whole file, as written."""
 
@@ -112,11 +122,13 @@ class _FileTable(StrictModel):
     refused_networks: Annotated[tuple[str, ...], BeforeValidator(listed), AfterValidator(_networks)] = ()
     max_limits: Limits = Field(default_factory=Limits)
     module: Annotated[tuple[_ModuleTable, ...], BeforeValidator(listed)] = ()
+    journal: _JournalTable = Field(default_factory=_JournalTable)
 
 
 _KNOWN: Final = {
     "": tuple(_FileTable.model_fields),
     "module": tuple(_ModuleTable.model_fields),
+    "journal": tuple(_JournalTable.model_fields),
     "grants": FAMILIES,
     "secrets": tuple(SecretCap.model_fields),
     "limits": _LIMITS,
@@ -147,7 +159,7 @@ class PolicyFile:
     With `bind_local_git`, `git_hosts` has to list `127.0.0.1` for repositories on this machine.
 
     A module may not connect to any of `refused_networks`. Mirrors of the user's below `mirrors` stand for public
-    addresses.
+    addresses. `journal` says which sessions are kept.
     """
 
     positions: Positions = field(repr=False)
@@ -160,6 +172,7 @@ class PolicyFile:
     bind_local_git: bool = False
     modules: tuple[ModuleRule, ...] = ()
     mirrors: tuple[str, ...] = ()
+    journal: JournalRule = field(default_factory=JournalRule)
 
     @classmethod
     def read(cls, path: Path, owner: Owner) -> Self | None:
@@ -195,6 +208,7 @@ class PolicyFile:
             table.bind_local_git,
             tuple(_module_rule(f"module[{index}]", one, positions) for index, one in enumerate(table.module)),
             table.mirrors,
+            JournalRule(**table.journal.model_dump()),
         )
         contradictions = list(file._contradictions())
         if contradictions:

@@ -1,20 +1,24 @@
 """The journals of one user's sessions: a file for each, named by the session's id, in `journals` of the state folder.
 
-There is no index: what is listed is what the files say. A journal that a host writes is never removed.
+There is no index: what is listed is what the files say. A journal that a host writes is never removed. Beyond a bound,
+the oldest sessions go, and none that was interrupted in the last seven days.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from paddock.errors import KindError
 from paddock.isolation.record import SessionInUseError
+from paddock.policy.journal_rule import JournalRule
 from paddock.session.journals.journal_file import JournalError, JournalFile, JournalInUseError, read_journal
 from paddock.session.journals.kept_session import KeptSession, kept_session
 from paddock.session.journals.session_journal import SessionJournal
@@ -22,14 +26,34 @@ from paddock.state_folder import make_private, state_folder
 from paddock_sources.near import near
 
 LAST: Final = "last"
+SIZE_MAX: Final = 256 << 20  # bytes of all journals together, where no policy says another size
+COUNT_MAX: Final = 1000  # journals
 SUFFIX: Final = ".journal"
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
+_HASHED: Final = re.compile(r"=[0-9a-f]{64}")
 _SHORTEST: Final = 4  # characters of an id that may stand for it
+_INTERRUPTED_SECONDS: Final = 7 * 86_400  # for which a session stays that its host's end interrupted
+_TOLD: Final = "removals-told"  # a file beside the journals: somebody was told that old ones are removed
 
 
 def is_first(journal: Path) -> bool:
     """Whether a journal is the only one in its folder."""
     return sum(1 for _ in journal.parent.glob(f"*{SUFFIX}")) == 1
+
+
+class _File(NamedTuple):
+    """A file of a session, by when it was changed last."""
+
+    changed: float
+    path: Path
+    size: int
+
+
+def _name_of(session_id: str) -> str:
+    """Return the name of a session's file, without its end: an application may call its sessions what it likes."""
+    if _PLAIN_NAME.fullmatch(session_id) or _HASHED.fullmatch(session_id):
+        return session_id
+    return f"={hashlib.sha256(session_id.encode()).hexdigest()}"
 
 
 class UnknownSessionError(KindError):
@@ -87,10 +111,7 @@ class Journals:
         Raises:
             OSError: the folder cannot be made, or is somebody else's.
         """
-        name = session_id
-        if not _PLAIN_NAME.fullmatch(session_id):  # an application may call its sessions what it likes
-            name = f"={hashlib.sha256(session_id.encode()).hexdigest()}"
-        return self._made() / f"{name}{SUFFIX}"
+        return self._made() / f"{_name_of(session_id)}{SUFFIX}"
 
     def find(self, asked: str) -> str:
         """Return the id of the one session that an id, the beginning of one, or `last` means.
@@ -100,12 +121,12 @@ class Journals:
         """
         ids = self.ids()
         if asked == LAST and ids:
-            return ids[0]
-        meant = [id for id in ids if id == asked] or [
-            id for id in ids if len(asked) >= _SHORTEST and id.startswith(asked)
-        ]
+            return self._id_of(ids[0])
+        if _name_of(asked) in ids:
+            return self._id_of(_name_of(asked))
+        meant = [id for id in ids if len(asked) >= _SHORTEST and id.startswith(asked)]
         if len(meant) == 1:
-            return meant[0]
+            return self._id_of(meant[0])
         if meant:
             raise UnknownSessionError(asked, [f"it is the beginning of several ids: {', '.join(sorted(meant)[:5])}"])
         close = near(asked, ids)
@@ -114,8 +135,11 @@ class Journals:
             hints = [f"of an id, {_SHORTEST} characters at least stand for it"]
         raise UnknownSessionError(asked, [*hints, "`paddock sessions list` shows them all"])
 
+    def _id_of(self, name: str) -> str:
+        return self.read(name)[0].id if _HASHED.fullmatch(name) else name
+
     def ids(self) -> list[str]:
-        """Return the ids of all sessions, the latest first."""
+        """Return the ids of all sessions, the latest first; those that are no names of files as a digest."""
         return [path.stem for path in self._paths()]
 
     def read(self, session_id: str) -> tuple[KeptSession, bool]:
@@ -162,6 +186,40 @@ class Journals:
             if file is not None:
                 file.close()
 
+    def prune(self, rule: JournalRule) -> list[str]:
+        """Remove the oldest sessions beyond the bounds of a rule; return the names of their files.
+
+        Raises:
+            OSError: one cannot be removed.
+        """
+        size = rule.size or (math.inf if rule.is_forever else SIZE_MAX)
+        count = math.inf if rule.is_forever else COUNT_MAX
+        before = time.time() - (math.inf if rule.keep is None else rule.keep)
+        removed, taken = [], 0
+        for number, file in enumerate(self._files(), 1):
+            taken += file.size
+            if (number > count or taken > size or file.changed < before) and self._may_go(file.path):
+                with suppress(SessionInUseError, FileNotFoundError):  # another host came first
+                    self.delete(file.path.stem)
+                    removed.append(file.path.stem)
+        return removed
+
+    def _may_go(self, path: Path) -> bool:
+        """Whether a session is over; what cannot be read is for its user to remove."""
+        try:
+            kept, in_use = self.read(path.stem)
+        except (JournalError, OSError):
+            return False
+        return not in_use and not (kept.was_interrupted and time.time() - kept.last < _INTERRUPTED_SECONDS)
+
+    def is_first_removal(self) -> bool:
+        """Whether nobody was told yet that sessions are removed; from now on somebody was."""
+        try:
+            (self._made() / _TOLD).touch(0o600, exist_ok=False)
+        except OSError:
+            return False
+        return True
+
     def _in_use(self, session_id: str) -> SessionInUseError:
         pid = None
         with suppress(JournalError, OSError):
@@ -169,13 +227,18 @@ class Journals:
         return SessionInUseError(session_id, pid)
 
     def _paths(self) -> list[Path]:
+        return [file.path for file in self._files()]
+
+    def _files(self) -> list[_File]:
+        """Return the files of all sessions, the latest first."""
         found = []
         with suppress(OSError), os.scandir(self._made()) as entries:
             for entry in entries:
                 if entry.name.endswith(SUFFIX):
                     with suppress(OSError):
-                        found.append((entry.stat(follow_symlinks=False).st_mtime_ns, Path(entry.path)))
-        return [path for _, path in sorted(found, reverse=True)]
+                        status = entry.stat(follow_symlinks=False)
+                        found.append(_File(status.st_mtime, Path(entry.path), status.st_size))
+        return sorted(found, reverse=True)
 
     def _made(self) -> Path:
         folder = self._folder if self._folder is not None else state_folder(self._environ) / "journals"

@@ -3,6 +3,7 @@
 A message is in the file before its caller hears that the context has it; a call of a tool is there before the tool
 hears of it, and its answer before the caller does. Values of the session's secrets are overwritten in the file. A
 journal that cannot be written is given nothing more, so that it has no gap: the session goes on, and says so once.
+Where a policy requires the journal, the session does not go on.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from paddock.rpc.peer import CallPolicy, Encoded, Peer
 from paddock.session.journal_store import JournalEntry, MemoryStore
 from paddock.session.journals.journal_file import JournalFile, Kind, Record
 from paddock.session.journals.kept_session import Call, End, KeptModule, KeptSession, Meta, Result, Turn, encoded
+from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol.frames import Buffer
 from paddock_sources.errors import without_credentials
 
@@ -41,6 +43,8 @@ class SessionJournal(MemoryStore):
         torn: the file to which its damaged end was moved.
     """
 
+    is_required = False
+
     def __init__(self, file: JournalFile, kept: KeptSession | None = None, torn: Path | None = None) -> None:
         super().__init__()
         self.path = file.path
@@ -51,6 +55,7 @@ class SessionJournal(MemoryStore):
         self._secrets: SecretValues = NO_SECRETS
         self._calls = max(kept.calls, default=0) if kept is not None else 0
         self._open: set[int] = set()
+        self._has_begun = False
         self._shrink_at = max(_SMALL, _GROWTH * file.size)
         if kept is not None:
             super().replace(kept.entries)
@@ -58,6 +63,7 @@ class SessionJournal(MemoryStore):
     def begin(self, meta: Meta, secrets: SecretValues) -> None:
         """Write that a host begins, and overwrite the values of these secrets from here on."""
         self._secrets = secrets
+        self._has_begun = True
         self._write(Kind.META, encoded(meta))
 
     def append(self, entry: JournalEntry) -> None:
@@ -73,9 +79,26 @@ class SessionJournal(MemoryStore):
         if not entries:
             self._write(Kind.CLEAR, b"")
 
+    def check(self) -> None:
+        """Refuse to go on without a journal that a policy requires.
+
+        Raises:
+            OverLimitError: what was written last is not in it, and nothing will be.
+        """
+        if self.is_required and self.problem is not None:
+            raise OverLimitError(
+                f"the session's journal, which a policy requires, cannot be written: {self.problem}; make room for "
+                f"{self.path}, and resume the session"
+            )
+
     def turn(self, prompt: str) -> None:
-        """Write that a turn begins."""
+        """Write that a turn begins.
+
+        Raises:
+            OverLimitError: a policy requires the journal, and it cannot be written.
+        """
         self._write(Kind.TURN, encoded(Turn(prompt=prompt)))
+        self.check()
 
     def end(self, outcome: str, error: BaseException | None = None) -> None:
         """Write the outcome of the turn; what no longer counts may leave the file."""
@@ -90,15 +113,18 @@ class SessionJournal(MemoryStore):
             if method != "execute":
                 return 0
             self._calls += 1
-            self._open.add(self._calls)
             head = encoded(Call(call=self._calls, module=module, tool=tool))
             self._write(Kind.CALL, head + b"\n" + bytes(message.body))
+            self.check()
+            self._open.add(self._calls)
             return self._calls
 
         return CallPolicy(admit, self._answered, self._over)
 
     def close(self) -> None:
-        """Release the file."""
+        """Release the file; one of a session that never began is removed."""
+        if self.kept is None and not self._has_begun:
+            self.path.unlink(missing_ok=True)
         self._file.close()
 
     def _answered(self, method: str, message: Encoded, number: int, answer: Buffer) -> None:

@@ -1,0 +1,56 @@
+"""Which journals of sessions a user keeps, as policy files say it; of several files, the strictest counts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, Self
+
+from paddock.plan.problems import NotAcceptedError
+from paddock.plan.units import parse_age
+
+_OFF: Final = 0.0
+_FOREVER: Final = math.inf
+_WORDS: Final = {"off": _OFF, "forever": _FOREVER}
+
+
+@dataclass(frozen=True, slots=True)
+class JournalRule:
+    """What `[journal]` says: for how many seconds a session is kept after its end, and the bytes of all together.
+
+    None stands for what is not said. With `required`, a session does not go on where its journal cannot be written.
+    """
+
+    keep: float | None = None
+    size: int | None = None
+    required: bool = False
+
+    @property
+    def is_off(self) -> bool:
+        """Whether no session is kept."""
+        return self.keep == _OFF
+
+    @property
+    def is_forever(self) -> bool:
+        """Whether each session is kept, however old, unless a size is said."""
+        return self.keep == _FOREVER
+
+    def narrowed_by(self, other: Self) -> JournalRule:
+        """Return the rule that keeps no more than both do."""
+        keep = [one for one in (self.keep, other.keep) if one is not None]
+        size = [one for one in (self.size, other.size) if one is not None]
+        return JournalRule(min(keep, default=None), min(size, default=None), self.required or other.required)
+
+
+def read_keep(written: object) -> float:
+    """Return `keep` in seconds: 0 for `off`, infinity for `forever`.
+
+    Raises:
+        NotAcceptedError: it is none of these, and no age.
+    """
+    if isinstance(written, str) and written in _WORDS:
+        return _WORDS[written]
+    try:
+        return parse_age(written)
+    except NotAcceptedError as error:
+        raise NotAcceptedError(error.problem, f'{error.accepted}, "forever" or "off"') from error

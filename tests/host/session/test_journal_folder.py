@@ -1,0 +1,91 @@
+"""The journals of a user: which sessions are meant by what people type, and which are removed beyond the bounds."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from paddock.errors import KindError
+from paddock.policy.journal_rule import JournalRule
+from paddock.session.journals import journal_folder
+from paddock.session.journals.journal_file import JournalFile, Kind
+from paddock.session.journals.journal_folder import Journals
+from paddock.session.journals.kept_session import End, Meta, Turn, encoded
+
+_DAY = 86_400
+
+
+def _meta(id: str) -> bytes:
+    return encoded(Meta(paddock="1", session=id, pid=7, plan=None, digest="d", working_dir="/", modules={}))
+
+
+def _kept(folder: Path, id: str, *, days: float = 0.0, ended: bool = True, size: int = 0) -> JournalFile:
+    """Make a session that was last written some days ago; it is open until it is closed."""
+    file = Journals(folder).create(id)
+    file.append(Kind.META, _meta(id))
+    file.append(Kind.TURN, encoded(Turn(prompt="p" * size)))
+    if ended:
+        file.append(Kind.END, encoded(End(outcome="answer")))
+    os.utime(file.path, (time.time() - days * _DAY,) * 2)
+    return file
+
+
+def test_the_oldest_sessions_that_have_ended_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for day in range(5):
+        _kept(tmp_path, f"day-{day}", days=day).close()
+    monkeypatch.setattr(journal_folder, "COUNT_MAX", 3)
+    journals = Journals(tmp_path)
+    assert journals.prune(JournalRule(keep=math.inf)) == []
+    assert journals.prune(JournalRule()) == ["day-3", "day-4"]
+    assert journals.ids() == ["day-0", "day-1", "day-2"]
+    assert (journals.is_first_removal(), journals.is_first_removal()) == (True, False)
+
+
+def test_sessions_beyond_a_size_or_an_age_are_removed(tmp_path: Path) -> None:
+    for day in range(4):
+        _kept(tmp_path, f"day-{day}", days=day, size=1000).close()
+    journals = Journals(tmp_path)
+    assert journals.prune(JournalRule(size=4000)) == ["day-3"]
+    assert journals.prune(JournalRule(keep=1.5 * _DAY)) == ["day-2"]
+
+
+def test_a_session_that_runs_or_was_just_interrupted_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = _kept(tmp_path, "running", days=30)
+    _kept(tmp_path, "interrupted", days=30, ended=False).close()
+    _kept(tmp_path, "ended", days=30).close()
+    (tmp_path / "foreign.journal").write_bytes(b"not ours")
+    os.utime(tmp_path / "foreign.journal", (0, 0))
+    journals, rule = Journals(tmp_path), JournalRule(keep=_DAY)
+    assert journals.prune(rule) == ["ended"]
+    running.close()
+    later = time.time() + 8 * _DAY
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert set(journals.prune(rule)) == {"running", "interrupted"}
+
+
+def test_the_beginning_of_several_ids_means_none(tmp_path: Path) -> None:
+    for id in ("abcd-1", "abcd-2", "other"):
+        _kept(tmp_path, id).close()
+    journals = Journals(tmp_path)
+    with pytest.raises(KindError) as caught:
+        journals.find("abcd")
+    assert caught.value.hints == ("it is the beginning of several ids: abcd-1, abcd-2",)
+    assert (journals.find("abcd-1"), journals.find("othe")) == ("abcd-1", "other")
+    for asked in ("oth", "abcd-3"):
+        with pytest.raises(KindError):
+            journals.find(asked)
+
+
+def test_an_id_that_is_no_name_of_a_file_is_found_by_it(tmp_path: Path) -> None:
+    odd = "../of an application/1"
+    _kept(tmp_path, odd).close()
+    journals = Journals(tmp_path)
+    (name,) = journals.ids()
+    assert {journals.find(asked) for asked in (odd, "last", name, name[:8])} == {odd}
+    assert [kept.id for kept, _ in journals.all(lambda error: None)] == [odd]
+    journals.delete(odd)
+    assert journals.ids() == []
