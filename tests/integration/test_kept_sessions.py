@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from integration.conftest import OpenSession, WriteModule
 from paddock import PaddockError, Policy
 from paddock.session.journals import journal_file
 from paddock.session.journals.journal_folder import Journals, UnknownSessionError
+from paddock.session.journals.resume import Resume
 
 _MARKING = """
     from amplifier_core.models import ToolResult
@@ -97,3 +101,91 @@ async def test_a_session_that_does_not_start_is_not_kept(
         async with open_session(**ground, policy=Policy.parse("[[module]]\nmatch = '*'\ndeny = 'not here'")):
             pass
     assert list((tmp_path / "journals").iterdir()) == []
+
+
+_KEEPING = """
+    from amplifier_core.models import ToolResult
+
+    class Keep:
+        description = "writes into the session's state, and tells what is there"
+
+        def __init__(self, name, state):
+            self.name, self.state = name, state
+
+        async def execute(self, input):
+            self.state.update(input.get("set", {}))
+            for key in input.get("live", ()):
+                self.state[key] = self
+            return ToolResult(output={key: value for key, value in self.state.items() if key != "object"})
+
+    async def mount(coordinator, config):
+        coordinator.session_state.update(config.get("at_start", {}))
+        await coordinator.mount("tools", Keep(config["name"], coordinator.session_state))
+"""
+
+
+async def _asked(session: Any, tool: str, **input: Any) -> dict[str, Any]:
+    answer = json.loads(await session.execute(json.dumps({"tool": tool, "input": input})))
+    assert answer["success"], answer
+    return dict(answer["output"])
+
+
+async def test_what_modules_left_in_session_state_comes_back_as_theirs(
+    tmp_path: Path, write_module: WriteModule, open_session: OpenSession
+) -> None:
+    source = write_module("tool-keep", _KEEPING)
+
+    def tools(other_source: str = source, **config: Any) -> list[dict[str, Any]]:
+        entries = [("one", source, config), ("two", other_source, {})]
+        return [
+            {"module": "tool-keep", "instance_id": id, "source": code, "config": {"name": id, **more}}
+            for id, code, more in entries
+        ]
+
+    journals = Journals(tmp_path / "journals")
+    async with open_session(tools=tools(), journal=journals) as session:
+        session.coordinator.session_state["application"] = "its own"
+        await _asked(session, "one", set={"notes": {"deep": [1, 2.5, None]}, "anew": "before", "gone": 1})
+        del session.coordinator.session_state["gone"]
+        await _asked(session, "two", set={"of-two": "x"}, live=["object"])
+
+    again = Resume(session.session_id, accept_changes=True)
+    async with open_session(tools=tools(at_start={"anew": "now"}), journal=journals, resume=again) as second:
+        found = await _asked(second, "two", set={"notes": {"by": "two"}})  # a tool may not change an application's
+        assert found == {"notes": {"by": "two"}, "anew": "now", "of-two": "x"}
+        assert second.coordinator.session_state["notes"] == {"by": "two"}
+        lines = [line for line in second.resumed if line.startswith("not resumed")]
+        assert [line.partition("]")[0] for line in lines] == [
+            'not resumed: session_state["anew"',
+            'not resumed: session_state["object"',
+        ]
+        assert lines[1].endswith("an object of two")
+
+    elsewhere = shutil.copytree(source, tmp_path / "elsewhere")
+    async with open_session(tools=tools(str(elsewhere)), journal=journals, resume=again) as third:
+        assert await _asked(third, "one") == {"anew": "now"}
+        assert 'not resumed: session_state["of-two"]: two, which left it, is gone or of another source' in third.resumed
+
+
+async def test_a_sub_session_is_gone_on_with_after_its_host(tmp_path: Path, open_family: Callable[..., Any]) -> None:
+    journals = Journals(tmp_path / "journals")
+    agents = {"leaf": {"description": "helps"}}
+    async with open_family(agents, journal=journals) as family:
+        made = await family.spawn("leaf", "one", tool_inheritance={"inherit_tools": []}, sub_session_id="mine")
+        nested = {"agent_name": "leaf", "instruction": "one", "sub_session_id": "below", "own_parent": False}
+        await family.spawn("helper", json.dumps({"tool": "task", "input": nested}), sub_session_id="above")
+    again = Resume(family.session.session_id, accept_changes=True)
+    async with open_family(agents, journal=journals, resume=again) as family:
+        assert "there is a session `mine` already" in await family.refused(sub_session_id="mine")
+        for _ in range(2):
+            answer = await family.resume(made["session_id"], "see")
+            assert answer["success"], answer
+        seen = json.loads(answer["output"]["output"])
+        assert (seen["messages"], seen["tools"]) == (["one", "see", "see"], [])  # what was wished for holds
+        assert "to go on with" in (await family.resume("below", "see"))["error"]["message"]
+        below = {"capability": "session.resume", "sub_session_id": "below", "instruction": "see"}
+        answer = await family.resume("above", json.dumps({"tool": "task", "input": below}))
+        seen = json.loads(json.loads(answer["output"]["output"])["output"]["output"])
+        assert (seen["id"], seen["messages"]) == ("below", ["one", "see"])
+    async with open_family({}, journal=journals, resume=again) as family:
+        assert "no agent `leaf`" in (await family.resume("mine", "see"))["error"]["message"]

@@ -42,8 +42,9 @@ from paddock.session.hosted_session import HostedSession, ModuleStatus
 from paddock.session.instructing import changes_of_instruction, give_instruction
 from paddock.session.journal import OpenCall, closing_messages, interrupted
 from paddock.session.journals.journal_folder import Journals, UnknownSessionError
-from paddock.session.journals.kept_session import KeptSession, time_text
+from paddock.session.journals.kept_session import KeptSession, Meta, time_text
 from paddock.session.journals.resume import CallOutcomes, Resume
+from paddock.session.journals.resumed_state import restore_state
 from paddock.session.journals.session_journal import SessionJournal, meta_of
 from paddock.session.recorder import SessionRecorder
 from paddock.session.resources import OnOutput, SessionResources, StartOptions
@@ -292,7 +293,9 @@ class Session:
             self._kernel.attach_runtime(modules.by_path, runtime)
             stack.push_async_callback(runtime.deadlines.run, self._kernel.cleanup)
             if self.plan.agents:
-                session_tree = SessionTree(self._id, modules.resources, modules.by_path, self.plan.agents)
+                session_tree = SessionTree(
+                    self._id, modules.resources, modules.by_path, self.plan.agents, journal=journal
+                )
                 sub_sessions = SubSessions(self._kernel, runtime, session_tree, self._audit)
                 sub_sessions.offer()
                 stack.push_async_callback(sub_sessions.aclose)
@@ -307,7 +310,7 @@ class Session:
             with located(self.plan):
                 await self._kernel.start()
                 if journal is not None and journal.kept is not None:
-                    await self._restore(journal.kept, runtime)
+                    await self._restore(journal.kept, meta, runtime)
                 await give_instruction(self._kernel)
             await self._session_recorder.tools(own_names(self.coordinator.get("tools")))
             self._stack = stack.pop_all()
@@ -327,8 +330,10 @@ class Session:
         try:
             answer = await self._answer(kernel, prompt)
         except BaseException as error:
+            journal.state(kernel.hosted.take_written_state())
             journal.end("error" if isinstance(error, Exception) else "cancelled", error)
             raise
+        journal.state(kernel.hosted.take_written_state())
         journal.end("answer")
         return answer
 
@@ -422,14 +427,18 @@ class Session:
         journal.is_required = rule.required
         return journal
 
-    async def _restore(self, kept: KeptSession, runtime: SessionRuntime) -> None:
-        """Bring the context to where the session's last host had it, and answer the tool calls that were open then."""
+    async def _restore(self, kept: KeptSession, now: Meta, runtime: SessionRuntime) -> None:
+        """Bring the context to where the session's last host had it, and answer the tool calls that were open then.
+
+        Modules get back what they left in `session_state`.
+        """
         await runtime.modules.restore_context()
         torn = self._journal.torn if self._journal is not None else None
         outcomes = CallOutcomes(kept, runtime.marshaller, is_whole=torn is None)
         await self._close_dangling_calls(outcomes.answer)
         outcomes.tell_the_others()
-        self.resumed = (*self._summary(kept), *outcomes.lines)
+        left_out = restore_state(kept, now, runtime.modules, self._kernel.hosted, runtime.marshaller)
+        self.resumed = (*self._summary(kept), *outcomes.lines, *left_out)
         self._audit.record("session.resumed", interrupted=kept.was_interrupted, calls=list(outcomes.lines))
 
     def _summary(self, kept: KeptSession) -> tuple[str, ...]:

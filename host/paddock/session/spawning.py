@@ -26,6 +26,7 @@ from paddock.errors import statement_of
 from paddock.rpc.calls import current, holding
 from paddock.session.hosted_session import HostedSession
 from paddock.session.journal import closing_messages, opening, tables
+from paddock.session.journals.kept_session import KeptSpawn
 from paddock.session.proxies.hook import HookProxy
 from paddock.session.runtime import SessionRuntime
 from paddock.session.shutdown import ShutdownDeadlines
@@ -126,19 +127,41 @@ class SubSessions:
             self_delegation_depth=self_delegation_depth,
         )
         self._check_parent(parent_session)
+        conversation = self._begun(request)
+        conversation.wishes = self._encoded(
+            {
+                "tool_inheritance": tool_inheritance,
+                "hook_inheritance": hook_inheritance,
+                "orchestrator_config": payload.orchestrator_config,
+                "session_metadata": payload.metadata,
+                "provider_preferences": [
+                    {"provider": one.provider, "model": one.model, "config": dict(one.config)}
+                    for one in request.preferences
+                ],
+                "self_delegation_depth": request.self_delegation_depth,
+            }
+        )
+        return await self._run(conversation, request.instruction)
+
+    def _begun(self, request: SpawnRequest) -> SubSessionState:
+        """Return a session as the present plan has it for a request.
+
+        Raises:
+            ValueError: the plan has no such agent, or there is a session of that id.
+            RuntimeError: it would be nested too deeply.
+        """
         agent = self._session_tree.agent(request.agent)
         self._session_tree.check_depth(self._depth + 1)
         parent_id = self._parent.session_id
-        conversation = SubSessionState(
+        return SubSessionState(
             id=self._session_tree.new_id(parent_id, request.agent, request.id),
             parent_id=parent_id,
             agent=request.agent,
             plan=plan_of(self._parent.plan, agent, request),
             self_delegation_depth=request.self_delegation_depth,
             instruction=self._parent.instruction if agent is None else agent.instruction,
-            history=payload.messages,
+            history=request.payload.messages,
         )
-        return await self._run(conversation, request.instruction)
 
     async def resume(self, sub_session_id: str, instruction: str, **ignored: Any) -> dict[str, Any]:
         """Run one more turn of a session that this one started, and return its result.
@@ -148,8 +171,47 @@ class SubSessions:
             RuntimeError: it is running, or no more sub-sessions may be started.
             Exception: the turn's own.
         """
-        conversation = self._session_tree.kept(self._parent.session_id, text("sub_session_id", sub_session_id))
+        id, parent_id = text("sub_session_id", sub_session_id), self._parent.session_id
+        earlier = self._session_tree.earlier(parent_id, id)
+        if earlier is not None:
+            self._session_tree.keep(self._begun_earlier(id, earlier))
+        conversation = self._session_tree.kept(parent_id, id)
         return await self._run(conversation, text("instruction", instruction))
+
+    def _begun_earlier(self, id: str, spawn: KeptSpawn) -> SubSessionState:
+        """Return a session of an earlier host, made again as the present plan has it: only wishes are of that time.
+
+        Raises:
+            TypeError, ValueError: the plan has no such agent any more, or the wishes are none.
+            RuntimeError: it would be nested too deeply.
+        """
+        wishes = self._session_runtime.marshaller.codec.decode(spawn.wishes)
+        payload = SpawnPayload.read(
+            orchestrator_config=wishes["orchestrator_config"],
+            parent_messages=None,
+            session_metadata=wishes["session_metadata"],
+            above=self._parent.plan.passed_on,
+        )
+        request = SpawnRequest.read(
+            agent_name=spawn.agent,
+            instruction="",
+            sub_session_id=None,
+            tool_inheritance=wishes["tool_inheritance"],
+            hook_inheritance=wishes["hook_inheritance"],
+            payload=payload,
+            provider_preferences=wishes["provider_preferences"],
+            self_delegation_depth=wishes["self_delegation_depth"],
+        )
+        conversation = self._begun(request)
+        conversation.id, conversation.wishes, conversation.transcript = id, spawn.wishes, spawn.transcript
+        return conversation
+
+    def _encoded(self, value: object) -> bytes | None:
+        """Return a value as data, None if it is none."""
+        try:
+            return self._session_runtime.marshaller.codec.encode(value, live_objects=False)[0]
+        except LocalProtocolError:
+            return None
 
     async def aclose(self) -> None:
         """End every running sub-session, and all below them, within one time limit; start no other."""
@@ -297,6 +359,7 @@ class SubSessions:
             return
         conversation.said(transcript)
         self._session_tree.keep(conversation)
+        self._session_tree.record(conversation)
 
 
 class _TurnReport:

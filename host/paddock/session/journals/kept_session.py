@@ -79,6 +79,44 @@ class Result(StrictModel):
     call: int
 
 
+class State(StrictModel):
+    """A key of `session_state` after a turn, and the module that wrote it; the change that sets the key follows.
+
+    Nothing follows for a key that is gone, is the application's (which is no module), or has a live object.
+    """
+
+    key: str
+    module: str
+    is_live: bool = False
+
+
+class KeptState(NamedTuple):
+    """What a module of a source left under a key of `session_state`: a change, or a live object, which is not kept."""
+
+    module: str
+    source: str
+    change: bytes
+    is_live: bool
+
+
+class Spawn(StrictModel):
+    """A sub-session after a turn of it; so many bytes of its starter's `wishes` follow, and then its messages."""
+
+    id: str
+    parent: str
+    agent: str
+    wishes: int = Field(ge=0)
+
+
+class KeptSpawn(NamedTuple):
+    """A sub-session that can be gone on with: who started it, its agent, its starter's wishes and its messages."""
+
+    parent: str
+    agent: str
+    wishes: bytes
+    transcript: bytes
+
+
 class KeptCall(NamedTuple):
     """A call of a tool: its input, encoded, and its answer; `place` is that of its record.
 
@@ -119,6 +157,8 @@ class KeptSession:
     entries: list[JournalEntry] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
     calls: dict[int, KeptCall] = field(default_factory=dict)
+    state: dict[str, KeptState] = field(default_factory=dict)
+    spawns: dict[str, KeptSpawn] = field(default_factory=dict)
     left_out: int = 0
     since: int = -1
 
@@ -189,6 +229,16 @@ def _take(kept: KeptSession, place: int, record: Record) -> None:
         case Kind.CALL:
             call = Call.model_validate_json(head)
             kept.calls[call.call] = KeptCall(call.module, call.tool, rest, record.at, place)
+        case Kind.STATE:
+            state = State.model_validate_json(head)
+            kept.state.pop(state.key, None)
+            if state.module and (rest or state.is_live):
+                source = kept.metas[-1].modules[state.module].source
+                kept.state[state.key] = KeptState(state.module, source, rest, state.is_live)
+        case Kind.SPAWN:
+            spawn = Spawn.model_validate_json(head)
+            kept.spawns.pop(spawn.id, None)  # the latest is last
+            kept.spawns[spawn.id] = KeptSpawn(spawn.parent, spawn.agent, rest[: spawn.wishes], rest[spawn.wishes :])
         case Kind.RESULT:
             number = Result.model_validate_json(head).call
             kept.calls[number] = kept.calls[number]._replace(ended=record.at, answer=rest or None)

@@ -8,8 +8,11 @@ Where a policy requires the journal, the session does not go on.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +24,20 @@ from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.rpc.peer import CallPolicy, Encoded, Peer
 from paddock.session.journal_store import JournalEntry, MemoryStore
 from paddock.session.journals.journal_file import JournalFile, Kind, Record
-from paddock.session.journals.kept_session import Call, End, KeptModule, KeptSession, Meta, Result, Turn, encoded
+from paddock.session.journals.kept_session import (
+    Call,
+    End,
+    KeptModule,
+    KeptSession,
+    KeptSpawn,
+    Meta,
+    Result,
+    Spawn,
+    State,
+    Turn,
+    encoded,
+)
+from paddock.session.state.session_state import WrittenState
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol.frames import Buffer
 from paddock_sources.errors import without_credentials
@@ -29,6 +45,8 @@ from paddock_sources.errors import without_credentials
 _SMALL: Final = 4 << 20  # bytes of a file that is not worth rewriting
 _GROWTH: Final = 3  # times the size after the last rewriting
 _LONGEST_ERROR: Final = 1000  # characters
+# With the name of each, and how many names there may be.
+_REPLACED_BY_NAME: Final = {Kind.STATE: ("key", sys.maxsize), Kind.SPAWN: ("id", 256)}
 _OF_CONVERSATION: Final = (Kind.ADD, Kind.SET, Kind.CLEAR)
 
 _log = logging.getLogger(__name__)
@@ -100,6 +118,18 @@ class SessionJournal(MemoryStore):
         self._write(Kind.TURN, encoded(Turn(prompt=prompt)))
         self.check()
 
+    def state(self, written: Iterable[WrittenState]) -> None:
+        """Write what was left in `session_state`, as of now; nothing of what the application or an object is there."""
+        for one in written:
+            head = State(key=one.key, module=one.writer, is_live=one.is_live)
+            has_data = one.writer and not one.is_live and one.message is not None
+            self._write(Kind.STATE, encoded(head, one.message or b"" if has_data else b""))
+
+    def spawned(self, id: str, spawn: KeptSpawn) -> None:
+        """Write a sub-session whose turn has ended, in place of what was written of it before."""
+        head = Spawn(id=id, parent=spawn.parent, agent=spawn.agent, wishes=len(spawn.wishes))
+        self._write(Kind.SPAWN, encoded(head, spawn.wishes + spawn.transcript))
+
     def end(self, outcome: str, error: BaseException | None = None) -> None:
         """Write the outcome of the turn; what no longer counts may leave the file."""
         self._write(Kind.END, encoded(End(outcome=outcome, error="" if error is None else str(error)[:_LONGEST_ERROR])))
@@ -151,10 +181,12 @@ class SessionJournal(MemoryStore):
         try:
             records = self._file.records()
             reset = max((at for at, one in enumerate(records) if one.kind in (Kind.SET, Kind.CLEAR)), default=0)
+            latest = _latest(records)
             self._file.replace(
                 _without_answer(record)
                 for at, record in enumerate(records)
-                if at >= reset or record.kind not in _OF_CONVERSATION
+                if (record.kind not in _OF_CONVERSATION or at >= reset)
+                and (record.kind not in _REPLACED_BY_NAME or at in latest)
             )
         except OSError as error:
             _log.info("the session's journal could not be made shorter: %s", error)
@@ -192,6 +224,17 @@ def _grants(permissions: Permissions) -> dict[str, Any]:
 def _without_objects(message: Encoded) -> bytes:
     """Return the body of a message; nothing of one with live objects, which end with their processes."""
     return b"" if message.handles else bytes(message.body)
+
+
+def _latest(records: Sequence[Record]) -> set[int]:
+    """Return the places of those records of a kind that are not replaced by later ones of the same name."""
+    places: dict[int, dict[str, int]] = {kind: {} for kind in _REPLACED_BY_NAME}
+    for at, record in enumerate(records):
+        if record.kind in places:
+            name = json.loads(record.body.partition(b"\n")[0])[_REPLACED_BY_NAME[Kind(record.kind)][0]]
+            places[record.kind].pop(name, None)
+            places[record.kind][name] = at
+    return {at for kind, (_, most) in _REPLACED_BY_NAME.items() for at in [*places[kind].values()][-most:]}
 
 
 def _without_answer(record: Record) -> Record:

@@ -21,7 +21,7 @@ from paddock.session.state.cancellation import HostedCancellationToken
 from paddock.session.state.hooks import HostedHooks
 from paddock.session.state.mirrors import MayCall, Mirrors, no_worker
 from paddock.session.state.ownership import Ownership, SharedItem, attached
-from paddock.session.state.session_state import HostedState
+from paddock.session.state.session_state import HostedState, WrittenState
 from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.contract.display import DisplaySystem
@@ -50,6 +50,7 @@ class HostedCoordinator(ModuleCoordinator):
     _state: HostedState
     _on_state_written: Callable[[Peer | None, Hashable, int, int], None]
     _on_injection_left_out: Callable[[ContextInjection, OverLimitError], None]
+    _writers: dict[Hashable, str]  # the last of each key of `session_state`, since they were taken
     _origin: Peer | None
     _contributions: int  # that were ever made
     _sent_session: tuple[Buffer, dict[str, bool]]
@@ -70,6 +71,7 @@ class HostedCoordinator(ModuleCoordinator):
         self._state = mirrors.state
         self._on_state_written = lambda origin, key, before, after: None
         self._on_injection_left_out = lambda item, error: None
+        self._writers = {}
         self._origin = None
         self._contributions = 0
         super().__init__(session, approval_system, display_system)
@@ -195,6 +197,7 @@ class HostedCoordinator(ModuleCoordinator):
         self.ownership.note_left(thing, module, is_live=bool(value.handles))
         may_call = _as_given_by(origin, value)
         if thing.sort == "state":
+            self._writers[thing.name] = module.name
             may_call = _kept(("state", str(thing.name)), origin, value, may_call)
         self._mirrors.put(
             ("attribute", name),
@@ -223,6 +226,7 @@ class HostedCoordinator(ModuleCoordinator):
         allowed = [change for change in changes if refusals[change[0][0]] is None]
         self._mirrors.take_own(origin)  # later writes come after it
         for path, _ in allowed:
+            self._writers[path[0]] = module.name
             if isinstance(path[0], str):
                 self.detach_from(origin, f"{STATE_ATTRIBUTE}{path[0]}")  # what is data now, or gone, is no live object
         if allowed:
@@ -345,16 +349,42 @@ class HostedCoordinator(ModuleCoordinator):
 
     def _take_state_changes(self, changes: list[Change]) -> None:
         for path, _ in changes:
+            self._writers[path[0]] = ""
             self.ownership.note_left(SharedItem("state", path[0]), None)
         if changes:
             self._tell_state(changes, None)
 
-    def _tell_state(self, changes: list[Change], origin: Peer | None) -> None:
+    def take_written_state(self) -> list[WrittenState]:
+        """Return what is now under each key of `session_state` that was written since the last call of this method.
+
+        Keys that are no text are left out.
+        """
+        self.tell_state_changes()
+        writers, self._writers = self._writers, {}
+        return [
+            WrittenState(key, writer, self._state.shared.whole(key), f"{STATE_ATTRIBUTE}{key}" in self._attributes)
+            for key, writer in writers.items()
+            if isinstance(key, str)
+        ]
+
+    def give_back_state(self, writer: Peer, module: Authority, key: str, change: Change) -> bool:
+        """Put back what a module wrote under a key in an earlier process; return whether nothing stood in the way."""
+        self._state.shared.bind(self.session_state)
+        self._claim_state([key])
+        item = SharedItem("state", key)
+        is_set = key in self.session_state or f"{STATE_ATTRIBUTE}{key}" in self._attributes
+        if is_set or self.ownership.is_written_by_the_application(item) or self.refuses_state(key, module):
+            return False
+        self._state.shared.apply([change])
+        self._tell_state([change], None, writer)
+        return True
+
+    def _tell_state(self, changes: list[Change], origin: Peer | None, writer: Peer | None = None) -> None:
         message = self._marshaller.encode(changes)
         keys = {path[0]: None for path, _ in changes}
         self._mirrors.change_state(changes, message, keys.keys() - self._state.weights.keys(), origin)
         for key in keys:
-            self._on_state_written(origin, key, *self._state.weigh(key, message))
+            self._on_state_written(writer or origin, key, *self._state.weigh(key, message))
 
     def state_weight(self, key: Hashable) -> int:
         """Return the memory of all that is under a key of `session_state`, as last sent to workers."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable
+from typing import NamedTuple
 
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded
@@ -15,6 +16,18 @@ from paddock_sdk.protocol.caps import check_caps, weight_of
 from paddock_sdk.protocol.shared_state import Change, SharedState
 
 _log = logging.getLogger(__name__)
+
+
+class WrittenState(NamedTuple):
+    """A key of `session_state` and its last writer, "" for the application.
+
+    `message` has the change that puts the value there, None if there is none; a live object may be there instead.
+    """
+
+    key: str
+    writer: str
+    message: bytes | None
+    is_live: bool
 
 
 class HostedState:

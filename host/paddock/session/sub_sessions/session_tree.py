@@ -1,6 +1,8 @@
 """All the sub-sessions of one session: their plans, their number, and the conversations of those that ended.
 
-Conversations are kept in memory for as long as the first session lasts; beyond a bound the oldest are forgotten.
+Conversations are kept in memory for as long as the first session lasts; beyond a bound the oldest are forgotten. Where
+the first session has a journal, they outlive the host in it: what a sub-session may do is in the present plan, to which
+only its starter's wishes and its messages come from there.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from paddock.authorization.authorizer import AuthorizedModule
 from paddock.plan.model import Agent
 from paddock.plan.units import size_text
 from paddock.policy.limits import SUB_SESSIONS_MAX
+from paddock.session.journals.kept_session import KeptSpawn
+from paddock.session.journals.session_journal import SessionJournal
 from paddock.session.resources import SessionResources
 from paddock.session.session_plan import SessionPlan
 from paddock.session.sub_sessions.spawn_payload import weight
@@ -36,7 +40,8 @@ class SubSessionState:
     """One sub-session over all its turns; `transcript` are its messages after the last one, None before the first.
 
     The transcript is encoded, and holds no reference to its session. `instruction` is what its model gets before
-    anything else. `history` is what its parent gave it at the start, and is released with that.
+    anything else. `history` is what its parent gave it at the start, and is released with that. `wishes` is what the
+    starter asked for, encoded; None if that is no data.
     """
 
     id: str
@@ -47,6 +52,7 @@ class SubSessionState:
     instruction: str
     history: tuple[dict[str, Any], ...]
     transcript: bytes | None = None
+    wishes: bytes | None = None
 
     def said(self, transcript: bytes) -> None:
         """Keep the conversation so far, which begins with the given history."""
@@ -55,7 +61,8 @@ class SubSessionState:
 
     def size(self) -> int:
         """Return about how many bytes of memory it takes once it has ended, rounded up."""
-        return len(self.transcript or b"") + weight(self.plan.raw, self.plan.overrides, self.history) + _BESIDE
+        data = len(self.transcript or b"") + len(self.wishes or b"")
+        return data + weight(self.plan.raw, self.plan.overrides, self.history) + _BESIDE
 
 
 class SessionTree:
@@ -74,6 +81,7 @@ class SessionTree:
         depth_max: int = _DEPTH_MAX,
         alive_max: int = SUB_SESSIONS_MAX,
         kept_max: int = _KEPT_MAX,
+        journal: SessionJournal | None = None,
     ) -> None:
         self.session_resources = session_resources
         self.authorized = authorized
@@ -85,6 +93,8 @@ class SessionTree:
         self._alive: set[str] = set()
         self._kept: dict[str, tuple[SubSessionState, int]] = {}  # each with its size, the oldest first
         self._kept_bytes = 0
+        self._journal = journal
+        self._earlier = dict(journal.kept.spawns) if journal is not None and journal.kept is not None else {}
 
     def agent(self, name: str) -> Agent | None:
         """Return an agent of the plan, None for the requesting session itself.
@@ -118,7 +128,7 @@ class SessionTree:
         """
         if wanted is None:
             return f"{parent}-{secrets.token_hex(8)}_{_NOT_IN_IDS.sub('-', agent)[:_AGENT_IN_ID]}"
-        if wanted == self._first or wanted in self._alive or wanted in self._kept:
+        if wanted == self._first or wanted in {*self._alive, *self._kept, *self._earlier}:
             raise ValueError(f"there is a session `{wanted}` already; `session.resume` goes on with one that has ended")
         return wanted
 
@@ -142,11 +152,23 @@ class SessionTree:
     def keep(self, conversation: SubSessionState) -> None:
         """Keep the conversation of a session that ended, to resume it; beyond the bound the oldest are forgotten."""
         self._forget(conversation.id)
+        self._earlier.pop(conversation.id, None)
         size = conversation.size()
         self._kept[conversation.id] = conversation, size
         self._kept_bytes += size
         while self._kept_bytes > _KEPT_BYTES or len(self._kept) > self._kept_max:
             self._forget(next(iter(self._kept)))
+
+    def earlier(self, parent: str, id: str) -> KeptSpawn | None:
+        """Return a session that `parent` started before the host of that time ended; None if there is none."""
+        found = self._earlier.get(id)
+        return found if found is not None and found.parent == parent else None
+
+    def record(self, conversation: SubSessionState) -> None:
+        """Have a conversation outlive the host, where the first session has a journal."""
+        if self._journal is not None and conversation.wishes is not None and conversation.transcript is not None:
+            kept = KeptSpawn(conversation.parent_id, conversation.agent, conversation.wishes, conversation.transcript)
+            self._journal.spawned(conversation.id, kept)
 
     def _forget(self, id: str) -> None:
         _, size = self._kept.pop(id, (None, 0))
