@@ -44,10 +44,10 @@ from paddock.session.journal import OpenCall, closing_messages, interrupted
 from paddock.session.journals.journal_folder import Journals, UnknownSessionError
 from paddock.session.journals.kept_session import KeptSession, Meta, time_text
 from paddock.session.journals.resume import CallOutcomes, Resume
-from paddock.session.journals.resumed_state import restore_state
 from paddock.session.journals.session_journal import SessionJournal, meta_of
 from paddock.session.recorder import SessionRecorder
 from paddock.session.resources import OnOutput, SessionResources, StartOptions
+from paddock.session.resumed_state import restore_state
 from paddock.session.runtime import SessionRuntime
 from paddock.session.session_plan import SessionPlan
 from paddock.session.spawning import SubSessions

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,14 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddock.session.journals.journal_file import (
+    FILE_MAX,
     MAGIC,
+    RECORD_MAX,
     JournalError,
     JournalFile,
     JournalInUseError,
     Kind,
     read_journal,
 )
-from support.examples import examples
+from support.examples import examples, repeating
 
 _BODIES = (b"", b"one", b"a longer body with \x00 in it", b"x" * 300)
 
@@ -136,6 +140,55 @@ def test_what_is_no_journal_is_refused_with_its_path(tmp_path: Path, content: by
     assert str(path) in str(caught.value)
     assert caught.value.hints
     assert path.read_bytes() == content
+
+
+def test_a_record_or_a_file_over_its_bound_is_not_read(tmp_path: Path) -> None:
+    path = _journal(tmp_path)
+    before = path.stat().st_size
+    file, *_ = JournalFile.open(path)
+    with pytest.raises(OSError, match="over the 64 MiB"):
+        file.append(Kind.ADD, b"x" * (RECORD_MAX + 1))
+    file.append(Kind.ADD, b"x" * RECORD_MAX)
+    file.close()
+    assert len(read_journal(path)[0][-1].body) == RECORD_MAX
+    with path.open("r+b") as written:  # as if it had one byte more, and all that follows
+        written.seek(before)
+        written.write(struct.pack("<I", RECORD_MAX + 1))
+        written.truncate(before + RECORD_MAX + 100)
+    records, is_whole, _ = read_journal(path)
+    assert (len(records), is_whole) == (len(_BODIES), False)
+    os.truncate(path, FILE_MAX + 1)
+    for read in (JournalFile.open, read_journal):
+        with pytest.raises(JournalError, match="more than 1024 MiB"):
+            read(path)
+
+
+@pytest.mark.parametrize("count", [10_000, *repeating((1_000_000,))])
+def test_any_number_of_records_is_read(tmp_path: Path, count: int) -> None:
+    path = _journal(tmp_path)
+    content = path.read_bytes()
+    one = content[len(MAGIC) + 1 :]
+    path.write_bytes(content[: len(MAGIC) + 1] + one * (count // len(_BODIES)))
+    records, is_whole, _ = read_journal(path)
+    assert (len(records), is_whole) == (count, True)
+
+
+def test_a_journal_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = _journal(tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
+    for read in (JournalFile.open, read_journal):
+        with pytest.raises(JournalError, match=f"it belongs to uid {path.stat().st_uid}"):
+            read(path)
+
+
+def test_a_clock_that_jumps_changes_no_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "s.journal"
+    file, day = JournalFile.create(path), 86_400.0
+    for at in (10 * day, 9 * day, 12 * day):
+        monkeypatch.setattr(time, "time", lambda at=at: at)
+        file.append(Kind.TURN, str(at).encode())
+    file.close()
+    assert [record.at for record in read_journal(path)[0]] == [10 * day, 9 * day, 12 * day]
 
 
 @pytest.mark.parametrize("kind", ["folder", "link", "fifo"])

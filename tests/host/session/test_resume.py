@@ -259,6 +259,12 @@ def test_a_record_of_another_form_is_refused(kind: Kind, body: bytes) -> None:
         _kept((kind, body))
 
 
+@pytest.mark.parametrize("at", [-1.0, 1e300, float("inf"), float("nan")])
+def test_a_time_that_no_clock_tells_is_refused(at: float) -> None:
+    with pytest.raises(JournalError, match="record 1 is not of its form"):
+        kept_session(Path("x"), [Record(int(Kind.META), at, encoded(_BEFORE))])
+
+
 def test_a_kind_of_a_later_version_is_passed_over() -> None:
     records = [Record(int(Kind.META), 1.0, encoded(_BEFORE)), Record(99, 1.0, b"?")]
     assert kept_session(Path("x"), records).id == "s-1"

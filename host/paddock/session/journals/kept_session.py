@@ -22,6 +22,7 @@ from paddock.session.journal import ContextJournal
 from paddock.session.journal_store import JournalEntry, MemoryStore
 from paddock.session.journals.journal_file import JournalError, Kind, Record
 
+_LATEST: Final = 253_402_300_800  # the year 10000, which no text of a time has
 _METHODS: Final = {Kind.ADD: "add_message", Kind.SET: "set_messages"}
 
 
@@ -191,6 +192,8 @@ def kept_session(path: Path, records: Sequence[Record]) -> KeptSession:
     kept = KeptSession(path)
     for place, record in enumerate(records):
         try:
+            if not 0 <= record.at < _LATEST:
+                raise ValueError("no clock tells such a time")
             _take(kept, place, record)
         except (ValidationError, ValueError, KeyError, IndexError) as error:
             problem = f"its record {place + 1} is not of its form"

@@ -1,0 +1,58 @@
+"""What a session's journal keeps once it has grown, and what it leaves out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from paddock.policy.secrets.values import NO_SECRETS
+from paddock.rpc.marshal import Marshaller
+from paddock.session.journal_store import JournalEntry
+from paddock.session.journals import session_journal
+from paddock.session.journals.journal_file import JournalFile, read_journal
+from paddock.session.journals.kept_session import KeptModule, KeptSpawn, Meta, kept_session
+from paddock.session.journals.session_journal import SessionJournal
+from paddock.session.state.session_state import WrittenState
+
+_META = Meta(
+    paddock="1",
+    session="s",
+    pid=7,
+    plan=None,
+    digest="d",
+    working_dir="/",
+    modules={"tool-x": KeptModule(kind="tool", source="./x")},
+)
+_MARSHALLER = Marshaller()
+
+
+def _said(text: str) -> JournalEntry:
+    return JournalEntry(1, "add_message", _MARSHALLER.encode([[{"role": "user", "content": text}], {}]))
+
+
+def test_a_journal_that_has_grown_keeps_what_still_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_journal, "_SMALL", 1000)
+    journal = SessionJournal(JournalFile.create(tmp_path / "s.journal"))
+    journal.begin(_META, NO_SECRETS)
+    sizes = []
+    for turn in range(100):
+        journal.turn(f"prompt {turn}")
+        journal.append(_said("x" * 100))
+        for key in ("one", "two"):
+            journal.state([WrittenState(key, "tool-x", f"{turn}".encode() * 50, is_live=False)])
+        journal.spawned(f"child-{turn % 3}", KeptSpawn("s", "helper", b"wishes", f"said {turn}".encode() * 50))
+        if turn % 10 == 9:
+            journal.replace([_said("all in short")._replace(method="set_messages")])
+        journal.end("answer")
+        sizes.append(journal.path.stat().st_size)
+    journal.close()
+    kept = kept_session(journal.path, read_journal(journal.path)[0])
+    assert [turn.prompt for turn in kept.turns] == [f"prompt {turn}" for turn in range(100)]
+    assert {key: one.change for key, one in kept.state.items()} == {"one": b"99" * 50, "two": b"99" * 50}
+    assert [(id, one.transcript[:7]) for id, one in kept.spawns.items()] == [
+        ("child-1", b"said 97"),
+        ("child-2", b"said 98"),
+        ("child-0", b"said 99"),
+    ]
+    assert max(sizes) < 40_000
