@@ -31,6 +31,7 @@ from bench.egress import measure_egress
 from bench.growth import measure_growth
 from bench.history import last_recorded, record
 from bench.hooks import measure_hooks
+from bench.journal import measure_journal
 from bench.mcp_peer import measure_mcp
 from bench.memory import measure_memory
 from bench.model import measure_model
@@ -74,6 +75,7 @@ _PARTS: dict[str, Part] = {
     "turn": measure_turn,
     "turn beside the published package": measure_published_turn,
     "conversation": measure_conversation,
+    "journal": measure_journal,
     "answers of a model": measure_model,
     "chat": measure_chat,
     "reads of mirrored state": measure_reads,

@@ -138,13 +138,14 @@ class SessionOpener:
         """
         for line in session.resumed:
             self._screen.note(escape(line))
-        if session.journal is not None and self._screen.is_terminal and is_first(session.journal):
+        if session.journal is None:
+            return
+        if not session.resumed and self._screen.is_terminal and is_first(session.journal):
             self._screen.note(
                 f"sessions are kept, so that they can be resumed: this one in {session.journal}; `paddock sessions "
                 "delete` removes one, `--no-journal` keeps none"
             )
-        if session.journal is not None:
-            self._remove_old(Journals())
+        self._remove_old(Journals())
 
     def _remove_old(self, journals: Journals) -> None:
         try:

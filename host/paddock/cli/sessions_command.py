@@ -155,7 +155,7 @@ def _facts(kept: KeptSession, in_use: bool) -> dict[str, Any]:
         "began": time_text(kept.began),
         "last": time_text(kept.last),
         "turns": len(kept.turns),
-        "messages": len(kept.messages()),
+        "messages": kept.count_messages(),
         "bytes": kept.path.stat().st_size,
         "prompt": kept.turns[0].prompt if kept.turns else "",
         "unknown": [_call_facts(call) for call in kept.open_calls()],

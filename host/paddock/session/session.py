@@ -446,7 +446,7 @@ class Session:
         ended = f"; its host was killed during turn {len(kept.turns)}" if kept.was_interrupted else ""
         torn = self._journal.torn if self._journal is not None else None
         return (
-            f"resuming {self._id} of {time_text(kept.began)}: {len(kept.messages())} messages, {turns}{ended}",
+            f"resuming {self._id} of {time_text(kept.began)}: {kept.count_messages()} messages, {turns}{ended}",
             *((f"the end of its journal was damaged, and is now in {torn}",) if torn is not None else ()),
         )
 

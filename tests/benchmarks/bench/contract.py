@@ -137,7 +137,7 @@ async def _turns(
     read: Callable[[list[float]], list[float]] = list,
 ) -> Samples:
     """Return what `read` makes of the microseconds of so many turns in a row, of a conversation that begins empty."""
-    async with Session(_plan("loop-basic"), trust_plan=True) as session, in_process as plain:
+    async with Session(plan_of("loop-basic"), trust_plan=True) as session, in_process as plain:
         context = session.coordinator.get("context")
 
         async def workers() -> list[float]:
@@ -156,7 +156,7 @@ def _growth_of(turns: list[float]) -> list[float]:
 
 def _in_process(python: str | Path, environ: dict[str, str] | None = None) -> AbstractAsyncContextManager[Child]:
     """Have the plan's modules in one process of an interpreter whose path has `amplifier_core`."""
-    plan = _plan("loop-basic")
+    plan = plan_of("loop-basic")
     session = plan["session"]
     entries = [session["orchestrator"], session["context"], *plan["providers"], *plan["tools"], *plan["hooks"]]
     folders = {entry["module"]: str(_folder(entry["module"])) for entry in entries}
@@ -168,7 +168,7 @@ async def measure_reads(effort: Effort) -> list[Row]:
     """Measure what modules read without waiting, and their import of the contracts."""
     taken: list[dict[str, float]] = []
     for _ in range(effort.of(_READ_SESSIONS)):
-        async with Session(_plan("loop-reading"), trust_plan=True) as session:
+        async with Session(plan_of("loop-reading"), trust_plan=True) as session:
             taken.append(json.loads(await session.execute("")))
     best = {name: sorted(one[name] for one in taken)[len(taken) // 2] for name in taken[0]}
     imported = best.pop("import") / 1e6
@@ -192,7 +192,9 @@ async def measure_reads(effort: Effort) -> list[Row]:
     ]
 
 
-def _plan(loop: str) -> dict[str, Any]:
+def plan_of(loop: str) -> dict[str, Any]:
+    """Return the plan of a session of five kinds of modules with a loop."""
+
     def entry(module: str, config: dict[str, Any] | None = None) -> dict[str, Any]:
         folder = _folder(module)
         source = f"builtin:{module}" if folder.is_relative_to(BUILTIN) else str(folder)

@@ -178,9 +178,18 @@ class KeptSession:
 
     def messages(self) -> list[dict[str, Any]]:
         """Return the messages of the conversation."""
-        store = MemoryStore()
-        store.replace(self.entries)
-        return ContextJournal(Marshaller(), store).messages()
+        return _messages_of(self.entries)
+
+    def count_messages(self) -> int:
+        """Return about how many messages there are: those that were added one by one are not read for it."""
+        added = [entry for entry in self.entries if entry.method == "add_message"]
+        return len(added) + len(_messages_of([entry for entry in self.entries if entry.method == "set_messages"]))
+
+
+def _messages_of(entries: Sequence[JournalEntry]) -> list[dict[str, Any]]:
+    store = MemoryStore()
+    store.replace(entries)
+    return ContextJournal(Marshaller(), store).messages()
 
 
 def kept_session(path: Path, records: Sequence[Record]) -> KeptSession:

@@ -184,7 +184,9 @@ def _latest_calls(kept: KeptSession, marshaller: Marshaller) -> Iterator[KeptCal
     Where a call set the conversation since, as a compaction does, all of the turn may be meant.
     """
     asked = kept.since
-    for entry, place in zip(kept.entries, kept.places, strict=True):
+    for entry, place in zip(reversed(kept.entries), reversed(kept.places), strict=True):
+        if not kept.calls:
+            break  # of a long conversation nothing need be read
         if entry.method == "set_messages":
             continue
         try:
@@ -194,6 +196,7 @@ def _latest_calls(kept: KeptSession, marshaller: Marshaller) -> Iterator[KeptCal
         messages = args[0] if args and isinstance(args[0], list) else args
         if any(_asks_for_tools(message) for message in tables(messages)):
             asked = place
+            break
     return (call for call in kept.calls.values() if call.place > asked)
 
 
