@@ -175,7 +175,13 @@ class Dependencies:
 
         return Siblings(near, top, self._preloaded()) if isinstance(near, GitUri) and top is not None else None
 
-    def _uv_lock(self, root: Path, top: Path | None, needs: Requirements, extras: Collection[str]) -> UvLock:
+    def _uv_lock(
+        self,
+        root: Path,
+        top: Path | None,
+        needs: Requirements,
+        extras: Collection[str],
+    ) -> UvLock:
         from paddock_sources.environment.uv_lock import UvLock
 
         return UvLock.read(root, top or root, needs, self.python, extras)
@@ -328,7 +334,14 @@ class Dependencies:
 
         return without_preloaded(distributions(locked), self._preloaded())
 
-    def _library(self, one: LockedDependency, near: SourceUri, commit: str, *, mine: bool) -> Iterator[Path | None]:
+    def _library(
+        self,
+        one: LockedDependency,
+        near: SourceUri,
+        commit: str,
+        *,
+        mine: bool,
+    ) -> Iterator[Path | None]:
         """Yield the folders of a repository that a module, which is at `commit`, depends on."""
         uri = repository(one.source).held()
         is_beside = isinstance(near, GitUri) and one.commit == commit and uri.url == near.held().url

@@ -63,7 +63,14 @@ class SourceError(Exception):
 
     outcome: str = "no code was found for"
 
-    def __init__(self, summary: str, *, code: str = "", detail: Iterable[str] = (), hints: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        summary: str,
+        *,
+        code: str = "",
+        detail: Iterable[str] = (),
+        hints: Iterable[str] = (),
+    ) -> None:
         self.code = code or type(self).__name__
         self.summary = _shown(summary)
         self.detail: tuple[str, ...] = tuple(_shown(line) for line in detail)

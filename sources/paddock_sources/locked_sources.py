@@ -40,7 +40,13 @@ class LockUse(Enum):
 class LockedSources:
     """Provides modules by the lock file of `folder`."""
 
-    def __init__(self, provisioner: Provisioner, lock: LockFile, folder: Path, use: LockUse = LockUse.UPDATE) -> None:
+    def __init__(
+        self,
+        provisioner: Provisioner,
+        lock: LockFile,
+        folder: Path,
+        use: LockUse = LockUse.UPDATE,
+    ) -> None:
         self._provisioner = provisioner
         self._lock = lock
         self._folder = folder

@@ -100,7 +100,13 @@ class Authorization:
 class Authorizer:
     """Authorises modules for one user in one working directory."""
 
-    def __init__(self, working_dir: Path, environ: Mapping[str, str], policy: Policy, secrets: SecretSources) -> None:
+    def __init__(
+        self,
+        working_dir: Path,
+        environ: Mapping[str, str],
+        policy: Policy,
+        secrets: SecretSources,
+    ) -> None:
         self._working_dir = working_dir
         self._owner = Owner.current(environ)
         self._environ = environ
@@ -372,7 +378,13 @@ class Authorizer:
             if sources.get(grant.place, grant.source) != grant.source or known.has_any(grant.without)
         )
 
-    async def _ask(self, consent: Consent, review: PlanReview, plan: MountPlan, pins: Pins) -> PlanAcceptance | None:
+    async def _ask(
+        self,
+        consent: Consent,
+        review: PlanReview,
+        plan: MountPlan,
+        pins: Pins,
+    ) -> PlanAcceptance | None:
         """Ask, and return what the operator accepted, recorded for later; None if they accepted nothing.
 
         Raises:

@@ -207,7 +207,12 @@ def _tell_confined(screen: Screen, confined: Confined, folder: Path, *, verbose:
                 screen.warning(f"{entry.module}: writes {granted.path}{opened}")
 
 
-def _tell_unseen(screen: Screen, outcome: ToolCallOutcome, confinements: Sequence[Confinement], folder: Path) -> None:
+def _tell_unseen(
+    screen: Screen,
+    outcome: ToolCallOutcome,
+    confinements: Sequence[Confinement],
+    folder: Path,
+) -> None:
     """Say how to see whether a module may read, if nothing was seen of a refusal that a failed call may be about.
 
     To look whether a file is there is no attempt that anything reports. An exception says more, but for a missing file;

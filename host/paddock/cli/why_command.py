@@ -124,7 +124,13 @@ class _Case:
 @click.option("--plan", type=PlanPath(path_type=Path), help="Explain what this plan would grant, without running it.")
 @options.WORKING_DIR
 @options.JSON
-def why(module: str, kind: Family | Literal["package"], target: str, session: str | None, **question: Any) -> int:
+def why(
+    module: str,
+    kind: Family | Literal["package"],
+    target: str,
+    session: str | None,
+    **question: Any,
+) -> int:
     """Explain whether MODULE may do something, by which rules, and what would allow it.
 
     KIND is a family of permissions: read, write, run, env, secrets, net, call, emit, hooks or mount. TARGET is what the
@@ -173,7 +179,15 @@ def run_why(
     return CommandReport(screen or Screen(sys.stderr), as_json).answer(work)
 
 
-def _explain(name: str, family: Family, target: str, *, session: str | None, plan: Path | None, place: Path) -> _Case:
+def _explain(
+    name: str,
+    family: Family,
+    target: str,
+    *,
+    session: str | None,
+    plan: Path | None,
+    place: Path,
+) -> _Case:
     with located_paths() as runtime, SourceCache.of_user(os.environ) as cache:
         if plan is not None:
             preview = Preview(plan, place, os.environ, runtime, cache)

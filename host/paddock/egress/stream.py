@@ -157,7 +157,13 @@ class TlsStream:
     socket. Errors of OpenSSL are `ssl.SSLError`, which is an `OSError`.
     """
 
-    def __init__(self, below: Stream, tls: ssl.SSLObject, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> None:
+    def __init__(
+        self,
+        below: Stream,
+        tls: ssl.SSLObject,
+        incoming: ssl.MemoryBIO,
+        outgoing: ssl.MemoryBIO,
+    ) -> None:
         self._below = below
         self._tls = tls
         self._incoming = incoming

@@ -313,7 +313,13 @@ def tree_limits_of(profile: SandboxProfile, limits: ResourceLimits, cpu_quota: f
     )
 
 
-def _show_runtime(table: MountTable, runtime_paths: RuntimePaths, grants: Grants, *, by_mounts: bool) -> None:
+def _show_runtime(
+    table: MountTable,
+    runtime_paths: RuntimePaths,
+    grants: Grants,
+    *,
+    by_mounts: bool,
+) -> None:
     located = grants.by_path
     seen = [path.path for path in (*grants.paths, *(path for program in located for path in program.located))]
     if grants.may_run:

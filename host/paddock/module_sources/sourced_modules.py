@@ -248,7 +248,12 @@ def _with_rules(modules: Sequence[SourcedModule], plan: MountPlan) -> Iterator[S
         yield replace(one, rules=by_key.get(one.key, NO_RULES))
 
 
-def rules_of_source(plan: MountPlan, uri: SourceUri, folder: Path, environ: Mapping[str, str]) -> DependencyRules:
+def rules_of_source(
+    plan: MountPlan,
+    uri: SourceUri,
+    folder: Path,
+    environ: Mapping[str, str],
+) -> DependencyRules:
     """Return the rules of all entries of a plan in `folder` that take a source, not yet judged.
 
     Raises:

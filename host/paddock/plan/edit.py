@@ -55,7 +55,14 @@ class PlanNotEditedError(PaddockError):
 
     exit_code = 1
 
-    def __init__(self, path: Path, problem: str, *, lines: Iterable[str] = (), hints: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        path: Path,
+        problem: str,
+        *,
+        lines: Iterable[str] = (),
+        hints: Iterable[str] = (),
+    ) -> None:
         self.path = path
         self.problem = problem
         self.lines = tuple(lines)
@@ -237,7 +244,13 @@ def extended_by(content: Mapping[str, Any]) -> list[Any]:
     return [*written] if isinstance(written, list) else [] if written is None else [written]
 
 
-def with_permissions(path: Path, place: str, permissions: Permissions, *, keeps_home: bool = False) -> PlanEdit:
+def with_permissions(
+    path: Path,
+    place: str,
+    permissions: Permissions,
+    *,
+    keeps_home: bool = False,
+) -> PlanEdit:
     """Return the plan at `path` with exactly these grants for the entry at `place`, instead of those it states.
 
     With `keeps_home` it says too that the module's home stays.
@@ -325,7 +338,13 @@ def with_keys(path: Path, written: bytes, changes: Keys) -> MountPlan:
     return replace(plan, providers=tuple(providers))
 
 
-def _own_index(path: Path, plan: MountPlan, section: str, index: int, written: bytes | None = None) -> int | None:
+def _own_index(
+    path: Path,
+    plan: MountPlan,
+    section: str,
+    index: int,
+    written: bytes | None = None,
+) -> int | None:
     """Return the index, in the plan's own file, of an entry of a section; None where only a bundle has it."""
     if plan.bundles is None:
         return index
@@ -336,7 +355,13 @@ def _own_index(path: Path, plan: MountPlan, section: str, index: int, written: b
     return names.index(wanted) if wanted in names else None
 
 
-def _own_entry(content: dict[str, Any], path: Path, section: str, index: int, written: bytes) -> dict[str, Any]:
+def _own_entry(
+    content: dict[str, Any],
+    path: Path,
+    section: str,
+    index: int,
+    written: bytes,
+) -> dict[str, Any]:
     """Return an entry of a plan's own content, which gets one where only a bundle has it."""
     plan = load_plan(path, written=written)
     own = _own_index(path, plan, section, index, written)
@@ -445,7 +470,12 @@ def _with_list(content: dict[str, Any], section: str) -> dict[str, Any]:
     return {**content, section: content.get(section, [])}
 
 
-def _with_keys(text: str, section: str, index: int, keys: Sequence[tuple[tuple[str, ...], object]]) -> Iterator[str]:
+def _with_keys(
+    text: str,
+    section: str,
+    index: int,
+    keys: Sequence[tuple[tuple[str, ...], object]],
+) -> Iterator[str]:
     """Propose texts of YAML in which an item has all of these values."""
     if not keys:
         yield text

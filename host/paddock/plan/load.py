@@ -311,7 +311,13 @@ def read_agents(written: object, own: OwnEntries, reading: EntryReading) -> dict
     return agents
 
 
-def _read(name: str, raw: dict[str, Any], path: str, own: OwnEntries, reading: EntryReading) -> Agent:
+def _read(
+    name: str,
+    raw: dict[str, Any],
+    path: str,
+    own: OwnEntries,
+    reading: EntryReading,
+) -> Agent:
     table = copy.deepcopy(raw)  # a copy in which sources become absolute
     for _ in reading.check_keys(table, _KEYS, path):
         pass  # other keys of an agent are for the modules that start it

@@ -343,7 +343,13 @@ def _name_of(source: str, commit: str, tree: str) -> SourceName:
     return replace(name, pins=frozenset({f"commit:{ref}", f"commit:{commit}", tree}))
 
 
-def _judge_host(path: str, name: SourceName, file: PolicyFile, findings: PolicyFindings, mirror: str) -> None:
+def _judge_host(
+    path: str,
+    name: SourceName,
+    file: PolicyFile,
+    findings: PolicyFindings,
+    mirror: str,
+) -> None:
     if file.git_hosts is None:
         return
     rule = file.rule("git_hosts", written_list(file.git_hosts))
@@ -374,7 +380,13 @@ def _is_host(listed: str, name: SourceName, port: int | None) -> bool:
     return name.host.endswith(host[1:]) if host.startswith("*.") else name.host == host
 
 
-def _judge_pin(path: str, source: str, file: PolicyFile, findings: PolicyFindings, commit: str) -> None:
+def _judge_pin(
+    path: str,
+    source: str,
+    file: PolicyFile,
+    findings: PolicyFindings,
+    commit: str,
+) -> None:
     if not file.require_pinned:
         return
     rule = file.rule("require_pinned", "true")

@@ -138,7 +138,12 @@ def _names_in(folders: Iterable[str]) -> list[str]:
     return sorted(names)
 
 
-def started_with(name: str, path: Path, folders: tuple[str, ...], follow: Callable[[str], Path]) -> Iterator[Path]:
+def started_with(
+    name: str,
+    path: Path,
+    folders: tuple[str, ...],
+    follow: Callable[[str], Path],
+) -> Iterator[Path]:
     """Yield the interpreters of a script, one after the other, and the loader of the binary at the end.
 
     `follow` returns the real path of each; a program for `env` is looked up in `folders`.

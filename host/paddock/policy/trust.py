@@ -212,7 +212,12 @@ def _to_be_accepted(entry: ModuleEntry, working_dir: Path, owner: Owner) -> Iter
         yield from _places_outside(f"{entry.path}.run", python.name, python.judged, working_dir)
 
 
-def _places_outside(family: str, written: str, places: Iterable[GrantedPath], working_dir: Path) -> Iterator[bytes]:
+def _places_outside(
+    family: str,
+    written: str,
+    places: Iterable[GrantedPath],
+    working_dir: Path,
+) -> Iterator[bytes]:
     for place in places:
         if not place.path.is_relative_to(working_dir):
             yield _named(family, written, place)
@@ -326,7 +331,12 @@ def lies_outside(source: str, around: Iterable[Path]) -> bool:
     return not all(any(place.is_relative_to(root) for root in roots) for place in places)
 
 
-def _judge_place(request: ModuleRequest, around: tuple[Path, ...], rule: Rule, findings: PolicyFindings) -> None:
+def _judge_place(
+    request: ModuleRequest,
+    around: tuple[Path, ...],
+    rule: Rule,
+    findings: PolicyFindings,
+) -> None:
     """Note a source folder that the plan may not name: a module reads all of its own folder."""
     if lies_outside(request.source, around):
         path = path_text(request.entry.path, "source")

@@ -108,7 +108,14 @@ class IncomingCall:
         "values_read",
     )
 
-    def __init__(self, peer: Peer, id: int, cause: RoutedCall | None, blocks: bool, size: int = 0) -> None:
+    def __init__(
+        self,
+        peer: Peer,
+        id: int,
+        cause: RoutedCall | None,
+        blocks: bool,
+        size: int = 0,
+    ) -> None:
         self.peer = peer
         self.id = id
         self.cause = cause  # the call in whose service the worker makes this one

@@ -188,7 +188,14 @@ class Channel(asyncio.BufferedProtocol):
         if self.is_open and self.connection.is_serving(id):
             self.write(self.connection.send_failure(id, body))
 
-    def mirror(self, section: int, body: Buffer, handles: Sequence[HandleEntry] = (), *, target: int = 0) -> None:
+    def mirror(
+        self,
+        section: int,
+        body: Buffer,
+        handles: Sequence[HandleEntry] = (),
+        *,
+        target: int = 0,
+    ) -> None:
         """Send the worker a change of shared state, before any later frame."""
         if self.is_open:
             self.write(self.connection.send_mirror(section, body, handles, target=target))

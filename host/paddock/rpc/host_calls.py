@@ -269,7 +269,13 @@ class HostCalls:
         self.router.start_checked(routed)
         return routed
 
-    async def call_value(self, handle: Handle, method: int, message: Encoded, begun: HostCall | None = None) -> Any:
+    async def call_value(
+        self,
+        handle: Handle,
+        method: int,
+        message: Encoded,
+        begun: HostCall | None = None,
+    ) -> Any:
         """Call a worker's object, and return the answer's value; an answer that is no value ends the worker.
 
         A call that was `begun` before is waited for.
@@ -378,7 +384,13 @@ class HostCalls:
             raise self.marshaller.decode_error(outcome.body)
         return outcome
 
-    async def ask(self, peer: Peer, method: int, message: Encoded, within: CancelScope | None = None) -> Encoded:
+    async def ask(
+        self,
+        peer: Peer,
+        method: int,
+        message: Encoded,
+        within: CancelScope | None = None,
+    ) -> Encoded:
         """Call one of the worker runtime's own methods; the time of `within` stands while the worker waits for others.
 
         Raises:

@@ -76,7 +76,12 @@ def _command_of(pid: int) -> bytes:
         return file.read(_MOST_BYTES)
 
 
-def hanging_error(entry: ModuleEntry, seconds: float, ran: Sequence[str], report: ExitReport | None) -> ModuleLoadError:
+def hanging_error(
+    entry: ModuleEntry,
+    seconds: float,
+    ran: Sequence[str],
+    report: ExitReport | None,
+) -> ModuleLoadError:
     """Return the error for a module that was not mounted in time, while it `ran` these programs."""
     named = ", ".join(f"`{one}`" for one in ran[:_MOST_NAMED])
     words = [] if set(grants_of(entry.permissions).net) - {SELF} else " ".join(ran).split()

@@ -54,7 +54,13 @@ class ShutdownDeadlines:
         if own.cancelled_caught:
             _log.warning("the application did not finish within %g s; its session ends without it", _OF_THE_APPLICATION)
 
-    async def run_within(self, name: str, part: ShutdownPhase, act: Callable[[], Awaitable[T]], late: T) -> T:
+    async def run_within(
+        self,
+        name: str,
+        part: ShutdownPhase,
+        act: Callable[[], Awaitable[T]],
+        late: T,
+    ) -> T:
         """Run a module's part of the end within its own time; return `late` if that is over.
 
         Before the end there is no such bound.

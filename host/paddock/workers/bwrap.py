@@ -87,7 +87,13 @@ class BubblewrapLauncher(ExecLauncher):
         self._is_tried = True
         return process
 
-    async def _start(self, spec: LaunchSpec, settings: Mapping[str, object], fds: Sequence[int], stderr: int) -> None:
+    async def _start(
+        self,
+        spec: LaunchSpec,
+        settings: Mapping[str, object],
+        fds: Sequence[int],
+        stderr: int,
+    ) -> None:
         with ExitStack() as held:
             with ExitStack() as lent:
                 mounts = (_interpreter(spec.runtime.interpreter), *spec.profile.mounts)

@@ -57,7 +57,13 @@ class ExecLauncher:
         await self._start(spec, settings, tuple(fds.values()), fds["stderr"])
         child_pipes.init_socket.send(request)
 
-    async def _start(self, spec: LaunchSpec, settings: Mapping[str, object], fds: Sequence[int], stderr: int) -> None:
+    async def _start(
+        self,
+        spec: LaunchSpec,
+        settings: Mapping[str, object],
+        fds: Sequence[int],
+        stderr: int,
+    ) -> None:
         self._watch(spec.runtime.spawn(settings, fds, stderr))
 
     def _watch(self, child: subprocess.Popen[bytes]) -> Reaper:

@@ -107,7 +107,13 @@ class ToolBatch:
         replacement = _replaced(verdict.data, "result", shown)
         return _serialized(result if replacement is shown else replacement)
 
-    async def _execute(self, tool: Any, call: ToolCall, tool_input: dict[str, Any], span: Span) -> ToolResult:
+    async def _execute(
+        self,
+        tool: Any,
+        call: ToolCall,
+        tool_input: dict[str, Any],
+        span: Span,
+    ) -> ToolResult:
         task = asyncio.current_task()
         self._dispatch_contexts[task] = {
             "tool_call_id": call.id,
@@ -131,7 +137,14 @@ class ToolBatch:
         is_mounted = call.name in self.tools or len(own) != 1
         return call if is_mounted else call.model_copy(update={"name": own[0]})
 
-    async def _report(self, call: ToolCall, span: Span, about: dict[str, Any], kind: str, message: str) -> None:
+    async def _report(
+        self,
+        call: ToolCall,
+        span: Span,
+        about: dict[str, Any],
+        kind: str,
+        message: str,
+    ) -> None:
         try:
             error = {"type": kind, "msg": message}
             await self.gate.ask(events.TOOL_ERROR, span, {**about, "tool_input": call.arguments, "error": error})

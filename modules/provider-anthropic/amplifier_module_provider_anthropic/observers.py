@@ -27,7 +27,13 @@ _SPANS: Final = ("turn_id", "span_id", "parent_span_id", "iteration")
 class Observers:
     """Announces one request."""
 
-    def __init__(self, hooks: Any | None, provider: str, model: str, metadata: Mapping[str, Any] | None) -> None:
+    def __init__(
+        self,
+        hooks: Any | None,
+        provider: str,
+        model: str,
+        metadata: Mapping[str, Any] | None,
+    ) -> None:
         self._hooks = hooks
         self._shows = (metadata or {}).get("stream") is not False
         self._try = ""  # the id of a try of which something was announced

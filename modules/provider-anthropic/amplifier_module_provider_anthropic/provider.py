@@ -170,7 +170,13 @@ class AnthropicProvider:
 
     # -- one answer ------------------------------------------------------------------------
 
-    async def _replied(self, sending: Sending, first_index: int, asked: Asked, observers: Observers) -> Reply:
+    async def _replied(
+        self,
+        sending: Sending,
+        first_index: int,
+        asked: Asked,
+        observers: Observers,
+    ) -> Reply:
         """Return one reply, with as many tries as it takes and settings allow.
 
         Thinking that the vendor refuses is left out of `sending` from then on, and of later requests.

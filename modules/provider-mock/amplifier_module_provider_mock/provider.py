@@ -128,7 +128,13 @@ class MockProvider:
             return None
         return Pricing(input_per_million=float(prices.input), output_per_million=float(prices.output))
 
-    def _response(self, reply: ScriptedReply, request: ChatRequest, number: int, model: str) -> ChatResponse:
+    def _response(
+        self,
+        reply: ScriptedReply,
+        request: ChatRequest,
+        number: int,
+        model: str,
+    ) -> ChatResponse:
         content: list[Any] = []
         if reply.thinking is not None:
             content.append(ThinkingBlock(thinking=reply.thinking, signature=f"{self.name}-signature-{number}"))

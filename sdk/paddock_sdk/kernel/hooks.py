@@ -97,7 +97,13 @@ class HookRegistry:
         self._by_name: dict[str, list[HandlerRegistration]] = {}
         self._defaults: dict[str, Any] = {}
 
-    def register(self, event: str, handler: Any, priority: int = 0, name: str | None = None) -> Callable[[], None]:
+    def register(
+        self,
+        event: str,
+        handler: Any,
+        priority: int = 0,
+        name: str | None = None,
+    ) -> Callable[[], None]:
         """Add a handler and return a function that removes exactly this registration.
 
         Lower priorities run earlier, equal ones in the order they were registered. Whether the handler can be called
@@ -124,7 +130,13 @@ class HookRegistry:
             self.observer.subscribed(event)
         return lambda: self._remove(registration)
 
-    def on(self, event: str, handler: Any, priority: int = 0, name: str | None = None) -> Callable[[], None]:
+    def on(
+        self,
+        event: str,
+        handler: Any,
+        priority: int = 0,
+        name: str | None = None,
+    ) -> Callable[[], None]:
         """The same as `register`."""
         return self.register(event, handler, priority, name)
 
@@ -256,7 +268,12 @@ class HookRegistry:
                 self.observer.unsubscribed(event)
 
 
-async def _ask(registration: HandlerRegistration, event: str, payload: Payload, watch: CancelWatch) -> object:
+async def _ask(
+    registration: HandlerRegistration,
+    event: str,
+    payload: Payload,
+    watch: CancelWatch,
+) -> object:
     """Return one handler's return value, None if it fails; only the emitter's own cancellation propagates.
 
     It propagates unchanged: anyio's scopes recognise their cancellation by its message, not by the task's count.

@@ -110,7 +110,14 @@ class SharedState:
         if self._kept.pop(key, None) is not None:
             self.live.pop(key, None)
 
-    def _compare(self, path: list[Any], before: Any, after: Any, changes: list[Change], depth: int) -> None:
+    def _compare(
+        self,
+        path: list[Any],
+        before: Any,
+        after: Any,
+        changes: list[Change],
+        depth: int,
+    ) -> None:
         if not (depth and type(before) is dict and type(after) is dict):
             # As bytes: 1, 1.0 and True are equal, and NaN never equals itself, so it would be sent without end.
             if before is _ABSENT or self._packed(before) != self._packed(after):

@@ -33,7 +33,14 @@ _REAPED_AT_ONCE = 64  # a tree that dies faster than it is reaped must not keep 
 _FIRST_PID = 1  # ours in a pid namespace of our own
 
 
-def run(request: dict[str, Any], *, rpc: int, stdout: int, stderr: int, init_socket: int) -> NoReturn:
+def run(
+    request: dict[str, Any],
+    *,
+    rpc: int,
+    stdout: int,
+    stderr: int,
+    init_socket: int,
+) -> NoReturn:
     """Start the worker the request describes, where we are, see its tree to its end, report it and end the process."""
     group = None
     try:

@@ -188,7 +188,13 @@ def _run_init(
         init.report_and_exit(init_socket, error)
 
 
-def _run_worker(line: socket.socket, shared: Sequence[Mount], doors: Sequence[int], *, counts_memory: bool) -> NoReturn:
+def _run_worker(
+    line: socket.socket,
+    shared: Sequence[Mount],
+    doors: Sequence[int],
+    *,
+    counts_memory: bool,
+) -> NoReturn:
     """Be the worker: make a root and get ready, wait for the request, finish the root and enter."""
     root: mounts.NewRoot | OSError
     try:
@@ -250,7 +256,12 @@ def _root_with(shared: Sequence[Mount], trees: Sequence[int] | None) -> mounts.N
     return root
 
 
-def _finish(root: mounts.NewRoot, profile: SandboxProfile, own: Sequence[Mount], trees: Sequence[int] | None) -> None:
+def _finish(
+    root: mounts.NewRoot,
+    profile: SandboxProfile,
+    own: Sequence[Mount],
+    trees: Sequence[int] | None,
+) -> None:
     """Attach the mounts that only this worker sees, and enter."""
     opened = mounts.open_trees(mount.source for mount in own) if trees is None else trees
     root.attach_scratch(profile.scratch, profile.tmp_bytes, mappable=profile.may_execute_all)

@@ -150,7 +150,14 @@ class CacheFolder:
         finally:
             lock.release()
 
-    def _acquire(self, lock: FileLock, name: str, deadline: float, subject: str, progress: Progress) -> None:
+    def _acquire(
+        self,
+        lock: FileLock,
+        name: str,
+        deadline: float,
+        subject: str,
+        progress: Progress,
+    ) -> None:
         if self._has_come(lock, min(_PATIENCE, deadline)):
             return
         if deadline <= _PATIENCE:

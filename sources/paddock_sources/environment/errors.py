@@ -117,7 +117,14 @@ class InstallerError(SourceError):
 class InstalledDistributionError(SourceError):
     """Raised for an installed distribution whose files cannot be used."""
 
-    def __init__(self, distribution: str, problem: str, *, code: str = "", hints: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        distribution: str,
+        problem: str,
+        *,
+        code: str = "",
+        hints: Iterable[str] = (),
+    ) -> None:
         self.distribution = distribution
         self.problem = problem
         super().__init__(f"the installed package `{distribution}` cannot be used: {problem}", code=code, hints=hints)

@@ -61,7 +61,15 @@ def _files(opener: Any, url: str, name: str) -> list[tuple[str, str, str]]:
 class _SameHost(HTTPRedirectHandler):
     """Follows an index only to itself."""
 
-    def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: str) -> Any:
+    def redirect_request(
+        self,
+        req: Any,
+        fp: Any,
+        code: Any,
+        msg: Any,
+        headers: Any,
+        newurl: str,
+    ) -> Any:
         if urlsplit(newurl)[:2] != urlsplit(req.full_url)[:2]:
             return None
         redirected = super().redirect_request(req, fp, code, msg, headers, newurl)

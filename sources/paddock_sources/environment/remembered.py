@@ -30,7 +30,13 @@ _MAX_BYTES: Final = 8 << 20
 class RememberedChoice:
     """The versions that were chosen for one request; a `cache` that recalls nothing takes note of them all the same."""
 
-    def __init__(self, cache: SourceCache, request: ResolutionRequest, index: Index, python: Interpreter) -> None:
+    def __init__(
+        self,
+        cache: SourceCache,
+        request: ResolutionRequest,
+        index: Index,
+        python: Interpreter,
+    ) -> None:
         inputs = (asdict(request), index.shown, python.tag, python.platform, dict(python.markers))
         self._digest = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
         self._store = cache.store(Bucket.RESOLUTIONS)

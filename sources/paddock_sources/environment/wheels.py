@@ -105,7 +105,12 @@ def _fetched(locked: Sequence[LockedDistribution], task: Task) -> list[dict[str,
     return [{**one, "places": found} for one, found in zip(wanted, places, strict=True)]
 
 
-def _chosen(locked: LockedDistribution, files: Iterable[IndexFile], order: Mapping[Tag, int], task: Task) -> _Wheel:
+def _chosen(
+    locked: LockedDistribution,
+    files: Iterable[IndexFile],
+    order: Mapping[Tag, int],
+    task: Task,
+) -> _Wheel:
     """Return the best fitting wheel of that version, leaving out those that are known to be other bytes."""
     from packaging.utils import parse_wheel_filename
     from packaging.version import Version

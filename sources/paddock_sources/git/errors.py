@@ -63,7 +63,14 @@ class FetchError(SourceError):
         return cls(repository, problem, code="OfflineError", hints=[no_fetching.hint(is_locked)])
 
     @classmethod
-    def auth_required(cls, repository: str, host: str, *, was_given: bool = False, by_ssh: bool = False) -> Self:
+    def auth_required(
+        cls,
+        repository: str,
+        host: str,
+        *,
+        was_given: bool = False,
+        by_ssh: bool = False,
+    ) -> Self:
         """A server wants credentials; `was_given` means that it refused the ones it got."""
         if by_ssh:
             problem = f"`{host}` does not accept the keys that ssh offers without asking"
@@ -136,7 +143,14 @@ class FetchError(SourceError):
         )
 
     @classmethod
-    def certificate(cls, repository: str, host: str, *, detail: Iterable[str] = (), by_ssh: bool = False) -> Self:
+    def certificate(
+        cls,
+        repository: str,
+        host: str,
+        *,
+        detail: Iterable[str] = (),
+        by_ssh: bool = False,
+    ) -> Self:
         """A host cannot prove that it is the one that was named."""
         hints = (
             [f"compare the host's key with what its operator publishes, then connect once by hand: `ssh -T {host}`"]
@@ -164,7 +178,14 @@ class FetchError(SourceError):
         return cls(repository, problem, code="TooLargeError", hints=hints)
 
     @classmethod
-    def damaged(cls, repository: str, problem: str, *, detail: Iterable[str] = (), hints: Iterable[str] = ()) -> Self:
+    def damaged(
+        cls,
+        repository: str,
+        problem: str,
+        *,
+        detail: Iterable[str] = (),
+        hints: Iterable[str] = (),
+    ) -> Self:
         """The data that a server sent, or the kept data, does not match git's own names for it."""
         return cls(repository, problem, code="DamagedRepositoryError", detail=detail, hints=hints)
 

@@ -64,7 +64,14 @@ class Repository:
     Every method raises a `FetchError` when git fails, is ended or prints unexpected output.
     """
 
-    def __init__(self, remote: Remote, git: SandboxedGit, limits: GitLimits, *, was_given: bool = False) -> None:
+    def __init__(
+        self,
+        remote: Remote,
+        git: SandboxedGit,
+        limits: GitLimits,
+        *,
+        was_given: bool = False,
+    ) -> None:
         self._remote = remote
         self._git = git
         self._limits = limits

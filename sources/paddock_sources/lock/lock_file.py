@@ -36,7 +36,14 @@ _CANNOT_LOCK: Final = (errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.EINVAL)  
 class LockFileError(SourceError):
     """Raised for a lock file that cannot be read, used, or written; `line` is set if it is known."""
 
-    def __init__(self, path: Path, problem: str, *, line: int | None = None, hints: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        path: Path,
+        problem: str,
+        *,
+        line: int | None = None,
+        hints: Iterable[str] = (),
+    ) -> None:
         self.path = path
         self.problem = problem
         self.line = line

@@ -130,7 +130,12 @@ def _other_version(version: object, line: int | None) -> LockTextError:
     return LockTextError(f"it does not begin with `version = {VERSION}`", line, *_CONFLICT)
 
 
-def _tables(written: object, what: str, most: int, line_of: Callable[[], int | None]) -> Sequence[Mapping[str, Any]]:
+def _tables(
+    written: object,
+    what: str,
+    most: int,
+    line_of: Callable[[], int | None],
+) -> Sequence[Mapping[str, Any]]:
     if not isinstance(written, list) or not all(isinstance(one, dict) for one in written):
         raise LockTextError(f"`{what}` is not a list of tables, `[[{what}]]`", line_of())
     if len(written) > most:

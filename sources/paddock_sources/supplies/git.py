@@ -56,7 +56,13 @@ class GitSupply(TreeSupply[GitUri]):
         top = expected(self._source(uri).fetch(locked.commit), uri.text, locked.tree)
         return Code(_inside(uri, top), top)
 
-    def provide(self, uri: GitUri, module_id: str, locked: LockedModule | None, rules: DependencyRules) -> Resolution:
+    def provide(
+        self,
+        uri: GitUri,
+        module_id: str,
+        locked: LockedModule | None,
+        rules: DependencyRules,
+    ) -> Resolution:
         if locked is None:
             raise unavailable(uri.text, "a source that is not locked")
         held = uri if uri.place is not None else uri.held()

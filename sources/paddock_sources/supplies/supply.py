@@ -122,7 +122,14 @@ class Supply(Row, ABC, Generic[Uri]):
         return True
 
     @abstractmethod
-    def lock(self, uri: Uri, pinned: PinnedSource | None, choice: Choice, *, allow_impostor: bool) -> LockedModule:
+    def lock(
+        self,
+        uri: Uri,
+        pinned: PinnedSource | None,
+        choice: Choice,
+        *,
+        allow_impostor: bool,
+    ) -> LockedModule:
         """Fetch a source and return its entry for a lock file; its key is the source's text."""
 
     @abstractmethod
@@ -143,7 +150,13 @@ class Supply(Row, ABC, Generic[Uri]):
         return pinned.commit == locked.commit and not self.workshop.missing(locked)
 
     @abstractmethod
-    def provide(self, uri: Uri, module_id: str, locked: LockedModule | None, rules: DependencyRules) -> Resolution:
+    def provide(
+        self,
+        uri: Uri,
+        module_id: str,
+        locked: LockedModule | None,
+        rules: DependencyRules,
+    ) -> Resolution:
         """Return a module, ready to be run; what the cache lacks is fetched, and must match the lock."""
 
     @abstractmethod
@@ -220,7 +233,14 @@ class TreeSupply(Supply[Uri]):
             SourceError: it is unavailable, or is not what was locked.
         """
 
-    def lock(self, uri: Uri, pinned: PinnedSource | None, choice: Choice, *, allow_impostor: bool) -> LockedModule:
+    def lock(
+        self,
+        uri: Uri,
+        pinned: PinnedSource | None,
+        choice: Choice,
+        *,
+        allow_impostor: bool,
+    ) -> LockedModule:
         pinned = pinned or self.pin(uri, allow_impostor=allow_impostor)
         entry, root = self.fetched(uri, pinned.commit, allow_impostor=allow_impostor)
         return LockedModule(
@@ -257,7 +277,13 @@ class TreeSupply(Supply[Uri]):
         code = self.code(uri, locked)
         return self.workshop.dependencies.differs(code.root, code.top, locked, mine=self.is_mine)
 
-    def as_locked(self, uri: Uri, held: SourceUri, module_id: str, locked: LockedModule) -> tuple[Resolution, Code]:
+    def as_locked(
+        self,
+        uri: Uri,
+        held: SourceUri,
+        module_id: str,
+        locked: LockedModule,
+    ) -> tuple[Resolution, Code]:
         """Return a module as it was locked, without its dependencies, and the code that it is in.
 
         Rules name it by the text of `held`: a folder by its path, and a repository by its address.

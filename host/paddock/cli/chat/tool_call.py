@@ -84,7 +84,12 @@ def one_line(text: str, most: int, mask: Mask, folder: str = "") -> str:
     return line if len(line) <= most else f"{line[:most]}…"
 
 
-def change_of(arguments: Mapping[str, Any], read: ReadText, folder: str = "", mask: Mask = str) -> Change | None:
+def change_of(
+    arguments: Mapping[str, Any],
+    read: ReadText,
+    folder: str = "",
+    mask: Mask = str,
+) -> Change | None:
     """Return the change that a call would make to a file; None if it edits or writes none.
 
     Such a call has a patch, or a path with a text and its replacement, or a path with the whole content.
@@ -105,7 +110,15 @@ def change_of(arguments: Mapping[str, Any], read: ReadText, folder: str = "", ma
     return None
 
 
-def _replaced(path: str, before: str | None, old: str, new: str, mask: Mask, *, is_everywhere: bool) -> Change:
+def _replaced(
+    path: str,
+    before: str | None,
+    old: str,
+    new: str,
+    mask: Mask,
+    *,
+    is_everywhere: bool,
+) -> Change:
     given = old, new
     if before is None:
         return replace(_compared(path, old, new, mask, with_places=False), doubt=_UNSEEN)

@@ -202,7 +202,14 @@ class TurnView:
         if hint and self._is_own(data):
             self._reply.hints[_index(data)] = hint
 
-    def _on_delta(self, family: str, data: Mapping[str, Any], emitter: str | None, *, is_thought: bool = False) -> None:
+    def _on_delta(
+        self,
+        family: str,
+        data: Mapping[str, Any],
+        emitter: str | None,
+        *,
+        is_thought: bool = False,
+    ) -> None:
         text = _text_of(data)
         if not text or not self._is_own(data):
             return
@@ -272,7 +279,15 @@ class TurnView:
 
     # -- tool calls ------------------------------------------------------------------------
 
-    def _know(self, call_id: object, name: object, arguments: object, hint: str, *, is_nested: bool = False) -> _Call:
+    def _know(
+        self,
+        call_id: object,
+        name: object,
+        arguments: object,
+        hint: str,
+        *,
+        is_nested: bool = False,
+    ) -> _Call:
         key = _key(call_id, name)
         known = self._calls.get(key)
         shown = arguments if isinstance(arguments, Mapping) else {}
@@ -325,7 +340,13 @@ class TurnView:
         text = next((one for one in written if isinstance(one, str) and one.strip()), "")
         return self._mask(text[:MAX_MASKED]).strip("\r\n").splitlines()
 
-    def _ended(self, data: Mapping[str, Any], outcome: Outcome, reason: str, said: Sequence[str] = ()) -> None:
+    def _ended(
+        self,
+        data: Mapping[str, Any],
+        outcome: Outcome,
+        reason: str,
+        said: Sequence[str] = (),
+    ) -> None:
         call = self._call_of(data)
         self._calls.pop(_key(data.get("tool_call_id"), data.get("tool_name")), None)
         if self._shows(_hint(data)):

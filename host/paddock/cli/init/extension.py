@@ -18,7 +18,13 @@ from paddock.plan.model import MountPlan
 from paddock.plan.writing import PlannedModule, plan_exists, write_plan
 
 
-def extend(written: str, plan: Path, screen: Screen, *, replaces: bool) -> tuple[MountPlan, list[PlannedModule]]:
+def extend(
+    written: str,
+    plan: Path,
+    screen: Screen,
+    *,
+    replaces: bool,
+) -> tuple[MountPlan, list[PlannedModule]]:
     """Write a plan that extends the bundle `written`; return it with its modules. After an error, nothing is written.
 
     Raises:

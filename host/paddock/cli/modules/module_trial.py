@@ -72,7 +72,13 @@ def trial_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add these options, which `command` gets as `trial`; an option that is not understood is a usage error."""
 
     @wraps(command)
-    def with_options(*, limits: Sequence[str], isolation: IsolationLevel | None, offline: bool, **others: Any) -> int:
+    def with_options(
+        *,
+        limits: Sequence[str],
+        isolation: IsolationLevel | None,
+        offline: bool,
+        **others: Any,
+    ) -> int:
         return command(trial=TrialOptions(plan_options.read_limits(limits), isolation, offline), **others)
 
     return options.added(_OPTIONS, with_options)

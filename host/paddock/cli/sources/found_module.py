@@ -190,7 +190,12 @@ def _as_locked(known: LockedModule) -> PinnedSource:
     return PinnedSource(known.requested_ref, cast("PinKind", kind), known.commit, known.committed_at)
 
 
-def _module_id(context: CommandContext, uri: SourceUri, locked: LockedModule | None, wanted: str | None) -> str:
+def _module_id(
+    context: CommandContext,
+    uri: SourceUri,
+    locked: LockedModule | None,
+    wanted: str | None,
+) -> str:
     """Return the id of the intended module.
 
     Raises:

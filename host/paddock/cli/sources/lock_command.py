@@ -113,7 +113,13 @@ def _locked(provider: Provisioner, module: SourcedModule) -> LockedModule:
     return replace(locked, source=module.key)
 
 
-def _notes(sources: SourcedModules, rows: Sequence[object], *, is_lacking: bool, is_whole: bool) -> Iterator[str]:
+def _notes(
+    sources: SourcedModules,
+    rows: Sequence[object],
+    *,
+    is_lacking: bool,
+    is_whole: bool,
+) -> Iterator[str]:
     if is_lacking:
         yield f"{command_text('lock', sources)} locks what is lacking"
     elif is_whole and not rows:

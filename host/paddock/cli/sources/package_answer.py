@@ -39,7 +39,14 @@ class _LockedPackage:
         return not all(one.allows(self.package.version) for one in self.constraints)
 
 
-def run_package_answer(name: str, package: str, *, plan: Path | None, working_dir: Path | None, as_json: bool) -> int:
+def run_package_answer(
+    name: str,
+    package: str,
+    *,
+    plan: Path | None,
+    working_dir: Path | None,
+    as_json: bool,
+) -> int:
     """Explain the version, and return the exit code."""
 
     def work() -> CommandAnswer:

@@ -150,7 +150,12 @@ async def update(
     return answer if renewal is None else renewal.told(context.screen, answer)
 
 
-def _aimed(sources: SourcedModules, names: Sequence[str], ref: str, policy: Policy) -> tuple[SourcedModule, PlanEdit]:
+def _aimed(
+    sources: SourcedModules,
+    names: Sequence[str],
+    ref: str,
+    policy: Policy,
+) -> tuple[SourcedModule, PlanEdit]:
     """Return the one module that is meant, at another ref, and the change of its plan; nothing is fetched for that.
 
     Raises:

@@ -79,7 +79,14 @@ class Layout:
     shown_options: int
 
 
-def lay_out(question: Question, width: int, height: int, *, safe: Safe, in_ascii: bool = False) -> Layout:
+def lay_out(
+    question: Question,
+    width: int,
+    height: int,
+    *,
+    safe: Safe,
+    in_ascii: bool = False,
+) -> Layout:
     """Return the rows of a question for a terminal of this size; `safe` makes text safe to show."""
     marks = _marks(question, in_ascii=in_ascii)
     width = max(1, width - 1)  # the last column is where terminals differ
@@ -110,7 +117,13 @@ def lay_out(question: Question, width: int, height: int, *, safe: Safe, in_ascii
     )
 
 
-def _frame(text: str, asked: Sequence[str], marks: _Marks, room: int, width: int) -> tuple[str, ...]:
+def _frame(
+    text: str,
+    asked: Sequence[str],
+    marks: _Marks,
+    room: int,
+    width: int,
+) -> tuple[str, ...]:
     """Return the rows of the module's text and the frame's end, which shows how much was cut."""
     if len(asked) <= room and len(text) <= _MAX_CHARACTERS:
         return (*asked, marks.bottom.rstrip())[:room]
@@ -125,7 +138,13 @@ def _marks(question: Question, *, in_ascii: bool) -> _Marks:
     return _OURS if question.is_ours else _OF_MODULES
 
 
-def _ending(question: Question, count: int, width: int, rows: int, safe: Safe) -> tuple[str, ...]:
+def _ending(
+    question: Question,
+    count: int,
+    width: int,
+    rows: int,
+    safe: Safe,
+) -> tuple[str, ...]:
     """Return the longest of the prompts that takes no more rows than these."""
     variants = [safe(prompt) for prompt in question.prompts(count)]
     ending = _first_to_fit(variants, width, rows)

@@ -375,7 +375,15 @@ class Screen:
                 self._replace_open(opened)
             self._show_bars()
 
-    def _print(self, text: str, style: str = "", *, mark: str = "", mark_style: str = "", end: str = "\n") -> None:
+    def _print(
+        self,
+        text: str,
+        style: str = "",
+        *,
+        mark: str = "",
+        mark_style: str = "",
+        end: str = "\n",
+    ) -> None:
         with contextlib.suppress(OSError, ValueError):
             if self.is_terminal:
                 self._console.write(text, style, mark, mark_style, end)

@@ -82,7 +82,13 @@ def explain(subject: ExplainedModule, family: Family, target: str) -> Explanatio
     return _EXPLAINED[family](subject, family, target)
 
 
-def explain_kept(subject: ExplainedModule, path: Path, nearest: Path, *, is_written: bool = True) -> Explanation:
+def explain_kept(
+    subject: ExplainedModule,
+    path: Path,
+    nearest: Path,
+    *,
+    is_written: bool = True,
+) -> Explanation:
     """Return why a module may not write to a path, or read one that is excluded; `nearest` is its last existing part.
 
     For a path without links in it: nothing is looked up.
@@ -113,13 +119,24 @@ def _allowed(reason: str, layer: str, by: str = "") -> Explanation:
     return Explanation(True, reason, layer, by)
 
 
-def _refused(subject: ExplainedModule, family: Family, reason: str, layer: str, grant: str = "") -> Explanation:
+def _refused(
+    subject: ExplainedModule,
+    family: Family,
+    reason: str,
+    layer: str,
+    grant: str = "",
+) -> Explanation:
     if not grant:
         return Explanation(False, reason, layer)
     return _refused_without(subject, reason, layer, Permissions.model_validate({family: [grant]}))
 
 
-def _refused_without(subject: ExplainedModule, reason: str, layer: str, missing: Permissions) -> Explanation:
+def _refused_without(
+    subject: ExplainedModule,
+    reason: str,
+    layer: str,
+    missing: Permissions,
+) -> Explanation:
     in_effect = subject.entry.permissions
     written = subject.written if subject.written is not None else in_effect
     replaced = ""

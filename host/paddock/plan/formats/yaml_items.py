@@ -19,7 +19,12 @@ _COMMENT_OR_BLANK: Final = re.compile(r"[ \t]*(?:#.*)?\r?\n?")
 _REST_OF_LINE: Final = re.compile(r"[ \t]*(?:#[^\n]*)?(?=\r?\n|$)")
 
 
-def with_item(text: str, section: str, item: Mapping[str, Any] | str, lines: Sequence[str] = ()) -> Iterator[str]:
+def with_item(
+    text: str,
+    section: str,
+    item: Mapping[str, Any] | str,
+    lines: Sequence[str] = (),
+) -> Iterator[str]:
     """Propose texts in which the top-level list `section` has one more item, at its end; one text becomes a list.
 
     `lines` are those of the item where it stands on lines of its own, as far as a plain list of its keys is not meant.
@@ -63,7 +68,13 @@ def without_section(text: str, section: str) -> Iterator[str]:
         yield edit.without_section(*found)
 
 
-def with_key(text: str, section: str, index: int, keys: Sequence[str], value: object) -> Iterator[str]:
+def with_key(
+    text: str,
+    section: str,
+    index: int,
+    keys: Sequence[str],
+    value: object,
+) -> Iterator[str]:
     """Propose texts in which an item of the top-level list `section` has this value under `keys`, each in the last."""
     edit = _Edit.of(text)
     found = edit.section(section) if edit is not None else None

@@ -163,7 +163,13 @@ class HostService:
         call.peer.charge(written.body)  # a small question may take long to answer
         self._router.respond(call, written)
 
-    async def _answer_later(self, peer: Peer, handler: MethodHandler, module: HostedModule, args: Any) -> Encoded:
+    async def _answer_later(
+        self,
+        peer: Peer,
+        handler: MethodHandler,
+        module: HostedModule,
+        args: Any,
+    ) -> Encoded:
         try:
             with ResponseBudget(keeps_all=True) as gathered:
                 written = self._marshaller.encode(await handler.run(module, args))

@@ -282,7 +282,13 @@ class HostedCoordinator(ModuleCoordinator):
         gone = self._marshaller.encode([name])
         self._mirrors.tell_again(origin, ("attribute", name), MirrorSection.ATTRIBUTE_DELETED, gone)
 
-    def contribute_from(self, origin: Peer, channel: str, name: str, callback: object) -> Callable[[], None]:
+    def contribute_from(
+        self,
+        origin: Peer,
+        channel: str,
+        name: str,
+        callback: object,
+    ) -> Callable[[], None]:
         """Add a module's contributor, without notifying the module; return a function that withdraws it."""
         self._origin = origin
         try:

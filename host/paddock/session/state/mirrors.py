@@ -139,7 +139,14 @@ class Mirrors:
         if section in _NOT_URGENT:
             self._send_when_quiet()
 
-    def drop(self, key: Key, section: MirrorSection, change: Encoded, *, origin: Peer | None = None) -> None:
+    def drop(
+        self,
+        key: Key,
+        section: MirrorSection,
+        change: Encoded,
+        *,
+        origin: Peer | None = None,
+    ) -> None:
         """Forget the state under `key`, if there is any, and inform every worker but its origin."""
         if self._entries.pop(key, None) is not None:
             for peer in self._those_to_tell(section, origin):
@@ -228,7 +235,15 @@ class Mirrors:
         for peer in self._peers:
             peer.channel.send_due()
 
-    def _tell_one(self, peer: Peer, key: Key, entry: _Entry, *, is_new: bool = False, is_first: bool = False) -> None:
+    def _tell_one(
+        self,
+        peer: Peer,
+        key: Key,
+        entry: _Entry,
+        *,
+        is_new: bool = False,
+        is_first: bool = False,
+    ) -> None:
         if peer.channel.backlog is not None:
             peer.channel.keep(key, partial(_late, peer, entry), is_new=is_new)
             return
@@ -335,7 +350,14 @@ def _late_description(peer: Peer, known: int, handle: Handle) -> bytes | FramePa
     return peer.channel.connection.send_mirror(MirrorSection.DESCRIPTION, peer.shown(handle), target=known)
 
 
-def _tell_of(peer: Peer, known: int, handle: Handle, section: MirrorSection, body: Buffer, *names: str) -> None:
+def _tell_of(
+    peer: Peer,
+    known: int,
+    handle: Handle,
+    section: MirrorSection,
+    body: Buffer,
+    *names: str,
+) -> None:
     if peer.channel.backlog is not None:
         peer.channel.keep(("description", known), partial(_late_description, peer, known, handle), is_new=False)
     else:
