@@ -55,7 +55,7 @@ def list_sessions(as_json: bool) -> int:
     def work() -> CommandAnswer:
         unread: list[str] = []
         facts = []
-        for kept, in_use in Journals().all(lambda error: unread.append(str(error))):
+        for kept, in_use in Journals().all(lambda error: unread.append("; ".join([error.summary, *error.hints]))):
             facts.append(_facts(kept, in_use))
         rows = [_row(one) for one in facts]
         nothing = () if facts else ("no session was kept yet; `paddock run` and `paddock chat` keep each",)
