@@ -193,6 +193,7 @@ def read_journal(path: Path) -> tuple[list[Record], bool, bool]:
         in_use = False
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # so that a host may open it meanwhile
         except BlockingIOError:
             in_use = True
         records, end, size = _read(descriptor, path)
