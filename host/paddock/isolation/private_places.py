@@ -37,8 +37,12 @@ class PrivatePlaces:
     @classmethod
     def of_user(cls, environ: Mapping[str, str]) -> Self:
         """Return those of the user with `environ`, as far as there are such folders now."""
-        folders = [folder.resolve() for folder in (state_path(environ), user_config_folder(environ)) if folder.is_dir()]
-        return cls(tuple(dict.fromkeys(place for folder in folders for place in (folder, *_mounted_elsewhere(folder)))))
+        places: dict[Path, None] = {}
+        for folder in (state_path(environ), user_config_folder(environ)):
+            if folder.is_dir():
+                real = folder.resolve()
+                places |= dict.fromkeys([real, *_mounted_elsewhere(real)])
+        return cls(tuple(places))
 
     def hold(self, path: Path) -> bool:
         """Whether a path, which is without links, is one of them, or in one."""
