@@ -27,6 +27,8 @@ from paddock.cli.sources.update_command import read_age
 from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.question import Question
 from paddock.module_sources import provisioning, sourced_modules
+from paddock.module_sources.sourced_modules import SourcedModule
+from paddock.module_sources.updates import SourceUpdate, SourceUpdates
 from paddock.plan.load import load_plan
 from paddock.plan.permissions import Permissions
 from paddock.plan.writing import PlannedModule
@@ -762,6 +764,25 @@ def test_what_cannot_be_taken_at_a_ref_is_refused_before_it_is_fetched(
     assert told("update", "tool-x", "--to", "v2")[0] == 4  # it asks for more
     assert (path.read_bytes(), (folder / "paddock.lock").read_bytes()) == before
     assert told("update", "tool-x", "--to", "v2", "--yes")[0] == 0 and "@v2" in path.read_text()
+
+
+def test_a_plan_that_changes_meanwhile_keeps_its_lock(
+    told: Told, provider: TwinProvider, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = plan_in(folder, _AT_V1)
+    for tag, version in (("v1", "one"), ("v2", "two")):
+        provider.has(X, tag, Version(version), "tag")
+    assert told("lock")[0] == 0
+    before, look = (folder / "paddock.lock").read_bytes(), SourceUpdates.look
+
+    def look_while_somebody_writes(updates: SourceUpdates, module: SourcedModule) -> SourceUpdate:
+        path.write_text(f"{_AT_V1}# mine\n")
+        return look(updates, module)
+
+    monkeypatch.setattr(SourceUpdates, "look", look_while_somebody_writes)
+    code, _, errors = told("update", "tool-x", "--to", "v2")
+    assert code == 1 and "somebody else changed it" in errors
+    assert path.read_text() == f"{_AT_V1}# mine\n" and (folder / "paddock.lock").read_bytes() == before
 
 
 def test_a_branch_that_took_a_tags_name_is_a_moved_tag(told: Told, provider: TwinProvider, folder: Path) -> None:

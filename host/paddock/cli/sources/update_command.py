@@ -137,11 +137,11 @@ async def update(
     def change(lock: LockFile) -> LockFile:
         return lock.with_news(news, since=sources.lock).without(gone)
 
+    if edit is not None and found[0].state == _MOVED:
+        await context.call(edit.write)  # before the lock: somebody may have changed the plan while servers were asked
+        context.screen.note(f"{edit.path} names it at {edit.place}; Paddock asks anew whether you accept the plan")
     after = await context.call(update_lock, sources.lock_path, change, os.environ)
     found = [_written(one, after) for one in found]
-    if edit is not None and found[0].state == _MOVED:
-        await context.call(edit.write)
-        context.screen.note(f"{edit.path} names it at {edit.place}; Paddock asks anew whether you accept the plan")
     _tell(context.screen, found)
     _tell_newer(context.screen, sources, found)
     states = {one.state for one in found}
