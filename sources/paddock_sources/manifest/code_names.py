@@ -80,8 +80,9 @@ class CodeNames:
 
 
 def names_package(folder: Path, package: str) -> bool:
-    """Return whether code in a folder has the name of a package in it, as far as it can be read."""
-    return any(package.encode() in content for content in _files(folder))
+    """Return whether code in a folder has the name of a package as a word of its own, as far as it can be read."""
+    word = re.compile(rb"\b" + re.escape(package.encode()) + rb"\b")
+    return any(map(word.search, _files(folder)))
 
 
 def _files(package_dir: Path) -> Iterator[bytes]:

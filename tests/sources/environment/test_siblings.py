@@ -85,6 +85,8 @@ def test_the_package_at_the_root_is_taken_where_code_imports_it(tmp_path: Path) 
     declare(tmp_path, "", _BAY)
     (tmp_path / "src/bay_charts").mkdir(parents=True)
     (tmp_path / "src/bay_charts/__init__.py").touch()
+    (tmp_path / "modules/tool-tide").mkdir(parents=True)
+    (tmp_path / "modules/tool-tide/it.py").write_text("from old_bay_charts_2 import depth\n")
     assert not needs(tmp_path, "httpx").direct
     (tmp_path / "modules/tool-tide/it.py").write_text("from bay_charts import depth\n")
     assert [one.uri.text for one in needs(tmp_path, "httpx").direct] == [f"git+{_ADDRESS}@main"]
