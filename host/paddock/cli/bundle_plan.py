@@ -42,9 +42,10 @@ def names_bundle(word: str) -> bool:
     path = Path(word)
     if word.startswith(_ADDRESS) and path.suffix.lower() != ".toml":
         return True
-    if path.name in BUNDLE_FILES or path.suffix.lower() == ".md":
+    is_prompt = len(word.split()) > 1 and not os.path.exists(word)  # which may end in the name of a file
+    if path.name in BUNDLE_FILES or (path.suffix.lower() == ".md" and not is_prompt):
         return True
-    if path.is_dir():
+    if os.path.isdir(word):
         return any((path / name).is_file() for name in BUNDLE_FILES)
     return bool(_NAME.fullmatch(word)) and not path.exists() and word in known_bundles()
 

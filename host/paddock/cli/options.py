@@ -5,6 +5,7 @@ This file imports nothing that a command works with: a chat has the terminal kee
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -211,7 +212,7 @@ def _plan_of_session(asked: str) -> str:
 
 
 def _names_a_plan(word: str) -> bool:
-    if word and Path(word).exists():
+    if os.path.exists(word):  # not of a path object, which raises for a prompt that is longer than a name
         return True
     from paddock.cli.bundle_plan import names_bundle
     from paddock.plan.formats.document import EXTENSIONS

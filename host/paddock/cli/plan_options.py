@@ -49,12 +49,11 @@ def _as_json(text: str) -> str:
     """Return how to write text that is no JSON: what was meant, if it reads as YAML or as `name=value`."""
     from yaml import safe_load  # for few calls
 
-    meant: object = None
     with suppress(Exception):  # of the person's own text, which may be anything
         name, is_pair, value = text.partition("=")
-        meant = {name: value} if is_pair and name.isidentifier() else safe_load(text)
-    if isinstance(meant, dict):
-        return f"write {shlex.quote(json.dumps(meant, default=str))}"
+        meant: object = {name: value} if is_pair and name.isidentifier() else safe_load(text)
+        if isinstance(meant, dict):
+            return f"write {shlex.quote(json.dumps(meant, default=str, allow_nan=False))}"
     return """write an object, as in '{"name": "value"}'"""
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import click
 import pytest
 
 from paddock.cli.call_command import call
-from paddock.cli.options import ISOLATING
+from paddock.cli.options import ISOLATING, plan_and_prompt
 from paddock.cli.options import LEVELS as LEVEL_CHOICE
-from paddock.cli.plan_options import read_grants, read_limits, read_presets, retell
+from paddock.cli.plan_options import read_grants, read_limits, read_object, read_presets, retell
 from paddock.errors import PlanError, PlanProblem, render
+from paddock.plan import USUAL_PLAN
 from paddock.plan.permissions import FAMILIES
 from paddock.selftest import LEVELS
 from paddock_sandbox.profile import ISOLATION_LEVELS
@@ -172,3 +174,23 @@ def test_presets_are_given_by_module_and_commas_stand_between_them(written: list
 def test_what_is_no_preset_for_a_module_is_told_in_the_words_of_the_option(written: list[str], said: str) -> None:
     with pytest.raises(click.UsageError, match=said):
         read_presets(written)
+
+
+@each_row(
+    ("written", "said"),
+    [
+        ("{a: 1}", """write '{"a": 1}'"""),
+        ("a=b=c", """write '{"a": "b=c"}'"""),
+        ("2020-01-01: x", "write an object"),
+        ("&a {x: *a}", "write an object"),
+        ("{a: .nan}", "write an object"),
+    ],
+)
+def test_text_that_is_no_json_is_answered_with_json_to_paste(written: str, said: str) -> None:
+    with pytest.raises(click.UsageError, match=re.escape(said)):
+        read_object(written, "--config")
+
+
+@pytest.mark.parametrize("prompt", ["a word " * 60, "summarize README.md"])
+def test_a_prompt_may_be_long_or_end_in_the_name_of_a_file(prompt: str) -> None:
+    assert plan_and_prompt([prompt]) == (USUAL_PLAN, prompt)
