@@ -282,3 +282,10 @@ def test_a_damaged_message_is_left_out_of_the_conversation(tmp_path: Path) -> No
     file.close()
     _, records, _ = JournalFile.open(tmp_path / "s-1.journal")
     assert kept_session(tmp_path, records).messages() == [{"role": "user", "content": "still here"}]
+
+
+def test_texts_with_halves_of_characters_leave_a_journal_readable() -> None:
+    meta, end = _BEFORE.model_copy(update={"plan": "/a/\udcff"}), End(outcome="error", error="a module's \udfff")
+    heads = ((Kind.META, meta), (Kind.TURN, Turn(prompt="\ud800")), (Kind.END, end))
+    kept = kept_session(Path("s.journal"), [Record(kind, 0.0, encoded(head)) for kind, head in heads])
+    assert (kept.metas, kept.turns[0].prompt, kept.turns[0].end) == ([meta], "\ud800", end)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -23,6 +23,7 @@ from paddock.session.journal_store import JournalEntry, MemoryStore
 from paddock.session.journals.journal_file import JournalError, Kind, Record
 
 _LATEST: Final = 253_402_300_800  # the year 10000, which no text of a time has
+_Head = TypeVar("_Head", bound=StrictModel)
 _METHODS: Final = {Kind.ADD: "add_message", Kind.SET: "set_messages"}
 
 
@@ -204,7 +205,7 @@ def kept_session(path: Path, records: Sequence[Record]) -> KeptSession:
             if not 0 <= record.at < _LATEST:
                 raise ValueError("no clock tells such a time")
             _take(kept, place, record)
-        except (ValidationError, ValueError, KeyError, IndexError) as error:
+        except (ValidationError, ValueError, KeyError, IndexError, RecursionError) as error:
             problem = f"its record {place + 1} is not of its form"
             raise JournalError(path, problem, f"remove it: `paddock sessions delete {path.stem}`") from error
         kept.last = record.at
@@ -228,32 +229,37 @@ def _take(kept: KeptSession, place: int, record: Record) -> None:
     head, _, rest = record.body.partition(b"\n")
     match record.kind:
         case Kind.META:
-            kept.metas.append(Meta.model_validate_json(head))
+            kept.metas.append(_head(Meta, head))
         case Kind.TURN:
-            kept.turns.append(KeptTurn(record.at, Turn.model_validate_json(head).prompt))
+            kept.turns.append(KeptTurn(record.at, _head(Turn, head).prompt))
             kept.since = place
         case Kind.END:
             turn = kept.turns[-1]
-            kept.turns[-1] = turn._replace(ended=record.at, end=End.model_validate_json(head))
+            kept.turns[-1] = turn._replace(ended=record.at, end=_head(End, head))
         case Kind.CLEAR:
             kept.entries.clear()
             kept.places.clear()
         case Kind.CALL:
-            call = Call.model_validate_json(head)
+            call = _head(Call, head)
             kept.calls[call.call] = KeptCall(call.module, call.tool, rest, record.at, place)
         case Kind.STATE:
-            state = State.model_validate_json(head)
+            state = _head(State, head)
             kept.state.pop(state.key, None)
             if state.module and (rest or state.is_live):
                 source = kept.metas[-1].modules[state.module].source
                 kept.state[state.key] = KeptState(state.module, source, rest, state.is_live)
         case Kind.SPAWN:
-            spawn = Spawn.model_validate_json(head)
+            spawn = _head(Spawn, head)
             kept.spawns.pop(spawn.id, None)  # the latest is last
             kept.spawns[spawn.id] = KeptSpawn(spawn.parent, spawn.agent, rest[: spawn.wishes], rest[spawn.wishes :])
         case Kind.RESULT:
-            number = Result.model_validate_json(head).call
+            number = _head(Result, head).call
             kept.calls[number] = kept.calls[number]._replace(ended=record.at, answer=rest or None)
+
+
+def _head(model: type[_Head], written: bytes) -> _Head:
+    # By a reader that takes halves of characters: modules choose texts, and paths need not be UTF-8.
+    return model.model_validate(json.loads(written))
 
 
 def time_text(at: float) -> str:
