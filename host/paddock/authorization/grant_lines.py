@@ -81,16 +81,26 @@ def kept_line(
             writes[GrantedPath.resolve(written, working_dir, owner).path] = written
     found = (GuardedPaths.find(folder, owner.home) for folder in writes if folder.is_dir())
     kept = {path for one in found for path in one.to_protect(writes)}
-    kept = {path for path in kept if not any(path.is_relative_to(x) or x.is_relative_to(path) for x in fixed)}
+    for place in fixed:
+        kept = {path for path in kept if not (path.is_relative_to(place) or place.is_relative_to(path))}
     if EXCLUDED_SECRETS in granted.read:  # a line that opens one to writers would open it to readers as well
         kept = {path for path in kept if not any(row.is_named(path.name) for row in SECRETS)}
-    names = [str(path.relative_to(working_dir) if path.is_relative_to(working_dir) else path) for path in sorted(kept)]
+    names = []
+    for path in sorted(kept):
+        is_inside = path.is_relative_to(working_dir)
+        names.append(str(path.relative_to(working_dir) if is_inside else path))
     if not names:
         return "", ()
     first = names[:_MAX_KEPT]
-    text = f"{', '.join(first)}{f' and {len(names) - len(first)} more' if len(names) > len(first) else ''}"
+    text = ", ".join(first)
+    if len(names) > len(first):
+        text += f" and {len(names) - len(first)} more"
     opening = (*writes.values(), *first)
-    named, has = ("", ()) if preset is None else (f"preset: {preset}, ", preset_grants()[preset].write)
+    named: str = ""
+    has: tuple[str, ...] = ()
+    if preset is not None:
+        named = f"preset: {preset}, "
+        has = preset_grants()[preset].write
     grant = json.dumps([one for one in opening if one not in has], ensure_ascii=False)
     opens = f"`{named}write: {grant}` under `permissions` opens that"
     return f"writing {text}, which your own programs run (kept at `ns` and `bwrap`); {opens}", opening

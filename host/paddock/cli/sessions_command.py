@@ -15,6 +15,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 import click
@@ -86,7 +87,8 @@ def show_session(session: str, as_json: bool) -> int:
             }
             for turn in kept.turns
         ]
-        facts = {**_facts(kept, in_use), "turns": turns, "calls": [_call_facts(call) for call in kept.calls.values()]}
+        calls = [_call_facts(call) for call in kept.calls.values()]
+        facts = {**_facts(kept, in_use), "turns": turns, "calls": calls}
         return CommandAnswer({"session": facts, "messages": messages}, lambda screen: _show(screen, facts, messages))
 
     return _report(as_json, {"session": None, "messages": []}).answer(work)
@@ -125,7 +127,10 @@ def delete_sessions(session: str | None, older_than: float | None, dry_run: bool
             ids = [journals.find(session)]
         else:
             before = time.time() - (older_than or 0.0)
-            ids = [kept.id for kept, in_use in journals.all(lambda error: None) if kept.last < before and not in_use]
+            ids = []
+            for kept, in_use in journals.all(lambda error: None):
+                if kept.last < before and not in_use:
+                    ids.append(kept.id)
         for id in ids if not dry_run else ():
             journals.delete(id)
         said = "would be deleted" if dry_run else "deleted"
@@ -163,26 +168,39 @@ def _facts(kept: KeptSession, in_use: bool) -> dict[str, Any]:
 
 
 def _call_facts(call: KeptCall) -> dict[str, object]:
-    outcome = "unknown" if call.ended is None else "ended" if call.answer is not None else "failed or stopped"
-    return {"tool": call.tool, "module": call.module, "at": time_text(call.began), "outcome": outcome}
+    outcome = "ended"
+    if call.ended is None:
+        outcome = "unknown"
+    elif call.answer is None:
+        outcome = "failed or stopped"
+    return {
+        "tool": call.tool,
+        "module": call.module,
+        "at": time_text(call.began),
+        "outcome": outcome,
+    }
 
 
 def _row(facts: dict[str, Any]) -> tuple[str, ...]:
     prompt = " ".join(str(facts["prompt"]).split())
     calls = [f"{one['tool']}: outcome unknown" for one in facts["unknown"]]
     turns = "1 turn" if facts["turns"] == 1 else f"{facts['turns']} turns"
+    if len(prompt) > _PROMPT:
+        prompt = f"{prompt[: _PROMPT - 1]}…"
     return (
         str(facts["id"])[:_SHORT],
         facts["last"],
         facts["state"],
         turns,
         size_text(facts["bytes"]),
-        "; ".join([prompt if len(prompt) <= _PROMPT else f"{prompt[: _PROMPT - 1]}…", *calls]),
+        "; ".join([prompt, *calls]),
     )
 
 
 def _show(screen: Screen, facts: dict[str, Any], messages: Sequence[dict[str, Any]]) -> None:
     screen.title(f"session {facts['id']}, {facts['state']}, of {facts['plan'] or 'a plan without a file'}")
-    screen.listing([(turn["began"], turn["outcome"], turn["prompt"]) for turn in facts["turns"]])
-    screen.listing([(call["at"], call["module"], call["tool"], call["outcome"]) for call in facts["calls"]])
+    turn_of = itemgetter("began", "outcome", "prompt")
+    call_of = itemgetter("at", "module", "tool", "outcome")
+    screen.listing([turn_of(turn) for turn in facts["turns"]])
+    screen.listing([call_of(call) for call in facts["calls"]])
     screen.labelled([(f"{message.get('role')}  ", text_of_message(message)) for message in messages])

@@ -329,7 +329,10 @@ def with_keys(path: Path, written: bytes, changes: Keys) -> MountPlan:
             _own_entry(content, path, match[1], int(match[2]), written).update(given)
         settings[place] = keys.get("config", {})
     if any(keys.keys() - {"config"} for keys in changes.values()):
-        dumped = json.dumps(content) if _is_json(path) else yaml.safe_dump(content, allow_unicode=True, sort_keys=False)
+        if _is_json(path):
+            dumped = json.dumps(content)
+        else:
+            dumped = yaml.safe_dump(content, allow_unicode=True, sort_keys=False)
         written = dumped.encode()
     plan = load_plan(path, written=written)
     providers = (
@@ -351,8 +354,10 @@ def _own_index(
     entries: Sequence[ModuleEntry] = getattr(plan, section)
     wanted = (entries[index].module, entries[index].instance_id)
     own = read_document(path, written).content.get(section) or []
-    names = [(one.get("module"), one.get("instance_id")) if isinstance(one, dict) else None for one in own]
-    return names.index(wanted) if wanted in names else None
+    for number, one in enumerate(own):
+        if isinstance(one, dict) and (one.get("module"), one.get("instance_id")) == wanted:
+            return number
+    return None
 
 
 def _own_entry(

@@ -326,8 +326,10 @@ def by_preset(permissions: Permissions, names: Sequence[str | None]) -> Permissi
     for preset in reversed(PRESETS):
         granted = preset_grants()[preset]
         if preset in names and not any(added_grants(whole, granted)):
-            pairs = [(family, getattr(granted, family), getattr(whole, family)) for family in FAMILIES]
-            beside = {family: tuple(one for one in has if one not in had) for family, had, has in pairs}
+            beside: dict[str, tuple[object, ...]] = {}
+            for family in FAMILIES:
+                had = getattr(granted, family)
+                beside[family] = tuple(one for one in getattr(whole, family) if one not in had)
             return Permissions(preset=preset).model_copy(update=beside)
     return whole
 

@@ -215,11 +215,15 @@ def runner_opened(path: Path, around: Path, home: Path) -> str:
     if is_repository(path):
         return GIT_COMMAND
     is_inside = path.is_relative_to(around)
-    places = (one for one in (path, *path.parents) if one == path or not is_inside or around in one.parents)
-    named = next((runner for place in places if (runner := runner_by_name(place))), "")
+    named = ""
+    for place in (path, *path.parents):
+        counts = place == path or not is_inside or around in place.parents
+        if counts and (named := runner_by_name(place)):
+            break
     if not named and not is_inside and path.is_relative_to(home):
         is_started = any(path.is_relative_to(home / name) for name in SEARCHED_AT_HOME)
-        return A_READER if is_started or (path != home and is_guarded(path.relative_to(home), at_home=True)) else ""
+        is_read = path != home and is_guarded(path.relative_to(home), at_home=True)
+        return A_READER if is_started or is_read else ""
     if named or path == around or not is_inside:
         return named
     found = GuardedPaths.find(around, home)

@@ -189,7 +189,8 @@ def _looked_up(owner: str, names: list[str]) -> Iterator[tuple[str, str]]:
 def _called(call: ast.Call, name: str, first: list[str]) -> Iterator[tuple[str, str]]:
     """Yield what a call of `name` tells, whose first argument may be these texts."""
     owner, _, last = name.rpartition(".")
-    in_shell = any(one.arg == "shell" and getattr(one.value, "value", False) is True for one in call.keywords)
+    of_shell = [one.value for one in call.keywords if one.arg == "shell"]
+    in_shell = any(getattr(value, "value", False) is True for value in of_shell)
     if last == "getenv":
         yield from (("variable", text) for text in first)
     elif last in ("get", "pop", "setdefault"):
@@ -210,12 +211,15 @@ def _called(call: ast.Call, name: str, first: list[str]) -> Iterator[tuple[str, 
     elif name in _WRITES or last in _WRITES or (last == "open" and _is_written(call)):
         yield "write", ""
     if name in _OPENS or last in ("Path", "expanduser"):
-        yield from (("home" if text[0] == "~" else "folder", "") for text in first if text and text[0] != "/")
+        for text in first:
+            if text and text[0] != "/":
+                yield "home" if text[0] == "~" else "folder", ""
 
 
 def _is_written(call: ast.Call) -> bool:
     """Whether a call of `open`, or of a path's own, has a mode that writes."""
-    modes = [*call.args[:2], *(one.value for one in call.keywords if one.arg == "mode")]
+    modes = call.args[:2]
+    modes += [one.value for one in call.keywords if one.arg == "mode"]
     return any(isinstance(one, ast.Constant) and one.value in _MODES for one in modes)
 
 

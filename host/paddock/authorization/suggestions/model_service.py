@@ -50,7 +50,10 @@ class ModelService:
 
     def is_called(self, written: str) -> bool:
         """Return whether a word names this service."""
-        return written.lower() in (self.name.lower(), *self.words, *(() if self.base_url else (self.module,)))
+        names = [self.name.lower(), *self.words]
+        if not self.base_url:
+            names.append(self.module)
+        return written.lower() in names
 
     def planned(self) -> PlannedModule:
         """Return the entry for the service, which grants its host, and its key for that host alone."""
@@ -81,9 +84,18 @@ class ModelService:
 def service_of(provider: Resolution) -> ModelService | None:
     """Return the service that a shipped provider's manifest describes; None if it describes none."""
     vendor, advice = vendor_of(provider.module_id), advice_of(provider)
-    destination = NetRule.parse(advice.permissions.net[0]).destination if advice and advice.permissions.net else None
-    if vendor is None or advice is None or destination is None:
+    if vendor is None or advice is None or not advice.permissions.net:
+        return None
+    destination = NetRule.parse(advice.permissions.net[0]).destination
+    if destination is None:
         return None
     keys = [secret.name for secret in advice.permissions.secrets]
     model = read_paddock_table(provider.root).get("default_model", "")
-    return ModelService(vendor.name, provider.module_id, destination, vendor.words, next(iter(keys), ""), str(model))
+    return ModelService(
+        vendor.name,
+        provider.module_id,
+        destination,
+        vendor.words,
+        key=keys[0] if keys else "",
+        model=str(model),
+    )

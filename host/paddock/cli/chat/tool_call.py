@@ -71,7 +71,7 @@ def short_argument(arguments: Mapping[str, Any], folder: str = "", mask: Mask = 
     """Return the most telling argument, on one line; a path in `folder` is relative to it."""
     if not arguments:
         return ""
-    key = next((key for key in _TELLING if isinstance(arguments.get(key), str) and arguments[key].strip()), None)
+    key = next((key for key in _TELLING if (_text(arguments, key) or "").strip()), None)
     if key is None:
         return one_line(json.dumps(dict(arguments), ensure_ascii=False, default=str), _MAX_ARGUMENT, mask)
     return one_line(arguments[key], _MAX_ARGUMENT, mask, folder if key in _PATHS else "")
@@ -94,19 +94,31 @@ def change_of(
 
     Such a call has a patch, or a path with a text and its replacement, or a path with the whole content.
     """
-    path = next((arguments[key] for key in _PATHS if isinstance(arguments.get(key), str)), None)
-    patch = next((arguments[key] for key in _PATCHES if isinstance(arguments.get(key), str)), None)
+    path = _text(arguments, *_PATHS)
+    patch = _text(arguments, *_PATCHES)
     shown = relative(mask((path or "")[:MAX_MASKED]), folder)
     if patch is not None and "\n" in patch:
         return _patch(shown, patch, mask)
     if path is None:
         return None
-    old, new, content = (arguments.get(key) for key in ("old_string", "new_string", "content"))
-    if isinstance(old, str) and isinstance(new, str):
-        return _replaced(shown, read(path), old, new, mask, is_everywhere=arguments.get("replace_all") is True)
-    if isinstance(content, str):
+    old = _text(arguments, "old_string")
+    new = _text(arguments, "new_string")
+    content = _text(arguments, "content")
+    if old is not None and new is not None:
+        is_everywhere = arguments.get("replace_all") is True
+        return _replaced(shown, read(path), old, new, mask, is_everywhere=is_everywhere)
+    if content is not None:
         before = read(path)
         return _compared(shown, before or "", content, mask, with_places=bool(before))
+    return None
+
+
+def _text(arguments: Mapping[str, Any], *keys: str) -> str | None:
+    """Return the first argument with one of these names that is a text."""
+    for key in keys:
+        value = arguments.get(key)
+        if isinstance(value, str):
+            return value
     return None
 
 
@@ -123,14 +135,18 @@ def _replaced(
     if before is None:
         return replace(_compared(path, old, new, mask, with_places=False), doubt=_UNSEEN)
     if old not in before and "\r" not in old:  # in a file with Windows line ends, which models are not shown
-        old, new = old.replace("\n", "\r\n"), new.replace("\r\n", "\n").replace("\n", "\r\n")
+        old = old.replace("\n", "\r\n")
+        new = new.replace("\r\n", "\n").replace("\n", "\r\n")
     times = before.count(old) if old else 0
     if times == 0:
         return replace(_compared(path, given[0], given[1], mask, with_places=False), doubt=_NO_MATCH)
     if old == new:
         return Change(path, (), doubt=_SAME)
-    change = _compared(path, before, before.replace(old, new, -1 if is_everywhere else 1), mask, with_places=True)
-    return change if times == 1 or is_everywhere else replace(change, doubt=_AMBIGUOUS.format(times=times))
+    after = before.replace(old, new, -1 if is_everywhere else 1)
+    change = _compared(path, before, after, mask, with_places=True)
+    if times == 1 or is_everywhere:
+        return change
+    return replace(change, doubt=_AMBIGUOUS.format(times=times))
 
 
 def relative(path: str, folder: str) -> str:
@@ -142,9 +158,10 @@ def _patch(path: str, patch: str, mask: Mask) -> Change:
     if len(patch) > _MAX_COMPARED:
         return Change(path, (), summary=f"a patch of {len(patch)} characters")
     lines = [*_masked_runs(patch.splitlines(), mask)]
-    sides = ("\n".join(line[1:] for line in lines if line.startswith((mark, " "))) for mark in ("+", "-"))
-    if any(mask(side) != side for side in sides):  # a secret of several lines, some of which the patch changes
-        return Change(path, (), summary="a patch with a secret in it")
+    for mark in ("+", "-"):
+        side = "\n".join(line[1:] for line in lines if line.startswith((mark, " ")))
+        if mask(side) != side:  # a secret of several lines, some of which the patch changes
+            return Change(path, (), summary="a patch with a secret in it")
     return _cut(path, mask("\n".join(lines)).split("\n"))
 
 
@@ -166,9 +183,8 @@ def _compared(path: str, before: str, after: str, mask: Mask, *, with_places: bo
     # Only the part that differs, so that the cost does not grow with the file.
     first = max(0, start - _CONTEXT)
     last = max(0, end - _CONTEXT)
-    found = list(
-        difflib.unified_diff(old[first : len(old) - last], new[first : len(new) - last], n=_CONTEXT, lineterm="")
-    )[2:]
+    sides = old[first : len(old) - last], new[first : len(new) - last]
+    found = list(difflib.unified_diff(*sides, n=_CONTEXT, lineterm=""))[2:]
     if not with_places:
         found = [line for line in found if not line.startswith("@@")]
     elif found:
@@ -179,7 +195,8 @@ def _compared(path: str, before: str, after: str, mask: Mask, *, with_places: bo
 def _cut(path: str, lines: list[str]) -> Change:
     added = sum(line.startswith("+") for line in lines)
     removed = sum(line.startswith("-") for line in lines)
-    return Change(path, tuple(lines[:_MAX_SHOWN]), max(0, len(lines) - _MAX_SHOWN), f"+{added} -{removed}")
+    left_out = max(0, len(lines) - _MAX_SHOWN)
+    return Change(path, tuple(lines[:_MAX_SHOWN]), left_out, f"+{added} -{removed}")
 
 
 def _moved(line: str, by: int) -> str:

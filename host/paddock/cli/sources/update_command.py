@@ -131,8 +131,10 @@ async def update(
     looked = await context.side_by_side(wanted, updates.look)
     found = [await _answered(context, one, accepts_more=yes) for _, one in looked if isinstance(one, SourceUpdate)]
     news = [one.new for one in found if one.state == _MOVED and one.new is not None]
-    left = {key for one in sources.modules if aimed is None or one.place != aimed.place for key in one.keys}
-    gone = {one.old.source for one in found if one.state == _MOVED and one.module.key != one.old.source} - left
+    others = [one for one in sources.modules if aimed is None or one.place != aimed.place]
+    left = {key for one in others for key in one.keys}
+    moved = [one for one in found if one.state == _MOVED]
+    gone = {one.old.source for one in moved if one.module.key != one.old.source} - left
 
     def change(lock: LockFile) -> LockFile:
         return lock.with_news(news, since=sources.lock).without(gone)
@@ -275,7 +277,9 @@ def _tell_newer(screen: Screen, sources: SourcedModules, found: Sequence[SourceU
     for one in found:
         if one.newer and one.module.entry is not None:
             words = ["paddock", "update", one.module.name, "--to", one.newer[0]]
-            command = options.command_to_paste([*words, *(["--plan", str(plan)] if plan is not None else [])])
+            if plan is not None:
+                words += ["--plan", str(plan)]
+            command = options.command_to_paste(words)
             screen.note(f"{one.module.name}: {one.newer[0]} is newer; {command or 'an update with `--to`'} takes it")
 
 

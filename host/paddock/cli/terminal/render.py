@@ -161,7 +161,9 @@ class Screen:
         shown = [[self._name(row[0]), *map(self._shown, row[1:])] for row in with_marks]
         wide = [max(map(cells, column)) + 2 for column in zip(*shown, strict=True)]
         for *first, last in shown:
-            label = "".join(cell + " " * (width - cells(cell)) for cell, width in zip(first, wide, strict=False))
+            label = ""
+            for cell, width in zip(first, wide, strict=False):
+                label += cell + " " * (width - cells(cell))
             self._draw(partial(self._labelled, label, last), len(last))
 
     def points(self, lines: Sequence[str]) -> None:
@@ -298,17 +300,21 @@ class Screen:
         if room < _MIN_LABEL:
             self._move([label for label, _ in bars])
             return
-        labels = [clip(label, room) if measure else label for label, measure in bars]
-        column = max((cells(label) for label, (_, measure) in zip(labels, bars, strict=True) if measure), default=0)
-        gaps = [" " * (column - cells(label) + 1) for label in labels]
-        self._move([label + gap + one[1] for label, gap, one in zip(labels, gaps, bars, strict=True)])
+        clipped = [(clip(label, room) if measure else label, measure) for label, measure in bars]
+        column = max((cells(label) for label, measure in clipped if measure), default=0)
+        rows = []
+        for label, measure in clipped:
+            gap = " " * (column - cells(label) + 1)
+            rows.append(label + gap + measure)
+        self._move(rows)
 
     def _move(self, rows: Sequence[str]) -> None:
         """Draw rows that are escaped already, and keep drawing them."""
         if self.is_quiet or not self.is_terminal or self._backlog is not None or self._open:
             return
         width = max(1, self._width() - _ANSWER_CELLS)
-        shown = "\n  ".join(clip(row, width).rstrip(" ") for row in rows[: max(1, self._console.height - 2)])
+        most = max(1, self._console.height - 2)
+        shown = "\n  ".join(clip(row, width).rstrip(" ") for row in rows[:most])
         with contextlib.suppress(OSError, ValueError):
             if self._moving is None:
                 from paddock.cli.terminal.console import MovingText  # as in `_console`

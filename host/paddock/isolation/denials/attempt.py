@@ -202,13 +202,16 @@ class AttemptJudge:
             folder = self._subject.working_dir
             # What is to be written may be new, so the place in the working directory that is known is named for it.
             place = meant if kind == "read" else folder / meant.relative_to(folder).parts[0]
-            return self._denial(kind, str(meant), "files", self._line(kind, self._subject.written_as(place)), reason)
+            line = self._line(kind, self._subject.written_as(place))
+            return self._denial(kind, str(meant), "files", line, reason)
         if kind == "read" and (in_real_home := self._in_real_home(named)) is not None:
             home = self._subject.owner.home
             reason = f'HOME is a private folder of its own; with `env: ["HOME={home}"]` it looks in yours'
-            return self._denial(kind, str(in_real_home), "files", self._line(kind, str(in_real_home)), reason)
+            line = self._line(kind, str(in_real_home))
+            return self._denial(kind, str(in_real_home), "files", line, reason)
         for one in self._subject.unseen:  # git looked for it, or for any in the folder and around it
-            if kind == "read" and (named == one.place or (named.name == GIT and named.is_relative_to(one.folder))):
+            is_git_in_it = named.name == GIT and named.is_relative_to(one.folder)
+            if kind == "read" and (named == one.place or is_git_in_it):
                 line = "" if one.is_doubtful else self._line("read", self._subject.written_as(one.place))
                 return self._denial(kind, str(one.place), "files", line, one.describe())
         # The target of a module's own link is named by its real path. Otherwise a person would be asked about a
@@ -245,13 +248,16 @@ class AttemptJudge:
 
     def _tell_path(self, kind: AttemptKind, target: str) -> Denial | None:
         path = Path(os.path.normpath(target))
-        if not path.is_absolute() or self._is_its_own(path) or self._is_granted(path, wants_write=kind == "write"):
+        if not path.is_absolute() or self._is_its_own(path):
+            return None
+        if self._is_granted(path, wants_write=kind == "write"):
             return None
         if (closed := self._subject.excluded(path)) is not None:
             line = redacted_permissions_line(self._subject.opened(kind, closed))
             return self._denial(kind, target, "files", line, _EXCLUDED)
         place = _meant(path) if kind == "write" else path
-        return self._denial(kind, target, "files", self._line(kind, self._subject.written_as(place)), _NOT_GRANTED)
+        line = self._line(kind, self._subject.written_as(place))
+        return self._denial(kind, target, "files", line, _NOT_GRANTED)
 
     def _place_to_write(self, path: Path) -> Path:
         """Return what to grant for a path that was not looked at: its folder, where it is known to be a new name."""

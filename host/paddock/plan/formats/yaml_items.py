@@ -50,14 +50,14 @@ def with_item(
 
 def without_item(text: str, section: str, index: int) -> Iterator[str]:
     """Propose texts in which the top-level list `section` lacks one of its items."""
-    edit = _Edit.of(text)
-    found = edit.section(section) if edit is not None else None
-    if edit is None or found is None or not isinstance(found[1], yaml.SequenceNode) or index >= len(found[1].value):
+    found = _with_item_at(text, section, index)
+    if found is None:
         return
-    if found[1].flow_style:
-        yield edit.without_flow_item(found[1], index)
+    edit, key, items = found
+    if items.flow_style:
+        yield edit.without_flow_item(items, index)
     else:
-        yield from edit.without_block_item(*found, index)
+        yield from edit.without_block_item(key, items, index)
 
 
 def without_section(text: str, section: str) -> Iterator[str]:
@@ -76,33 +76,47 @@ def with_key(
     value: object,
 ) -> Iterator[str]:
     """Propose texts in which an item of the top-level list `section` has this value under `keys`, each in the last."""
-    edit = _Edit.of(text)
-    found = edit.section(section) if edit is not None else None
-    if edit is None or found is None or not isinstance(found[1], yaml.SequenceNode) or index >= len(found[1].value):
+    found = _with_item_at(text, section, index)
+    if found is None:
         return
-    item, *outer = found[1].value[index], *keys[:-1]
-    for key in outer:
-        item = next((one for name, one in getattr(item, "value", ()) if name.value == key), None)
+    edit, _, items = found
+    item = items.value[index]
+    for key in keys[:-1]:
+        pairs = getattr(item, "value", ())
+        item = next((one for name, one in pairs if name.value == key), None)
     if isinstance(item, yaml.MappingNode) and item.value:
         yield from edit.with_value(item, keys[-1], value)
 
 
 def without_comments(text: str, section: str, index: int, stale: re.Pattern[str]) -> str:
     """Return the text without an item's comments that `stale` matches, each from its mark to the line's end."""
-    edit = _Edit.of(text)
-    found = edit.section(section) if edit is not None else None
-    if found is None or not isinstance(found[1], yaml.SequenceNode) or index >= len(found[1].value):
+    found = _with_item_at(text, section, index)
+    if found is None:
         return text
-    item = found[1].value[index]
+    item = found[2].value[index]
     lines = text.splitlines(keepends=True)
+    first = item.start_mark.line
+    after = item.end_mark.line + 1
     kept = []
-    for line in lines[item.start_mark.line : item.end_mark.line + 1]:
+    for line in lines[first:after]:
         match = stale.search(line)
         if match is None:
             kept.append(line)
         elif line[: match.start()].strip():
             kept.append(line[: match.start()].rstrip() + line[match.end() :])
-    return "".join([*lines[: item.start_mark.line], *kept, *lines[item.end_mark.line + 1 :]])
+    return "".join([*lines[:first], *kept, *lines[after:]])
+
+
+def _with_item_at(text: str, section: str, index: int) -> tuple[_Edit, yaml.Node, yaml.SequenceNode] | None:
+    """Return an edit of the text, and the nodes of a top-level list that has an item at this index."""
+    edit = _Edit.of(text)
+    found = edit.section(section) if edit is not None else None
+    if edit is None or found is None:
+        return None
+    key, items = found
+    if not isinstance(items, yaml.SequenceNode) or index >= len(items.value):
+        return None
+    return edit, key, items
 
 
 def item_lines(item: Mapping[str, Any] | str) -> list[str]:
