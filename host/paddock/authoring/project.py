@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -166,7 +166,7 @@ def _texts(name: ModuleName) -> Iterator[tuple[str, str]]:
     for room in (_SHARED, name.kind):
         for path, text in _templates(room):
             target = path.replace(f"{_PACKAGE}/", f"{name.package}/", 1).removesuffix(_SUFFIX)
-            yield target, _filled(text, values)
+            yield target, Template(text).substitute(values)
 
 
 def _templates(room: str) -> Iterator[tuple[str, str]]:
@@ -179,10 +179,6 @@ def _templates(room: str) -> Iterator[tuple[str, str]]:
                 waiting.append((f"{prefix}{entry.name}/", entry))
             elif entry.name.endswith(_SUFFIX):
                 yield prefix + entry.name, entry.read_text(encoding="utf-8")
-
-
-def _filled(text: str, values: Mapping[str, str]) -> str:
-    return Template(text).substitute(values)
 
 
 def _reason(error: OSError) -> str:

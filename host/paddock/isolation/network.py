@@ -114,10 +114,6 @@ class WorkerNetwork:
         return cls(ports, tuple(files), environ)
 
 
-def _texts_of(rules: Iterable[NetRule]) -> tuple[str, ...]:
-    return tuple(rule.text for rule in rules)
-
-
 def _trusted_here() -> str:
     """Return the certificates that the host's own connections trust, or none where there is no such file."""
     paths = ssl.get_default_verify_paths()  # heeds SSL_CERT_FILE, by which an operator names a bundle
@@ -171,6 +167,7 @@ class Networks:
         # What it takes to end TLS is loaded by sessions that have a network, and by no other.
         from paddock.egress.gate import EgressGate
 
+        now = entry.permissions.model_copy(update={"net": tuple(rule.text for rule in rules)})
         gate = self._gates[entry.path] = EgressGate(
             entry.instance_id or entry.module,
             NetRules(
@@ -180,7 +177,7 @@ class Networks:
             audit=self._audit,
             on_denial=partial(self._deny, entry.path),
             injections=tuple(_injections(entry, secrets)),
-            line=partial(line_for, entry.permissions.model_copy(update={"net": _texts_of(rules)}), "net"),
+            line=partial(line_for, now, "net"),
         )
         network = WorkerNetwork.through(gate, self._folder / _FOLDER.format(len(self._gates)), level)
         if serves:  # what is on the loopback is not asked of the host

@@ -21,7 +21,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import astuple, dataclass, replace
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 import anyio
 import anyio.to_thread
@@ -96,7 +96,8 @@ class BubblewrapLauncher(ExecLauncher):
     ) -> None:
         with ExitStack() as held:
             with ExitStack() as lent:
-                mounts = (_interpreter(spec.runtime.interpreter), *spec.profile.mounts)
+                interpreter = os.fspath(spec.runtime.interpreter)
+                mounts = (Mount(interpreter, interpreter), *spec.profile.mounts)
                 places = await _opened(spec, mounts)
                 for place in places:
                     lent.callback(os.close, place)
@@ -277,7 +278,3 @@ def _ways_through(profile: SandboxProfile) -> list[str]:
     below = [mount.target.removeprefix(inside) for mount in profile.mounts if mount.target.startswith(inside)]
     firsts = dict.fromkeys(path.partition("/")[0] for path in below if "/" in path)
     return [inside + first for first in firsts if first not in below]
-
-
-def _interpreter(path: Path) -> Mount:
-    return Mount(os.fspath(path), os.fspath(path))

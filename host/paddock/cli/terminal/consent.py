@@ -202,7 +202,6 @@ def _opening(review: PlanReview) -> list[tuple[ModuleReview, Permissions]]:
 
 def _is_like(review: PlanReview, before: PlanReview) -> bool:
     """Whether a review asks for no more than one that was answered, but for what the answer wrote into the plan."""
-
     asked = {line for module in before.modules for line in module.proposed_lines}
     new = {line for module in review.modules for line in module.proposed_lines}
     return replace(review, modules=()) == replace(before, modules=()) and new <= asked
