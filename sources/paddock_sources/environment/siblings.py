@@ -7,8 +7,9 @@ is that of the module's own commit, as it lies there: nothing is built.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 _FILE: Final = "pyproject.toml"
-_MAX_DEPTH: Final = 4  # folders below the repository's own
-_MAX_FOLDERS: Final = 2000
+_MAX_FOLDERS: Final = 20_000  # of one repository: less than a second, and more than most have
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,14 @@ class Siblings:
         """Return where the project is that a requirement names; None where no project in the repository has that name.
 
         Raises:
-            SourceError: two have it, its version is not one that is wanted, or its file cannot be read as data.
+            SourceError: two have it, its version is not one that is wanted, or its file cannot be read as data; or the
+                repository has too many folders to know.
         """
         name = package_key(requirement.name)
         is_elsewhere = requirement.url is not None and not self._is_here(requirement.url)
         if is_elsewhere or name in self.not_these:
             return None
-        found = [folder for folder in self._folders() if self._declares(folder, name)]
+        found = [folder for folder in _project_folders(self.top) if self._declares(folder, name)]
         if not found:
             return None
         path = self.top / found[0] / _FILE
@@ -84,18 +85,30 @@ class Siblings:
         declared = read_project(self.top / folder).get("name")
         return isinstance(declared, str) and package_key(declared) == name
 
-    def _folders(self) -> Iterator[str]:
-        """Yield the folders with a project file, without hidden ones and links."""
-        waiting, left = [""], _MAX_FOLDERS
-        while waiting and left:
-            folder, left = waiting.pop(0), left - 1
-            with os.scandir(self.top / folder) as entries:
-                inner = sorted(entries, key=lambda one: one.name)
-            if any(one.name == _FILE for one in inner):
-                yield folder
-            if folder.count(os.sep) < _MAX_DEPTH:
-                folders = (one for one in inner if one.is_dir(follow_symlinks=False) and not one.name.startswith("."))
-                waiting += [os.path.join(folder, one.name) for one in folders]
+
+@lru_cache(maxsize=1)  # asked for each requirement; the files of a commit stay as they are
+def _project_folders(top: Path) -> tuple[str, ...]:
+    """Return the folders with a project file, without hidden ones and links.
+
+    Raises:
+        RequirementsError: there are too many folders, so that a name of the repository's would be asked of the index.
+    """
+    found = []
+    waiting = [""]
+    for folder in waiting:  # which grows
+        with os.scandir(top / folder) as entries:
+            inner = sorted(entries, key=lambda one: one.name)
+        for one in inner:
+            if one.name == _FILE:
+                found.append(folder)
+            elif one.is_dir(follow_symlinks=False) and not one.name.startswith("."):
+                waiting.append(os.path.join(folder, one.name))
+        if len(waiting) > _MAX_FOLDERS:
+            problem = (
+                f"more than {_MAX_FOLDERS} folders are beside it, so it is not known which names are projects here"
+            )
+            raise RequirementsError(top / _FILE, problem)
+    return tuple(found)
 
 
 def _address(uri: GitUri) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock_sources.environment import Interpreter, Requirements
+from paddock_sources.environment import Interpreter, Requirements, siblings
 from paddock_sources.environment.siblings import Siblings
 from paddock_sources.errors import SourceError
 from paddock_sources.kinds.git_uri import repository
@@ -21,8 +21,8 @@ def needs(top: Path, written: str, more: str = "") -> Requirements:
     (module / "pyproject.toml").write_text(
         f'[project]\nname = "tool-tide"\nversion = "1"\ndependencies = ["{written}"]\n{more}'
     )
-    siblings = Siblings(repository(f"git+{_ADDRESS}@main"), top, {"pydantic": "2"})
-    return Requirements.of(module, Interpreter.this(), siblings=siblings)
+    beside = Siblings(repository(f"git+{_ADDRESS}@main"), top, {"pydantic": "2"})
+    return Requirements.of(module, Interpreter.this(), siblings=beside)
 
 
 def declare(top: Path, folder: str, written: str) -> None:
@@ -79,6 +79,23 @@ def test_a_project_that_is_not_certain_is_an_error(
     with pytest.raises(SourceError) as caught:
         needs(top, written)
     assert problem in caught.value.summary
+
+
+def test_a_project_is_found_however_deep_it_lies(tmp_path: Path) -> None:
+    declare(tmp_path, "a/b/c/d/e/f/charts", _BAY)
+    assert [one.is_beside for one in needs(tmp_path, "bay-charts").direct] == [True]
+
+
+def test_the_index_is_not_asked_where_not_all_folders_were_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(siblings, "_MAX_FOLDERS", 4)
+    declare(tmp_path, "charts", _BAY)
+    assert needs(tmp_path, "bay-charts").direct
+    declare(tmp_path, "more", 'name = "more"')
+    siblings._project_folders.cache_clear()
+    with pytest.raises(SourceError, match="more than 4 folders are beside it"):
+        needs(tmp_path, "bay-charts")
 
 
 def test_the_package_at_the_root_is_taken_where_code_imports_it(tmp_path: Path) -> None:
