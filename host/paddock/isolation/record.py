@@ -332,7 +332,7 @@ class SessionRecords:
         return tuple(sorted(found, key=lambda record: record.started, reverse=True))
 
     def check_free(self, session_id: str) -> None:
-        """Refuse an id that another host has.
+        """Refuse an id that another host has; an application may have two sessions of one.
 
         Raises:
             SessionInUseError: it has it now.
@@ -346,7 +346,7 @@ class SessionRecords:
                 return
             with suppress(DamagedRecordError):
                 record = _read(path)
-                if record is not None and record.ended is None:
+                if record is not None and record.ended is None and record.pid != os.getpid():
                     raise SessionInUseError(session_id, record.pid, record.started)
 
     def take_lost(self) -> list[SessionRecord]:
