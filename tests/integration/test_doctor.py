@@ -62,11 +62,14 @@ def _run(*args: str, through: tuple[str, ...] = (), user: bool = False) -> subpr
     with home_of_its_own() as home:
         if not is_user:
             os.chown(home, os.geteuid(), os.getegid())  # workers of root give up the right to enter what is others'
-        (home / "notes.txt").write_text("noted")
+        work = home / "work"  # a grant of the home itself is refused where nothing hides what Paddock keeps in it
+        work.mkdir()
+        os.chown(work, home.stat().st_uid, home.stat().st_gid)
+        (work / "notes.txt").write_text("noted")
         command = _users_command() if is_user else [sys.executable, "-c", _COMMAND]
         return subprocess.run(
             [*through, *command, *args],
-            cwd=home,
+            cwd=work,
             env={"HOME": str(home), "TMPDIR": str(home), "PATH": os.defpath, "LANG": "C.UTF-8"},
             **({"user": USER, "group": USER, "extra_groups": []} if user else {}),
             capture_output=True,

@@ -279,7 +279,8 @@ def test_no_unaccepted_plan_opens_what_runs_by_another_name(tmp_path: Path) -> N
     refused = [one["path"] for one in json.loads(done.stdout)["error"]["problems"]]
     assert done.returncode == 4, done.stderr
     assert refused == [f"tools[0].permissions.write[{number}]" for number in range(2, 2 + len(names))]
-    assert "conf/envrc: your shell, when it enters the folder, may run its code" in " ".join(done.stderr.split())
+    shown = paddock("run", "plan.json", "hello", "--print-grants", cwd=tmp_path)
+    assert "conf/envrc: your shell, when it enters the folder, may run its code" in " ".join(shown.stderr.split())
 
 
 async def test_a_refused_commit_names_the_grant_that_allows_it(

@@ -641,7 +641,9 @@ def test_without_injection_a_module_finds_its_key_in_all_that_is_searched(
     operator.keep("file")
     with OpenAIServer() as server:
         entry = _entry(operator, "tool-keyed", prying, server.url, [f"127.0.0.1:{server.port}"], "KEY")
+        entry["permissions"]["read"] = [str(operator.work)]  # where the operator keeps it is shown to nobody
         (operator.work / "out/copy").write_text(f"{base64.b64encode(operator.key.encode()).decode()}\n")
+        (operator.work / "out/plain").write_text(operator.key)
         plan = operator.plan(entry, {})
         done = operator.paddock("run", str(plan), "go", "--trust-plan", "--isolation", level)
         assert done.returncode == 0, done.stderr

@@ -178,6 +178,7 @@ class Hosted:
         place = EntryPlace(kind, f"{kind}s[0]", Path("/"))  # type: ignore[arg-type]
         read = ModuleEntry.read({"module": module, **entry}, place)
         resolution = SimpleNamespace(
+            source="./nothing",
             import_root=Path("/nowhere"),
             libraries=(),
             package="nothing",

@@ -159,7 +159,7 @@ def test_a_record_or_a_file_over_its_bound_is_not_read(tmp_path: Path) -> None:
     assert (len(records), is_whole) == (len(_BODIES), False)
     os.truncate(path, FILE_MAX + 1)
     for read in (JournalFile.open, read_journal):
-        with pytest.raises(JournalError, match="more than 1024 MiB"):
+        with pytest.raises(JournalError, match="more than 256 MiB"):
             read(path)
 
 

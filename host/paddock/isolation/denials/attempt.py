@@ -217,7 +217,8 @@ class AttemptJudge:
         # The target of a module's own link is named by its real path. Otherwise a person would be asked about a
         # harmless path, and grant another one.
         found = AttemptedPath.follow(named, self._profile.mounts)
-        if found is None or (self._is_its_own(found.path) and not _is_in_shared(found.path)):
+        has_own_folders = self._profile.level in LEVELS_WITH_NAMESPACES  # elsewhere, its private one is in /tmp itself
+        if found is None or (self._is_its_own(found.path) and not (has_own_folders and _is_in_shared(found.path))):
             return None
         if self._is_granted(found.path, wants_write=kind == "write"):
             return None
