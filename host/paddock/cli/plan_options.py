@@ -166,6 +166,10 @@ def _check(model: type[BaseModel], values: Mapping[str, Any], prefix: str) -> No
         model.model_validate(dict(values))
     except ValidationError as error:
         found = problems_of(error, "", {"": tuple(model.model_fields)}, {})
-        problems = [_of_exclusion(replace(one, path=f"{prefix}{one.path}")) for one in found]
+        named = [
+            replace(one, path=f"{prefix}{one.path}") if one.path else replace(one, message=f"{prefix}{one.message}")
+            for one in found
+        ]
+        problems = map(_of_exclusion, named)
         said = [f"{problem.describe()}{f' ({problem.hint})' if problem.hint else ''}" for problem in problems]
         raise click.UsageError("; ".join(said)) from error
