@@ -201,7 +201,7 @@ def test_what_a_plan_in_json_needs_is_shown_and_works_when_it_is_written() -> No
     assert paddock(*_commands(done.stderr)[0]).returncode == 0
     done = paddock("remove", "tool-todo", "--from", "plan.json")
     assert done.returncode == 1 and "is `tools[0]`, at plan.json:1" in done.stderr
-    assert paddock("remove", "tool-todo", "--from", "plan.yaml").returncode == 0
+    assert paddock("remove", "tool-todo", "--from", "plan.yaml").stdout == "plan.yaml is without tool-todo\n"
 
 
 def test_a_broken_answer_is_no_matter_of_grants(write_module: WriteModule) -> None:

@@ -78,7 +78,7 @@ def remove(module: str, plan: Path | None, working_dir: Path | None, as_json: bo
             "places": [edit.place for edit in edits],
         }
         titles = [
-            *(f"{edit.path} is without what was at {edit.place}" for edit in edits),
+            *(f"{edit.path} is without {module}" for edit in edits),
             *(f"{sources.lock_path} is without {source}" for source in gone),
         ]
         return CommandAnswer(facts, shown(titles=titles, notes=() if titles else ("nothing was locked of it",)))
