@@ -55,8 +55,11 @@ def nothing_outlives_its_command(scratch: Path, monkeypatch: pytest.MonkeyPatch)
     _adopt_orphans(True)
     try:
         yield
-        # Also reaps, as the init of a machine does, those that ended in the moment after their command.
-        _, alive = psutil.wait_procs(_processes(children_of_this_process() - before), timeout=_ENDING_SECONDS)
+        # Also reaps, as the init of a machine does, those that ended in the moment after their command: first the
+        # children of a host that was killed, then theirs, which are adopted as those end.
+        alive: list[psutil.Process] = []
+        while not alive and (left := _processes(children_of_this_process() - before)):
+            _, alive = psutil.wait_procs(left, timeout=_ENDING_SECONDS)
     finally:
         _adopt_orphans(False)
     assert not alive, f"still there: {alive}"
