@@ -76,19 +76,17 @@ def kept_line(
     An entry that names a `preset` keeps its name beside that grant.
     """
     writes: dict[Path, str] = {}
-    for written in granted.write:
+    for grant in granted.write:
         with suppress(NotAcceptedError):  # starting the module is refused, with the reason
-            writes[GrantedPath.resolve(written, working_dir, owner).path] = written
+            writes[GrantedPath.resolve(grant, working_dir, owner).path] = grant
     found = (GuardedPaths.find(folder, owner.home) for folder in writes if folder.is_dir())
     kept = {path for one in found for path in one.to_protect(writes)}
     for place in fixed:
         kept = {path for path in kept if not (path.is_relative_to(place) or place.is_relative_to(path))}
     if EXCLUDED_SECRETS in granted.read:  # a line that opens one to writers would open it to readers as well
         kept = {path for path in kept if not any(row.is_named(path.name) for row in SECRETS)}
-    names = []
-    for path in sorted(kept):
-        is_inside = path.is_relative_to(working_dir)
-        names.append(str(path.relative_to(working_dir) if is_inside else path))
+    written = (_as_written(path, working_dir) for path in sorted(kept))
+    names = [name for name in written if name.isprintable()]  # no grant has any other
     if not names:
         return "", ()
     first = names[:_MAX_KEPT]
@@ -101,9 +99,17 @@ def kept_line(
     if preset is not None:
         named = f"preset: {preset}, "
         has = preset_grants()[preset].write
-    grant = json.dumps([one for one in opening if one not in has], ensure_ascii=False)
-    opens = f"`{named}write: {grant}` under `permissions` opens that"
+    line = json.dumps([one for one in opening if one not in has], ensure_ascii=False)
+    opens = f"`{named}write: {line}` under `permissions` opens that"
     return f"writing {text}, which your own programs run (kept at `ns` and `bwrap`); {opens}", opening
+
+
+def _as_written(path: Path, working_dir: Path) -> str:
+    """Return a path as a grant states it: the name of a folder in there, such as `~` or `!x`, means nothing else."""
+    if not path.is_relative_to(working_dir):
+        return str(path)
+    name = str(path.relative_to(working_dir))
+    return name if name[0] == "." or name[0].isalnum() else f"./{name}"
 
 
 def _line(grant: RequestedGrant, granted: Permissions, working_dir: Path, owner: Owner) -> str:

@@ -211,6 +211,16 @@ def test_what_stays_closed_in_a_folder_to_write_to_is_named_in_one_line(scene: S
     assert ".mise.6.toml and 4 more, which" in line
 
 
+def test_a_repository_names_nothing_else_by_its_names_in_what_opens(scene: Scene) -> None:
+    tools = "tools: [{module: tool-files, permissions: {write: [.]}}]\n"
+    for folder in ("~", "!x", "a\nb"):
+        (scene.folder / folder).mkdir()
+        (scene.folder / folder / ".vscode").mkdir()
+    asked = module(scene.review(tools), "tool-files")
+    assert asked.opens == Permissions(write=(".", "./!x/.vscode", "./~/.vscode"))
+    assert "writing ./!x/.vscode, ./~/.vscode, which" in asked.lacks[0]
+
+
 def test_no_line_opens_a_secret_file_that_stays_unread(scene: Scene) -> None:
     for name in (".env", "AGENTS.md"):
         (scene.folder / name).touch()

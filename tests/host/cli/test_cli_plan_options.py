@@ -193,4 +193,5 @@ def test_text_that_is_no_json_is_answered_with_json_to_paste(written: str, said:
 
 @pytest.mark.parametrize("prompt", ["a word " * 60, "summarize README.md"])
 def test_a_prompt_may_be_long_or_end_in_the_name_of_a_file(prompt: str) -> None:
-    assert plan_and_prompt([prompt]) == (USUAL_PLAN, prompt)
+    meant = plan_and_prompt([prompt])
+    assert (meant.plan, meant.prompt) == (USUAL_PLAN, prompt)
