@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -99,6 +100,14 @@ def test_a_grant_of_one_of_them_is_refused(user: Path, write_module: WriteModule
     done = paddock("call", write_module("tool-look", _LOOKING), "look", "{}", f"--allow-{granted}")
     assert done.returncode == 1
     assert "Paddock's own" in done.stderr and "grant another folder" in done.stderr
+
+
+@pytest.mark.parametrize("more", [[], ["--dev"]], ids=["a copy", "live"])
+def test_no_module_has_them_as_its_code(user: Path, write_module: WriteModule, more: list[str]) -> None:
+    around = shutil.copytree(write_module("tool-look", _LOOKING), user / ".local/state", dirs_exist_ok=True)
+    done = paddock("call", str(around), "look", f'{{"path": "{around}"}}', *more)
+    assert done.returncode == 1
+    assert "is around Paddock's own folders" in done.stderr
 
 
 def test_without_mounts_a_grant_around_them_is_refused(user: Path, write_module: WriteModule) -> None:

@@ -196,6 +196,10 @@ def confine(
             if is_written:
                 fixed.refuse(granted, by_mounts=by_mounts)
 
+    source = Path(resolution.source)
+    if level != "none" and source.is_absolute() and private.meet(source.resolve()):
+        said = f"the code of module `{resolution.module_id}` is around Paddock's own folders, or in them: `{source}`"
+        raise PlanError([PlanProblem(path_text(entry.path, "source"), said, "keep the code in a folder of its own")])
     grants = found if found is not None else Grants.of(entry, working_dir, owner, check, lets_see)
     if level == "none":
         profile = compile_profile(level, grants, runtime_paths, limits, scratch)

@@ -48,6 +48,10 @@ class PrivatePlaces:
         """Whether a path, which is without links, is one of them, or in one."""
         return any(path.is_relative_to(place) for place in self.places)
 
+    def meet(self, folder: Path) -> bool:
+        """Whether a folder, which is without links, holds one of them, or is in one."""
+        return self.hold(folder) or any(place.is_relative_to(folder) for place in self.places)
+
     def refuse(self, granted: GrantedPath, *, by_mounts: bool) -> None:
         """Refuse a grant of one of them, or of a part of one; and one around it, unless mounts can cover it there.
 
