@@ -25,7 +25,7 @@ CHECKED := tests/protocol tests/sdk/contract tests/sdk/kernel tests/sdk/worker \
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := run
-.PHONY: run agent check compiled-tests test user-environment test-user test-all lint bench bench-quick clean
+.PHONY: run agent check compiled-tests test user-environment test-user test-all lint bench bench-quick soak clean
 
 run: $(VENV)/ready
 	@$(BIN)/paddock demo
@@ -36,6 +36,10 @@ agent: $(VENV)/ready
 
 check: lint
 	@$(BIN)/python -m pytest --quiet --numprocesses=logical --dist=worksteal -m "not (costly or hypothesis or slow)" $(CHECKED)
+
+# Faults done to sessions for an hour, or SOAK seconds; the first seed is the commit.
+soak: $(VENV)/ready-dev
+	@PYTHONPATH=tests $(BIN)/python tests/faults/simulator.py $$((0x$$(git rev-parse --short=7 HEAD))) 60 $(or $(SOAK),3600)
 
 test: $(VENV)/ready-dev
 	@$(BIN)/python -m pytest --numprocesses=$(TEST_PROCESSES) --dist=worksteal

@@ -66,8 +66,9 @@ async def test_a_journal_without_room_is_told_or_ends_the_turn(
             if required:
                 with pytest.raises(RuntimeError, match="which a policy requires, cannot be written"):
                     await session.execute("second")
-                with pytest.raises(RuntimeError, match="which a policy requires"):
+                with pytest.raises(PaddockError, match="the journal would take more") as refused:
                     await session.execute("third")
+                assert "a policy requires it" in str(refused.value.hints)
             else:
                 assert await session.execute("second") == "three"
                 assert await session.execute("third") == "four"
@@ -75,6 +76,20 @@ async def test_a_journal_without_room_is_told_or_ends_the_turn(
     assert (tmp_path / "marked").exists() is not required
     kept, _ = Journals(tmp_path / "journals").read(session.session_id)
     assert [turn.prompt for turn in kept.turns] == ["first", "second"]
+
+
+async def test_a_journal_that_cannot_be_made_is_told_or_required(
+    tmp_path: Path, write_module: WriteModule, open_session: OpenSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "a file").touch()
+    ground = {**_ground(tmp_path, write_module, ["one"]), "journal": Journals(tmp_path / "a file/journals")}
+    async with open_session(**ground) as session:
+        assert await session.execute("first") == "one"
+        assert session.journal is None
+    assert "this session is not kept" in caplog.text
+    with pytest.raises(PaddockError, match="a file/journals"):
+        async with open_session(**ground, policy=Policy.parse("journal = {required = true}")):
+            pass
 
 
 async def test_a_policy_may_have_no_session_kept(

@@ -11,9 +11,13 @@ def children_of_this_process() -> set[int]:
 
 
 def descendants_of_this_process() -> set[int]:
-    found = unseen = children_of_this_process()
+    return descendants_of("self")
+
+
+def descendants_of(pid: int | str) -> set[int]:
+    found = unseen = _children_of(pid)
     while unseen:
-        unseen = {child for pid in unseen for child in _children_of(pid)} - found
+        unseen = {child for one in unseen for child in _children_of(one)} - found
         found = found | unseen
     return found
 

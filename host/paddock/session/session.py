@@ -41,6 +41,7 @@ from paddock.rpc.peer import Handle
 from paddock.session.hosted_session import HostedSession, ModuleStatus
 from paddock.session.instructing import changes_of_instruction, give_instruction
 from paddock.session.journal import OpenCall, closing_messages, interrupted
+from paddock.session.journals.journal_file import JournalError
 from paddock.session.journals.journal_folder import Journals, UnknownSessionError
 from paddock.session.journals.kept_session import KeptSession, Meta, time_text
 from paddock.session.journals.resume import CallOutcomes, Resume
@@ -413,6 +414,7 @@ class Session:
 
         Raises:
             UnknownSessionError: a policy has no session kept.
+            JournalError: it cannot be used, or a new one cannot be made, and a policy requires one.
         """
         if self._journals is None:
             return None
@@ -421,7 +423,14 @@ class Session:
                 raise UnknownSessionError(self._id, ['a policy has no session kept: `[journal] keep = "off"`'])
             return None
         if self._resume is None:
-            journal = SessionJournal(await anyio.to_thread.run_sync(self._journals.create, self._id))
+            try:
+                journal = SessionJournal(await anyio.to_thread.run_sync(self._journals.create, self._id))
+            except OSError as error:
+                if rule.required:
+                    place = Path(error.filename or f"{self._id}.journal")
+                    raise JournalError(place, str(error), "a policy requires it: make room for it") from error
+                _log.warning("this session is not kept, as its journal cannot be made: %s", error)
+                return None
         else:
             journal = await anyio.to_thread.run_sync(self._journals.resumed, self._id)
         journal.is_required = rule.required

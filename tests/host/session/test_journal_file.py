@@ -214,6 +214,17 @@ def test_a_journal_that_others_may_read_is_made_private(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_disk_without_room_leaves_no_journal_without_a_head(tmp_path: Path) -> None:
+    program = (
+        "import resource, sys; from pathlib import Path; from paddock.session.journals.journal_file import *\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+        "try: JournalFile.create(Path(sys.argv[1]))\n"
+        "except OSError: sys.exit(7)"
+    )
+    assert subprocess.run([sys.executable, "-c", program, tmp_path / "s.journal"], timeout=60).returncode == 7
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_disk_without_room_leaves_no_half_record(tmp_path: Path) -> None:
     path = tmp_path / "s.journal"
     program = (

@@ -89,6 +89,7 @@ class JournalFile:
         try:
             _write(descriptor, _HEAD)
         except BaseException:
+            path.unlink(missing_ok=True)
             os.close(descriptor)
             raise
         return cls(path, descriptor, len(_HEAD))

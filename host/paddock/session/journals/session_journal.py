@@ -23,7 +23,7 @@ from paddock.plan.permissions import Permissions
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.rpc.peer import CallPolicy, Encoded, Peer
 from paddock.session.journal_store import JournalEntry, MemoryStore
-from paddock.session.journals.journal_file import JournalFile, Kind, Record
+from paddock.session.journals.journal_file import JournalError, JournalFile, Kind, Record
 from paddock.session.journals.kept_session import (
     Call,
     End,
@@ -113,10 +113,12 @@ class SessionJournal(MemoryStore):
         """Write that a turn begins.
 
         Raises:
-            OverLimitError: a policy requires the journal, and it cannot be written.
+            JournalError: a policy requires the journal, and it cannot be written.
         """
         self._write(Kind.TURN, encoded(Turn(prompt=prompt)))
-        self.check()
+        if self.is_required and self.problem is not None:
+            hint = "a policy requires it (`paddock policy show`): make room there, and resume the session"
+            raise JournalError(self.path, str(self.problem), hint)
 
     def state(self, written: Iterable[WrittenState]) -> None:
         """Write what was left in `session_state`, as of now; nothing of what the application or an object is there."""
