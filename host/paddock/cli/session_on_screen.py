@@ -20,6 +20,7 @@ from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.render import Screen, ScreenDisplay
 from paddock.plan.model import MountPlan
 from paddock.policy.files.policy import Policy
+from paddock.policy.journal_rule import JournalRule
 from paddock.session.hosted_session import ModuleStatus
 from paddock.session.journals.journal_folder import Journals, is_first
 from paddock.session.journals.resume import Ask, Resume
@@ -149,7 +150,8 @@ class SessionOpener:
 
     def _remove_old(self, journals: Journals) -> None:
         try:
-            removed = journals.prune(Policy.load(os.environ).journal)
+            policy = Policy.load(os.environ)
+            removed = journals.prune(JournalRule.strictest(file.journal for file in policy.files))
         except OSError as error:
             self._screen.note(f"old sessions could not be removed: {error}")
             return

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Self
+from functools import reduce
+from typing import Final
 
 from paddock.plan.problems import NotAcceptedError
 from paddock.plan.units import parse_age
@@ -25,6 +27,11 @@ class JournalRule:
     size: int | None = None
     required: bool = False
 
+    @classmethod
+    def strictest(cls, rules: Iterable[JournalRule]) -> JournalRule:
+        """Return the rule that keeps no more than each of these does."""
+        return reduce(JournalRule.narrowed_by, rules, cls())
+
     @property
     def is_off(self) -> bool:
         """Whether no session is kept."""
@@ -35,7 +42,7 @@ class JournalRule:
         """Whether each session is kept, however old, unless a size is said."""
         return self.keep == _FOREVER
 
-    def narrowed_by(self, other: Self) -> JournalRule:
+    def narrowed_by(self, other: JournalRule) -> JournalRule:
         """Return the rule that keeps no more than both do."""
         keep = [one for one in (self.keep, other.keep) if one is not None]
         size = [one for one in (self.size, other.size) if one is not None]

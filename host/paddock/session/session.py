@@ -275,7 +275,9 @@ class Session:
             await self._session_recorder.claim()
             await self._request.check(authorizer)
         async with AsyncExitStack() as stack:
-            journal = self._journal = await self._opened_journal(authorizer.policy.journal)
+            journal = self._journal = await self._opened_journal(
+                JournalRule.strictest(file.journal for file in authorizer.policy.files)
+            )
             if journal is not None:
                 stack.callback(journal.close)
             modules = await stack.enter_async_context(

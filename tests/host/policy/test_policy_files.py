@@ -284,7 +284,7 @@ def test_a_network_that_is_none_is_refused_with_its_line(network: str) -> None:
 
 def test_the_strictest_rule_about_kept_sessions_counts() -> None:
     def rule(*texts: str) -> JournalRule:
-        return Policy(tuple(PolicyFile.parse(text, "p") for text in texts)).journal
+        return JournalRule.strictest(PolicyFile.parse(text, "p").journal for text in texts)
 
     assert rule() == rule("minimum_isolation = 'ns'") == JournalRule()
     assert rule("[journal]\nkeep = '30d'\nsize = '64M'") == JournalRule(30 * 86_400, 64 << 20)

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urlsplit
 
 from paddock.policy.files.owned_file import ROOT, OperatorFile, user_config_folder
 from paddock.policy.files.sources import load_source_settings
-from paddock.policy.journal_rule import JournalRule
 from paddock.policy.owner import Owner
 from paddock.policy.rule import ConsultedRule
 from paddock.policy.source_name import SourceName
@@ -94,11 +92,6 @@ class Policy:
         """
         mirrors = Mirrors() if self.environ is None else load_source_settings(self.environ).mirrors
         return mirrors.notes(parse_source(one) for one in sources if not one.startswith("/"))
-
-    @property
-    def journal(self) -> JournalRule:
-        """Which sessions are kept, by the strictest of all files."""
-        return reduce(JournalRule.narrowed_by, (file.journal for file in self.files), JournalRule())
 
     @property
     def judges_sources(self) -> bool:
