@@ -128,7 +128,7 @@ class Session:
         self._resume = Resume(resume) if isinstance(resume, str) else resume
         self._journals = journal or (Journals(environ=self._environ) if self._resume is not None else None)
         if self._resume is not None and self._journals is not None:
-            session_id = self._journals.find(self._resume.session)
+            session_id = self._journals.find(self._resume.session, Path(working_dir or Path.cwd()))
         self._id = session_id or str(uuid.uuid4())
         self._journal: SessionJournal | None = None
         self.resumed: tuple[str, ...] = ()

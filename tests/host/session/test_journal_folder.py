@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import time
@@ -85,7 +86,18 @@ def test_an_id_that_is_no_name_of_a_file_is_found_by_it(tmp_path: Path) -> None:
     _kept(tmp_path, odd).close()
     journals = Journals(tmp_path)
     (name,) = journals.ids()
-    assert {journals.find(asked) for asked in (odd, "last", name, name[:8])} == {odd}
+    assert {journals.find(asked, Path("/")) for asked in (odd, "last", name, name[:8])} == {odd}
     assert [kept.id for kept, _ in journals.all(lambda error: None)] == [odd]
     journals.delete(odd)
     assert journals.ids() == []
+
+
+def test_the_last_session_is_that_of_the_folder(tmp_path: Path) -> None:
+    journals = Journals(tmp_path / "journals")
+    for id, folder in (("of-a", "a"), ("of-b", "b")):
+        file = journals.create(id)
+        file.append(Kind.META, _meta(id).replace(b'"/"', json.dumps(str(tmp_path / folder)).encode()))
+        file.close()
+    assert journals.find("last", tmp_path / "a") == "of-a"
+    with pytest.raises(KindError, match="there is no session `last`"):
+        journals.find("last", tmp_path / "c")

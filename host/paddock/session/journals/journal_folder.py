@@ -113,15 +113,18 @@ class Journals:
         """
         return self._made() / f"{_name_of(session_id)}{SUFFIX}"
 
-    def find(self, asked: str) -> str:
+    def find(self, asked: str, folder: Path | None = None) -> str:
         """Return the id of the one session that an id, the beginning of one, or `last` means.
+
+        `last` is the latest whose modules worked in `folder`, by default the current one: a conversation of another
+        project would see this one's modules.
 
         Raises:
             UnknownSessionError: none is meant, or several are.
         """
+        if asked == LAST:
+            return self._latest((folder or Path.cwd()).resolve())
         ids = self.ids()
-        if asked == LAST and ids:
-            return self._id_of(ids[0])
         if _name_of(asked) in ids:
             return self._id_of(_name_of(asked))
         meant = [id for id in ids if len(asked) >= _SHORTEST and id.startswith(asked)]
@@ -134,6 +137,13 @@ class Journals:
         if len(asked) < _SHORTEST and any(id.startswith(asked) for id in ids):
             hints = [f"of an id, {_SHORTEST} characters at least stand for it"]
         raise UnknownSessionError(asked, [*hints, "`paddock sessions list` shows them all"])
+
+    def _latest(self, folder: Path) -> str:
+        for kept, _ in self.all(lambda error: None):
+            if kept.metas[-1].working_dir == str(folder):
+                return kept.id
+        hints = ["`paddock sessions list` shows those of all folders; name one by its id"]
+        raise UnknownSessionError(LAST, [f"none worked in {folder}", *hints])
 
     def _id_of(self, name: str) -> str:
         return self.read(name)[0].id if _HASHED.fullmatch(name) else name
