@@ -190,7 +190,8 @@ def test_a_module_can_do_what_was_allowed_and_nothing_else(
     (tmp_path / "link").symlink_to("granted")
     given = [option.format(folder=folder) for option in options]
     call = [granted, "granted", json.dumps({"folder": str(folder)})]
-    done = paddock("call", *call, *given, "-C", str(tmp_path), "--json", environ={"PROBE": "from outside", "LANG": "C.UTF-8"})
+    environ = {"PROBE": "from outside", "LANG": "C.UTF-8"}
+    done = paddock("call", *call, *given, "-C", str(tmp_path), "--json", environ=environ)
     is_linked = f"tool-granted: read {folder} (by way of {tmp_path}/link -> granted)" in done.stderr
     assert is_linked == ("--allow-read=link" in given)
     assert is_linked == ("by way of" in done.stderr)
