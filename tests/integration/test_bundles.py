@@ -74,7 +74,7 @@ def test_a_bundle_runs_by_its_folder_without_a_plan(tmp_path: Path) -> None:
     assert not kept[0].exists() and paddock("policy", "forget", "./harbour").returncode == 1
 
 
-def test_what_a_bundle_of_others_includes_by_ssh_is_not_fetched_with_the_users_keys(
+def test_what_others_include_by_ssh_is_not_fetched_with_the_users_keys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = tmp_path / "asked"

@@ -144,8 +144,9 @@ def test_a_kept_home_stays_although_its_folder_is_covered(user: Path) -> None:
 
 
 def test_a_second_mount_of_one_of_them_counts_as_well(user: Path, tmp_path: Path) -> None:
-    if subprocess.run(["unshare", "-Urm", "true"], capture_output=True, timeout=60).returncode != 0:
-        pytest.skip("this user may make no mount namespace here")
+    probe = subprocess.run(["unshare", "-Urm", "true"], capture_output=True, text=True, timeout=60)
+    if probe.returncode != 0:
+        pytest.skip(f"this user may make no mount namespace here: `unshare -Urm true`: {probe.stderr.strip()}")
     around, part, deeper = tmp_path / "around", tmp_path / "part", tmp_path / "deeper"
     hidden = tmp_path / "hidden"
     state, home = user / ".local/state/paddock", user / ".local/state/paddock/homes/1/home"

@@ -147,9 +147,7 @@ def test_two_trees_are_measured_in_turns_and_compared_by_pairs(
     assert "more failed in " in capfd.readouterr().err
 
 
-def test_a_part_has_a_name_for_the_shell_and_for_commits_that_name_it_otherwise(
-    bench: SimpleNamespace, tmp_path: Path
-) -> None:
+def test_a_part_is_asked_for_by_its_name_and_by_that_of_older_commits(bench: SimpleNamespace, tmp_path: Path) -> None:
     there = measured_tree(bench, tmp_path / "0123", {"a model's answer": {"a piece": [2]}})
     assert there.run("answers of a model") == {"a piece": (2, "us")}
     names = re.findall(r'^    "(.+)": measure_\w+,$', (_BENCHMARKS / "run.py").read_text(), re.MULTILINE)

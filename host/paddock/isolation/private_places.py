@@ -1,4 +1,4 @@
-"""Paddock's own folders, which no sandbox shows, whatever its module is granted: the user's state, and settings.
+"""Paddock's own folders, which no sandbox shows by any grant: the user's state, and settings.
 
 They hold what modules did and said, what others keep, and where secrets are. They are known by identity: a place where
 a second mount shows one of them, or a part of one, counts as well. Where mounts can cover them, a grant around one

@@ -29,7 +29,7 @@ class PathAccess:
     """Whether a module reaches a path, and why; `by` is the grant that lets it.
 
     `is_kept`: the path lies in a folder that the module may write to, and is left out of that. `is_covered`: another
-    folder is shown in its place, whatever is granted.
+    folder is shown in its place, by any grant.
     """
 
     allowed: bool
