@@ -14,7 +14,6 @@ import json
 import logging
 import math
 import os
-import stat
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -23,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from paddock.state_folder import state_folder
+from paddock.state_folder import open_own, state_folder
 from paddock.token_bucket import TokenBucket
 
 _MAX_FILE_BYTES: Final = 16 << 20  # The file is rotated at this size; the one rotated before is deleted.
@@ -37,6 +36,7 @@ _MAX_DEPTH: Final = 6
 _BURST_BYTES: Final = 512 << 10
 _BYTES_PER_SECOND: Final = 200.0
 _UNFINISHED_SECONDS: Final = 0.05  # for another host to finish a line, which takes microseconds
+_APPENDING: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT
 _OURS: Final = frozenset({"time", "session", "event", "left_out"})
 
 _log = logging.getLogger(__name__)
@@ -145,7 +145,7 @@ class AuditLog:
 
     def _open(self, path: Path) -> int:
         """Open the file to append to it; rotate it first where it has grown too large."""
-        descriptor = _open_own(path)
+        descriptor = open_own(path, _APPENDING)
         try:
             if os.fstat(descriptor).st_size < _MAX_FILE_BYTES or not _is_set_aside(path, descriptor):
                 return descriptor
@@ -153,7 +153,7 @@ class AuditLog:
             os.close(descriptor)
             raise
         os.close(descriptor)
-        return _open_own(path)
+        return open_own(path, _APPENDING)
 
 
 class _SubSessionLog(AuditLog):
@@ -230,27 +230,6 @@ class _Plain:
 
 def _encoded(line: Mapping[str, Any]) -> bytes:
     return json.dumps(line).replace("\x7f", "\\u007f").encode("ascii") + b"\n"
-
-
-def _open_own(path: Path) -> int:
-    """Open one of Paddock's files to append to it; create it if it is missing.
-
-    Raises:
-        OSError: it is a link, no ordinary file, or somebody else's.
-    """
-    # Not blocking: a fifo in its place would hold the host until somebody reads it.
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    descriptor = os.open(path, flags, 0o600)
-    try:
-        info = os.fstat(descriptor)
-        if not stat.S_ISREG(info.st_mode) or info.st_uid != os.geteuid():
-            raise PermissionError(f"{path} is no file of ours")
-        if stat.S_IMODE(info.st_mode) & 0o077:
-            os.fchmod(descriptor, 0o600)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
 
 
 def _is_torn(descriptor: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ def state_folder(environ: Mapping[str, str] | None = None) -> Path:
         OSError: it cannot be made, or it is somebody else's.
     """
     folder = state_path(os.environ if environ is None else environ)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
     make_private(folder)
     return folder.resolve()
 
@@ -31,17 +32,33 @@ def state_path(environ: Mapping[str, str]) -> Path:
 
 
 def make_private(folder: Path) -> None:
-    """Deny others access to a folder of Paddock's.
+    """Deny others access to a folder of Paddock's, which is made if it is missing.
 
     Raises:
         OSError: it is none, or not ours.
     """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    os.close(open_own(folder, os.O_RDONLY | os.O_DIRECTORY))
+
+
+def open_own(path: str | Path, flags: int) -> int:
+    """Return a descriptor of a file of Paddock's, to which others have no access; it serves as an `opener` of `open`.
+
+    Raises:
+        OSError: it is missing, a link, no ordinary file, or somebody else's; `strerror` says which.
+    """
+    # Not blocking: a fifo in its place would hold the host until somebody reads it.
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     try:
         info = os.fstat(descriptor)
+        if not (stat.S_ISREG(info.st_mode) or flags & os.O_DIRECTORY):
+            raise PermissionError(errno.EPERM, "it is no ordinary file", str(path))
         if info.st_uid != os.geteuid():
-            raise PermissionError(f"{folder} belongs to uid {info.st_uid}, and we are uid {os.geteuid()}")
-        if stat.S_IMODE(info.st_mode) & 0o077:
-            os.fchmod(descriptor, 0o700)
-    finally:
+            problem = f"it belongs to uid {info.st_uid}, and we are uid {os.geteuid()}"
+            raise PermissionError(errno.EPERM, problem, str(path))
+        if info.st_mode & 0o077:
+            os.fchmod(descriptor, stat.S_IMODE(info.st_mode) & 0o700)
+    except BaseException:
         os.close(descriptor)
+        raise
+    return descriptor

@@ -12,9 +12,8 @@ import hashlib
 import logging
 import os
 import re
-import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -37,7 +36,7 @@ from paddock.policy.authority import Authority
 from paddock.policy.limits import ResourceLimits
 from paddock.policy.owner import Owner
 from paddock.policy.rule import ConsultedRule
-from paddock.state_folder import make_private, state_folder
+from paddock.state_folder import make_private, open_own, state_folder
 from paddock_sandbox.profile import IsolationLevel, Mount, SandboxProfile
 from paddock_sources import Resolution
 from paddock_sources.lock.lock_file import LOCK_FILE
@@ -341,8 +340,8 @@ class SessionRecords:
         if folder is None:
             return
         path = folder / _file_name(_plain(session_id))
-        with suppress(OSError), _opened(path) as descriptor:
-            if not _is_held(descriptor):
+        with suppress(OSError), open(path, "rb", opener=open_own) as file:
+            if not _is_held(file.fileno()):
                 return
             with suppress(DamagedRecordError):
                 record = _read(path)
@@ -354,9 +353,9 @@ class SessionRecords:
         found = []
         folder = self._existing()
         for path in folder.glob("*.json") if folder is not None else ():
-            with suppress(OSError, DamagedRecordError), _opened(path) as descriptor:
-                head, _, _ = os.read(descriptor, _HEAD_BYTES).partition(b'"modules":')
-                if _RUNS not in head or _is_held(descriptor):
+            with suppress(OSError, DamagedRecordError), open(path, "rb", opener=open_own) as file:
+                head, _, _ = file.read(_HEAD_BYTES).partition(b'"modules":')
+                if _RUNS not in head or _is_held(file.fileno()):
                     continue
                 record = _read(path)
                 if record is not None and record.ended is None:
@@ -371,7 +370,6 @@ class SessionRecords:
 
     def _made(self) -> Path:
         folder = self._folder if self._folder is not None else state_folder(self._environ) / "sessions"
-        folder.mkdir(mode=0o700, exist_ok=True)
         make_private(folder)
         return folder
 
@@ -436,15 +434,6 @@ def _write(path: Path, content: bytes) -> int:
     return descriptor
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
 def _is_held(descriptor: int) -> bool:
     """Whether a session that runs holds the record; if none does, nobody can until this is closed."""
     try:
@@ -471,23 +460,20 @@ def _prune(folder: Path, newest: Path) -> None:
 
 
 def _remove_unless_held(path: str, inode: int) -> None:
-    with _opened(Path(path)) as descriptor:
+    with open(path, "rb", opener=open_own) as file:
+        descriptor = file.fileno()
         if not _is_held(descriptor) and os.fstat(descriptor).st_ino == os.lstat(path).st_ino == inode:
             os.unlink(path)
 
 
 def _read(path: Path) -> SessionRecord | None:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open(path, "rb", opener=open_own) as file:
+            content = file.read(_MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise DamagedRecordError(path, (error.strerror or str(error)).lower()) from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise DamagedRecordError(path, "it is no ordinary file")
-    with open(descriptor, "rb") as file:
-        content = file.read(_MAX_FILE_BYTES + 1)
     if len(content) > _MAX_FILE_BYTES:
         raise DamagedRecordError(path, "it is too large")
     try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import termios
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -29,6 +28,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle
 
 from paddock.plan.instruction import mentions_in
+from paddock.state_folder import open_own
 from paddock.text import escape
 
 PROMPT: Final = "> "
@@ -176,14 +176,10 @@ def _prepare(path: Path) -> None:
     Raises:
         OSError: it cannot be made, or it is no file of this user.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
-    with open(descriptor, "r+b") as file:
-        info = os.fstat(descriptor)
-        if not stat.S_ISREG(info.st_mode) or info.st_uid != os.geteuid():
-            raise PermissionError(f"{path} is no file of ours")
-        os.fchmod(descriptor, 0o600)
-        if info.st_size > _MAX_HISTORY:
-            file.seek(info.st_size - _MAX_HISTORY // 2)
+    with open(open_own(path, os.O_RDWR | os.O_CREAT), "r+b") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > _MAX_HISTORY:
+            file.seek(size - _MAX_HISTORY // 2)
             newer = file.read()
             file.seek(0)
             file.write(newer[newer.find(b"\n# ") + 1 :])

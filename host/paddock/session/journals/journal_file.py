@@ -14,7 +14,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import stat
 import struct
 import time
 import zlib
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, Self
 
 from paddock.errors import KindError
+from paddock.state_folder import open_own
 
 MAGIC: Final = b"PADDOCKJ"
 VERSION: Final = 1
@@ -223,24 +223,12 @@ def _made(path: Path) -> int:
 
 def _opened(path: Path, flags: int) -> int:
     try:
-        # Not blocking: a fifo in its place would hold the host until somebody reads it.
-        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        return open_own(path, flags)
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise JournalError(path, os.strerror(error.errno or 0), f"remove it: `rm -r {path}`") from error
-    try:
-        info = os.fstat(descriptor)
-        if not stat.S_ISREG(info.st_mode):
-            raise JournalError(path, "it is no ordinary file", f"remove it: `rm {path}`")
-        if info.st_uid != os.geteuid():
-            raise JournalError(path, f"it belongs to uid {info.st_uid}", "remove it, or have its owner resume it")
-        if stat.S_IMODE(info.st_mode) & 0o077:
-            os.fchmod(descriptor, 0o600)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
+        problem = error.strerror or str(error)
+        raise JournalError(path, problem, f"remove it, or have its owner resume it: `rm -r {path}`") from error
 
 
 def _lock(descriptor: int, path: Path) -> None:
@@ -295,6 +283,6 @@ def _set_aside(descriptor: int, path: Path, start: int) -> Path:
     number = 1
     while (torn := path.with_name(f"{path.stem}.torn-{number}")).exists():
         number += 1
-    with open(torn, "xb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o600)) as file:
+    with open(torn, "xb", opener=open_own) as file:
         file.write(rest)
     return torn

@@ -252,6 +252,5 @@ class Journals:
 
     def _made(self) -> Path:
         folder = self._folder if self._folder is not None else state_folder(self._environ) / "journals"
-        folder.mkdir(mode=0o700, exist_ok=True)
         make_private(folder)
         return folder
