@@ -334,10 +334,10 @@ class Session:
             answer = await self._answer(kernel, prompt)
         except BaseException as error:
             journal.state(kernel.hosted.take_written_state())
-            journal.end("error" if isinstance(error, Exception) else "cancelled", error)
+            await journal.end("error" if isinstance(error, Exception) else "cancelled", error)
             raise
         journal.state(kernel.hosted.take_written_state())
-        journal.end("answer")
+        await journal.end("answer")
         return answer
 
     async def _answer(self, kernel: HostedSession, prompt: str) -> str:

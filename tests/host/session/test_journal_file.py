@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from paddock.session.journals.journal_file import (
     JournalFile,
     JournalInUseError,
     Kind,
+    Record,
     read_journal,
 )
 from support.examples import examples, repeating
@@ -110,17 +113,57 @@ def test_a_second_host_is_refused(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, "-c", program, path], timeout=60).returncode == 0
 
 
-def test_a_rewritten_journal_is_still_held(tmp_path: Path) -> None:
+async def test_a_rewritten_journal_is_still_held(tmp_path: Path) -> None:
     path = _journal(tmp_path)
-    file, records, _ = JournalFile.open(path)
-    file.replace(records[1:3])
+    file, *_ = JournalFile.open(path)
+    await file.rewrite(lambda records: records[1:3])
     assert _bodies(path) == list(_BODIES[1:3])
     with pytest.raises(JournalInUseError):
         JournalFile.open(path)
     file.append(Kind.END, b"end")
     file.close()
     assert _bodies(path) == [*_BODIES[1:3], b"end"]
-    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+    assert os.listdir(tmp_path) == [path.name]
+
+
+async def test_what_is_written_during_a_rewriting_follows_in_its_order(tmp_path: Path) -> None:
+    path = _journal(tmp_path)
+    file, *_ = JournalFile.open(path)
+    loop, is_read, may_go_on = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    def still_counting(records: list[Record]) -> list[Record]:
+        loop.call_soon_threadsafe(is_read.set)
+        assert may_go_on.wait(60)
+        return records[:1]
+
+    rewriting = asyncio.create_task(file.rewrite(still_counting))
+    await is_read.wait()  # so the loop goes on meanwhile
+    for number in range(3):
+        file.append(Kind.ADD, b"meanwhile %d" % number)
+    may_go_on.set()
+    await rewriting
+    file.append(Kind.ADD, b"later")
+    file.close()
+    assert _bodies(path) == [_BODIES[0], b"meanwhile 0", b"meanwhile 1", b"meanwhile 2", b"later"]
+
+
+async def test_a_rewriting_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = _journal(tmp_path)
+    file, *_ = JournalFile.open(path)
+
+    def fsync(descriptor: int) -> None:
+        raise OSError("no room")
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", fsync)
+        with pytest.raises(OSError, match="no room"):
+            await file.rewrite(lambda records: records[:1])
+    file.append(Kind.END, b"end")
+    file.close()
+    with pytest.raises(OSError):  # where the session is over
+        await file.rewrite(lambda records: records[:1])
+    assert _bodies(path) == [*_BODIES, b"end"]
+    assert os.listdir(tmp_path) == [path.name]
 
 
 @pytest.mark.parametrize(

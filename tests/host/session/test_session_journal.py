@@ -31,7 +31,9 @@ def _said(text: str) -> JournalEntry:
     return JournalEntry(1, "add_message", _MARSHALLER.encode([[{"role": "user", "content": text}], {}]))
 
 
-def test_a_journal_that_has_grown_keeps_what_still_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_journal_that_has_grown_keeps_what_still_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(session_journal, "_SMALL", 1000)
     journal = SessionJournal(JournalFile.create(tmp_path / "s.journal"))
     journal.begin(_META, NO_SECRETS)
@@ -44,7 +46,7 @@ def test_a_journal_that_has_grown_keeps_what_still_counts(tmp_path: Path, monkey
         journal.spawned(f"child-{turn % 3}", KeptSpawn("s", "helper", b"wishes", f"said {turn}".encode() * 50))
         if turn % 10 == 9:
             journal.replace([_said("all in short")._replace(method="set_messages")])
-        journal.end("answer")
+        await journal.end("answer")
         sizes.append(journal.path.stat().st_size)
     journal.close()
     kept = kept_session(journal.path, read_journal(journal.path)[0])

@@ -17,11 +17,13 @@ import os
 import struct
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from enum import IntEnum
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, Self
+
+import anyio
 
 from paddock.errors import KindError
 from paddock.state_folder import open_own
@@ -89,8 +91,7 @@ class JournalFile:
         try:
             _write(descriptor, _HEAD)
         except BaseException:
-            path.unlink(missing_ok=True)
-            os.close(descriptor)
+            _discard(descriptor, path)
             raise
         return cls(path, descriptor, len(_HEAD))
 
@@ -143,42 +144,49 @@ class JournalFile:
         with suppress(OSError):
             os.ftruncate(self._descriptor, self.size + 1)
 
-    def replace(self, records: Iterable[Record]) -> None:
-        """Write these records in place of all that there are, in one step.
+    async def rewrite(self, still_counting: Callable[[list[Record]], Iterable[Record]]) -> None:
+        """Have what still counts of the records in place of all, in one step.
+
+        They are read and written on a thread. What is appended meanwhile follows them. It must not be cancelled.
 
         Raises:
             OSError: they cannot be written; then the file is as it was.
         """
         unfinished = self.path.with_suffix(".unfinished")
-        with suppress(FileNotFoundError):
-            unfinished.unlink()
+        descriptor, end = await anyio.to_thread.run_sync(self._written_anew, unfinished, still_counting)
+        try:
+            if end < self.size:
+                _write(descriptor, os.pread(self._descriptor, self.size - end, end))
+                os.fsync(descriptor)
+            os.replace(unfinished, self.path)
+        except BaseException:
+            _discard(descriptor, unfinished)
+            raise
+        earlier, self._descriptor = self._descriptor, descriptor
+        self.size = os.fstat(descriptor).st_size
+        await anyio.to_thread.run_sync(os.close, earlier)  # which frees all its blocks
+
+    def _written_anew(
+        self, unfinished: Path, still_counting: Callable[[list[Record]], Iterable[Record]]
+    ) -> tuple[int, int]:
+        """Return the descriptor of a new file, and the place up to which this one was read for it."""
+        records, end, _ = _read(self._descriptor, self.path)
+        unfinished.unlink(missing_ok=True)
         descriptor = _made(unfinished)
         try:
             _write(descriptor, _HEAD)
-            for record in records:
+            for record in still_counting(records):
                 _write(descriptor, _framed(record.kind, record.at, record.body))
             os.fsync(descriptor)
-            os.replace(unfinished, self.path)
         except BaseException:
-            os.close(descriptor)
-            with suppress(OSError):
-                unfinished.unlink()
+            _discard(descriptor, unfinished)
             raise
-        os.close(self._descriptor)
-        self._descriptor = descriptor
-        self.size = os.fstat(descriptor).st_size
-
-    def records(self) -> list[Record]:
-        """Return all records.
-
-        Raises:
-            OSError: they cannot be read.
-        """
-        return _read(self._descriptor, self.path)[0]
+        return descriptor, end
 
     def close(self) -> None:
         """Release the journal."""
         os.close(self._descriptor)
+        self._descriptor = -1  # whatever still writes gets an error, and no other file
 
 
 def read_journal(path: Path) -> tuple[list[Record], bool, bool]:
@@ -229,6 +237,12 @@ def _opened(path: Path, flags: int) -> int:
     except OSError as error:
         problem = error.strerror or str(error)
         raise JournalError(path, problem, f"remove it, or have its owner resume it: `rm -r {path}`") from error
+
+
+def _discard(descriptor: int, path: Path) -> None:
+    os.close(descriptor)
+    with suppress(OSError):
+        path.unlink()
 
 
 def _lock(descriptor: int, path: Path) -> None:

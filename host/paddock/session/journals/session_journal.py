@@ -12,7 +12,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,6 +38,7 @@ from paddock.session.journals.kept_session import (
     encoded,
 )
 from paddock.session.state.session_state import WrittenState
+from paddock.workers.worker_host import run_undisturbed
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol.frames import Buffer
 from paddock_sources.errors import without_credentials
@@ -132,11 +133,11 @@ class SessionJournal(MemoryStore):
         head = Spawn(id=id, parent=spawn.parent, agent=spawn.agent, wishes=len(spawn.wishes))
         self._write(Kind.SPAWN, encoded(head, spawn.wishes + spawn.transcript))
 
-    def end(self, outcome: str, error: BaseException | None = None) -> None:
-        """Write the outcome of the turn; what no longer counts may leave the file."""
+    async def end(self, outcome: str, error: BaseException | None = None) -> None:
+        """Write the outcome of the turn; what no longer counts may leave the file, also if the caller is cancelled."""
         self._write(Kind.END, encoded(End(outcome=outcome, error="" if error is None else str(error)[:_LONGEST_ERROR])))
         if self._file.size > self._shrink_at and self.problem is None:
-            self._shrink()
+            await run_undisturbed(self._shrink())
 
     def policy_of(self, module: str, tool: str) -> CallPolicy:
         """Return what records the calls of a tool."""
@@ -179,19 +180,13 @@ class SessionJournal(MemoryStore):
             self._file.mark_unfinished()
             _log.warning("the session's journal cannot be written, and misses what happens from here on: %s", error)
 
-    def _shrink(self) -> None:
+    async def _shrink(self) -> None:
         try:
-            records = self._file.records()
-            reset = max((at for at, one in enumerate(records) if one.kind in (Kind.SET, Kind.CLEAR)), default=0)
-            latest = _latest(records)
-            self._file.replace(
-                _without_answer(record)
-                for at, record in enumerate(records)
-                if (record.kind not in _OF_CONVERSATION or at >= reset)
-                and (record.kind not in _REPLACED_BY_NAME or at in latest)
-            )
+            await self._file.rewrite(_still_counting)
         except OSError as error:
             _log.info("the session's journal could not be made shorter: %s", error)
+        if self.problem is not None:  # of a record that was written meanwhile
+            self._file.mark_unfinished()
         self._shrink_at = max(_SMALL, _GROWTH * self._file.size)
 
 
@@ -226,6 +221,17 @@ def _grants(permissions: Permissions) -> dict[str, Any]:
 def _without_objects(message: Encoded) -> bytes:
     """Return the body of a message; nothing of one with live objects, which end with their processes."""
     return b"" if message.handles else bytes(message.body)
+
+
+def _still_counting(records: Sequence[Record]) -> Iterator[Record]:
+    reset = max((at for at, one in enumerate(records) if one.kind in (Kind.SET, Kind.CLEAR)), default=0)
+    latest = _latest(records)
+    return (
+        _without_answer(record)
+        for at, record in enumerate(records)
+        if (record.kind not in _OF_CONVERSATION or at >= reset)
+        and (record.kind not in _REPLACED_BY_NAME or at in latest)
+    )
 
 
 def _latest(records: Sequence[Record]) -> set[int]:
