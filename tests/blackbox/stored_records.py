@@ -105,8 +105,8 @@ def _kinds(journal: bytes) -> list[str]:
     said, start = [journal[:9].hex()], 9
     while start < len(journal):
         length, _, kind, _ = struct.unpack_from("<IIBd", journal, start)
-        start += struct.calcsize("<IIBd") + length
-        head = journal[start - length : start].partition(b"\n")[0]
+        start += struct.calcsize("<IIBd") + length + 4
+        head = journal[start - length - 4 : start - 4].partition(b"\n")[0]
         said.append(f"{kind} {', '.join(json.loads(head)) if head[:1] == b'{' else ''}".strip())
     return said
 

@@ -76,6 +76,7 @@ async def test_a_journal_without_room_is_told_or_ends_the_turn(
     assert (tmp_path / "marked").exists() is not required
     kept, _ = Journals(tmp_path / "journals").read(session.session_id)
     assert [turn.prompt for turn in kept.turns] == ["first", "second"]
+    assert kept.is_cut
 
 
 async def test_a_journal_that_cannot_be_made_is_told_or_required(

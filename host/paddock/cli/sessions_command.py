@@ -1,10 +1,11 @@
 """Show, export and delete the sessions that were kept.
 
-`list` with `--json`: `{"sessions": [{"id", "state", "plan", "began", "last", "turns", "messages", "bytes", "prompt",
-"unknown": [{"tool", "module", "at"}…]}…], "unread": [text…], "error"}`; `state` is `running`, `interrupted` or `ended`,
-`unknown` are calls of tools whose end was not recorded. `show`: the same facts as `session`, with `turns`, `messages`
-and `calls`. `delete`: `{"deleted": [id…], "error"}`. Exit codes: 0; 1 there is no such session, it is in use, or its
-journal cannot be used.
+`list` with `--json`: `{"sessions": [{"id", "state", "plan", "folder", "began", "last", "incomplete_since", "turns",
+"bytes", "prompt", "unknown": [{"tool", "module", "at"}…]}…], "unread": [text…], "error"}`; `state` is `running`,
+`interrupted` or `ended`; `incomplete_since` is null unless something is missing at the end; `unknown` are calls of
+tools whose end was not recorded, among those near the end of the journal. `show`: the same facts as `session`, with all
+such calls, `turns`, `messages` and `calls`. `delete`: `{"deleted": [id…], "error"}`. Exit codes: 0; 1 there is no such
+session, it is in use, or its journal cannot be used.
 
 A session is named by its id, by the beginning of one (four characters at least), or by `last`.
 """
@@ -15,7 +16,9 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from datetime import datetime
 from operator import itemgetter
+from pathlib import PurePath
 from typing import Any, Final
 
 import click
@@ -34,6 +37,7 @@ from paddock.text import escape
 
 _SHORT: Final = 8  # characters of an id: enough to tell two sessions apart by eye
 _PROMPT: Final = 60  # characters
+_TITLES: Final = ("ID", "WHEN", "STATE", "PLAN", "TURNS", "SIZE", "FIRST PROMPT")
 
 
 def _ids(context: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
@@ -58,7 +62,7 @@ def list_sessions(as_json: bool) -> int:
         facts = []
         for kept, in_use in Journals().all(lambda error: unread.append("; ".join([error.summary, *error.hints]))):
             facts.append(_facts(kept, in_use))
-        rows = [_row(one) for one in facts]
+        rows = [_TITLES, *map(_row, facts)] if facts else []
         nothing = () if facts else ("no session was kept yet; `paddock run` and `paddock chat` keep each",)
         return CommandAnswer(
             {"sessions": facts, "unread": unread},
@@ -157,10 +161,11 @@ def _facts(kept: KeptSession, in_use: bool) -> dict[str, Any]:
         "id": kept.id,
         "state": "running" if in_use else ended,
         "plan": kept.metas[-1].plan,
+        "folder": kept.metas[-1].working_dir,
         "began": time_text(kept.began),
         "last": time_text(kept.last),
-        "turns": len(kept.turns),
-        "messages": kept.count_messages(),
+        "incomplete_since": time_text(kept.last) if kept.is_cut else None,
+        "turns": kept.turn_count,
         "bytes": kept.path.stat().st_size,
         "prompt": kept.turns[0].prompt if kept.turns else "",
         "unknown": [_call_facts(call) for call in kept.open_calls()],
@@ -184,21 +189,32 @@ def _call_facts(call: KeptCall) -> dict[str, object]:
 def _row(facts: dict[str, Any]) -> tuple[str, ...]:
     prompt = " ".join(str(facts["prompt"]).split())
     calls = [f"{one['tool']}: outcome unknown" for one in facts["unknown"]]
-    turns = "1 turn" if facts["turns"] == 1 else f"{facts['turns']} turns"
+    since = facts["incomplete_since"]
+    missing = [f"incomplete since {_when(since)}"] if since is not None else []
     if len(prompt) > _PROMPT:
         prompt = f"{prompt[: _PROMPT - 1]}…"
     return (
         str(facts["id"])[:_SHORT],
-        facts["last"],
+        _when(facts["last"]),
         facts["state"],
-        turns,
+        PurePath(facts["plan"] or "-").name,
+        str(facts["turns"]),
         size_text(facts["bytes"]),
-        "; ".join([prompt, *calls]),
+        "; ".join([prompt, *calls, *missing]),
     )
+
+
+def _when(time: str) -> str:
+    """Return a time as people tell it, in the time zone of this machine."""
+    local = datetime.fromisoformat(time).astimezone()
+    return f"today {local:%H:%M}" if local.date() == datetime.now().date() else f"{local:%Y-%m-%d %H:%M}"
 
 
 def _show(screen: Screen, facts: dict[str, Any], messages: Sequence[dict[str, Any]]) -> None:
     screen.title(f"session {facts['id']}, {facts['state']}, of {facts['plan'] or 'a plan without a file'}")
+    if facts["incomplete_since"] is not None:
+        since = _when(facts["incomplete_since"])
+        screen.warning(f"it is incomplete since {since}: what came then is not in its journal")
     turn_of = itemgetter("began", "outcome", "prompt")
     call_of = itemgetter("at", "module", "tool", "outcome")
     screen.listing([turn_of(turn) for turn in facts["turns"]])

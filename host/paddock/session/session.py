@@ -458,7 +458,7 @@ class Session:
         torn = self._journal.torn if self._journal is not None else None
         return (
             f"resuming {self._id} of {time_text(kept.began)}: {kept.count_messages()} messages, {turns}{ended}",
-            *((f"the end of its journal was damaged, and is now in {torn}",) if torn is not None else ()),
+            *((f"it is incomplete since {time_text(kept.last)}: the damaged rest is in {torn}",) if torn else ()),
         )
 
     async def _close_dangling_calls(self, answer: Callable[[OpenCall], object] = interrupted) -> None:

@@ -1,18 +1,20 @@
-"""`sessions export` shows the text of models in a terminal without what a terminal would obey."""
+"""What `sessions list` and `show` tell, and that `export` shows a terminal nothing that it would obey."""
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
-from paddock.cli.sessions_command import export_session
+from paddock.cli.sessions_command import export_session, list_sessions, show_session
 from paddock.policy.secrets.values import NO_SECRETS
 from paddock.rpc.marshal import Marshaller
 from paddock.session.journals.journal_file import Kind
 from paddock.session.journals.journal_folder import Journals
-from paddock.session.journals.kept_session import Meta
+from paddock.session.journals.kept_session import Call, Meta, encoded
 from paddock.session.journals.session_journal import SessionJournal
 
 
@@ -35,3 +37,36 @@ def test_markdown_is_escaped_for_a_terminal_alone(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
     assert export_session.main(["coloured", "--markdown"], standalone_mode=False) == 0
     assert shown in capsys.readouterr().out
+
+
+def test_a_list_tells_of_each_session_what_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "200")
+    file = Journals().create("0123456789")
+    journal = SessionJournal(file)
+    meta = Meta(
+        paddock="1", session=file.path.stem, pid=1, plan="/a/plan.yaml", digest="", working_dir="/w", modules={}
+    )
+    journal.begin(meta, NO_SECRETS)
+    journal.turn("what\nis here?")
+    file.append(Kind.CALL, encoded(Call(call=1, module="m", tool="mark")))
+    file.mark_missing()
+    journal.close()
+    (Journals().path_of("foreign")).touch()
+    assert list_sessions.main([], standalone_mode=False) == 0
+    said = capsys.readouterr()
+    titles, row = said.out.splitlines()
+    assert re.split("  +", titles) == ["ID", "WHEN", "STATE", "PLAN", "TURNS", "SIZE", "FIRST PROMPT"]
+    (when,) = re.findall(r"incomplete since (today \d\d:\d\d|\d{4}-.*)$", row)
+    assert re.split("  +", row)[:-2] == ["01234567", when, "interrupted", "plan.yaml", "1"]
+    assert row.endswith(f"  what is here?; mark: outcome unknown; incomplete since {when}")
+    assert "foreign.journal` cannot be used" in said.err
+    assert list_sessions.main(["--json"], standalone_mode=False) == 0
+    (facts,) = json.loads(capsys.readouterr().out)["sessions"]
+    assert (facts["plan"], facts["folder"]) == ("/a/plan.yaml", "/w")
+    assert facts["incomplete_since"] == facts["last"]
+    assert show_session.main(["last"], standalone_mode=False) != 0  # of another folder
+    assert show_session.main([facts["id"]], standalone_mode=False) == 0
+    assert f"it is incomplete since {when}" in capsys.readouterr().out

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from pathlib import Path
 
 import pytest
@@ -46,9 +47,9 @@ def _bodies(path: Path) -> list[bytes]:
 
 def test_what_was_appended_is_read_back(tmp_path: Path) -> None:
     path = _journal(tmp_path)
-    records, is_whole, in_use = read_journal(path)
+    records, is_cut, in_use = read_journal(path)
     assert [(record.kind, record.body) for record in records] == [(Kind.ADD, body) for body in _BODIES]
-    assert (is_whole, in_use) == (True, False)
+    assert (is_cut, in_use) == (False, False)
     assert path.stat().st_mode & 0o777 == 0o600
 
 
@@ -93,10 +94,10 @@ def test_any_bytes_behind_the_head_are_read_within_bounds(
     tmp_path_factory: pytest.TempPathFactory, tail: bytes
 ) -> None:
     path = tmp_path_factory.mktemp("any") / "s.journal"
-    path.write_bytes(MAGIC + b"\x01" + tail)
-    records, is_whole, _ = read_journal(path)
+    path.write_bytes(MAGIC + b"\x02" + tail)
+    records, is_cut, _ = read_journal(path)
     assert sum(len(record.body) for record in records) <= len(tail)
-    assert is_whole == (not tail or bool(records))
+    assert is_cut == bool(tail) or records
 
 
 def test_a_second_host_is_refused(tmp_path: Path) -> None:
@@ -111,6 +112,22 @@ def test_a_second_host_is_refused(tmp_path: Path) -> None:
     assert read_journal(path)[2]
     file.close()
     assert subprocess.run([sys.executable, "-c", program, path], timeout=60).returncode == 0
+
+
+async def test_a_file_of_version_1_is_gone_on_with_in_its_form(tmp_path: Path) -> None:
+    path = tmp_path / "s.journal"
+    frames = []
+    for body in _BODIES:
+        checked = struct.pack("<Bd", Kind.ADD, 1.0) + body
+        frames.append(struct.pack("<II", len(body), zlib.crc32(checked)) + checked)
+    path.write_bytes(MAGIC + b"\x01" + b"".join(frames))
+    file, records, torn = JournalFile.open(path)
+    assert ([record.body for record in records], torn) == ([*_BODIES], None)
+    file.append(Kind.ADD, b"more")
+    await file.rewrite(lambda records: records[1:])
+    file.append(Kind.ADD, b"again")
+    file.close()
+    assert (_bodies(path), read_journal(path)[1]) == ([*_BODIES[1:], b"more", b"again"], False)
 
 
 async def test_a_rewritten_journal_is_still_held(tmp_path: Path) -> None:
@@ -198,8 +215,8 @@ def test_a_record_or_a_file_over_its_bound_is_not_read(tmp_path: Path) -> None:
         written.seek(before)
         written.write(struct.pack("<I", RECORD_MAX + 1))
         written.truncate(before + RECORD_MAX + 100)
-    records, is_whole, _ = read_journal(path)
-    assert (len(records), is_whole) == (len(_BODIES), False)
+    records, is_cut, _ = read_journal(path)
+    assert (len(records), is_cut) == (len(_BODIES), True)
     os.truncate(path, FILE_MAX + 1)
     for read in (JournalFile.open, read_journal):
         with pytest.raises(JournalError, match="more than 256 MiB"):
@@ -212,8 +229,8 @@ def test_any_number_of_records_is_read(tmp_path: Path, count: int) -> None:
     content = path.read_bytes()
     one = content[len(MAGIC) + 1 :]
     path.write_bytes(content[: len(MAGIC) + 1] + one * (count // len(_BODIES)))
-    records, is_whole, _ = read_journal(path)
-    assert (len(records), is_whole) == (count, True)
+    records, is_cut, _ = read_journal(path)
+    assert (len(records), is_cut) == (count, False)
 
 
 def test_a_journal_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,17 +293,19 @@ def test_a_disk_without_room_leaves_no_half_record(tmp_path: Path) -> None:
         "file = JournalFile.create(Path(sys.argv[1])); file.append(Kind.ADD, b'first')\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
         "try: file.append(Kind.ADD, b'x' * 1000)\n"
-        "except OSError: sys.exit(7)"
+        "except OSError: print(file.size); file.mark_missing()"
     )
-    assert subprocess.run([sys.executable, "-c", program, path], timeout=60).returncode == 7
-    assert _bodies(path) == [b"first"]
-    assert read_journal(path)[1]
+    done = subprocess.run([sys.executable, "-c", program, path], timeout=60, capture_output=True)
+    assert path.read_bytes()[int(done.stdout) :] == bytes(17)
+    assert (_bodies(path), read_journal(path)[1]) == ([b"first"], True)
 
 
 def test_what_is_missing_at_the_end_is_found_by_the_next_host(tmp_path: Path) -> None:
     file = JournalFile.create(tmp_path / "s.journal")
     file.append(Kind.ADD, b"first")
-    file.mark_unfinished()
+    assert not read_journal(file.path)[1]
+    file.mark_missing()
+    assert read_journal(file.path)[1:] == (True, True)  # told as well while a host has it
     file.close()
     file, records, torn = JournalFile.open(tmp_path / "s.journal")
     file.close()

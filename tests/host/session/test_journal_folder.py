@@ -13,9 +13,9 @@ import pytest
 from paddock.errors import KindError
 from paddock.policy.journal_rule import JournalRule
 from paddock.session.journals import journal_folder
-from paddock.session.journals.journal_file import JournalFile, Kind
+from paddock.session.journals.journal_file import JournalFile, Kind, read_journal
 from paddock.session.journals.journal_folder import Journals
-from paddock.session.journals.kept_session import End, Meta, Turn, encoded
+from paddock.session.journals.kept_session import Call, End, KeptSession, Meta, Result, Spawn, Turn, encoded
 
 _DAY = 86_400
 
@@ -66,6 +66,72 @@ def test_a_session_that_runs_or_was_just_interrupted_stays(tmp_path: Path, monke
     later = time.time() + 8 * _DAY
     monkeypatch.setattr(time, "time", lambda: later)
     assert set(journals.prune(rule)) == {"running", "interrupted"}
+
+
+_LONG = b"x" * 100_000  # more than is read of an end
+
+
+def _long(folder: Path, *tail: tuple[Kind, bytes]) -> Path:
+    """Make a session of three turns by two hosts, which ends with these records."""
+    file = Journals(folder).create("long")
+    written = [
+        (Kind.META, _meta("long")),
+        (Kind.TURN, encoded(Turn(prompt="first", turn=1, host=1))),
+        (Kind.ADD, _LONG),
+        (Kind.END, encoded(End(outcome="answer", turn=1, host=1))),
+        (Kind.META, _meta("long").replace(b'"plan": null', b'"plan": "/p.yaml"')),
+        (Kind.TURN, encoded(Turn(prompt="second", turn=2, host=2))),
+        (Kind.END, encoded(End(outcome="answer", turn=2, host=2))),
+    ]
+    for kind, body in (*written, *tail):
+        file.append(kind, body)
+    file.close()
+    return file.path
+
+
+_TURN = Kind.TURN, encoded(Turn(prompt="third", turn=3, host=2))
+_CALL = Kind.CALL, encoded(Call(call=2, module="m", tool="mark"))
+_LATE = Kind.RESULT, encoded(Result(call=1))  # of a call before what is read
+_END = Kind.END, encoded(End(outcome="answer", turn=3, host=2))
+_HOST = Kind.META, _meta("long")
+_SPAWN = Kind.SPAWN, encoded(Spawn(id="s", parent="long", agent="a", wishes=0), _LONG)
+
+
+@pytest.mark.parametrize(
+    ("tail", "is_enough"),
+    [
+        pytest.param((), True, id="ended"),
+        pytest.param((_TURN, _LATE, _CALL), True, id="interrupted"),
+        pytest.param((_TURN, _CALL, (Kind.ADD, _LONG)), False, id="interrupted in a long turn"),
+        pytest.param((_TURN, (Kind.ADD, _LONG), _CALL, _END), False, id="a later host, out of sight"),
+        pytest.param(((Kind.ADD, _LONG), _HOST, _TURN, _CALL, _END), True, id="a third host"),
+        pytest.param((_TURN, _END, _SPAWN), False, id="ended before a large record"),
+    ],
+)
+def test_the_ends_of_a_file_tell_what_all_of_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tail: tuple[tuple[Kind, bytes], ...], is_enough: bool
+) -> None:
+    _long(tmp_path, *tail)
+    whole, _ = Journals(tmp_path).read("long")
+    reads = []
+    monkeypatch.setattr(journal_folder, "read_journal", lambda path: reads.append(path) or read_journal(path))
+    ((glanced, in_use),) = Journals(tmp_path).all(lambda error: None)
+
+    def facts(kept: KeptSession) -> tuple[object, ...]:
+        told = kept.id, kept.metas[-1], kept.turn_count, kept.turns[0].prompt, kept.was_interrupted
+        return (*told, kept.began, kept.last, [call.tool for call in kept.open_calls()], kept.is_cut, in_use)
+
+    assert facts(glanced) == facts(whole)
+    assert (reads == []) is is_enough
+
+
+@pytest.mark.parametrize("rest", [b"half a record", bytes(17)], ids=["cut", "no room"])
+def test_a_session_whose_end_is_missing_says_so(tmp_path: Path, rest: bytes) -> None:
+    path = _long(tmp_path, _TURN)
+    with path.open("ab") as file:
+        file.write(rest)
+    ((kept, _),) = Journals(tmp_path).all(lambda error: None)
+    assert (kept.is_cut, kept.reached.turn, kept.was_interrupted) == (True, 3, True)
 
 
 def test_the_beginning_of_several_ids_means_none(tmp_path: Path) -> None:

@@ -249,10 +249,9 @@ def test_what_a_journal_tells_of_turns() -> None:
         (Kind.META, b"{}"),
         (Kind.TURN, b"[]"),
         (Kind.END, encoded(End(outcome="answer"))),
-        (Kind.RESULT, encoded(Result(call=9))),
         (Kind.CALL, b"\xff"),
     ],
-    ids=["meta", "turn", "end without a turn", "result without a call", "call"],
+    ids=["meta", "turn", "end without a turn", "call"],
 )
 def test_a_record_of_another_form_is_refused(kind: Kind, body: bytes) -> None:
     with pytest.raises(JournalError, match="record 2 is not of its form"):

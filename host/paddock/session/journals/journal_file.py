@@ -1,9 +1,11 @@
 """The file of a session's journal: framed records, to which one host appends at a time.
 
-A file begins with `PADDOCKJ` and the version of the format. A record is its length, the CRC-32 of the rest, its kind,
-the time at which it was written (seconds since 1970), and its body. Reading stops at the first record that is cut off
-or damaged: what follows it is moved into a file of its own beside it, and never skipped. The file is for the user
-alone, and locked for as long as a host has it. It is text of modules and of people, so readers treat it as untrusted.
+A file begins with `PADDOCKJ` and the version of the format. A record is the length of its body, the CRC-32 of what
+follows up to the body's end, its kind, the time at which it was written (seconds since 1970), its body, and the length
+once more, by which a reader finds the last records; files of version 1 lack that, and stay so. Reading stops at the
+first record that is cut off or damaged: what follows it is moved into a file of its own beside it, and never skipped.
+The file is for the user alone, and locked for as long as a host has it. It is text of modules and of people, so readers
+treat it as untrusted.
 
 A record that was appended is in the file system's hands when `append` returns: it outlives this process, and not a
 power failure.
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import io
 import os
 import struct
 import time
@@ -29,12 +32,16 @@ from paddock.errors import KindError
 from paddock.state_folder import open_own
 
 MAGIC: Final = b"PADDOCKJ"
-VERSION: Final = 1
+VERSION: Final = 2
 RECORD_MAX: Final = 64 << 20  # bytes of one body; a message of a conversation has half of it at most
 FILE_MAX: Final = 256 << 20  # bytes; a conversation is bounded by its context's memory, far below
-_HEAD: Final = MAGIC + bytes([VERSION])
+_HEAD_SIZE: Final = len(MAGIC) + 1
 _FRAME: Final = struct.Struct("<IIBd")
+_LENGTH: Final = struct.Struct("<I")
+_BEHIND: Final = {1: 0, VERSION: _LENGTH.size}  # bytes behind the body of a record, by the version of its file
 _CHECKED: Final = 8  # bytes of a frame before what its checksum covers
+_MISSING: Final = bytes(_FRAME.size)  # behind the last record; no record that was cut off begins so
+_AT_ENDS: Final = 64 << 10  # bytes that are read of a file's beginning, and of its end, for a glance at it
 
 
 class Kind(IntEnum):
@@ -74,10 +81,11 @@ class JournalInUseError(OSError):
 class JournalFile:
     """A journal that this host alone writes; `close` releases it."""
 
-    def __init__(self, path: Path, descriptor: int, size: int) -> None:
+    def __init__(self, path: Path, descriptor: int, size: int, version: int) -> None:
         self.path = path
         self.size = size
         self._descriptor = descriptor
+        self._version = version
 
     @classmethod
     def create(cls, path: Path) -> Self:
@@ -89,11 +97,11 @@ class JournalFile:
         """
         descriptor = _made(path)
         try:
-            _write(descriptor, _HEAD)
+            _write(descriptor, _head_of(VERSION))
         except BaseException:
             _discard(descriptor, path)
             raise
-        return cls(path, descriptor, len(_HEAD))
+        return cls(path, descriptor, _HEAD_SIZE, VERSION)
 
     @classmethod
     def open(cls, path: Path) -> tuple[Self, list[Record], Path | None]:
@@ -112,7 +120,7 @@ class JournalFile:
                 raise JournalInUseError(
                     errno.EBUSY, os.strerror(errno.EBUSY), path
                 )  # its host has just put another file in its place
-            records, end, size = _read(descriptor, path)
+            records, end, size, version = _read(descriptor, path)
             torn = None
             if end < size:
                 torn = _set_aside(descriptor, path, end)
@@ -120,7 +128,7 @@ class JournalFile:
         except BaseException:
             os.close(descriptor)
             raise
-        return cls(path, descriptor, end), records, torn
+        return cls(path, descriptor, end, version), records, torn
 
     def append(self, kind: Kind, body: bytes) -> None:
         """Add a record at the end.
@@ -128,8 +136,8 @@ class JournalFile:
         Raises:
             OSError: there is no room for all of it; then nothing of it is kept.
         """
-        frame = _framed(kind, time.time(), body)
-        if self.size + len(frame) > FILE_MAX:
+        frame = _framed(kind, time.time(), body, self._version)
+        if self.size + len(frame) + len(_MISSING) > FILE_MAX:
             raise OSError(f"the journal would take more than {FILE_MAX >> 20} MiB")
         try:
             _write(self._descriptor, frame)
@@ -139,10 +147,10 @@ class JournalFile:
             raise
         self.size += len(frame)
 
-    def mark_unfinished(self) -> None:
-        """Have readers find a damaged end, since something is missing there; this takes no room."""
+    def mark_missing(self) -> None:
+        """Have readers find that something is missing at the end; this takes no room."""
         with suppress(OSError):
-            os.ftruncate(self._descriptor, self.size + 1)
+            os.ftruncate(self._descriptor, self.size + len(_MISSING))
 
     async def rewrite(self, still_counting: Callable[[list[Record]], Iterable[Record]]) -> None:
         """Have what still counts of the records in place of all, in one step.
@@ -170,13 +178,13 @@ class JournalFile:
         self, unfinished: Path, still_counting: Callable[[list[Record]], Iterable[Record]]
     ) -> tuple[int, int]:
         """Return the descriptor of a new file, and the place up to which this one was read for it."""
-        records, end, _ = _read(self._descriptor, self.path)
+        records, end, _, version = _read(self._descriptor, self.path)
         unfinished.unlink(missing_ok=True)
         descriptor = _made(unfinished)
         try:
-            _write(descriptor, _HEAD)
+            _write(descriptor, _head_of(version))
             for record in still_counting(records):
-                _write(descriptor, _framed(record.kind, record.at, record.body))
+                _write(descriptor, _framed(record.kind, record.at, record.body, version))
             os.fsync(descriptor)
         except BaseException:
             _discard(descriptor, unfinished)
@@ -190,32 +198,63 @@ class JournalFile:
 
 
 def read_journal(path: Path) -> tuple[list[Record], bool, bool]:
-    """Return the records of a journal, whether it is whole, and whether a host writes it; nothing is changed.
+    """Return the records of a journal, whether something is missing at its end, and whether a host writes it.
+
+    Nothing is changed.
 
     Raises:
         FileNotFoundError: there is none.
         JournalError: it is none.
         OSError: it cannot be read.
     """
-    descriptor = _opened(path, os.O_RDONLY)
+    with os.fdopen(_opened(path, os.O_RDONLY), "rb") as file:
+        in_use = _is_in_use(file)
+        records, end, size, _ = _read(file.fileno(), path)
+        # Where a host writes it, a record may be on its way.
+        is_cut = end < size and (not in_use or os.pread(file.fileno(), len(_MISSING), end) == _MISSING)
+        return records, is_cut, in_use
+
+
+def read_ends(path: Path) -> tuple[list[Record], list[Record], bool]:
+    """Return the first records of a journal, up to the first turn, its last ones, and whether a host writes it.
+
+    Of each, 64 KiB are read at most, and no record is among both. Where none is among the last, the file ends with a
+    large record or a damaged one, or it is of version 1.
+
+    Raises:
+        FileNotFoundError: there is none.
+        JournalError: it is none.
+        OSError: it cannot be read.
+    """
+    with os.fdopen(_opened(path, os.O_RDONLY), "rb") as file:
+        in_use = _is_in_use(file)
+        if _version_of(file, path) != VERSION:
+            return [], [], in_use
+        size = os.fstat(file.fileno()).st_size
+        first, end = _first(file, size)
+        start = max(end, size - _AT_ENDS)
+        return first, _last(os.pread(file.fileno(), size - start, start)), in_use
+
+
+def _is_in_use(file: BinaryIO) -> bool:
     try:
-        in_use = False
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            fcntl.flock(descriptor, fcntl.LOCK_UN)  # so that a host may open it meanwhile
-        except BlockingIOError:
-            in_use = True
-        records, end, size = _read(descriptor, path)
-        return records, in_use or end == size, in_use  # a record may be on its way
-    finally:
-        os.close(descriptor)
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    fcntl.flock(file, fcntl.LOCK_UN)  # so that a host may open it meanwhile
+    return False
 
 
-def _framed(kind: int, at: float, body: bytes) -> bytes:
+def _head_of(version: int) -> bytes:
+    return MAGIC + bytes([version])
+
+
+def _framed(kind: int, at: float, body: bytes, version: int) -> bytes:
     if len(body) > RECORD_MAX:
         raise OSError(f"a record of {len(body)} bytes is over the {RECORD_MAX >> 20} MiB that one may have")
     checked = struct.pack("<Bd", kind, at) + body
-    return struct.pack("<II", len(body), zlib.crc32(checked)) + checked
+    length = _LENGTH.pack(len(body))
+    return length + _LENGTH.pack(zlib.crc32(checked)) + checked + length[: _BEHIND[version]]
 
 
 def _made(path: Path) -> int:
@@ -258,35 +297,69 @@ def _write(descriptor: int, data: bytes) -> None:
         raise OSError("there was no room for all of a record")
 
 
-def _read(descriptor: int, path: Path) -> tuple[list[Record], int, int]:
-    """Return the records, where the last whole one ends, and the size of the file."""
+def _read(descriptor: int, path: Path) -> tuple[list[Record], int, int, int]:
+    """Return the records, where the last whole one ends, the size of the file, and the version of its format."""
     size = os.fstat(descriptor).st_size
     if size > FILE_MAX:
         raise JournalError(path, f"it has more than {FILE_MAX >> 20} MiB", f"remove it: `rm {path}`")
     records: list[Record] = []
-    end = len(_HEAD)
+    end = _HEAD_SIZE
     with os.fdopen(os.dup(descriptor), "rb") as file:
-        file.seek(0)
-        head = file.read(end)
-        if head[: len(MAGIC)] != MAGIC or len(head) < end:
-            raise JournalError(path, "it does not begin as one", f"remove it: `rm {path}`")
-        if head[-1] != VERSION:
-            problem = f"its format is version {head[-1]}, and this Paddock reads version {VERSION}"
-            raise JournalError(path, problem, "resume it with the Paddock that wrote it")
-        for record, after in _frames(file, end, size):
+        version = _version_of(file, path)
+        for record, after in _frames(file, end, size, version):
             records.append(record)
             end = after
-    return records, end, size
+    return records, end, size, version
 
 
-def _frames(file: BinaryIO, start: int, size: int) -> Iterator[tuple[Record, int]]:
+def _version_of(file: BinaryIO, path: Path) -> int:
+    """Return the version of a file's format, and have the file at its first record."""
+    file.seek(0)
+    head = file.read(_HEAD_SIZE)
+    if head[: len(MAGIC)] != MAGIC or len(head) < _HEAD_SIZE:
+        raise JournalError(path, "it does not begin as one", f"remove it: `rm {path}`")
+    if head[-1] not in _BEHIND:
+        problem = f"its format is version {head[-1]}, and this Paddock reads versions 1 to {VERSION}"
+        raise JournalError(path, problem, "resume it with the Paddock that wrote it")
+    return head[-1]
+
+
+def _first(file: BinaryIO, size: int) -> tuple[list[Record], int]:
+    """Return the first records, up to the first turn, and where they end."""
+    records, end = [], _HEAD_SIZE
+    for record, after in _frames(file, end, min(size, _AT_ENDS), VERSION):
+        records.append(record)
+        end = after
+        if record.kind == Kind.TURN:
+            break
+    return records, end
+
+
+def _last(ending: bytes) -> list[Record]:
+    """Return the records of the last bytes of a file that are whole in them; none if one of these is damaged."""
+    start = len(ending)
+    while start >= _LENGTH.size:
+        (length,) = _LENGTH.unpack_from(ending, start - _LENGTH.size)
+        before = start - _LENGTH.size - length - _FRAME.size
+        if before < 0:
+            break
+        start = before
+    found = [*_frames(io.BytesIO(ending[start:]), start, len(ending), VERSION)]
+    return [record for record, _ in found] if found and found[-1][1] == len(ending) else []
+
+
+def _frames(file: BinaryIO, start: int, size: int, version: int) -> Iterator[tuple[Record, int]]:
+    """Yield the records of a file up to a size, with the end of each, until one is damaged; `file` is at `start`."""
+    behind = _BEHIND[version]
     while len(frame := file.read(_FRAME.size)) == _FRAME.size:
         length, crc, kind, at = _FRAME.unpack(frame)
-        start += _FRAME.size + length
+        start += _FRAME.size + length + behind
         if length > RECORD_MAX or start > size:
             return
         body = file.read(length)
-        if len(body) < length or zlib.crc32(body, zlib.crc32(frame[_CHECKED:])) != crc:
+        if len(body) < length or file.read(behind) != frame[:behind]:
+            return
+        if zlib.crc32(body, zlib.crc32(frame[_CHECKED:])) != crc:
             return
         yield Record(kind, at, body), start
 

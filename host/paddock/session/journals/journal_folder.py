@@ -19,7 +19,14 @@ from typing import Final, NamedTuple
 from paddock.errors import KindError
 from paddock.isolation.record import SessionInUseError
 from paddock.policy.journal_rule import JournalRule
-from paddock.session.journals.journal_file import JournalError, JournalFile, JournalInUseError, read_journal
+from paddock.session.journals.journal_file import (
+    JournalError,
+    JournalFile,
+    JournalInUseError,
+    Kind,
+    read_ends,
+    read_journal,
+)
 from paddock.session.journals.kept_session import KeptSession, kept_session
 from paddock.session.journals.session_journal import SessionJournal
 from paddock.state_folder import make_private, state_folder
@@ -33,6 +40,7 @@ _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 _HASHED: Final = re.compile(r"=[0-9a-f]{64}")
 _SHORTEST: Final = 4  # characters of an id that may stand for it
 _INTERRUPTED_SECONDS: Final = 7 * 86_400  # for which a session stays that its host's end interrupted
+_AT_A_GLANCE: Final = (Kind.META, Kind.TURN, Kind.END, Kind.CALL, Kind.RESULT)
 _TOLD: Final = "removals-told"  # a file beside the journals: somebody was told that old ones are removed
 
 
@@ -146,7 +154,7 @@ class Journals:
         raise UnknownSessionError(LAST, [f"none worked in {folder}", *hints])
 
     def _id_of(self, name: str) -> str:
-        return self.read(name)[0].id if _HASHED.fullmatch(name) else name
+        return self._glance(self.path_of(name))[0].id if _HASHED.fullmatch(name) else name
 
     def ids(self) -> list[str]:
         """Return the ids of all sessions, the latest first; those that are no names of files as a digest."""
@@ -160,14 +168,34 @@ class Journals:
             JournalError: its journal cannot be used.
         """
         path = self.path_of(session_id)
-        records, _, in_use = read_journal(path)
-        return kept_session(path, records), in_use
+        records, is_cut, in_use = read_journal(path)
+        kept = kept_session(path, records)
+        kept.is_cut = is_cut
+        return kept, in_use
+
+    def _glance(self, path: Path) -> tuple[KeptSession, bool]:
+        """Return what the first and the last records of a session tell, without its conversation, as `read` does.
+
+        One whose last records do not tell how many turns and hosts it had is read as a whole.
+        """
+        first, last, in_use = read_ends(path)
+        kinds = {record.kind for record in last}
+        if kinds & {Kind.TURN, Kind.END}:
+            told = [record for record in (*first, *last[:-1]) if record.kind in _AT_A_GLANCE]
+            kept = kept_session(path, [*told, last[-1]])
+            if kept.reached.host == 1 or Kind.META in kinds:
+                return kept, in_use
+        return self.read(path.stem)
 
     def all(self, on_unread: Callable[[JournalError], None]) -> Iterator[tuple[KeptSession, bool]]:
-        """Yield each session and whether a host has it, the latest first; `on_unread` gets the others."""
+        """Yield each session without its conversation, and whether a host has it, the latest first.
+
+        `on_unread` gets those that cannot be read. Of turns, only the first one's prompt and the last one's end are
+        told; of calls, those near the end of the file.
+        """
         for path in self._paths():
             try:
-                yield self.read(path.stem)
+                yield self._glance(path)
             except JournalError as error:
                 on_unread(error)
             except FileNotFoundError:
@@ -217,7 +245,7 @@ class Journals:
     def _may_go(self, path: Path) -> bool:
         """Whether a session is over; what cannot be read is for its user to remove."""
         try:
-            kept, in_use = self.read(path.stem)
+            kept, in_use = self._glance(path)
         except (JournalError, OSError):
             return False
         return not in_use and not (kept.was_interrupted and time.time() - kept.last < _INTERRUPTED_SECONDS)

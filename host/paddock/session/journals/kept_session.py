@@ -54,13 +54,23 @@ class Meta(StrictModel):
     modules: dict[str, KeptModule]
 
 
-class Turn(StrictModel):
+class Place(StrictModel):
+    """The number of a turn in its session, and that of its host; 0 where it is not told.
+
+    By these, the last records of a file tell how many there are.
+    """
+
+    turn: int = 0
+    host: int = 0
+
+
+class Turn(Place):
     """A prompt."""
 
     prompt: str
 
 
-class End(StrictModel):
+class End(Place):
     """The outcome of a turn: `answer`, `error` or `cancelled`, with the error's text."""
 
     outcome: str
@@ -148,7 +158,8 @@ class KeptSession:
     """One session, read from its journal; `metas` are those of its hosts, the latest last.
 
     `places` are those of the records of `entries`, `since` is that of the last turn's beginning (-1 before the first),
-    and `left_out` counts messages that hold live objects.
+    `reached` says which turn and host the last record of a turn is of, and `left_out` counts messages that hold live
+    objects. With `is_cut`, something is missing since `last`.
     """
 
     path: Path
@@ -163,10 +174,17 @@ class KeptSession:
     spawns: dict[str, KeptSpawn] = field(default_factory=dict)
     left_out: int = 0
     since: int = -1
+    reached: Place = field(default_factory=Place)
+    is_cut: bool = False
 
     @property
     def id(self) -> str:
         return self.metas[-1].session
+
+    @property
+    def turn_count(self) -> int:
+        """How many turns it has: not all need have been read, and none has a number in an old file."""
+        return max(self.reached.turn, len(self.turns))
 
     @property
     def was_interrupted(self) -> bool:
@@ -231,11 +249,12 @@ def _take(kept: KeptSession, place: int, record: Record) -> None:
         case Kind.META:
             kept.metas.append(_head(Meta, head))
         case Kind.TURN:
-            kept.turns.append(KeptTurn(record.at, _head(Turn, head).prompt))
+            kept.reached = turn = _head(Turn, head)
+            kept.turns.append(KeptTurn(record.at, turn.prompt))
             kept.since = place
         case Kind.END:
-            turn = kept.turns[-1]
-            kept.turns[-1] = turn._replace(ended=record.at, end=_head(End, head))
+            kept.reached = end = _head(End, head)
+            kept.turns[-1] = kept.turns[-1]._replace(ended=record.at, end=end)
         case Kind.CLEAR:
             kept.entries.clear()
             kept.places.clear()
@@ -254,7 +273,8 @@ def _take(kept: KeptSession, place: int, record: Record) -> None:
             kept.spawns[spawn.id] = KeptSpawn(spawn.parent, spawn.agent, rest[: spawn.wishes], rest[spawn.wishes :])
         case Kind.RESULT:
             number = _head(Result, head).call
-            kept.calls[number] = kept.calls[number]._replace(ended=record.at, answer=rest or None)
+            if number in kept.calls:  # else it is before what was read
+                kept.calls[number] = kept.calls[number]._replace(ended=record.at, answer=rest or None)
 
 
 def _head(model: type[_Head], written: bytes) -> _Head:

@@ -73,6 +73,8 @@ class SessionJournal(MemoryStore):
         self._file = file
         self._secrets: SecretValues = NO_SECRETS
         self._calls = max(kept.calls, default=0) if kept is not None else 0
+        self._turn = len(kept.turns) if kept is not None else 0
+        self._host = len(kept.metas) + 1 if kept is not None else 1
         self._open: set[int] = set()
         self._has_begun = False
         self._shrink_at = max(_SMALL, _GROWTH * file.size)
@@ -116,7 +118,8 @@ class SessionJournal(MemoryStore):
         Raises:
             JournalError: a policy requires the journal, and it cannot be written.
         """
-        self._write(Kind.TURN, encoded(Turn(prompt=prompt)))
+        self._turn += 1
+        self._write(Kind.TURN, encoded(Turn(prompt=prompt, turn=self._turn, host=self._host)))
         if self.is_required and self.problem is not None:
             hint = "a policy requires it (`paddock policy show`): make room there, and resume the session"
             raise JournalError(self.path, str(self.problem), hint)
@@ -135,7 +138,8 @@ class SessionJournal(MemoryStore):
 
     async def end(self, outcome: str, error: BaseException | None = None) -> None:
         """Write the outcome of the turn; what no longer counts may leave the file, also if the caller is cancelled."""
-        self._write(Kind.END, encoded(End(outcome=outcome, error="" if error is None else str(error)[:_LONGEST_ERROR])))
+        told = "" if error is None else str(error)[:_LONGEST_ERROR]
+        self._write(Kind.END, encoded(End(outcome=outcome, error=told, turn=self._turn, host=self._host)))
         if self._file.size > self._shrink_at and self.problem is None:
             await run_undisturbed(self._shrink())
 
@@ -177,7 +181,7 @@ class SessionJournal(MemoryStore):
             self._file.append(kind, self._secrets.overwrite(body))
         except OSError as error:
             self.problem = error
-            self._file.mark_unfinished()
+            self._file.mark_missing()
             _log.warning("the session's journal cannot be written, and misses what happens from here on: %s", error)
 
     async def _shrink(self) -> None:
@@ -186,7 +190,7 @@ class SessionJournal(MemoryStore):
         except OSError as error:
             _log.info("the session's journal could not be made shorter: %s", error)
         if self.problem is not None:  # of a record that was written meanwhile
-            self._file.mark_unfinished()
+            self._file.mark_missing()
         self._shrink_at = max(_SMALL, _GROWTH * self._file.size)
 
 
