@@ -1,11 +1,13 @@
 """What an earlier Paddock stored is read by this one, which stores the same: nothing is asked or fetched again.
 
 `golden/records.json` has the lock file, the accepted plan, the cache, a session's record and a kept home, as commands
-wrote them.
+wrote them. `golden/journals.json` has a journal of each version of its format, with all kinds of records in the later
+ones; what is there stays, and a new version is added.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -17,6 +19,7 @@ from blackbox.stored_records import KEPT, make, orders, packed, shape, unpack
 
 pytestmark = pytest.mark.usefixtures("level_ns")
 _RECORDS = frozen("records")
+_JOURNALS = frozen("journals")
 _SESSION = next(json.loads(file["text"])["id"] for name, file in _RECORDS.items() if "/sessions/" in name)
 
 
@@ -91,3 +94,13 @@ def test_a_session_that_an_earlier_paddock_kept_is_shown(stored: World) -> None:
     shown = stored.run("sessions", "show", kept["id"], "--json").json
     assert [turn["outcome"] for turn in shown["session"]["turns"]] == ["answer"]
     assert [call["outcome"] for call in shown["session"]["calls"]] == ["ended"]
+
+
+@pytest.mark.parametrize("version", [*_JOURNALS])
+def test_a_journal_of_each_format_is_shown_as_it_was(version: str, world: World) -> None:
+    kept = _JOURNALS[version]
+    folder = world.state / "journals"
+    folder.mkdir(parents=True, mode=0o700)
+    (folder / f"{kept['list']['id']}.journal").write_bytes(base64.b64decode(kept["base64"]))
+    assert world.run("sessions", "list", "--json").json["sessions"] == [kept["list"]]
+    assert world.run("sessions", "show", kept["list"]["id"], "--json").json == kept["show"]
