@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 from integration.conftest import OpenSession, WriteModule
 from paddock import PaddockError, Policy
 from paddock.session.journals import journal_file
+from paddock.session.journals.journal_file import Kind, read_journal
 from paddock.session.journals.journal_folder import Journals, UnknownSessionError
 from paddock.session.journals.resume import Resume
 
@@ -77,6 +80,49 @@ async def test_a_journal_without_room_is_told_or_ends_the_turn(
     kept, _ = Journals(tmp_path / "journals").read(session.session_id)
     assert [turn.prompt for turn in kept.turns] == ["first", "second"]
     assert kept.is_cut
+
+
+@pytest.mark.parametrize("durability", ["host", "power"])
+async def test_a_tool_hears_of_a_call_that_is_on_the_disk(
+    durability: str,
+    tmp_path: Path,
+    write_module: WriteModule,
+    open_session: OpenSession,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    policy = Policy.parse(f"[journal]\ndurability = '{durability}'\nrequired = true")
+    synced: list[tuple[Kind, bool]] = []
+    fails = False
+
+    def fdatasync(descriptor: int) -> None:
+        assert threading.current_thread() is not threading.main_thread()
+        if fails:
+            raise OSError("the disk is gone")
+        records, _, _ = read_journal(journal)
+        synced.append((Kind(records[-1].kind), (tmp_path / "marked").exists()))
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    ground = _ground(tmp_path, write_module, [_mark(tmp_path), "done"])
+    async with open_session(**ground, policy=policy) as session:
+        assert session.journal is not None
+        journal = session.journal
+        assert await session.execute("first") == "done"
+        (tmp_path / "marked").unlink()
+        mark = session.coordinator.get("tools", "mark")  # as the application calls it
+        assert (await mark.execute({"file": str(tmp_path / "marked")})).success
+        once = [(Kind.TURN, False), (Kind.CALL, False), (Kind.END, True), (Kind.CALL, False)]
+        assert synced == (once if durability == "power" else [])
+        (tmp_path / "marked").unlink()
+        fails = True
+        called = mark.execute({"file": str(tmp_path / "marked")})
+        if durability == "host":
+            assert (await called).success
+            return
+        with pytest.raises(RuntimeError, match="the disk is gone"):
+            await called
+        with pytest.raises(PaddockError, match="the disk is gone"):
+            await session.execute("second")
+    assert not (tmp_path / "marked").exists()
 
 
 async def test_a_journal_that_cannot_be_made_is_told_or_required(

@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
-from typing import Final
+from typing import Final, Literal
 
 from paddock.plan.problems import NotAcceptedError
 from paddock.plan.units import parse_age
 
 _OFF: Final = 0.0
 _FOREVER: Final = math.inf
+Durability = Literal["host", "power"]
 _WORDS: Final = {"off": _OFF, "forever": _FOREVER}
 
 
@@ -21,10 +22,13 @@ class JournalRule:
     """What `[journal]` says: for how many seconds a session is kept after its end, and the bytes of all together.
 
     None stands for what is not said. With `required`, a session does not go on where its journal cannot be written.
+    `durability` says what the beginnings and ends of turns, and the beginnings of tool calls, outlive: the host, or a
+    power failure too.
     """
 
     keep: float | None = None
     size: int | None = None
+    durability: Durability = "host"
     required: bool = False
 
     @classmethod
@@ -42,11 +46,21 @@ class JournalRule:
         """Whether each session is kept, however old, unless a size is said."""
         return self.keep == _FOREVER
 
+    @property
+    def outlives_power(self) -> bool:
+        """Whether what counts outlives a power failure."""
+        return self.durability == "power"
+
     def narrowed_by(self, other: JournalRule) -> JournalRule:
         """Return the rule that keeps no more than both do."""
         keep = [one for one in (self.keep, other.keep) if one is not None]
         size = [one for one in (self.size, other.size) if one is not None]
-        return JournalRule(min(keep, default=None), min(size, default=None), self.required or other.required)
+        return JournalRule(
+            min(keep, default=None),
+            min(size, default=None),
+            "power" if self.outlives_power or other.outlives_power else "host",
+            self.required or other.required,
+        )
 
 
 def read_keep(written: object) -> float:

@@ -240,7 +240,7 @@ class HostCalls:
         raise self.router.host_methods.refuse(origin.peer, handle)
 
     def begin(self, handle: Handle, method: int, message: Encoded) -> HostCall | None:
-        """Send a call of a worker's object at once; return None if its owner does not take calls now.
+        """Send a call of a worker's object at once; return None if it has to wait for anything first.
 
         Raises:
             DeadlockError: the owner is blocked until this very call ends.
@@ -248,7 +248,7 @@ class HostCalls:
             LocalProtocolError: the message is too large.
             OverLimitError: the target's quota rejects it.
         """
-        if not handle.owner.takes_calls:
+        if not handle.is_ready:
             return None
         routed = HostCall(self.router, current.get(), handle, method, message)
         self.router.start_checked(routed)
@@ -263,7 +263,7 @@ class HostCalls:
         on_ended: Callable[[DirectCall], None],
     ) -> DirectCall | None:
         """Do what `begin` does on behalf of a worker's request; the answer is acted on at once."""
-        if not handle.owner.takes_calls:
+        if not handle.is_ready:
             return None
         routed = DirectCall(self.router, origin, handle, method, message, on_ended)
         self.router.start_checked(routed)
@@ -309,11 +309,10 @@ class HostCalls:
         while True:
             routed = begun or HostCall(self.router, origin, handle, method, message)
             if begun is None:
-                if not handle.owner.takes_calls:
-                    instead = await self.router.failure_policy.revive(handle, self.router.method_name(routed))
-                    if instead is not None:
-                        return instead
-                self.router.start_checked(routed)
+                if handle.is_ready:
+                    self.router.start_checked(routed)
+                elif (instead := await self.router.start_when_ready(routed)) is not None:
+                    return instead
             begun = None
             answer = await self._end_of(routed)
             if answer is not None:

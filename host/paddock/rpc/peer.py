@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -52,18 +52,25 @@ class CallPolicy:
     `admit` is called before a call, with its method, its message and the calling worker (None: the application). It
     refuses the call by raising, or returns a number for it (0: it needs none). `on_success` gets that number and the
     answer, encoded, when the admitted call has ended well, `release` gets it when the call is over. `answer_max`
-    returns the memory that an answer to another module may take now.
+    returns the memory that an answer to another module may take now. `settle` is awaited between the admission of a
+    call and its start, and may refuse it by raising.
     """
 
     admit: Callable[[str, Encoded, Peer | None], int] | None = None
     on_success: Callable[[str, Encoded, int, Buffer], None] | None = None
     release: Callable[[int], object] | None = None
     answer_max: Callable[[], int] | None = None
+    settle: Callable[[], Awaitable[None]] | None = None
 
     def also(self, other: CallPolicy) -> CallPolicy:
         """Return the policy that decides as `other` does, and as this one does where `other` decides nothing."""
-        admit, on_success = other.admit or self.admit, other.on_success or self.on_success
-        return CallPolicy(admit, on_success, other.release or self.release, other.answer_max or self.answer_max)
+        return CallPolicy(
+            other.admit or self.admit,
+            other.on_success or self.on_success,
+            other.release or self.release,
+            other.answer_max or self.answer_max,
+            other.settle or self.settle,
+        )
 
 
 NO_POLICY: Final = CallPolicy()
@@ -93,6 +100,11 @@ class Handle:
         self.proxy: Callable[[], object | None] | None = None  # the host's stand-in for it, weakly
         self.policy = NO_POLICY
         self._parsed: Description | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a call of it starts at once: its owner takes calls, and no policy has to settle anything first."""
+        return self.owner.takes_calls and self.policy.settle is None
 
     def description(self, codec: Codec) -> Description:
         """Return the description, read on first use.

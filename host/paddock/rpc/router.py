@@ -315,26 +315,45 @@ class Router:
     # -- calls from one worker to another --------------------------------------------------
 
     def _send(self, forward: Forward) -> None:
-        call, owner = forward.origin, forward.handle.owner
-        assert call is not None  # a forward always has one
+        call = forward.caller
         try:
-            if owner.takes_calls:
+            if forward.handle.is_ready:
                 self.start_checked(forward)
             else:
-                call.serve_by(self.tasks.start(self._start_after_revival(forward)))
+                call.serve_by(self.tasks.start(self._start_later(forward)))
         except (LocalProtocolError, DeadlockError, AttributeError, OverLimitError) as exc:
             self.fail(call, exc)
 
     def start_checked(self, routed: RoutedCall) -> None:
         """Start a call unless the policy of its object rejects it; the policy's exception propagates."""
-        admit = routed.handle.policy.admit
-        number = 0 if admit is None else admit(self.method_name(routed), routed.message, routed.caller_peer)
-        routed.note_admitted(number)
+        self._admit(routed)
         try:
             self.start(routed)
         except BaseException:
             routed.let_go()
             raise
+
+    async def start_when_ready(self, routed: RoutedCall) -> Encoded | None:
+        """Start a call as `start_checked` does, once it can be; return a stand-in for the answer of a dead owner."""
+        handle = routed.handle
+        if not handle.owner.takes_calls:
+            instead = await self.failure_policy.revive(handle, self.method_name(routed))
+            if instead is not None:
+                return instead
+        self._admit(routed)
+        try:
+            if handle.policy.settle is not None:
+                await handle.policy.settle()
+            self.start(routed)
+        except BaseException:
+            routed.let_go()
+            raise
+        return None
+
+    def _admit(self, routed: RoutedCall) -> None:
+        admit = routed.handle.policy.admit
+        number = 0 if admit is None else admit(self.method_name(routed), routed.message, routed.caller_peer)
+        routed.note_admitted(number)
 
     def on_success(self, routed: RoutedCall, answer: Buffer) -> None:
         """Have the policy of an object note that a call of it ended well, with its answer.
@@ -415,8 +434,7 @@ class Router:
 
     def on_forward_end(self, forward: Forward, frame: Frame | None) -> None:
         """Carry an answer back to where the request came from."""
-        call = forward.origin
-        assert call is not None  # a forward always has one
+        call = forward.caller
         if frame is None:
             self._begin_after_loss(call, forward)
             return
@@ -478,16 +496,15 @@ class Router:
             owner.channel.cancel(forward)
             self.fail(call, exc)
 
-    async def _start_after_revival(self, forward: Forward) -> None:
-        """Start the callee's owner again, then make the call after all."""
+    async def _start_later(self, forward: Forward) -> None:
+        """Make a call that does not start at once."""
         call = forward.caller
         try:
-            instead = await self.failure_policy.revive(forward.handle, self.method_name(forward))
+            instead = await self.start_when_ready(forward)
             if instead is not None:
                 self.respond(call, instead)
                 return
             call.serve_by(forward)  # from here on a cancellation goes to the owner
-            self.start_checked(forward)
         except asyncio.CancelledError as exc:
             self.fail(call, exc)
             raise

@@ -329,7 +329,7 @@ class Session:
         kernel.hosted.tell_state_changes()
         if journal is None:
             return await self._answer(kernel, prompt)
-        journal.turn(prompt)
+        await journal.turn(prompt)
         try:
             answer = await self._answer(kernel, prompt)
         except BaseException as error:
@@ -435,7 +435,7 @@ class Session:
                 return None
         else:
             journal = await anyio.to_thread.run_sync(self._journals.resumed, self._id)
-        journal.is_required = rule.required
+        journal.rule = rule
         return journal
 
     async def _restore(self, kept: KeptSession, now: Meta, runtime: SessionRuntime) -> None:

@@ -7,6 +7,7 @@ import re
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
 
 from paddock.cli.sessions_command import export_session, list_sessions, show_session
@@ -50,7 +51,7 @@ def test_a_list_tells_of_each_session_what_is_known(
         paddock="1", session=file.path.stem, pid=1, plan="/a/plan.yaml", digest="", working_dir="/w", modules={}
     )
     journal.begin(meta, NO_SECRETS)
-    journal.turn("what\nis here?")
+    anyio.run(journal.turn, "what\nis here?")
     file.append(Kind.CALL, encoded(Call(call=1, module="m", tool="mark")))
     file.mark_missing()
     journal.close()

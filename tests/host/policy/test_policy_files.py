@@ -292,6 +292,8 @@ def test_the_strictest_rule_about_kept_sessions_counts() -> None:
         56 * 86_400, None, required=True
     )
     assert rule("journal = {keep = '30d'}", "journal = {keep = 'off'}").is_off
+    both = rule("journal = {durability = 'power'}", "journal = {durability = 'host'}")
+    assert (both.outlives_power, rule("journal = {durability = 'host'}")) == (True, JournalRule())
 
 
 @pytest.mark.parametrize(
@@ -301,6 +303,7 @@ def test_the_strictest_rule_about_kept_sessions_counts() -> None:
         ("keep = 30", "is not understood"),
         ("keep = '3m'", "minutes or months"),
         ("size = '1X'", "a size is bytes"),
+        ("durability = 'disk'", "host"),
         ("kepp = '1d'", "keep"),
     ],
 )

@@ -39,7 +39,7 @@ async def test_a_journal_that_has_grown_keeps_what_still_counts(
     journal.begin(_META, NO_SECRETS)
     sizes = []
     for turn in range(100):
-        journal.turn(f"prompt {turn}")
+        await journal.turn(f"prompt {turn}")
         journal.append(_said("x" * 100))
         for key in ("one", "two"):
             journal.state([WrittenState(key, "tool-x", f"{turn}".encode() * 50, is_live=False)])

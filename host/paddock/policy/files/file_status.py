@@ -136,6 +136,8 @@ def _about_journals(file: PolicyFile) -> Iterator[str]:
         yield _line(file, "journal.keep", f"sessions are kept for {rule.keep / 86_400:g} days")
     if rule.size is not None:
         yield _line(file, "journal.size", f"kept sessions take {size_text(rule.size)} at most")
+    if rule.outlives_power:
+        yield _line(file, "journal.durability", "turns and the beginnings of tool calls outlive a power failure")
     if rule.required:
         yield _line(file, "journal.required", "a session whose journal cannot be written does not go on")
 

@@ -24,7 +24,7 @@ from paddock.plan.units import parse_size
 from paddock.policy.files.owned_file import OperatorFile
 from paddock.policy.files.source_pattern import SourcePattern
 from paddock.policy.grant_caps import GrantCaps, SecretCap
-from paddock.policy.journal_rule import JournalRule, read_keep
+from paddock.policy.journal_rule import Durability, JournalRule, read_keep
 from paddock.policy.owner import Owner
 from paddock.policy.rule import Rule, written_list
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
@@ -107,6 +107,7 @@ class _JournalTable(StrictModel):
 
     keep: Annotated[float | None, BeforeValidator(read_keep)] = None
     size: Annotated[int | None, BeforeValidator(parse_size)] = None
+    durability: Durability = "host"
     required: bool = False
 
 

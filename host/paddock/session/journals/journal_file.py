@@ -191,6 +191,15 @@ class JournalFile:
             raise
         return descriptor, end
 
+    async def sync(self) -> None:
+        """Have all that was appended outlive a power failure; a thread waits for the disk.
+
+        Raises:
+            OSError: it may not.
+        """
+        # A descriptor of its own: `rewrite` and `close` may close the other one meanwhile.
+        await anyio.to_thread.run_sync(_sync, os.dup(self._descriptor))
+
     def close(self) -> None:
         """Release the journal."""
         os.close(self._descriptor)
@@ -276,6 +285,13 @@ def _opened(path: Path, flags: int) -> int:
     except OSError as error:
         problem = error.strerror or str(error)
         raise JournalError(path, problem, f"remove it, or have its owner resume it: `rm -r {path}`") from error
+
+
+def _sync(descriptor: int) -> None:
+    try:
+        os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _discard(descriptor: int, path: Path) -> None:

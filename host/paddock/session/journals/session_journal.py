@@ -20,6 +20,7 @@ from paddock import __version__
 from paddock.authorization.authorizer import Authorization
 from paddock.plan.model import MountPlan
 from paddock.plan.permissions import Permissions
+from paddock.policy.journal_rule import JournalRule
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.rpc.peer import CallPolicy, Encoded, Peer
 from paddock.session.journal_store import JournalEntry, MemoryStore
@@ -62,7 +63,7 @@ class SessionJournal(MemoryStore):
         torn: the file to which its damaged end was moved.
     """
 
-    is_required = False
+    rule = JournalRule()
 
     def __init__(self, file: JournalFile, kept: KeptSession | None = None, torn: Path | None = None) -> None:
         super().__init__()
@@ -106,13 +107,13 @@ class SessionJournal(MemoryStore):
         Raises:
             OverLimitError: what was written last is not in it, and nothing will be.
         """
-        if self.is_required and self.problem is not None:
+        if self.rule.required and self.problem is not None:
             raise OverLimitError(
                 f"the session's journal, which a policy requires, cannot be written: {self.problem}; make room for "
                 f"{self.path}, and resume the session"
             )
 
-    def turn(self, prompt: str) -> None:
+    async def turn(self, prompt: str) -> None:
         """Write that a turn begins.
 
         Raises:
@@ -120,7 +121,8 @@ class SessionJournal(MemoryStore):
         """
         self._turn += 1
         self._write(Kind.TURN, encoded(Turn(prompt=prompt, turn=self._turn, host=self._host)))
-        if self.is_required and self.problem is not None:
+        await self._sync()
+        if self.rule.required and self.problem is not None:
             hint = "a policy requires it (`paddock policy show`): make room there, and resume the session"
             raise JournalError(self.path, str(self.problem), hint)
 
@@ -142,6 +144,8 @@ class SessionJournal(MemoryStore):
         self._write(Kind.END, encoded(End(outcome=outcome, error=told, turn=self._turn, host=self._host)))
         if self._file.size > self._shrink_at and self.problem is None:
             await run_undisturbed(self._shrink())
+        elif self.rule.outlives_power:
+            await run_undisturbed(self._sync())
 
     def policy_of(self, module: str, tool: str) -> CallPolicy:
         """Return what records the calls of a tool."""
@@ -156,7 +160,7 @@ class SessionJournal(MemoryStore):
             self._open.add(self._calls)
             return self._calls
 
-        return CallPolicy(admit, self._answered, self._over)
+        return CallPolicy(admit, self._answered, self._over, settle=self._settle if self.rule.outlives_power else None)
 
     def close(self) -> None:
         """Release the file; one of a session that never began is removed."""
@@ -174,15 +178,30 @@ class SessionJournal(MemoryStore):
             self._open.discard(number)
             self._write(Kind.RESULT, encoded(Result(call=number)))
 
+    async def _settle(self) -> None:
+        await self._sync()
+        self.check()
+
+    async def _sync(self) -> None:
+        """Have what was written outlive a power failure, where a policy says so."""
+        if self.problem is None and self.rule.outlives_power:
+            try:
+                await self._file.sync()
+            except OSError as error:
+                self._fail(error)
+
     def _write(self, kind: Kind, body: bytes) -> None:
         if self.problem is not None:
             return
         try:
             self._file.append(kind, self._secrets.overwrite(body))
         except OSError as error:
-            self.problem = error
-            self._file.mark_missing()
-            _log.warning("the session's journal cannot be written, and misses what happens from here on: %s", error)
+            self._fail(error)
+
+    def _fail(self, error: OSError) -> None:
+        self.problem = error
+        self._file.mark_missing()
+        _log.warning("the session's journal cannot be written, and misses what happens from here on: %s", error)
 
     async def _shrink(self) -> None:
         try:
