@@ -100,6 +100,48 @@ def test_any_bytes_behind_the_head_are_read_within_bounds(
     assert is_cut == bool(tail) or records
 
 
+_WRITER = """
+import os, random, sys
+from pathlib import Path
+from paddock.session.journals.journal_file import JournalFile, Kind, read_journal
+path, choice = Path(sys.argv[1]), random.Random(7)
+JournalFile.create(path).close()
+for _ in range(int(sys.argv[2])):
+    told, tells = os.pipe()
+    writer = os.fork()
+    if not writer:
+        os.close(told)
+        file, records, _ = JournalFile.open(path)
+        number = len(records)
+        while True:
+            file.append(Kind.ADD, b"%d " % number + bytes(choice.choice((10, 1000, 30_000))))
+            number += 1
+            os.write(tells, number.to_bytes(4, "little"))
+    os.close(tells)
+    for _ in range(choice.randrange(1, 20)):
+        os.read(told, 4)
+    os.kill(writer, 9)
+    os.waitpid(writer, 0)
+    said = b"".join(iter(lambda: os.read(told, 4000), b""))
+    os.close(told)
+    numbers = [int(record.body.split()[0]) for record in read_journal(path)[0]]
+    assert numbers == list(range(len(numbers)))
+    if said:
+        acknowledged = int.from_bytes(said[-4:], "little")
+        assert acknowledged <= len(numbers) <= acknowledged + 1
+    if path.stat().st_size > 1 << 20:
+        path.unlink()
+        JournalFile.create(path).close()
+"""
+
+
+@pytest.mark.parametrize("kills", [5, *repeating((500,))])
+def test_a_writer_that_is_killed_loses_nothing_that_it_acknowledged(tmp_path: Path, kills: int) -> None:
+    command = [sys.executable, "-c", _WRITER, tmp_path / "s.journal", str(kills)]
+    done = subprocess.run(command, timeout=300, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_second_host_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "s.journal"
     file = JournalFile.create(path)

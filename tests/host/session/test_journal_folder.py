@@ -16,6 +16,7 @@ from paddock.session.journals import journal_folder
 from paddock.session.journals.journal_file import JournalFile, Kind, read_journal
 from paddock.session.journals.journal_folder import Journals
 from paddock.session.journals.kept_session import Call, End, KeptSession, Meta, Result, Spawn, Turn, encoded
+from support.examples import IN_FULL
 
 _DAY = 86_400
 
@@ -115,14 +116,36 @@ def test_the_ends_of_a_file_tell_what_all_of_it_does(
     whole, _ = Journals(tmp_path).read("long")
     reads = []
     monkeypatch.setattr(journal_folder, "read_journal", lambda path: reads.append(path) or read_journal(path))
-    ((glanced, in_use),) = Journals(tmp_path).all(lambda error: None)
-
-    def facts(kept: KeptSession) -> tuple[object, ...]:
-        told = kept.id, kept.metas[-1], kept.turn_count, kept.turns[0].prompt, kept.was_interrupted
-        return (*told, kept.began, kept.last, [call.tool for call in kept.open_calls()], kept.is_cut, in_use)
-
-    assert facts(glanced) == facts(whole)
+    ((glanced, _),) = Journals(tmp_path).all(lambda error: None)
+    assert _facts(glanced) == _facts(whole)
     assert (reads == []) is is_enough
+
+
+def _facts(kept: KeptSession) -> tuple[object, ...]:
+    told = kept.id, kept.metas[-1], kept.turn_count, [turn.prompt for turn in kept.turns[:1]], kept.was_interrupted
+    return (*told, kept.began, kept.last, [call.tool for call in kept.open_calls()], kept.is_cut)
+
+
+def test_the_ends_of_a_damaged_file_tell_nothing_else_than_all_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "s.journal"
+    file = _kept(tmp_path, "s")
+    for kind, body in (_HOST, _TURN, _CALL, _LATE, _END, _TURN):
+        file.append(kind, body)
+    file.close()
+    whole, journals = path.read_bytes(), Journals(tmp_path)
+    seen = set()
+    for place in range(0, len(whole), 1 if IN_FULL else 11):
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << (place % 8)
+        for damaged in (whole[:place], bytes(flipped)):
+            path.write_bytes(damaged)
+            glanced = [_facts(kept) for kept, _ in journals.all(lambda error: None)]
+            try:
+                assert glanced == [_facts(journals.read("s")[0])]
+            except KindError:
+                assert glanced == []
+            seen.add(str(glanced))
+    assert len(seen) > 5
 
 
 @pytest.mark.parametrize("rest", [b"half a record", bytes(17)], ids=["cut", "no room"])
@@ -140,6 +163,9 @@ def test_the_beginning_of_several_ids_means_none(tmp_path: Path) -> None:
     journals = Journals(tmp_path)
     with pytest.raises(KindError) as caught:
         journals.find("abcd")
+    with pytest.raises(KindError) as meant:
+        journals.find("othre")
+    assert "did you mean `other`?" in meant.value.hints
     assert caught.value.hints == ("it is the beginning of several ids: abcd-1, abcd-2",)
     assert (journals.find("abcd-1"), journals.find("othe")) == ("abcd-1", "other")
     for asked in ("oth", "abcd-3"):

@@ -17,6 +17,7 @@ import errno
 import fcntl
 import io
 import os
+import shlex
 import struct
 import time
 import zlib
@@ -68,9 +69,10 @@ class Record(NamedTuple):
 
 
 class JournalError(KindError):
-    """Raised for a file that is no journal, or that cannot be used as one."""
+    """Raised for a file that is no journal, or that cannot be used as one; by default it is to be removed."""
 
-    def __init__(self, path: Path, problem: str, hint: str) -> None:
+    def __init__(self, path: Path, problem: str, hint: str = "") -> None:
+        hint = hint or f"remove it: `{shlex.join(['rm', '-r', str(path)])}`"
         super().__init__("JournalError", f"`{path}` cannot be used as a session's journal: {problem}", hints=[hint])
 
 
@@ -242,7 +244,7 @@ def read_ends(path: Path) -> tuple[list[Record], list[Record], bool]:
         size = os.fstat(file.fileno()).st_size
         first, end = _first(file, size)
         start = max(end, size - _AT_ENDS)
-        return first, _last(os.pread(file.fileno(), size - start, start)), in_use
+        return first, _last(os.pread(file.fileno(), size - start, start), is_rest=start == end), in_use
 
 
 def _is_in_use(file: BinaryIO) -> bool:
@@ -283,8 +285,7 @@ def _opened(path: Path, flags: int) -> int:
     except FileNotFoundError:
         raise
     except OSError as error:
-        problem = error.strerror or str(error)
-        raise JournalError(path, problem, f"remove it, or have its owner resume it: `rm -r {path}`") from error
+        raise JournalError(path, error.strerror or str(error)) from error
 
 
 def _sync(descriptor: int) -> None:
@@ -317,7 +318,7 @@ def _read(descriptor: int, path: Path) -> tuple[list[Record], int, int, int]:
     """Return the records, where the last whole one ends, the size of the file, and the version of its format."""
     size = os.fstat(descriptor).st_size
     if size > FILE_MAX:
-        raise JournalError(path, f"it has more than {FILE_MAX >> 20} MiB", f"remove it: `rm {path}`")
+        raise JournalError(path, f"it has more than {FILE_MAX >> 20} MiB")
     records: list[Record] = []
     end = _HEAD_SIZE
     with os.fdopen(os.dup(descriptor), "rb") as file:
@@ -333,7 +334,7 @@ def _version_of(file: BinaryIO, path: Path) -> int:
     file.seek(0)
     head = file.read(_HEAD_SIZE)
     if head[: len(MAGIC)] != MAGIC or len(head) < _HEAD_SIZE:
-        raise JournalError(path, "it does not begin as one", f"remove it: `rm {path}`")
+        raise JournalError(path, "it does not begin as one")
     if head[-1] not in _BEHIND:
         problem = f"its format is version {head[-1]}, and this Paddock reads versions 1 to {VERSION}"
         raise JournalError(path, problem, "resume it with the Paddock that wrote it")
@@ -351,8 +352,11 @@ def _first(file: BinaryIO, size: int) -> tuple[list[Record], int]:
     return records, end
 
 
-def _last(ending: bytes) -> list[Record]:
-    """Return the records of the last bytes of a file that are whole in them; none if one of these is damaged."""
+def _last(ending: bytes, *, is_rest: bool) -> list[Record]:
+    """Return the records that are whole in the last bytes of a file; none if one of these is damaged.
+
+    With `is_rest`, the bytes begin with a record.
+    """
     start = len(ending)
     while start >= _LENGTH.size:
         (length,) = _LENGTH.unpack_from(ending, start - _LENGTH.size)
@@ -360,6 +364,8 @@ def _last(ending: bytes) -> list[Record]:
         if before < 0:
             break
         start = before
+    if is_rest and start:
+        return []
     found = [*_frames(io.BytesIO(ending[start:]), start, len(ending), VERSION)]
     return [record for record, _ in found] if found and found[-1][1] == len(ending) else []
 

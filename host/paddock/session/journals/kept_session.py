@@ -224,11 +224,10 @@ def kept_session(path: Path, records: Sequence[Record]) -> KeptSession:
                 raise ValueError("no clock tells such a time")
             _take(kept, place, record)
         except (ValidationError, ValueError, KeyError, IndexError, RecursionError) as error:
-            problem = f"its record {place + 1} is not of its form"
-            raise JournalError(path, problem, f"remove it: `paddock sessions delete {path.stem}`") from error
+            raise JournalError(path, f"its record {place + 1} is not of its form") from error
         kept.last = record.at
     if not kept.metas:
-        raise JournalError(path, "it tells nothing of its session", f"remove it: `rm {path}`")
+        raise JournalError(path, "it tells nothing of its session")
     kept.began = records[0].at
     return kept
 
