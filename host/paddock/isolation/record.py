@@ -405,11 +405,15 @@ def _without_value(grant: str) -> str:
     return grant if not is_set or _REFERENCE.fullmatch(value) else f"{name}={_HIDDEN}"
 
 
-def _file_name(session_id: str) -> str:
+def stem_of(session_id: str) -> str:
+    """Return the name of a session's file, without its end: an application may call its sessions what it likes."""
     if _PLAIN_NAME.fullmatch(session_id):
-        return f"{session_id}.json"
-    # An application may call its sessions what it likes.
-    return f"={hashlib.sha256(session_id.encode()).hexdigest()}.json"
+        return session_id
+    return f"={hashlib.sha256(session_id.encode()).hexdigest()}"
+
+
+def _file_name(session_id: str) -> str:
+    return f"{stem_of(session_id)}.json"
 
 
 def _write(path: Path, content: bytes) -> int:

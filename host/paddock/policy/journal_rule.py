@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import reduce
 from typing import Final, Literal
 
 from paddock.plan.problems import NotAcceptedError
@@ -34,7 +33,13 @@ class JournalRule:
     @classmethod
     def strictest(cls, rules: Iterable[JournalRule]) -> JournalRule:
         """Return the rule that keeps no more than each of these does."""
-        return reduce(JournalRule.narrowed_by, rules, cls())
+        rules = tuple(rules)
+        return cls(
+            min((one.keep for one in rules if one.keep is not None), default=None),
+            min((one.size for one in rules if one.size is not None), default=None),
+            "power" if any(one.outlives_power for one in rules) else "host",
+            any(one.required for one in rules),
+        )
 
     @property
     def is_off(self) -> bool:
@@ -50,17 +55,6 @@ class JournalRule:
     def outlives_power(self) -> bool:
         """Whether what counts outlives a power failure."""
         return self.durability == "power"
-
-    def narrowed_by(self, other: JournalRule) -> JournalRule:
-        """Return the rule that keeps no more than both do."""
-        keep = [one for one in (self.keep, other.keep) if one is not None]
-        size = [one for one in (self.size, other.size) if one is not None]
-        return JournalRule(
-            min(keep, default=None),
-            min(size, default=None),
-            "power" if self.outlives_power or other.outlives_power else "host",
-            self.required or other.required,
-        )
 
 
 def read_keep(written: object) -> float:

@@ -6,7 +6,6 @@ the oldest sessions go, and none that was interrupted in the last seven days.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import re
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from paddock.errors import KindError
-from paddock.isolation.record import SessionInUseError
+from paddock.isolation.record import SessionInUseError, stem_of
 from paddock.policy.journal_rule import JournalRule
 from paddock.session.journals.journal_file import (
     JournalError,
@@ -36,7 +35,6 @@ LAST: Final = "last"
 SIZE_MAX: Final = 256 << 20  # bytes of all journals together, where no policy says another size
 COUNT_MAX: Final = 1000  # journals
 SUFFIX: Final = ".journal"
-_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 _HASHED: Final = re.compile(r"=[0-9a-f]{64}")
 _SHORTEST: Final = 4  # characters of an id that may stand for it
 _INTERRUPTED_SECONDS: Final = 7 * 86_400  # for which a session stays that its host's end interrupted
@@ -58,10 +56,8 @@ class _File(NamedTuple):
 
 
 def _name_of(session_id: str) -> str:
-    """Return the name of a session's file, without its end: an application may call its sessions what it likes."""
-    if _PLAIN_NAME.fullmatch(session_id) or _HASHED.fullmatch(session_id):
-        return session_id
-    return f"={hashlib.sha256(session_id.encode()).hexdigest()}"
+    """Return the name of a session's file, without its end, for an id or such a name."""
+    return session_id if _HASHED.fullmatch(session_id) else stem_of(session_id)
 
 
 class UnknownSessionError(KindError):
@@ -158,7 +154,7 @@ class Journals:
 
     def ids(self) -> list[str]:
         """Return the ids of all sessions, the latest first; those that are no names of files as a digest."""
-        return [path.stem for path in self._paths()]
+        return [file.path.stem for file in self._files()]
 
     def read(self, session_id: str) -> tuple[KeptSession, bool]:
         """Return a session, and whether a host has it now.
@@ -193,9 +189,9 @@ class Journals:
         `on_unread` gets those that cannot be read. Of turns, only the first one's prompt and the last one's end are
         told; of calls, those near the end of the file.
         """
-        for path in self._paths():
+        for file in self._files():
             try:
-                yield self._glance(path)
+                yield self._glance(file.path)
             except JournalError as error:
                 on_unread(error)
             except FileNotFoundError:
@@ -263,9 +259,6 @@ class Journals:
         with suppress(JournalError, OSError):
             pid = self.read(session_id)[0].metas[-1].pid
         return SessionInUseError(session_id, pid)
-
-    def _paths(self) -> list[Path]:
-        return [file.path for file in self._files()]
 
     def _files(self) -> list[_File]:
         """Return the files of all sessions, the latest first."""
