@@ -37,9 +37,10 @@ agent: $(VENV)/ready
 check: lint
 	@$(BIN)/python -m pytest --quiet --numprocesses=logical --dist=worksteal -m "not (costly or hypothesis or slow)" $(CHECKED)
 
-# Faults done to sessions for an hour, or SOAK seconds; the first seed is the commit.
+# Faults done to sessions for HOURS, an hour by default; the first SEED is the commit. It ends at the first problem.
 soak: $(VENV)/ready-dev
-	@PYTHONPATH=tests $(BIN)/python tests/faults/simulator.py $$((0x$$(git rev-parse --short=7 HEAD))) 60 $(or $(SOAK),3600)
+	@PYTHONPATH=tests $(BIN)/python tests/faults/simulator.py $(or $(SEED),$$((0x$$(git rev-parse --short=7 HEAD)))) \
+		$(or $(STEPS),60) --hours $(or $(HOURS),1)
 
 test: $(VENV)/ready-dev
 	@$(BIN)/python -m pytest --numprocesses=$(TEST_PROCESSES) --dist=worksteal

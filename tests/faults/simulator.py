@@ -1,57 +1,77 @@
-"""Faults drawn from a seed, done to one session over the hosts that it outlives: `simulator.py SEED STEPS [SECONDS]`.
+"""Faults drawn from seeds, done to sessions over the hosts that each outlives: `simulator.py SEED STEPS [SEEDS]`.
 
-In each step a turn is run, and at some moment of it a module is killed or stopped for a while, the turn is cancelled, a
-second host tries to take the session, or its host is killed and another one goes on. After each step the conversation
-is judged. Problems go to stdout, a line each, with the step, so that SEED and that step are enough to see them again.
-With SECONDS, later seeds follow until so much time is over, or there is a problem.
+Each step of a session does one act to it, and all that must hold is judged behind it; see `acts.py` and `host.py`. With
+`--hours H` seeds follow until so much time is over, and each is printed with its acts before it begins. The first thing
+that does not hold ends all, and is printed with the shortest beginning of the seed's acts in which it is seen.
 """
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Final
 
+from faults.acts import Script
+from faults.host import FAILED, GO_ON, ID, OVER, run
 from paddock.session.journals.journal_folder import Journals
 from support.children import descendants_of
 
-_HOST: Final = Path(__file__).with_name("host.py")
-HOST_PATH: Final = os.pathsep.join(map(str, (_HOST.parents[1], *sys.path)))
-_SECONDS: Final = 300  # for one host; hit only by a hang
+_HOST_SECONDS: Final = 300  # hit only by a hang
 _ENDING_SECONDS: Final = 30
+_SAID_MAX: Final = 3000  # characters of what a host said at last
 _PR_SET_CHILD_SUBREAPER: Final = 36
+_STATE: Final = "state/paddock"  # below the ground of a session
+_CGROUPS: Final = Path("/sys/fs/cgroup")
 
 
-def simulate(seed: int, steps: int, ground: Path) -> list[str]:
-    """Return the problems of a session of so many steps, below a folder of its own."""
-    assert ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0  # what a host leaves can be seen
-    work, temporary = ground / "work", ground / "tmp"
-    for folder in (work, temporary, ground / "state"):
-        folder.mkdir(mode=0o700)
-    environ = {**os.environ, "XDG_STATE_HOME": str(ground / "state"), "TMPDIR": str(temporary), "PYTHONPATH": HOST_PATH}
-    problems: list[str] = []
-    first, was_killed = 0, True
-    while first < steps or was_killed:
-        command = [sys.executable, str(_HOST), *map(str, (seed, first, steps, work))]
-        host = subprocess.run(command, env=environ, capture_output=True, encoding="utf-8", timeout=_SECONDS)
-        problems += host.stdout.splitlines()
-        was_killed = host.returncode == -signal.SIGKILL
-        first = int((work / "step").read_text()) + 1 if was_killed else steps
-        if not was_killed and host.returncode:
-            problems.append(f"a host of seed {seed} failed before step {first}: {host.stderr[-2000:]}")
+def simulate(script: Script, ground: Path) -> str:
+    """Return what does not hold in the session of a script, below a folder of its own; nothing if all does."""
+    for name in ("work", "tmp", "state"):
+        (ground / name).mkdir(mode=0o700)
+    (ground / "work/next").write_text("0")
+    hosts: list[int] = []
+    ended = GO_ON
+    while ended in (GO_ON, -signal.SIGKILL):
+        pid, ended = _one_host(script, ground)
+        hosts.append(pid)
         if not _all_have_ended():
-            problems.append(f"processes are left before step {first} of seed {seed}")
-    kept, _ = Journals(ground / "state/paddock/journals").read("simulated")
-    if kept.messages() != json.loads((work / "seen.json").read_text()):
-        problems.append(f"the journal of seed {seed} has another conversation than the context")
-    return problems
+            return f"a host has left processes: {sorted(descendants_of(os.getpid()))}"
+    if ended != OVER:
+        return (ground / "said").read_text()[-_SAID_MAX:].strip() or f"a host ended by {ended}"
+    return "; ".join([*_wrong_files(ground, len(hosts)), *_left(hosts, ground)])
+
+
+def _one_host(script: Script, ground: Path) -> tuple[int, int]:
+    """Return a host's number and how it ended: a process forked from this one, which has its code loaded."""
+    pid = os.fork()
+    if pid:
+        return pid, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    code = FAILED
+    try:
+        signal.alarm(_HOST_SECONDS)
+        os.environ.update({"XDG_STATE_HOME": str(ground / "state"), "TMPDIR": str(ground / "tmp")})
+        tempfile.tempdir = None
+        said = os.open(ground / "said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        for stream in (1, 2):
+            os.dup2(said, stream)
+        code = run(script, int((ground / "work/next").read_text()), ground / "work")
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def _all_have_ended() -> bool:
@@ -66,19 +86,52 @@ def _all_have_ended() -> bool:
     return not descendants_of(os.getpid())
 
 
+def _wrong_files(ground: Path, hosts: int) -> Iterator[str]:
+    """Yield what is wrong in the journal and in the audit log of a session that so many hosts have had."""
+    kept, _ = Journals(ground / _STATE / "journals").read(ID)
+    if kept.messages() != json.loads((ground / "work/seen.json").read_text()):
+        yield "the journal has another conversation than the context"
+    ends: Counter[str] = Counter()
+    for line in (ground / _STATE / "audit.jsonl").read_text().splitlines():
+        with suppress(ValueError):  # a full disk cuts a line off
+            ends[json.loads(line)["event"]] += 1
+    if ends["session.ended"] + ends["session.lost"] != hosts:
+        yield f"of {hosts} hosts, the audit log has {ends['session.ended']} ends, and {ends['session.lost']} were lost"
+
+
+def _left(hosts: Sequence[int], ground: Path) -> Iterator[str]:
+    """Yield what hosts have left behind."""
+    if left := os.listdir(ground / "tmp"):
+        yield f"temporary files are left: {left}"
+    names = tuple(f"paddock-{pid}-" for pid in hosts)
+    groups = [name for _, folders, _ in os.walk(_CGROUPS) for name in folders if name.startswith(names)]
+    if groups:
+        yield f"control groups are left: {groups}"
+
+
 def main() -> int:
-    """Run what is asked for; return 1 if there are problems."""
-    seed, steps, *seconds = map(int, sys.argv[1:])
-    until, problems = time.monotonic() + sum(seconds), []
-    while not problems:
-        with tempfile.TemporaryDirectory() as folder:
-            problems = simulate(seed, steps, Path(folder))
-        if time.monotonic() >= until:
+    """Do what is asked for; return 1 at the first problem."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("seed", type=int, help="the first seed")
+    options.add_argument("steps", type=int, help="how many acts each seed has")
+    options.add_argument("seeds", type=int, nargs="?", default=1, help="how many seeds")
+    options.add_argument("--hours", type=float, help="go on with further seeds for so long, and tell of each")
+    asked = options.parse_args()
+    assert ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0  # what a host leaves can be seen
+    until = None if asked.hours is None else time.monotonic() + asked.hours * 3600
+    for seed in count(asked.seed):
+        if seed >= asked.seed + asked.seeds and (until is None or time.monotonic() >= until):
             break
-        seed += 1
-    for problem in problems:
-        print(problem)
-    return int(bool(problems))
+        script = Script.of(seed, asked.steps)
+        if until is not None:
+            print(script.told(asked.steps), flush=True)
+        with tempfile.TemporaryDirectory(prefix="faults-") as folder:
+            problem = simulate(script, Path(folder))
+            done = int((Path(folder) / "work/next").read_text())
+        if problem:
+            print(f"{script.told(done)}\n  {problem}\nagain: `make soak SEED={seed} STEPS={done} HOURS=0`", flush=True)
+            return 1
+    return 0
 
 
 if __name__ == "__main__":

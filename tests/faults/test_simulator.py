@@ -10,20 +10,31 @@ from typing import Any
 
 import pytest
 
+from faults.acts import Script
 from faults.conversation import problems_of
-from faults.simulator import HOST_PATH
 from paddock.session.journals.resume import NOT_STARTED
 
 _SECONDS = 300  # hit only by a hang
-_STEPS = os.environ.get("PADDOCK_FAULT_STEPS", "6")
+_SEEDS = range(1, 13)
+_STEPS = 6
+_AT_ONCE = 3  # seeds of one process
 
 
-@pytest.mark.parametrize("seed", [6, 48, 52])
-def test_nothing_is_lost_or_twice_or_said_that_is_not_so(seed: int) -> None:
-    command = [sys.executable, str(Path(__file__).with_name("simulator.py")), str(seed), _STEPS]
-    environ = {**os.environ, "PYTHONPATH": HOST_PATH}
+@pytest.mark.parametrize("seed", _SEEDS[::_AT_ONCE])
+def test_what_must_hold_after_any_fault_holds(seed: int) -> None:
+    command = [sys.executable, str(Path(__file__).with_name("simulator.py")), *map(str, (seed, _STEPS, _AT_ONCE))]
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
     done = subprocess.run(command, env=environ, capture_output=True, encoding="utf-8", timeout=_SECONDS)
     assert (done.stdout, done.returncode) == ("", 0), done.stderr
+
+
+def test_these_seeds_do_every_act() -> None:
+    done = {(act.name, act.target) for seed in _SEEDS for act in Script.of(seed, _STEPS).acts}
+    assert done == {(act.name, act.target) for act in Script.of(0, 100).acts}
+
+
+def test_a_shorter_session_begins_as_a_longer_one_does() -> None:
+    assert Script.of(7, 60).acts[:6] == Script.of(7, 6).acts
 
 
 _PROMPT = {"role": "user", "content": "go"}
