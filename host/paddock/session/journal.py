@@ -183,8 +183,11 @@ class ContextJournal:
             )
         return messages
 
-    async def restore(self, handle: Handle, ask: Ask) -> None:
-        """Bring the fresh context behind `handle` to where its predecessor was."""
+    async def restore(self, handle: Handle, ask: Ask, *, notes_more: bool = False) -> None:
+        """Bring the fresh context behind `handle` to where its predecessor was.
+
+        `notes_more` has what the context kept beyond this record noted: an earlier host could not store it.
+        """
         if self._prompt_factory is not None:
             await ask(handle, "set_system_prompt_factory", self._prompt_factory)
         present = await self._present(handle, ask)
@@ -201,6 +204,9 @@ class ContextJournal:
                 await ask(handle, "set_messages", self._marshaller.encode([[messages[:known]], {}]))
             for message in messages[known:]:
                 await ask(handle, "add_message", self._marshaller.encode([[message], {}]))
+        elif notes_more and messages and present is not None and present[: len(messages)] == messages:
+            for message in present[len(messages) :]:
+                self.note("add_message", self._marshaller.encode([[message], {}]), 0)
         elif present is None or not _ends_with(present, self._added()):
             _log.warning(
                 "context `%s` came back with messages of its own; they stay, nothing was added", handle.owner.name

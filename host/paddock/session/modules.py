@@ -11,6 +11,8 @@ import asyncio
 from typing import Final
 from weakref import WeakKeyDictionary
 
+import anyio
+
 from paddock.errors import ModuleError, ModuleLoadError, code_of, statement_of
 from paddock.plan.units import size_text
 from paddock.rpc.calls import RoutedCall
@@ -27,6 +29,8 @@ from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.frames import Buffer
 
 _CONTEXT_TRIES: Final = 3  # lives of a context that one call may cost before the call fails
+_LOOK_SECONDS: Final = 0.01
+_LAST_LOOKS: Final = 700  # at a turn that was given up; our own loops take six seconds for its last steps at most
 
 
 def failed_result(error: Exception, report: ExitReport | None = None) -> ToolResult:
@@ -195,11 +199,22 @@ class HostedModules:
             self._session_journal.check()
 
     async def restore_context(self) -> None:
-        """Bring the session's context to where the journal has it."""
+        """Bring the session's context to where the journal has it; what a context kept beyond that is noted."""
         for module in self.all:
-            await self._restore_context(module)
+            await self._restore_context(module, notes_more=True)
 
-    async def _restore_context(self, module: HostedModule) -> None:
+    async def _restore_context(self, module: HostedModule, *, notes_more: bool = False) -> None:
         handle = module.handle_at("context")
         if handle is not None:
-            await self._journal.restore(handle, module.ask_mounted)
+            await self._journal.restore(handle, module.ask_mounted, notes_more=notes_more)
+
+    async def turn_ended(self) -> None:
+        """Wait until the orchestrator has ended its turn, also one that was given up.
+
+        One that goes on for longer than the last steps of a turn take is not waited for.
+        """
+        loops = [one for one in self.all if one.kind == "orchestrator" and one.is_running]
+        for _ in range(_LAST_LOOKS):
+            if not any(one.peer.channel.connection.outgoing for one in loops):
+                return
+            await anyio.sleep(_LOOK_SECONDS)

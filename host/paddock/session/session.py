@@ -406,9 +406,11 @@ class Session:
     async def close_open_calls(self) -> None:
         """Answer the tool calls that an abandoned turn left open, before the next one begins.
 
-        This is for a turn whose task was cancelled: its orchestrator may have closed them itself by now, or not.
+        This is for a turn whose task was cancelled: its orchestrator may close them itself, for which it has some
+        seconds.
         """
         if self._opened.initialized:
+            await self._opened.runtime.modules.turn_ended()
             await self._close_dangling_calls()
 
     async def _opened_journal(self, rule: JournalRule) -> SessionJournal | None:
