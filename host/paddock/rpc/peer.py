@@ -53,7 +53,8 @@ class CallPolicy:
     refuses the call by raising, or returns a number for it (0: it needs none). `on_success` gets that number and the
     answer, encoded, when the admitted call has ended well, `release` gets it when the call is over. `answer_max`
     returns the memory that an answer to another module may take now. `settle` is awaited between the admission of a
-    call and its start, and may refuse it by raising.
+    call and its start, and may refuse it by raising. With `outlives_caller`, a call that has a
+    number is not cancelled with its caller: it may have had its effect by then, which `on_success` is to hear of.
     """
 
     admit: Callable[[str, Encoded, Peer | None], int] | None = None
@@ -61,6 +62,7 @@ class CallPolicy:
     release: Callable[[int], object] | None = None
     answer_max: Callable[[], int] | None = None
     settle: Callable[[], Awaitable[None]] | None = None
+    outlives_caller: bool = False
 
     def also(self, other: CallPolicy) -> CallPolicy:
         """Return the policy that decides as `other` does, and as this one does where `other` decides nothing."""
@@ -70,6 +72,7 @@ class CallPolicy:
             other.release or self.release,
             other.answer_max or self.answer_max,
             other.settle or self.settle,
+            other.outlives_caller or self.outlives_caller,
         )
 
 

@@ -401,7 +401,7 @@ class Router:
         if routed.is_waiting:
             self._queue.discard(routed)
             routed.on_over()
-        else:
+        elif not (routed.admission and routed.handle.policy.outlives_caller):
             routed.owner.channel.cancel(routed)
 
     def _hand_over(self, routed: RoutedCall, parent: int) -> None:
@@ -436,7 +436,8 @@ class Router:
         """Carry an answer back to where the request came from."""
         call = forward.caller
         if frame is None:
-            self._begin_after_loss(call, forward)
+            if call.is_open:
+                self._begin_after_loss(call, forward)
             return
         try:
             handles = forward.owner.receive(frame.handles, call.peer) if frame.handles else ()

@@ -55,7 +55,7 @@ class HostedModules:
         self._marshaller = marshaller
         self._journal = journal
         self._session_journal = session_journal
-        self._of_context = CallPolicy(self._admit, self._note, journal.release)
+        self._of_context = CallPolicy(self._admit, self._note, journal.release, outlives_caller=True)
         self._of_tools = CallPolicy(answer_max=journal.result_max)
         self._by_peer: WeakKeyDictionary[Peer, HostedModule] = WeakKeyDictionary()  # as long as a caller asks for one
         self.of = self._by_peer.__getitem__
