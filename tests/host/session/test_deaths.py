@@ -224,6 +224,34 @@ async def test_a_call_that_failed_is_not_in_the_journal(hosted: Hosted) -> None:
     assert hosted.journal.messages() == []
 
 
+async def test_a_message_is_journaled_though_its_orchestrator_has_died(hosted: Hosted) -> None:
+    _, _, worker = await _context_at(hosted)
+    loop, asking = await hosted.start("orchestrator", "loop-x")
+    ((_, _, shown),) = changes(asking, MirrorSection.MOUNTED)
+    asking.call_object(shown.id, _number("add_message"), _message(1))
+    request = await worker.request_from_host()
+    loop.supervisor.die()  # type: ignore[attr-defined]
+    await until(lambda: not loop.is_running)
+    worker.respond(request.id)
+    await until(lambda: hosted.journal.messages() == [_message(1)])
+    assert not worker.heard(Kind.CANCEL)
+
+
+async def test_a_turn_that_was_given_up_is_over_when_its_orchestrator_says_so(hosted: Hosted) -> None:
+    _, worker = await hosted.start(
+        "orchestrator", "loop-x", mounts("orchestrator", None, lambda worker: worker.own(5, {"execute": ASYNC}))
+    )
+    turn = asyncio.ensure_future(hosted.coordinator.get("orchestrator").execute(prompt="hello"))
+    request = await worker.request_from_host()
+    turn.cancel()
+    await worker.take(Kind.CANCEL)
+    over = asyncio.ensure_future(hosted.modules.turn_ended())
+    await worker.round_trip()
+    assert not over.done()
+    worker.fail(request.id, asyncio.CancelledError())
+    await over
+
+
 async def test_only_the_context_itself_is_journaled(hosted: Hosted) -> None:
     async def mount(worker: ScriptedWorker) -> None:
         await context([])(worker)

@@ -61,14 +61,16 @@ async def _serve(worker: ScriptedWorker, messages: list[dict[str, Any]], calls: 
         worker.respond(request.id, answer)
 
 
-async def _restored(hosted: Hosted, journal: ContextJournal, present: list[dict[str, Any]]) -> list[tuple[str, Any]]:
+async def _restored(
+    hosted: Hosted, journal: ContextJournal, present: list[dict[str, Any]], *, notes_more: bool = False
+) -> list[tuple[str, Any]]:
     """Return what a fresh context that holds `present` is told."""
     module, worker = await hosted.start("context", "context-x", context([]))
     handle = module.handle_at("context")
     assert handle is not None
     calls: list[tuple[str, Any]] = []
     serving = asyncio.ensure_future(_serve(worker, list(present), calls))
-    await journal.restore(handle, module.ask_mounted)
+    await journal.restore(handle, module.ask_mounted, notes_more=notes_more)
     serving.cancel()
     return calls
 
@@ -126,6 +128,20 @@ async def test_a_fresh_context_is_told_what_it_lacks(
     noted: tuple[tuple[str, Any], ...], present: list[dict[str, Any]], told: list[tuple[str, Any]], hosted: Hosted
 ) -> None:
     assert await _restored(hosted, _journal(hosted, *noted), present) == told
+
+
+async def test_a_resume_notes_what_a_context_kept_beyond_the_journal(hosted: Hosted) -> None:
+    journal, kept = _journal(hosted, *_ADDED[:1]), [*_TOLD]
+    assert await _restored(hosted, journal, kept, notes_more=True) == []
+    assert journal.messages() == kept
+
+
+@pytest.mark.parametrize("noted", [(), (("add_message", _message(9)),)])
+async def test_a_resume_notes_no_conversation_that_is_not_its_own(noted: Any, hosted: Hosted) -> None:
+    journal = _journal(hosted, *noted)
+    before = journal.messages()
+    assert await _restored(hosted, journal, _TOLD, notes_more=True) == []
+    assert journal.messages() == before
 
 
 async def test_the_prompts_factory_is_handed_over_again_and_first(hosted: Hosted) -> None:
