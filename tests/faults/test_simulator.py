@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from faults import simulator
 from faults.acts import Script
 from faults.conversation import problems_of
 from paddock.session.journals.resume import NOT_STARTED
@@ -35,6 +36,21 @@ def test_these_seeds_do_every_act() -> None:
 
 def test_a_shorter_session_begins_as_a_longer_one_does() -> None:
     assert Script.of(7, 60).acts[:6] == Script.of(7, 6).acts
+
+
+def test_a_problem_is_told_with_the_shortest_beginning(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken_at_third(script: Script, ground: Path) -> str:
+        (ground / "work").mkdir()
+        (ground / "work/next").write_text("3")
+        return "broken"
+
+    monkeypatch.setattr(simulator, "simulate", broken_at_third)
+    assert simulator.main(["7", "60", "--hours", "1"]) == 1
+    begun, told, problem, again = capsys.readouterr().out.splitlines()
+    assert (begun, told) == (Script.of(7, 60).told(60), Script.of(7, 60).told(3))
+    assert (problem, again) == ("  broken", "again: `make soak SEED=7 STEPS=3 HOURS=0`")
 
 
 _PROMPT = {"role": "user", "content": "go"}
