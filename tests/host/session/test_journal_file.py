@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import struct
 import subprocess
 import sys
@@ -353,3 +354,21 @@ def test_what_is_missing_at_the_end_is_found_by_the_next_host(tmp_path: Path) ->
     file.close()
     assert [record.body for record in records] == [b"first"] and torn is not None
     assert JournalFile.open(tmp_path / "s.journal")[2] is None
+
+
+def test_an_end_is_marked_also_where_a_file_may_not_grow(tmp_path: Path) -> None:
+    file = JournalFile.create(tmp_path / "s.journal")
+    for body in (b"first", b"second"):
+        file.append(Kind.ADD, body)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file.size, limits[1]))
+    try:
+        with pytest.raises(OSError, match="large"):
+            file.append(Kind.ADD, b"third")
+        file.mark_unfinished()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    file.close()
+    file, records, torn = JournalFile.open(tmp_path / "s.journal")
+    file.close()
+    assert [record.body for record in records] == [b"first"] and torn is not None

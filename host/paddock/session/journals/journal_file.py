@@ -150,9 +150,14 @@ class JournalFile:
         self.size += len(frame)
 
     def mark_missing(self) -> None:
-        """Have readers find that something is missing at the end; this takes no room."""
-        with suppress(OSError):
-            os.ftruncate(self._descriptor, self.size + len(_MISSING))
+        """Have readers find that something is missing at the end; this takes no room.
+
+        Where the file may not grow at all, as beyond `ulimit -f`, it costs the last record.
+        """
+        for size in (self.size + len(_MISSING), self.size - 1):
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, size)
+                return
 
     async def rewrite(self, still_counting: Callable[[list[Record]], Iterable[Record]]) -> None:
         """Have what still counts of the records in place of all, in one step.
