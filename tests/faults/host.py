@@ -27,6 +27,7 @@ from paddock.rpc.channel import Channel
 from paddock.session.hosted_session import HostedSession
 from paddock.session.journals.journal_folder import Journals
 from paddock.session.module import HostedModule
+from support.cgroups import groups_of
 from support.children import descendants_of
 
 ID: Final = "simulated"
@@ -72,6 +73,7 @@ class _Host:
         self._done: Act | None = None
         self._kills_tool = False  # at each of its calls
         self._ended: set[int] = set()  # processes that may not stay
+        self._at_first: dict[str, int] = {}
         self._others: list[asyncio.Task[None]] = []
         self._turn: asyncio.Task[str] | None = None
         self._is_abandoned = False  # whether the latest turn was
@@ -87,6 +89,7 @@ class _Host:
                 session.coordinator.hooks.register(event, self._reached, 900, f"faults:{event}")
             with _reads_told(self._on_read):
                 await self._go_on_well()
+                self._at_first = self._held()
                 for number, act in enumerate(self._script.acts[first:], first):
                     (self._ground / "next").write_text(str(number + 1))
                     await self._step(number, act)
@@ -193,11 +196,26 @@ class _Host:
         if (answer == "done") == (self._script.is_required and problem is not None):
             raise BrokenError(f"with a full disk ({problem}), the turn ended so: {answer}")
 
+    def _held(self) -> dict[str, int]:
+        """Return how many processes, control groups, temporary files and descriptors this host has."""
+        temporary = sum(len(folders) + len(files) for _, folders, files in os.walk(os.environ["TMPDIR"]))
+        return {
+            "processes": len(descendants_of(os.getpid())),
+            "control groups": len(groups_of(os.getpid())),
+            "temporary files": temporary,
+            "descriptors": len(os.listdir("/proc/self/fd")),
+        }
+
     async def _see_them_gone(self) -> None:
+        """Wait until nothing is left of modules that ended, and this host has no more than at its first act."""
         deadline = time.monotonic() + _ENDING_SECONDS
-        while left := self._ended & descendants_of(os.getpid()):
+        while True:
+            left = self._ended & descendants_of(os.getpid())
+            more = [name for name, number in self._held().items() if number > self._at_first[name]]
+            if not left and not more:
+                return
             if time.monotonic() > deadline:
-                raise BrokenError(f"processes of modules that ended are left: {sorted(left)}")
+                raise BrokenError(f"of modules that ended are left: {sorted(left)}; {self._at_first} is {self._held()}")
             await asyncio.sleep(0.005)
 
     # -- the acts --------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from typing import Final
 from faults.acts import Script
 from faults.host import FAILED, GO_ON, ID, OVER, run
 from paddock.session.journals.journal_folder import Journals
+from support.cgroups import groups_of
 from support.children import descendants_of
 
 _HOST_SECONDS: Final = 300  # hit only by a hang
@@ -32,7 +33,6 @@ _ENDING_SECONDS: Final = 30
 _SAID_MAX: Final = 3000  # characters of what a host said at last
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _STATE: Final = "state/paddock"  # below the ground of a session
-_CGROUPS: Final = Path("/sys/fs/cgroup")
 
 
 def simulate(script: Script, ground: Path) -> str:
@@ -108,9 +108,7 @@ def _left(hosts: Sequence[int], ground: Path) -> Iterator[str]:
     """Yield what hosts have left behind."""
     if left := os.listdir(ground / "tmp"):
         yield f"temporary files are left: {left}"
-    names = tuple(f"paddock-{pid}-" for pid in hosts)
-    groups = [name for _, folders, _ in os.walk(_CGROUPS) for name in folders if name.startswith(names)]
-    if groups:
+    if groups := groups_of(*hosts):
         yield f"control groups are left: {groups}"
 
 
