@@ -13,6 +13,7 @@ import os
 import resource
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -72,6 +73,7 @@ class _Host:
         self._left = 0  # so many of these moments
         self._done: Act | None = None
         self._kills_tool = False  # at each of its calls
+        self._posts: Counter[str] = Counter()  # how often the end of each call was told
         self._ended: set[int] = set()  # processes that may not stay
         self._at_first: dict[str, int] = {}
         self._others: list[asyncio.Task[None]] = []
@@ -141,6 +143,8 @@ class _Host:
         messages: list[Message] = await self._session.coordinator.get("context").get_messages()
         for problem in problems_of(self._before(), messages, self._marks()):
             raise BrokenError(f"{problem}, {when}")
+        if twice := [call for call, times in self._posts.items() if times > 1]:
+            raise BrokenError(f"the end of calls was told twice: {twice}, {when}")
         return messages
 
     def _before(self) -> list[Message]:
@@ -223,6 +227,8 @@ class _Host:
     async def _reached(self, event: str, data: dict[str, Any]) -> None:
         if event == "tool:pre" and self._kills_tool:
             self._kill("tool")
+        if event == "tool:post":
+            self._posts[str(data["tool_call_id"])] += 1
         self._at(event)
 
     def _on_read(self) -> None:
