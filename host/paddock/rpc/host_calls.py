@@ -2,7 +2,8 @@
 
 Each call ends exactly once: with the answer, with the callee's exception, or with the `FailurePolicy`'s decision about
 its owner's death. `call` and `call_value` start an owner again and repeat the call; the others call one life of it
-only. When a call is cancelled or a stream is left early, the owner is asked to end it.
+only. When a call is cancelled or a stream is left early, the owner is asked to end it, unless the policy of its object
+lets such calls outlive their callers.
 """
 
 from __future__ import annotations
