@@ -57,7 +57,11 @@ def _one_host(script: Script, ground: Path) -> tuple[int, int]:
     """Return a host's number and how it ended: a process forked from this one, which has its code loaded."""
     pid = os.fork()
     if pid:
-        return pid, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        try:
+            return pid, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        except KeyboardInterrupt:
+            os.waitpid(pid, 0)  # it was interrupted as well, and closes its session
+            raise
     code = FAILED
     try:
         signal.alarm(_HOST_SECONDS)
@@ -141,4 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
