@@ -12,6 +12,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from paddock_sandbox import mounts, namespaces
@@ -23,7 +24,10 @@ _TARGET: Final = 4  # of the fields of a line
 
 
 def kept_inside(every: Iterable[Mount]) -> tuple[Mount, ...]:
-    """Return the mounts in a place which may be written to, outermost first: others can detach each of them."""
+    """Return the mounts in a place which may be written to, outermost first: others can detach each of them.
+
+    One that shows something else in such a place is there as the place itself, which nobody may write to.
+    """
     every = tuple(every)
     writable = tuple(mount.target.rstrip("/") + "/" for mount in every if mount.writable)
     made: dict[str, Mount] = {}
@@ -33,8 +37,9 @@ def kept_inside(every: Iterable[Mount]) -> tuple[Mount, ...]:
             made.setdefault(mount.target, mount)
             continue
         outer = next((made[folder] for folder in _folders_around(mount.target) if folder in made), None)
-        if outer is not None and outer.writable and mount.source == _seen_at(outer, mount.target):
-            inside.append(mount)
+        if outer is not None and outer.writable:
+            place = replace(mount, source=_seen_at(outer, mount.target))
+            inside += [place] if place == mount or not mount.writable else []
         made.setdefault(mount.target, mount)
     return tuple(inside)
 

@@ -8,14 +8,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
 
 from integration.command_line import paddock, require_level
-from integration.conftest import WriteModule
+from integration.conftest import OpenSession, WriteModule
 from integration.tricky_tool import json_output, plan_of
+from paddock.isolation.operator_folders import make_operator_folders
+from paddock.isolation.private_places import PrivatePlaces
 from support.examples import repeating
 
 pytestmark = pytest.mark.usefixtures("commands_end")
+
+_SECONDS = 60  # for what is awaited; hit only by a hang
 
 _LOOKING = """
     import os
@@ -27,6 +32,8 @@ _LOOKING = """
 
         async def execute(self, input):
             path = input["path"]
+            if input.get("ends"):
+                os._exit(3)
             try:
                 if input.get("moves"):
                     return ToolResult(output=os.rename(path, path + ".moved"))
@@ -74,6 +81,45 @@ def test_a_granted_home_shows_an_empty_folder_in_their_place(user: Path, write_m
     assert look(state / "audit.jsonl") == "No such file or directory"
     assert look(user / ".local", moves=True) == "Device or resource busy"
     assert (state / "audit.jsonl").exists()
+
+
+def test_settings_that_are_links_stay_what_they_are(user: Path, write_module: WriteModule) -> None:
+    dotfiles, settings = user / "dotfiles", user / ".config/paddock/policy.toml"
+    (dotfiles / "v1").mkdir(parents=True)
+    (dotfiles / "v1/policy.toml").write_text("# mine", encoding="utf-8")
+    (dotfiles / "current").symlink_to("v1")
+    settings.symlink_to(dotfiles / "current/policy.toml")
+    environ = {"HOME": str(user)}
+    assert PrivatePlaces.of_user(environ).hold(dotfiles / "v1/policy.toml")
+    assert dotfiles / "current" in make_operator_folders(environ)
+    source, level = write_module("tool-look", _LOOKING), require_level("ns")
+    asked = f'{{"path": "{dotfiles}/v1", "moves": true}}'
+    done = paddock("call", source, "look", asked, f"--allow-write={dotfiles}", "--isolation", level, "--json")
+    assert json_output(done)["output"] == "Device or resource busy"
+    (dotfiles / "v1").rename(dotfiles / "v2")  # as anybody may who is not confined
+
+
+async def test_a_folder_that_takes_their_place_is_not_written_to(
+    tmp_path: Path, open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = tmp_path / "work/states"
+    states.mkdir(parents=True)
+    monkeypatch.setenv("XDG_STATE_HOME", str(states))
+    tool = {"module": "tool-look", "source": write_module("tool-look", _LOOKING), "permissions": {"write": ["."]}}
+    async with open_session(tools=[tool]) as session:
+        look = session.coordinator.get("tools", "look").execute
+        (states / "paddock").rename(states / "earlier")
+        (states / "paddock").mkdir()
+        with anyio.fail_after(_SECONDS):
+            while not any(line.startswith(f"{states / 'paddock'} was replaced") for line in session.changes):
+                await anyio.sleep(0.01)
+        assert (await look({"path": str(states / "earlier")})).output == []
+        (states / "planted").mkdir()
+        assert (await look({"path": str(states / "paddock"), "moves": True})).output == "Device or resource busy"
+        assert (await look({"path": str(states / "planted"), "moves": True})).output is None
+        shutil.rmtree(states / "paddock")
+        await look({"path": str(states), "ends": True})
+        assert (await look({"path": str(states / "planted.moved")})).output == []  # it started again
 
 
 def test_a_folder_of_programs_around_them_shows_them_empty(user: Path, write_module: WriteModule) -> None:
@@ -160,13 +206,20 @@ def test_a_second_mount_of_one_of_them_counts_as_well(user: Path, tmp_path: Path
         "    subprocess.run(['mount', *kind, source, target], check=True)\n"
         "print(*PrivatePlaces.of_user(os.environ).places, sep='\\n')\n"
     )
-    beneath = [(user / "work", hidden / "inner"), ("tmpfs", hidden)]  # a point that nobody reaches any more
-    pairs = [*beneath, (user / ".local", around), (state / "journals", part), (home, deeper)]
+    disk, above = tmp_path / "disk", tmp_path / "above"
+    for folder in (disk, above):
+        folder.mkdir()
+    (state / "disk").mkdir()
+    beneath = [(state / "journals", hidden / "inner"), ("tmpfs", hidden)]  # a point that nobody reaches any more
+    inside = [("tmpfs", disk), (disk, state / "disk")]
+    twice = [("tmpfs", user / ".config/paddock")] * 2  # an automount lies so under what it mounts
+    pairs = [*beneath, (user / ".local", around), (state / "journals", part), (home, deeper), *inside, *twice]
+    pairs += [(user / ".config/paddock", above)]
     mounts = [str(path) for pair in pairs for path in pair]
     done = subprocess.run(
         ["unshare", "-Urm", sys.executable, "-c", program, *mounts], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
     places = set(map(Path, done.stdout.split()))
-    assert places == {state, user / ".config/paddock", around / "state/paddock", part, deeper}
+    assert places == {state, user / ".config/paddock", around / "state/paddock", part, deeper, disk, above}
     assert os.path.isdir(state)

@@ -284,7 +284,7 @@ def compile_profile(
         table.fix(source, target)
     if by_mounts:
         for place, cover in (covered or {}).items():
-            table.fix(cover, place)
+            table.cover(place, cover)
         for place, holds_way in (closed or {}).items():
             table.close(place, holds_way=holds_way)
         _show_spellings(table, grants)

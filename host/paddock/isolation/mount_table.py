@@ -4,7 +4,8 @@ There are two sorts of wishes. Grants add up: of two grants of one place, and of
 counts. A fixed place (code, and paths to be kept) stays as it is, whatever is granted around it.
 
 A fixed place inside a writable folder needs more than a read-only mount over it: its folder could be renamed, with the
-mount, and another put in its place. A mount cannot be renamed, so each folder on the way becomes one.
+mount, and another put in its place. A mount cannot be renamed, so each folder on the way becomes one. So it is with a
+place that is covered: what is outside by its name would be the module's otherwise.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class _Wish:
     fixed: bool
     is_link: bool = False
     is_closed: bool = False
+    is_cover: bool = False
     holds_way: bool = True
 
     @property
@@ -51,6 +53,10 @@ class MountTable:
     def fix(self, source: Path, target: Path | None = None, *, mappable: bool = False) -> None:
         """Show a place, and never let it be written to."""
         self._add(_Wish(source, target or source, False, mappable, fixed=True))
+
+    def cover(self, place: Path, source: Path) -> None:
+        """Show something else at a place, which is in a folder that is granted, and never let it be written to."""
+        self._add(_Wish(source, place, False, False, fixed=True, is_cover=True))
 
     def hold(self, link: Path) -> None:
         """Keep a symbolic link as it is; its target is another place."""
@@ -144,7 +150,7 @@ def _pins(wish: _Wish, outer: _Wish | None) -> Iterator[_Wish]:
         or not outer.writable
         or wish.writable
         or not wish.holds_way
-        or outer.shows(wish.target) != wish.source
+        or not (wish.is_cover or outer.shows(wish.target) == wish.source)
     ):
         return
     for folder in wish.target.parents:

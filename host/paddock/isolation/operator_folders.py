@@ -28,11 +28,13 @@ def make_operator_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Return these folders, without links, and the links on the way; a folder that cannot be made is left out."""
     made: list[Path] = []
     packages = (Path(site.getusersitepackages()),) if site.ENABLE_USER_SITE else ()
+    settings = user_config_folder(environ)
     # Fetched code is run again without being looked at, and packages whenever this interpreter starts.
-    for folder in (user_config_folder(environ), state_path(environ), place_of_user(environ), *packages):
+    for folder in (settings, state_path(environ), place_of_user(environ), *packages):
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            made += (folder.resolve(), *links_on_the_way(folder))
+            files = folder.iterdir() if folder == settings else ()  # may be links to where their user keeps others
+            made += (folder.resolve(), *(link for path in (folder, *files) for link in links_on_the_way(path)))
         except OSError as error:
             _log.info("a folder for this user's settings cannot be made: %s", error)
     return (*made, *_folders_of_settings(environ))

@@ -1,7 +1,8 @@
 """Paddock's own folders, which no sandbox shows by any grant: the user's state, and settings.
 
 They hold what modules did and said, what others keep, and where secrets are. They are known by identity: a place where
-a second mount shows one of them, or a part of one, counts as well. Where mounts can cover them, a grant around one
+a second mount shows one of them, or a part of one, counts as well, and so does a file elsewhere to which a link in one
+leads. Where mounts can cover them, a grant around one
 shows an empty folder in its place, with the kept home of the module itself. A level without mounts refuses the grant.
 """
 
@@ -20,6 +21,7 @@ from paddock.plan.problems import NotAcceptedError
 from paddock.policy.files.owned_file import user_config_folder
 from paddock.policy.path_walk import GrantedPath
 from paddock.state_folder import state_path
+from paddock_sandbox.profile import Mount
 
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _ESCAPED: Final = re.compile(r"\\([0-7]{3})")
@@ -41,7 +43,8 @@ class PrivatePlaces:
         for folder in (state_path(environ), user_config_folder(environ)):
             if folder.is_dir():
                 real = folder.resolve()
-                places |= dict.fromkeys([real, *_mounted_elsewhere(real)])
+                for place in (real, *_files_linked(real)):
+                    places |= dict.fromkeys([place, *_mounted_elsewhere(place)])
         return cls(tuple(places))
 
     def hold(self, path: Path) -> bool:
@@ -84,9 +87,9 @@ class PrivatePlaces:
 NO_PLACES: Final = PrivatePlaces()
 
 
-def is_cover(source: Path) -> bool:
-    """Whether a mount's source is a folder that covers one of the places, or the name that stands for one."""
-    return source.name.startswith(_PREFIX)
+def is_cover(mount: Mount) -> bool:
+    """Whether a mount's source covers one of the places, or is the name that stands for what does."""
+    return Path(mount.source).name.startswith(_PREFIX) and os.path.realpath(mount.target) != mount.source
 
 
 def _cover(place: Path, home: Path | None, folder: Path) -> Path:
@@ -103,49 +106,72 @@ def _cover(place: Path, home: Path | None, folder: Path) -> Path:
 def _beside(granted: Path, place: Path) -> list[Path]:
     """Return some folders in a granted one that do not hold the place."""
     with suppress(OSError), os.scandir(granted) as entries:
-        names = sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir())
+        folders = (entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        names = sorted(name for name in folders if not name.startswith("."))
         return [granted / name for name in names if not place.is_relative_to(granted / name)][:_NAMED]
     return []
 
 
-def _mounted_elsewhere(folder: Path) -> Iterator[Path]:
-    """Yield the places at which other mounts of its file system show a folder, or anything in it."""
+def _files_linked(folder: Path) -> Iterator[Path]:
+    """Yield the files elsewhere to which links in a folder lead, as settings do that are kept with others."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_symlink() and entry.is_file():
+                yield Path(os.path.realpath(entry.path))
+
+
+def _mounted_elsewhere(place: Path) -> Iterator[Path]:
+    """Yield what shows a place, or anything in it, elsewhere: other mounts of its file system, and of those in it."""
     with suppress(OSError):
-        mounts = list(_mounts())
-        own = max(
-            (mount for mount in mounts if folder.is_relative_to(mount.point)), key=lambda one: len(one.point.parts)
-        )
-        stored = own.root / folder.relative_to(own.point)
-        for mount in (mount for mount in mounts if mount.device == own.device):
-            if stored.is_relative_to(mount.root):
-                shown = mount.point / stored.relative_to(mount.root)
-                if shown != folder and _is_same(shown, folder):
+        mounts = {mount.id: mount for mount in _mounts()}
+        own = mounts[_mount_at(place)]
+        stored = [(own.device, own.root / place.relative_to(own.point))]
+        stored += [(one.device, one.root) for one in mounts.values() if one.point.is_relative_to(place)]
+        for device, root in stored:
+            for mount in (mount for mount in mounts.values() if mount.device == device):
+                shown = mount.shows(root)
+                if shown is not None and not shown.is_relative_to(place) and _is_at(shown, mount):
                     yield shown
-            elif mount.root.is_relative_to(stored) and not mount.point.is_relative_to(folder):
-                yield mount.point
 
 
 class _Mount(NamedTuple):
     """A line of the kernel's table: `point` shows what its file system, on `device`, has at `root`."""
 
+    id: int
     device: str
     root: Path
     point: Path
+
+    def shows(self, stored: Path) -> Path | None:
+        """Return where it shows what is `stored` there, or that part of it that it shows."""
+        if stored.is_relative_to(self.root):
+            return self.point / stored.relative_to(self.root)
+        return self.point if self.root.is_relative_to(stored) else None
 
 
 def _mounts() -> Iterable[_Mount]:
     with _MOUNTS.open(encoding="utf-8", errors="surrogateescape") as lines:
         for line in lines:
-            _, _, device, root, point, *_ = line.split(" ")
-            yield _Mount(device, _unescaped(root), _unescaped(point))
+            id, _, device, root, point, *_ = line.split(" ")
+            yield _Mount(int(id), device, _unescaped(root), _unescaped(point))
+
+
+def _mount_at(path: Path) -> int:
+    """Return the id of the mount that shows a path, which its point does not tell: another may lie over that."""
+    descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        facts = Path(f"/proc/self/fdinfo/{descriptor}").read_text(encoding="ascii")
+    finally:
+        os.close(descriptor)
+    return int(facts.partition("mnt_id:")[2].split()[0])
+
+
+def _is_at(path: Path, mount: _Mount) -> bool:
+    """Whether a mount shows a path; what this user cannot reach, none does."""
+    with suppress(OSError):
+        return _mount_at(path) == mount.id
+    return False
 
 
 def _unescaped(text: str) -> Path:
     return Path(_ESCAPED.sub(lambda found: chr(int(found[1], 8)), text))
-
-
-def _is_same(shown: Path, folder: Path) -> bool:
-    """Whether both are one folder; what this user cannot reach, or lies below another mount, is none."""
-    with suppress(OSError):
-        return shown.samefile(folder)
-    return False

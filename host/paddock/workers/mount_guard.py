@@ -252,9 +252,9 @@ async def _without_gone(spec: LaunchSpec, inside: Sequence[Mount]) -> LaunchSpec
     gone = await anyio.to_thread.run_sync(_gone, inside, links)
     if not gone:
         return spec
-    mounts = tuple(mount for mount in spec.profile.mounts if mount not in gone)
-    links = tuple(link for link in links if link not in gone)
-    closed = tuple(place for place in spec.profile.closed if place not in gone)
+    mounts = tuple(mount for mount in spec.profile.mounts if mount.target not in gone)
+    links = tuple(link for link in links if link.target not in gone)
+    closed = tuple(place for place in spec.profile.closed if place.target not in gone)
     return replace(spec, profile=replace(spec.profile, mounts=mounts, links=links, closed=closed))
 
 
@@ -264,9 +264,10 @@ def _was_replaced(error: LaunchError, inside: Iterable[Mount]) -> bool:
     return error.errno == errno.ENOENT and error.step in steps
 
 
-def _gone(mounts: Iterable[Mount], links: Collection[Mount]) -> frozenset[Mount]:
+def _gone(mounts: Iterable[Mount], links: Collection[Mount]) -> frozenset[str]:
+    """Return the targets of those of the mounts that cannot be made."""
     return frozenset(
-        mount
+        mount.target
         for mount in mounts
         if is_gone(mount) or is_elsewhere(mount) or (os.path.islink(mount.source) and mount not in links)
     )

@@ -61,7 +61,7 @@ class ReachablePath:
         mount = self._mount()
         if mount is None:
             return self._unseen()
-        if is_cover(Path(mount.source)):
+        if is_cover(mount):
             problem = f"it is in `{mount.target}`, which is Paddock's own: modules find an empty folder in its place"
             return PathAccess(False, problem, is_covered=True)
         if not wants_write or mount.writable:
