@@ -14,6 +14,7 @@ from paddock.selftest.attacks.grants import (
     a_folder_where_others_save,
     all_but_one_file,
     the_users_home,
+    what_is_around_paddocks_own,
     workspace,
 )
 from paddock.selftest.expected_failures import may_lack, needs
@@ -213,6 +214,24 @@ FILES: Final = (
         own_name="open_what_is_excluded_by_handle",
         arguments=lambda testbed: {"path": str(testbed.files.excluded), **_handle_calls()},
         grants=all_but_one_file,
+        only_at=("ns", "bwrap"),
+        expected_failures=_WITHOUT_HANDLES,
+    ),
+    _attack(
+        "files.open_what_paddock_keeps",
+        "opens the journal of another session below a granted folder, by other names and places, and puts one there",
+        arguments=lambda testbed: {"path": str(testbed.files.journal)},
+        grants=what_is_around_paddocks_own,
+        refusals=REFUSALS | {"EBUSY"},
+        only_at=("ns", "bwrap"),
+        marks=True,
+    ),
+    _attack(
+        "files.open_by_handle",
+        "opens the journal of another session below a granted folder by its number in the file system",
+        own_name="open_what_paddock_keeps_by_handle",
+        arguments=lambda testbed: {"path": str(testbed.files.journal), **_handle_calls()},
+        grants=what_is_around_paddocks_own,
         only_at=("ns", "bwrap"),
         expected_failures=_WITHOUT_HANDLES,
     ),

@@ -30,6 +30,11 @@ def the_users_home(testbed: AttackTestbed) -> Mapping[str, list[Any]]:
     return {"write": [str(testbed.files.users_home)]}
 
 
+def what_is_around_paddocks_own(testbed: AttackTestbed) -> Mapping[str, list[Any]]:
+    """Grant a folder around the one in which Paddock keeps sessions, to write to."""
+    return {"write": [str(testbed.files.states)]}
+
+
 def one_service(testbed: AttackTestbed) -> Mapping[str, list[Any]]:
     """Grant one harmless service of the machine."""
     return {"net": [testbed.network.service.authority]}

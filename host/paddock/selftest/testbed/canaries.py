@@ -59,6 +59,10 @@ class Canaries:
         self.locks = self.workspace / "locks"
         self.saved = folder / "saving" / ".envrc"
         self.excluded = self.workspace / "excluded" / ".env"
+        # What Paddock keeps of the sessions of that user.
+        self.states = folder / "states"
+        self.state = self.states / "local"
+        self.journal = self.state / "paddock" / "journals" / "another.journal"
         self.started = tuple(self.workspace / name for name in _STARTED)
         # The home of the user for whom sessions run; one of its links leads out of it, to a folder that is granted.
         self.users_home = folder / "users-home"
@@ -84,6 +88,7 @@ class Canaries:
             self.workspace / ".bashrc": "# nothing yet\n",
             self.saved: "# nothing yet\n",
             self.excluded: f"KEY={secret}\n",
+            self.journal: f"{secret}\n",
             self.workspace / ".git" / "config": _CONFIGURATION,
             self.workspace / ".git" / "hooks" / "pre-commit": _HOOK,
             **dict.fromkeys((*self.started, *self.started_at_home, *self._links.values()), "# nothing yet\n"),
@@ -100,6 +105,7 @@ class Canaries:
             *self._links,
             *self._links.values(),
             self.excluded.parent,
+            self.journal.parent,
             *(self.workspace / name.partition("/")[0] for name in _STARTED),
             *(self.users_home / name.partition("/")[0] for name in _STARTED_AT_HOME),
         )
@@ -125,7 +131,8 @@ class Canaries:
     def restore(self) -> None:
         """Put everything back into its place, in the same files where they still exist."""
         planted = {part for path in (*self._texts, self.locks) for part in (path, *path.parents)}
-        for path in (*self.workspace.iterdir(), *self.users_home.iterdir(), *self.saved.parent.iterdir()):
+        tops = (self.workspace, self.users_home, self.saved.parent, self.states)
+        for path in (path for top in tops for path in top.iterdir()):
             if path not in planted and path not in self._links and not path.is_socket():
                 _remove(path)
         if not self.changes():

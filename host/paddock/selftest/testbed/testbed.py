@@ -62,8 +62,8 @@ class AttackTestbed:
         stack.callback(remove, self.folder)  # with a session's files there, which are read-only
         self.files = Canaries(self.folder, self.secret, self.key, ATTACKER)
         # Keeps a session's records away from those of real sessions, and its user's home from the real one.
-        kept = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
-        self.kept_here = {**dict.fromkeys(kept, str(self.folder / "kept")), "HOME": str(self.files.users_home)}
+        kept = dict.fromkeys(("XDG_CACHE_HOME", "XDG_CONFIG_HOME"), str(self.folder / "kept"))
+        self.kept_here = {**kept, "XDG_STATE_HOME": str(self.files.state), "HOME": str(self.files.users_home)}
         self.scratch = self.folder / "scratch"
         self.scratch.mkdir()
         self.listeners = ForbiddenListeners(stack, mark, self.files.outside, self.files.workspace)

@@ -76,6 +76,18 @@ def open_what_is_excluded(path: str) -> Iterator[Way]:
     yield "change its mode", lambda: (os.chmod(path, 0o600), _read(path))
 
 
+def open_what_paddock_keeps(path: str) -> Iterator[Way]:
+    """Read a file of Paddock's below a folder which may be written to, and put another in its place."""
+    yield "open", lambda: _read(path)
+    yield "list its folder", lambda: os.listdir(os.path.dirname(path))
+    yield "/proc/self/root", lambda: _read(f"/proc/self/root{path}")
+    yield "a hard link", lambda: _read_as(path, os.link, os.unlink)
+    yield "move its folder", lambda: _read_in_moved_folder(path)
+    yield "replace it", lambda: _over(Path(path))
+    yield "replace its folder", lambda: _replaced(Path(path).parent)
+    yield "replace the folder around all", lambda: _replaced(Path(path).parents[2])
+
+
 def use_inherited_descriptors() -> Iterator[Way]:
     """Look for open files, folders and listening sockets that the host forgot to close."""
     yield "files", lambda: _inherited(stat.S_ISREG, lambda number: os.pread(number, 100, 0).decode())
