@@ -167,7 +167,7 @@ def test_sessions_are_listed_exported_and_deleted(work: Path, write_module: Writ
     lines = [json.loads(line) for line in paddock("sessions", "export", "last").stdout.splitlines()]
     assert [one["role"] for one in lines] == ["user", "assistant", "tool", "assistant"]
     markdown = paddock("sessions", "export", "last", "--markdown").stdout
-    assert "## user\n\nhello\n" in markdown and "the \x1b]0;title\x07end" in markdown
+    assert "## user\n\n> hello\n" in markdown and "the \x1b]0;title\x07end" in markdown
     with Terminal("sessions", "export", "last", "--markdown") as terminal:  # which obeys what it is sent
         assert terminal.exit_code() == 0
         assert "hello" in terminal.shown and "title" in terminal.shown and "\x1b]0;" not in terminal.shown

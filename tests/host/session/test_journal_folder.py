@@ -193,3 +193,11 @@ def test_the_last_session_is_that_of_the_folder(tmp_path: Path) -> None:
     assert journals.find("last", tmp_path / "a") == "of-a"
     with pytest.raises(KindError, match="there is no session `last`"):
         journals.find("last", tmp_path / "c")
+
+
+def test_a_session_goes_without_those_whose_ids_look_like_its_ends(tmp_path: Path) -> None:
+    for id in ("one", "one.torn-2"):
+        _kept(tmp_path, id).close()
+    (tmp_path / "one.torn-1").touch()
+    Journals(tmp_path).delete("one")
+    assert [path.name for path in tmp_path.iterdir()] == ["one.torn-2.journal"]

@@ -215,7 +215,8 @@ class Journals:
         try:
             path.unlink()
             for torn in path.parent.glob(f"{path.stem}.torn-*"):
-                torn.unlink()
+                if torn.suffix != SUFFIX:  # of another session, whose id an application has chosen so
+                    torn.unlink()
         finally:
             if file is not None:
                 file.close()

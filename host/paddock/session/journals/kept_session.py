@@ -7,7 +7,7 @@ kind's form is an error that names the journal; nothing of a module's text decid
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError
 from paddock.plan.problems import StrictModel
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded
-from paddock.session.journal import ContextJournal
+from paddock.session.journal import ContextJournal, tables
 from paddock.session.journal_store import JournalEntry, MemoryStore
 from paddock.session.journals.journal_file import JournalError, Kind, Record
 
@@ -196,8 +196,8 @@ class KeptSession:
         return [call for call in self.calls.values() if call.ended is None]
 
     def messages(self) -> list[dict[str, Any]]:
-        """Return the messages of the conversation."""
-        return _messages_of(self.entries)
+        """Return the messages of the conversation, without what is no table: a context may take that as well."""
+        return tables(_messages_of(self.entries))
 
     def count_messages(self) -> int:
         """Return about how many messages there are: those that were added one by one are not read for it."""
@@ -264,7 +264,8 @@ def _take(kept: KeptSession, place: int, record: Record) -> None:
             state = _head(State, head)
             kept.state.pop(state.key, None)
             if state.module and (rest or state.is_live):
-                source = kept.metas[-1].modules[state.module].source
+                module = kept.metas[-1].modules.get(state.module)  # there is none of a name with a secret in it
+                source = "" if module is None else module.source
                 kept.state[state.key] = KeptState(state.module, source, rest, state.is_live)
         case Kind.SPAWN:
             spawn = _head(Spawn, head)
@@ -286,6 +287,18 @@ def time_text(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def encoded(head: StrictModel, rest: bytes = b"") -> bytes:
-    """Return the body of a record."""
-    return json.dumps(head.model_dump(mode="json")).encode() + (b"\n" + rest if rest else b"")
+def encoded(head: StrictModel, rest: bytes = b"", mask: Callable[[str], str] = str) -> bytes:
+    """Return the body of a record; `mask` is applied to the texts of its head, and to no name or number of the form."""
+    facts = _masked(head.model_dump(mode="json"), mask)
+    return json.dumps(facts).encode() + (b"\n" + rest if rest else b"")
+
+
+def _masked(value: Any, mask: Callable[[str], str]) -> Any:
+    match value:
+        case str():
+            return mask(value)
+        case dict():
+            return {key: _masked(item, mask) for key, item in value.items()}
+        case list():
+            return [_masked(item, mask) for item in value]
+    return value

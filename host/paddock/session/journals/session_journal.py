@@ -20,6 +20,7 @@ from paddock import __version__
 from paddock.authorization.authorizer import Authorization
 from paddock.plan.model import MountPlan
 from paddock.plan.permissions import Permissions
+from paddock.plan.problems import StrictModel
 from paddock.policy.journal_rule import JournalRule
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.rpc.peer import CallPolicy, Encoded, Peer
@@ -86,7 +87,7 @@ class SessionJournal(MemoryStore):
         """Write that a host begins, and overwrite the values of these secrets from here on."""
         self._secrets = secrets
         self._has_begun = True
-        self._write(Kind.META, encoded(meta))
+        self._note(Kind.META, meta)
 
     def append(self, entry: JournalEntry) -> None:
         """Add an entry of the conversation."""
@@ -120,7 +121,7 @@ class SessionJournal(MemoryStore):
             JournalError: a policy requires the journal, and it cannot be written.
         """
         self._turn += 1
-        self._write(Kind.TURN, encoded(Turn(prompt=prompt, turn=self._turn, host=self._host)))
+        self._note(Kind.TURN, Turn(prompt=prompt, turn=self._turn, host=self._host))
         await self._sync()
         if self.rule.required and self.problem is not None:
             hint = "a policy requires it (`paddock policy show`): make room there, and resume the session"
@@ -131,17 +132,17 @@ class SessionJournal(MemoryStore):
         for one in written:
             head = State(key=one.key, module=one.writer, is_live=one.is_live)
             has_data = one.writer and not one.is_live and one.message is not None
-            self._write(Kind.STATE, encoded(head, one.message or b"" if has_data else b""))
+            self._note(Kind.STATE, head, one.message or b"" if has_data else b"")
 
     def spawned(self, id: str, spawn: KeptSpawn) -> None:
         """Write a sub-session whose turn has ended, in place of what was written of it before."""
         head = Spawn(id=id, parent=spawn.parent, agent=spawn.agent, wishes=len(spawn.wishes))
-        self._write(Kind.SPAWN, encoded(head, spawn.wishes + spawn.transcript))
+        self._note(Kind.SPAWN, head, spawn.wishes + spawn.transcript)
 
     async def end(self, outcome: str, error: BaseException | None = None) -> None:
         """Write the outcome of the turn; what no longer counts may leave the file, also if the caller is cancelled."""
         told = "" if error is None else str(error)[:_LONGEST_ERROR]
-        self._write(Kind.END, encoded(End(outcome=outcome, error=told, turn=self._turn, host=self._host)))
+        self._note(Kind.END, End(outcome=outcome, error=told, turn=self._turn, host=self._host))
         if self._file.size > self._shrink_at and self.problem is None:
             await run_undisturbed(self._shrink())
         elif self.rule.outlives_power:
@@ -154,8 +155,7 @@ class SessionJournal(MemoryStore):
             if method != "execute":
                 return 0
             self._calls += 1
-            head = encoded(Call(call=self._calls, module=module, tool=tool))
-            self._write(Kind.CALL, head + b"\n" + bytes(message.body))
+            self._note(Kind.CALL, Call(call=self._calls, module=module, tool=tool), bytes(message.body))
             self.check()
             self._open.add(self._calls)
             return self._calls
@@ -171,12 +171,16 @@ class SessionJournal(MemoryStore):
     def _answered(self, method: str, message: Encoded, number: int, answer: Buffer) -> None:
         if number:
             self._open.discard(number)
-            self._write(Kind.RESULT, encoded(Result(call=number), bytes(answer)))
+            self._note(Kind.RESULT, Result(call=number), bytes(answer))
 
     def _over(self, number: int) -> None:
         if number in self._open:
             self._open.discard(number)
-            self._write(Kind.RESULT, encoded(Result(call=number)))
+            self._note(Kind.RESULT, Result(call=number))
+
+    def _note(self, kind: Kind, head: StrictModel, rest: bytes = b"") -> None:
+        """Write a record of a form, in which a secret may be a word or a number."""
+        self._append(kind, encoded(head, self._secrets.overwrite(rest), self._secrets.mask))
 
     async def _settle(self) -> None:
         await self._sync()
@@ -191,10 +195,13 @@ class SessionJournal(MemoryStore):
                 self._fail(error)
 
     def _write(self, kind: Kind, body: bytes) -> None:
+        self._append(kind, self._secrets.overwrite(body))
+
+    def _append(self, kind: Kind, body: bytes) -> None:
         if self.problem is not None:
             return
         try:
-            self._file.append(kind, self._secrets.overwrite(body))
+            self._file.append(kind, body)
         except OSError as error:
             self._fail(error)
 
