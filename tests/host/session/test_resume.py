@@ -213,6 +213,26 @@ def test_a_line_of_what_became_of_a_call_is_short() -> None:
     assert len(outcomes.lines[0]) < 1000
 
 
+def test_a_context_that_asks_for_much_hides_nothing_and_tells_little() -> None:
+    asked = [(f"c{number}", "mark", {}) for number in range(5000)]
+    kept = _kept(_add(_asking(*asked)), _call(1, "mark", {}, "c4999"))
+    outcomes = CallOutcomes(kept, _MARSHALLER)
+    assert len(closing_messages(kept.messages(), outcomes.answer)) == 5000
+    outcomes.tell_the_others()
+    assert len(outcomes.lines) < 30
+    assert any("it may have run" in line for line in outcomes.lines)
+    assert "4979 more" in outcomes.lines[-1]
+
+
+@pytest.mark.parametrize("args", [{"a": 1}, 1, 1.5, True, [7], "text"])
+def test_a_call_without_a_list_of_arguments_is_passed_over(args: object) -> None:
+    written = Kind.ADD, bytes(_MARSHALLER.encode([args, {}]).body)
+    kept = _kept(_add(_asking(("c1", "mark", {}))), written, _call(1, "mark", {}, "c1"))
+    assert [one["content"] for one in closing_messages(kept.messages(), CallOutcomes(kept, _MARSHALLER).answer)] == [
+        UNKNOWN
+    ]
+
+
 def test_a_call_of_an_earlier_request_does_not_answer_a_later_one() -> None:
     answered = {"role": "tool", "tool_call_id": "c1", "content": "first"}
     kept = _kept(

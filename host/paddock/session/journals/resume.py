@@ -26,6 +26,7 @@ UNKNOWN: Final = (
 STOPPED: Final = "Error: this tool call failed or was stopped before the host ended; a part of it may have run"
 _MAY_HAVE_RUN: Final = "outcome unknown: it may have run"
 _SHORT: Final = 12  # digits of a commit
+_MOST_UNRECORDED: Final = 20  # calls, of those that the journal does not have, which people are told of each
 _MAX_SHOWN: Final = 300  # characters of a tool's name, and of its input
 
 Ask = Callable[[Sequence[str]], Awaitable[bool]]
@@ -121,6 +122,7 @@ class CallOutcomes:
 
     def __init__(self, kept: KeptSession, marshaller: Marshaller, *, is_whole: bool = True) -> None:
         self.lines: list[str] = []
+        self._unrecorded = 0
         self._marshaller = marshaller
         self._is_whole = is_whole
         self._asked = {call.id for call in open_calls(kept.messages())}
@@ -135,14 +137,19 @@ class CallOutcomes:
             self._left.remove(exact[0])
             return self._of_call(*exact[0])
         told = {call.id, *(id for _, id, _ in same)}
-        if not self._is_whole or (same and not told <= self._asked):
-            self._tell(call.tool, call.input, f"{_MAY_HAVE_RUN}; the model is told so")
-            return UNKNOWN
-        self._tell(call.tool, call.input, "was not started")
-        return NOT_STARTED
+        self._unrecorded += 1  # as many as a context likes
+        may_have_run = not self._is_whole or (same and not told <= self._asked)
+        if self._unrecorded <= _MOST_UNRECORDED:
+            said = f"{_MAY_HAVE_RUN}; the model is told so" if may_have_run else "was not started"
+            self._tell(call.tool, call.input, said)
+        return UNKNOWN if may_have_run else NOT_STARTED
 
     def tell_the_others(self) -> None:
-        """Tell of calls that were under way, and that the conversation does not have."""
+        """Tell of calls that were under way and that the conversation does not have, and how many were not told of."""
+        if self._unrecorded > _MOST_UNRECORDED:
+            self.lines.append(
+                f"so it is with {self._unrecorded - _MOST_UNRECORDED} more that the journal does not have"
+            )
         for kept, _, given in self._left:
             if kept.ended is None:
                 self._tell(kept.tool, given, f"{_MAY_HAVE_RUN}; the conversation does not have it")
@@ -191,9 +198,9 @@ def _latest_calls(kept: KeptSession, marshaller: Marshaller) -> Iterator[KeptCal
             continue
         try:
             args, _ = marshaller.decode(entry.message)
-        except (RemoteProtocolError, ValueError, TypeError):
+            messages = args[0] if args and isinstance(args[0], list) else args
+        except (RemoteProtocolError, ValueError, TypeError, LookupError):
             continue
-        messages = args[0] if args and isinstance(args[0], list) else args
         if any(_asks_for_tools(message) for message in tables(messages)):
             asked = place
             break
