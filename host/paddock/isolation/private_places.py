@@ -25,8 +25,8 @@ from paddock_sandbox.profile import Mount
 
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _ESCAPED: Final = re.compile(r"\\([0-7]{3})")
-_PREFIX: Final = "cover-"
-_NOWHERE: Final = Path("/cover-")
+_PREFIX: Final = "paddock-cover-"
+_NOWHERE: Final = Path("/", _PREFIX)
 _NAMED: Final = 5  # folders beside, in a hint
 
 
@@ -89,7 +89,7 @@ NO_PLACES: Final = PrivatePlaces()
 
 def is_cover(mount: Mount) -> bool:
     """Whether a mount's source covers one of the places, or is the name that stands for what does."""
-    return Path(mount.source).name.startswith(_PREFIX) and os.path.realpath(mount.target) != mount.source
+    return Path(mount.source).name.startswith(_PREFIX) and mount.source != mount.target
 
 
 def _cover(place: Path, home: Path | None, folder: Path) -> Path:

@@ -20,6 +20,7 @@ from paddock.errors import Denial
 from paddock.isolation.denials.attempt import AccessAttempt, AttemptJudge, AttemptKind
 from paddock.isolation.denials.explained_module import ExplainedModule
 from paddock.isolation.fixed_paths import FixedPaths
+from paddock.isolation.private_places import PrivatePlaces, is_cover
 from paddock.plan.permissions import Permissions, permissions_line
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.authority import Authority
@@ -55,7 +56,9 @@ class Scene:
         self, level: IsolationLevel = "ns", network: NetworkAccess | None = None, **permissions: Any
     ) -> AttemptJudge:
         one = entry(permissions={**_GRANTED, **permissions})
+        cover = PrivatePlaces((self.work / "out/state",)).covers([self.work / "out"], None, self.root)
         mounts = (
+            *(Mount(str(source), str(place)) for place, source in cover.items()),
             Mount(str(self.work / "src"), str(self.work / "src")),
             Mount(str(self.work / "out"), str(self.work / "out"), writable=True),
         )
@@ -126,6 +129,20 @@ def test_an_ungranted_file_is_denied_with_its_line(
     assert facts(denial) == expected
     assert denial is not None and denial.reason and denial.reason != "not granted"
     assert facts(judge.tell(AccessAttempt(kind, target))) == expected
+
+
+def test_no_line_is_proposed_for_what_is_paddocks_own(scene: Scene) -> None:
+    judge, attempt = scene.judge(), AccessAttempt("write", str(scene.work / "out/state/policy.toml"))
+    denial, told = judge.judge(attempt), judge.tell(attempt)
+    assert denial is not None and denial.grant == "" and "which is Paddock's own" in denial.reason
+    assert told is not None and told.grant == ""
+    beside = judge.tell(AccessAttempt("write", str(scene.work / "src/b.txt")))
+    assert beside is not None and beside.grant
+
+
+def test_a_folder_of_the_users_is_no_cover_by_its_name() -> None:
+    assert not is_cover(Mount("/home/u/paddock-cover-art", "/home/u/paddock-cover-art"))
+    assert not is_cover(Mount("/home/u/cover-letters", "/home/u/letters"))
 
 
 @_BOTH

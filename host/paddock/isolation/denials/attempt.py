@@ -29,6 +29,7 @@ from paddock.authorization.suggestions.pasted import line_for
 from paddock.errors import Denial, DenialLayer
 from paddock.isolation.denials.attempted_path import AttemptedPath
 from paddock.isolation.denials.explained_module import ExplainedModule
+from paddock.isolation.denials.reachable_path import ReachablePath
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.plan.host_name import Destination, parse_authority, split_port
 from paddock.plan.limits import limit_written, raised_limit_line
@@ -257,7 +258,8 @@ class AttemptJudge:
             line = redacted_permissions_line(self._subject.opened(kind, closed))
             return self._denial(kind, target, "files", line, _EXCLUDED)
         place = _meant(path) if kind == "write" else path
-        line = self._line(kind, self._subject.written_as(place))
+        is_covered = ReachablePath(path, path, self._subject).why_covered() is not None
+        line = "" if is_covered else self._line(kind, self._subject.written_as(place))
         return self._denial(kind, target, "files", line, _NOT_GRANTED)
 
     def _place_to_write(self, path: Path) -> Path:

@@ -96,6 +96,8 @@ def explain_kept(
     if (closed := subject.excluded(path)) is not None:
         return _closed(subject, "write" if is_written else "read", closed)
     reachable = ReachablePath(path, path, subject)
+    if (covered := reachable.why_covered()) is not None:
+        return _refused(subject, "write", covered, "files")
     if reachable.is_around_writable():
         return _kept(subject, "write", path)
     grant, why_not = reachable.grantable_as(nearest)

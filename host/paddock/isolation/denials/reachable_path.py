@@ -61,14 +61,18 @@ class ReachablePath:
         mount = self._mount()
         if mount is None:
             return self._unseen()
-        if is_cover(mount):
-            problem = f"it is in `{mount.target}`, which is Paddock's own: modules find an empty folder in its place"
-            return PathAccess(False, problem, is_covered=True)
+        if (covered := _why_covered(mount)) is not None:
+            return PathAccess(False, covered, is_covered=True)
         if not wants_write or mount.writable:
             return self._unless_the_user_may_not(self._seen(mount, wants_write=wants_write), wants_write)
         if any(outer.writable for outer in self._mounts_around(Path(mount.target))):
             return PathAccess(False, "it is kept as it is", is_kept=True)
         return PathAccess(False, ONLY_READ)
+
+    def why_covered(self) -> str | None:
+        """Return why no grant lets the module have what is there outside; None if one may. Nothing is looked up."""
+        mount = self._deepest(self.named)
+        return None if mount is None else _why_covered(mount)
 
     def is_around_writable(self) -> bool:
         """Whether the path lies in a writable folder of the module, and is left out of it."""
@@ -183,6 +187,13 @@ class ReachablePath:
         """Return the folder that the path is in, if the module has one of its own by that name."""
         shared = SHARED_FOLDERS if self.subject.profile.level == "ns" else ()
         return next((one for one in (self.subject.profile.scratch, *shared) if self.named.is_relative_to(one)), None)
+
+
+def _why_covered(mount: Mount) -> str | None:
+    """Return why no grant lets a module have what a mount covers; None if it covers nothing of Paddock's."""
+    if not is_cover(mount):
+        return None
+    return f"it is in `{mount.target}`, which is Paddock's own: modules find an empty folder in its place"
 
 
 def _nearest_folder(path: Path) -> Path:
