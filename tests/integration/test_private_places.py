@@ -16,6 +16,7 @@ from integration.conftest import OpenSession, WriteModule
 from integration.tricky_tool import json_output, plan_of
 from paddock.isolation.operator_folders import make_operator_folders
 from paddock.isolation.private_places import PrivatePlaces
+from paddock.session.journals.journal_folder import Journals
 from support.examples import repeating
 
 pytestmark = pytest.mark.usefixtures("commands_end")
@@ -97,6 +98,17 @@ def test_settings_that_are_links_stay_what_they_are(user: Path, write_module: Wr
     done = paddock("call", source, "look", asked, f"--allow-write={dotfiles}", "--isolation", level, "--json")
     assert json_output(done)["output"] == "Device or resource busy"
     (dotfiles / "v1").rename(dotfiles / "v2")  # as anybody may who is not confined
+
+
+async def test_the_journals_of_an_application_are_hidden_wherever_they_are(
+    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
+) -> None:
+    tool = {"module": "tool-look", "source": write_module("tool-look", _LOOKING), "permissions": {"read": ["."]}}
+    kept = tmp_path / "work/kept"
+    kept.parent.mkdir()
+    async with open_session(tools=[tool], journal=Journals(kept)) as session:
+        assert session.journal is not None and os.listdir(kept) == [session.journal.name]
+        assert (await session.coordinator.get("tools", "look").execute({"path": str(kept)})).output == []
 
 
 async def test_a_folder_that_takes_their_place_is_not_written_to(

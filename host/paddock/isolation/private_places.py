@@ -37,12 +37,13 @@ class PrivatePlaces:
     places: tuple[Path, ...] = ()
 
     @classmethod
-    def of_user(cls, environ: Mapping[str, str]) -> Self:
-        """Return those of the user with `environ`, as far as there are such folders now."""
+    def of_user(cls, environ: Mapping[str, str], journals: Path | None = None) -> Self:
+        """Return those of the user with `environ`, as far as they are there; `journals` may lie elsewhere."""
         places: dict[Path, None] = {}
-        for folder in (state_path(environ), user_config_folder(environ)):
-            if folder.is_dir():
-                real = folder.resolve()
+        elsewhere = () if journals is None else (journals,)
+        for folder in (state_path(environ), user_config_folder(environ), *elsewhere):
+            real = folder.resolve()
+            if folder.is_dir() and not any(real.is_relative_to(place) for place in places):
                 for place in (real, *_files_linked(real)):
                     places |= dict.fromkeys([place, *_mounted_elsewhere(place)])
         return cls(tuple(places))

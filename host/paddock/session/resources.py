@@ -56,6 +56,7 @@ class StartOptions:
         on_confined: called with the sandbox of each module, before any module is started.
         kept: files that no module may change.
         locks: the folder whose lock file no module may change either.
+        journals: the folder of kept sessions, which no module sees.
     """
 
     working_dir: Path
@@ -66,6 +67,7 @@ class StartOptions:
     on_confined: OnConfined | None = None
     kept: tuple[Path, ...] = ()
     locks: Path | None = None
+    journals: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ class SessionResources:
                     options.working_dir,
                     options.environ,
                     (*options.kept, *operators),
-                    await anyio.to_thread.run_sync(PrivatePlaces.of_user, options.environ),
+                    await anyio.to_thread.run_sync(PrivatePlaces.of_user, options.environ, options.journals),
                 ),
                 host,
                 networks,

@@ -134,7 +134,8 @@ class Session:
         self.resumed: tuple[str, ...] = ()
         self._policy = Policy.given(policy)
         self._working_dir = check_working_dir(Path(working_dir or Path.cwd()))
-        self._private = PrivatePlaces.of_user(self._environ)
+        journals = None if self._journals is None else self._journals.folder
+        self._private = PrivatePlaces.of_user(self._environ, journals)
         owner = Owner.current(self._environ)
         self._instruct = partial(with_instruction, self.plan, self._working_dir, owner, self._private)
         self._instructed = self._instruct()
@@ -153,6 +154,7 @@ class Session:
             on_confined,
             kept=() if origin is None else (origin.resolve(),),
             locks=None if origin is None else origin.parent,
+            journals=journals,
         )
         self._kernel = HostedSession(
             SessionPlan.of(self.plan),

@@ -28,7 +28,7 @@ from paddock.session.journals.journal_file import (
 )
 from paddock.session.journals.kept_session import KeptSession, kept_session
 from paddock.session.journals.session_journal import SessionJournal
-from paddock.state_folder import make_private, state_folder
+from paddock.state_folder import make_private, state_folder, state_path
 from paddock_sources.near import near
 
 LAST: Final = "last"
@@ -73,6 +73,11 @@ class Journals:
     def __init__(self, folder: Path | None = None, environ: Mapping[str, str] | None = None) -> None:
         self._folder = folder
         self._environ = environ
+
+    @property
+    def folder(self) -> Path:
+        """Where they are, or would be, as it is named."""
+        return self._folder or state_path(os.environ if self._environ is None else self._environ) / "journals"
 
     def create(self, session_id: str) -> JournalFile:
         """Make the journal of a new session.
