@@ -33,12 +33,12 @@ _WRITER = """
         description = "appends to a file, makes one, or ends its process"
 
         async def execute(self, input):
-            path = input.get("append") or input.get("make") or input.get("open") or os._exit(3)
+            path = input.get("append") or input.get("make") or os._exit(3)
             try:
                 if "make" in input:
                     os.makedirs(os.path.dirname(path), exist_ok=True)
                 with open(path, "a") as file:
-                    file.write("" if "open" in input else "# by the module")
+                    file.write("# by the module")
             except OSError as error:
                 return ToolResult(output=error.strerror)
             return ToolResult(output="written")
@@ -84,17 +84,9 @@ async def _told_of(session: Session, path: Path, what: str = "") -> str:
     return line
 
 
-async def _closed(session: Session, path: Path) -> None:
-    """Return once the module cannot open a path to write: people may be told a moment before that."""
-    with anyio.fail_after(_SECONDS):
-        while (await session.coordinator.get("tools", "write").execute({"open": str(path)})).output == "written":
-            await anyio.sleep(0.01)
-
-
 async def _guarded_again(session: Session, path: Path) -> None:
     """Return once people are told of a replaced file, which the module cannot write to."""
     await _told_of(session, path)
-    await _closed(session, path)
     assert await _append(session, path) == "Read-only file system"
 
 
@@ -138,7 +130,6 @@ async def test_a_file_that_an_editor_saves_is_guarded_again(
             text = f"two lines{'!' * number}\n"
             _WAYS[number // 2](work / ".envrc", text)
             line = await _told_of(session, work / ".envrc", f"4 bytes before and {len(text)} now")
-            await _closed(session, work / ".envrc")
             assert await _append(session, work / ".envrc") == "Read-only file system", text
         assert line == (
             f"{work}/.envrc was replaced during the run, with other content, 4 bytes before and 17 now; "

@@ -2,9 +2,9 @@
 
 One process per host does this. It holds descriptors to enter each worker's file system, opened before the first line of
 the module, and waits until the kernel reports that a mount was detached or that its mount point was moved. The new file
-or folder of that name gets the mount as soon as it exists, and the host gets a report. A worker that waits for that
-moment may be quicker: the promise is only that the path does not stay open, and that the report comes. The process ends
-with its control socket.
+or folder of that name gets the mount as soon as it exists. Once it has it in each worker, the host gets a report. A
+worker that waits for that moment may be quicker: the promise is only that the path does not stay open, and that the
+report comes. The process ends with its control socket.
 
 The host sends `{"watch": {"id", "mounts", "unheld"}}` with three descriptors, where `unheld` are links that become
 mounts now; the answer is `{"watching": id}`, after `{"id", "open", "problem"}` for each that does not. A report is
@@ -136,6 +136,8 @@ class _Worker:
         self.seen = {source: _identity(source) for source in self.before}
         # Replaced before it was first looked at here, so its earlier state is unknown.
         self.replaced_early = frozenset(mount.source for mount in self.missing())
+        self.news: set[str] = set()  # what was replaced, and nobody was told of yet
+        self.problems: dict[str, str] = {}  # why what is open is so
         self.reported: dict[str, tuple[_State, str]] = {}
 
     def missing(self) -> list[Mount]:
@@ -157,21 +159,30 @@ class _Worker:
             return "while the module was being started"
         return self.before[path].difference(now)
 
-    def put_back(self) -> tuple[set[str], dict[str, str]]:
-        """Attach missing mounts; return the tried paths, and for those that stay open the reason."""
+    def put_back(self) -> bool:
+        """Attach missing mounts, and note what was replaced and why what stays open does; return whether any missed."""
+        changed = set(self.replaced())  # before the looks: what is replaced after the last of them is for the next time
         tried: set[str] = set()
-        problems: dict[str, str] = {}
         for _ in range(_ROUNDS):
             missing = self.missing()
             real = [mount for mount in missing if not is_elsewhere(mount)]
-            problems = {mount.source: "a link leads there now" for mount in missing if mount not in real}
+            self.problems = {mount.source: "a link leads there now" for mount in missing if mount not in real}
+            changed |= self.problems.keys()
             if not real:
                 break
             tried.update(mount.source for mount in real)
             results = zip(real, put_back(self.namespace, real), strict=True)
-            problems |= {mount.source: problem for mount, problem in results if problem}
+            self.problems |= {mount.source: problem for mount, problem in results if problem}
             select.poll().poll(_ROUND_MS)
-        return tried, problems
+        self.news |= self.before.keys() & (changed | tried)  # a folder around a guarded path is no news by itself
+        return bool(tried)
+
+    def bare(self) -> Iterator[str]:
+        """Yield the guarded paths that are not, for no known reason, and those where nothing is."""
+        there = attached(self.mountinfo)
+        for mount in self.mounts:
+            if mount.target not in there and (is_gone(mount) or mount.source not in self.problems):
+                yield mount.source
 
     def close(self) -> None:
         for fd in (self.namespace, self.mountinfo, self.pidfd):
@@ -261,16 +272,25 @@ class _Guard:
         found = False
         for worker in self._workers:
             with suppress(OSError):  # gone with its worker
-                tried, problems = worker.put_back()
-                found = found or bool(tried)
-                for path in sorted({*tried, *problems, *worker.replaced()}):
-                    self._report_replaced(worker, path, problems.get(path, ""))
+                found = worker.put_back() or found
+        self._tell_news()
         return found
 
-    def _report_replaced(self, worker: _Worker, path: str, problem: str) -> None:
-        if path not in worker.before:
-            return  # a folder around one, which is no news by itself
-        now = _State.of(path)
+    def _tell_news(self) -> None:
+        """Report what was replaced, in the state that no worker can write to any more; the rest is for a later look."""
+        states = {path: _State.of(path) for worker in self._workers for path in worker.news}
+        if not states:
+            return
+        waiting: set[str] = set()  # looked for after the states: people are told of a path, whichever worker is meant
+        for worker in self._workers:
+            with suppress(OSError):
+                waiting.update(worker.bare())
+        for worker in self._workers:
+            for path in sorted(worker.news - waiting):
+                self._report_replaced(worker, path, states[path], worker.problems.get(path, ""))
+            worker.news &= waiting
+
+    def _report_replaced(self, worker: _Worker, path: str, now: _State, problem: str) -> None:
         if stat.S_ISLNK(now.kind) and now != worker.before[path]:
             problem = problem or _LEADS_ELSEWHERE
         if worker.reported.get(path) == (now, problem):
