@@ -204,10 +204,10 @@ class ContextJournal:
                 await ask(handle, "set_messages", self._marshaller.encode([[messages[:known]], {}]))
             for message in messages[known:]:
                 await ask(handle, "add_message", self._marshaller.encode([[message], {}]))
-        elif notes_more and messages and present is not None and present[: len(messages)] == messages:
-            for message in present[len(messages) :]:
+        elif notes_more and present is not None and (later := self._kept_beyond(present)):
+            for message in later:
                 self.note("add_message", self._marshaller.encode([[message], {}]), 0)
-        elif present is None or not _ends_with(present, self._added()):
+        elif present is None or not any(_ends_with(one, self._added()) for one in (present, present[:-1])):
             _log.warning(
                 "context `%s` came back with messages of its own; they stay, nothing was added", handle.owner.name
             )
@@ -225,6 +225,17 @@ class ContextJournal:
         if present == self.messages() or not _ends_with(present, [self._argument(call)]):
             return False
         return _ends_with(present[:-1], self._added())
+
+    def _kept_beyond(self, present: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the messages that a context kept, and whose host ended before they were noted.
+
+        Where the context had others before this session, that is the last one at most.
+        """
+        messages, added = self.messages(), self._added()
+        if present[: len(messages)] == messages and (messages or len(present) == 1):
+            return present[len(messages) :]
+        is_behind_added = added and _ends_with(present[:-1], added) and not _ends_with(present, added)
+        return present[-1:] if is_behind_added else []
 
     def _added(self) -> list[dict[str, Any]]:
         """Return the messages that were added since the conversation was last set."""

@@ -458,10 +458,12 @@ class Session:
 
     def _summary(self, kept: KeptSession) -> tuple[str, ...]:
         turns = "1 turn" if len(kept.turns) == 1 else f"{len(kept.turns)} turns"
+        count = kept.count_messages()
+        messages = "1 message" if count == 1 else f"{count} messages"
         ended = f"; its host was killed during turn {len(kept.turns)}" if kept.was_interrupted else ""
         torn = self._journal.torn if self._journal is not None else None
         return (
-            f"resuming {self._id} of {time_text(kept.began)}: {kept.count_messages()} messages, {turns}{ended}",
+            f"resuming {self._id} of {time_text(kept.began)}: {messages}, {turns}{ended}",
             *((f"it is incomplete since {time_text(kept.last)}: the damaged rest is in {torn}",) if torn else ()),
         )
 

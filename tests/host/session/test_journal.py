@@ -86,6 +86,27 @@ _ADDED = tuple(("add_message", message) for message in _TOLD)
 
 
 @pytest.mark.parametrize(
+    ("noted", "present", "taken"),
+    [
+        (_TOLD[:2], _TOLD, _TOLD[2:]),
+        (_TOLD[:1], _TOLD, _TOLD[1:]),  # as after a full disk
+        ([], _TOLD[:1], _TOLD[:1]),
+        (_TOLD[1:2], _TOLD, _TOLD[2:]),  # behind messages of earlier sessions
+        (_TOLD, _TOLD, []),
+        (_TOLD[1:], _TOLD, []),
+        ([], _TOLD, []),
+        ([_message(9)], _TOLD, []),
+    ],
+)
+async def test_what_a_context_kept_and_its_host_did_not_note_is_noted(
+    noted: list[dict[str, Any]], present: list[dict[str, Any]], taken: list[dict[str, Any]], hosted: Hosted
+) -> None:
+    journal = _journal(hosted, *(("add_message", message) for message in noted))
+    assert await _restored(hosted, journal, present, notes_more=True) == []
+    assert journal.messages() == [*noted, *taken]
+
+
+@pytest.mark.parametrize(
     ("noted", "present", "told"),
     [
         pytest.param((), [], [], id="nothing to tell"),
@@ -128,20 +149,6 @@ async def test_a_fresh_context_is_told_what_it_lacks(
     noted: tuple[tuple[str, Any], ...], present: list[dict[str, Any]], told: list[tuple[str, Any]], hosted: Hosted
 ) -> None:
     assert await _restored(hosted, _journal(hosted, *noted), present) == told
-
-
-async def test_a_resume_notes_what_a_context_kept_beyond_the_journal(hosted: Hosted) -> None:
-    journal, kept = _journal(hosted, *_ADDED[:1]), [*_TOLD]
-    assert await _restored(hosted, journal, kept, notes_more=True) == []
-    assert journal.messages() == kept
-
-
-@pytest.mark.parametrize("noted", [(), (("add_message", _message(9)),)])
-async def test_a_resume_notes_no_conversation_that_is_not_its_own(noted: Any, hosted: Hosted) -> None:
-    journal = _journal(hosted, *noted)
-    before = journal.messages()
-    assert await _restored(hosted, journal, _TOLD, notes_more=True) == []
-    assert journal.messages() == before
 
 
 async def test_the_prompts_factory_is_handed_over_again_and_first(hosted: Hosted) -> None:
@@ -233,7 +240,12 @@ async def test_a_message_is_found_behind_a_conversation_of_earlier_sessions(
 
 @pytest.mark.parametrize(
     ("present", "warns"),
-    [([*_EARLIER, *_TOLD], False), ([*_TOLD[:2], _message(9)], True), ([*_EARLIER, *_TOLD[:2]], True)],
+    [
+        ([*_EARLIER, *_TOLD], False),
+        ([*_EARLIER, *_TOLD, _message(9)], False),
+        ([*_TOLD[:2], _message(9)], True),
+        ([*_EARLIER, *_TOLD[:2]], True),
+    ],
 )
 async def test_a_warning_says_that_a_context_lacks_what_it_was_told(
     present: list[dict[str, Any]], warns: bool, hosted: Hosted, caplog: pytest.LogCaptureFixture
