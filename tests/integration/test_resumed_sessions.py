@@ -16,7 +16,9 @@ import pytest
 from integration.command_line import Terminal, paddock
 from integration.conftest import WriteModule
 from integration.tricky_tool import json_output, plan_of
+from paddock.session.journals.journal_file import Kind
 from paddock.session.journals.journal_folder import Journals
+from paddock.session.journals.kept_session import Meta, Turn, encoded
 from support.examples import repeating
 
 pytestmark = pytest.mark.usefixtures("commands_end")
@@ -125,6 +127,25 @@ def test_a_killed_session_goes_on(work: Path, write_module: WriteModule, context
     audit = [json.loads(line) for line in (work.parent / "state/paddock/audit.jsonl").read_text().splitlines()]
     assert [one["session"] for one in audit if one["event"] == "session.lost"] == [listed["id"]]
     assert [one["interrupted"] for one in audit if one["event"] == "session.resumed"] == [True]
+
+
+@pytest.mark.parametrize("command", ["chat", "run"])
+def test_a_killed_session_is_mentioned_by_the_next_one_alone(work: Path, command: str) -> None:
+    plan = plan_of(work)
+    began = Meta(paddock="1", session="left-1-2", pid=7, plan=plan, digest="d", working_dir=str(work), modules={})
+    journal = Journals().create("left-1-2")
+    journal.append(Kind.META, encoded(began))
+    journal.append(Kind.TURN, encoded(Turn(prompt="first")))
+    journal.close()
+    said = "the last session here did not end: its host was killed during turn 1; to go on with it: "
+    assert said not in paddock(command, plan, "-C", str(work.parent), stdin="hello").stderr
+    started = paddock(command, plan, stdin="hello")
+    assert f"{said}`paddock chat --resume left-1-2`\n" in started.stderr
+    assert started.stdout == "You said: hello\n"
+    assert said not in paddock(command, plan, stdin="hello").stderr
+    resumed = paddock(command, "--continue", stdin="more", cwd=work)
+    assert (resumed.stdout, resumed.returncode) == ("You said: more\n", 0)
+    assert said not in resumed.stderr and "2 messages, 1 turn\n" in resumed.stderr
 
 
 def test_a_changed_plan_is_asked_about(work: Path) -> None:

@@ -82,9 +82,27 @@ _SESSION: Final = (
 )
 
 
+def session_ids(context: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
+    """Return the ids of kept sessions that begin as what was typed, for the completion of a shell."""
+    from paddock.session.journals.journal_folder import Journals  # for few commands
+
+    return [id for id in Journals().ids() if id.startswith(typed)]
+
+
 _JOURNAL: Final = (
     click.option(
-        "--resume", "session", metavar="ID", help="Go on with an earlier session: its id, the beginning of it, or last."
+        "--resume",
+        "session",
+        metavar="ID",
+        shell_complete=session_ids,
+        help="Go on with an earlier session: its id, the beginning of it, or last.",
+    ),
+    click.option(
+        "--continue",
+        "session",
+        flag_value="last",
+        default=None,
+        help="Go on with the last session of this folder, as --resume last does.",
     ),
     click.option(
         "--accept-changes", is_flag=True, help="Go on with it although the plan, its code or its grants have changed."
@@ -186,10 +204,10 @@ class PlanAndPrompt(NamedTuple):
         return [] if self.resumed is None else ["--resume", self.resumed]
 
 
-def plan_and_prompt(words: Sequence[str], resumed: str | None = None) -> PlanAndPrompt:
+def plan_and_prompt(words: Sequence[str], resumed: str | None = None, folder: Path | None = None) -> PlanAndPrompt:
     """Return the probable meaning of words: a plan, first or last, and a prompt, which may have come without quotes.
 
-    Without a plan it is that of the session to go on with, or else plan.yaml.
+    Without a plan it is that of the session to go on with, or else plan.yaml. `folder` is the one that modules work in.
 
     Raises:
         PaddockError: there is no such session, or its journal cannot be used.
@@ -197,16 +215,16 @@ def plan_and_prompt(words: Sequence[str], resumed: str | None = None) -> PlanAnd
     for plan, others in ((words[0], words[1:]), (words[-1], words[:-1])) if words else ():
         if _names_a_plan(plan):
             return PlanAndPrompt(plan, " ".join(others) if others else None, resumed)
-    usual = USUAL_PLAN if resumed is None else _plan_of_session(resumed)
+    usual = USUAL_PLAN if resumed is None else _plan_of_session(resumed, folder)
     return PlanAndPrompt(usual, " ".join(words) if words else None, resumed)
 
 
-def _plan_of_session(asked: str) -> str:
+def _plan_of_session(asked: str, folder: Path | None) -> str:
     """Return the plan that a session last had, by its name if it is in this folder."""
     from paddock.session.journals.journal_folder import Journals  # for few commands
 
     journals = Journals()
-    kept, _ = journals.read(journals.find(asked))
+    kept, _ = journals.read(journals.find(asked, folder))
     plan = Path(kept.metas[-1].plan or USUAL_PLAN)
     return plan.name if plan.parent == Path.cwd() else str(plan)
 

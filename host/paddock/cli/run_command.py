@@ -59,13 +59,13 @@ if TYPE_CHECKING:
 _LAST: Final = 1_000_000  # after the handlers of modules
 
 
-def _checked_words(words: tuple[str, ...], resumed: str | None) -> PlanAndPrompt:
+def _checked_words(words: tuple[str, ...], options: SessionOptions) -> PlanAndPrompt:
     """Return the plan and the prompt that words are, if there is no doubt: a single word may be either.
 
     Raises:
         click.UsageError: they could be meant in another way; the error has the command that was probably meant.
     """
-    meant = plan_and_prompt(words, resumed)
+    meant = plan_and_prompt(words, options.kept.session, options.working_dir)
     is_plan = not words or words[0] == meant.plan
     if is_plan and len(words) < 3:
         return meant
@@ -110,10 +110,10 @@ def run(
 ) -> int:
     """Run one turn: start the modules of PLAN, give them PROMPT, and print the answer.
 
-    PLAN is plan.yaml by default, or with --resume that of the session. Without PROMPT, `run` reads the prompt from
+    PLAN is plan.yaml by default, or that of the session to go on with. Without PROMPT, `run` reads the prompt from
     stdin.
     """
-    meant = _checked_words(words, options.kept.session)
+    meant = _checked_words(words, options)
     plan, prompt = plan_of(meant.plan), meant.prompt
     check_verbosity(quiet=quiet, verbose=verbose)
     screen = Screen(sys.stderr, is_quiet=quiet)

@@ -22,7 +22,7 @@ from paddock.plan.model import MountPlan
 from paddock.policy.files.policy import Policy
 from paddock.policy.journal_rule import JournalRule
 from paddock.session.hosted_session import ModuleStatus
-from paddock.session.journals.journal_folder import Journals, is_first
+from paddock.session.journals.journal_folder import SHORT_ID, Journals, is_first
 from paddock.session.journals.resume import Ask, Resume
 from paddock.session.session import Session
 from paddock.text import escape
@@ -135,18 +135,31 @@ class SessionOpener:
     def tell_resumed(self, session: Session) -> None:
         """Write what became of the session that this one goes on with; say once for a user that sessions are kept.
 
+        If it goes on with none, and the last one here was killed, it is said how to go on with that.
+
         Sessions beyond the bounds of all that are kept are removed, which is said once as well.
         """
         for line in session.resumed:
             self._screen.note(escape(line))
         if session.journal is None:
             return
+        if not session.resumed:
+            self._tell_interrupted(session.session_id)
         if not session.resumed and self._screen.is_terminal and is_first(session.journal):
             self._screen.note(
                 f"sessions are kept, so that they can be resumed: this one in {session.journal}; `paddock sessions "
                 "delete` removes one, `--no-journal` keeps none"
             )
         self._remove_old(Journals())
+
+    def _tell_interrupted(self, begun: str) -> None:
+        """Write how to go on with the last session of the folder before the one that was `begun`, if it was killed."""
+        given = self._options.working_dir
+        kept = Journals().interrupted_in((given or Path.cwd()).resolve(), besides=begun)
+        if kept is not None:
+            folder = [] if given is None else ["-C", str(given)]
+            goes_on = shlex.join(["paddock", "chat", "--resume", kept.path.stem[:SHORT_ID], *folder])
+            self._screen.note(f"the last session here did not end: {kept.interruption}; to go on with it: `{goes_on}`")
 
     def _remove_old(self, journals: Journals) -> None:
         try:

@@ -31,20 +31,15 @@ from paddock.cli.terminal.render import Screen
 from paddock.cli.terminal.standard_streams import print_answer
 from paddock.plan.units import size_text
 from paddock.session.journal import text_of_message
-from paddock.session.journals.journal_folder import Journals
+from paddock.session.journals.journal_folder import SHORT_ID, Journals
 from paddock.session.journals.kept_session import KeptCall, KeptSession, time_text
 from paddock.text import escape
 
-_SHORT: Final = 8  # characters of an id: enough to tell two sessions apart by eye
 _PROMPT: Final = 60  # characters
 _TITLES: Final = ("ID", "WHEN", "STATE", "PLAN", "TURNS", "SIZE", "FIRST PROMPT")
 
 
-def _ids(context: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
-    return [id for id in Journals().ids() if id.startswith(typed)]
-
-
-_SESSION: Final = click.argument("session", shell_complete=_ids)
+_SESSION: Final = click.argument("session", shell_complete=options.session_ids)
 
 
 @click.group(cls=CommandGroup, epilog=example("paddock sessions list"))
@@ -116,7 +111,7 @@ def export_session(session: str, markdown: bool) -> int:
 
 
 @sessions.command("delete", epilog=example("paddock sessions delete --older-than 30d"))
-@click.argument("session", required=False, shell_complete=_ids)
+@click.argument("session", required=False, shell_complete=options.session_ids)
 @click.option("--older-than", metavar="AGE", callback=read_age, help="Delete those that ended longer ago, as in 30d.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
 @options.JSON
@@ -194,7 +189,7 @@ def _row(facts: dict[str, Any]) -> tuple[str, ...]:
     if len(prompt) > _PROMPT:
         prompt = f"{prompt[: _PROMPT - 1]}…"
     return (
-        str(facts["id"])[:_SHORT],
+        str(facts["id"])[:SHORT_ID],
         _when(facts["last"]),
         facts["state"],
         PurePath(facts["plan"] or "-").name,

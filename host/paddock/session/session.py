@@ -460,7 +460,7 @@ class Session:
         turns = "1 turn" if len(kept.turns) == 1 else f"{len(kept.turns)} turns"
         count = kept.count_messages()
         messages = "1 message" if count == 1 else f"{count} messages"
-        ended = f"; its host was killed during turn {len(kept.turns)}" if kept.was_interrupted else ""
+        ended = f"; {kept.interruption}" if kept.interruption else ""
         torn = self._journal.torn if self._journal is not None else None
         return (
             f"resuming {self._id} of {time_text(kept.began)}: {messages}, {turns}{ended}",

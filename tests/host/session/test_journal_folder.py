@@ -32,6 +32,7 @@ def _kept(folder: Path, id: str, *, days: float = 0.0, ended: bool = True, size:
     file.append(Kind.TURN, encoded(Turn(prompt="p" * size)))
     if ended:
         file.append(Kind.END, encoded(End(outcome="answer")))
+        file.append(Kind.OVER, b"")
     os.utime(file.path, (time.time() - days * _DAY,) * 2)
     return file
 

@@ -257,10 +257,13 @@ def test_two_equal_calls_are_answered_each_by_its_own() -> None:
 
 
 def test_what_a_journal_tells_of_turns() -> None:
-    kept = _kept((Kind.TURN, encoded(Turn(prompt="one"))), (Kind.END, encoded(End(outcome="answer"))))
-    assert not kept.was_interrupted
-    kept = _kept((Kind.TURN, encoded(Turn(prompt="one"))))
-    assert kept.was_interrupted and [turn.prompt for turn in kept.turns] == ["one"]
+    turn, end = (Kind.TURN, encoded(Turn(prompt="one"))), (Kind.END, encoded(End(outcome="answer")))
+    assert _kept(turn).interruption == "its host was killed during turn 1"
+    assert _kept(turn, end).interruption == "its host was killed after turn 1"
+    assert _kept().interruption == "its host was killed"
+    over = _kept(turn, end, (Kind.OVER, b""))
+    assert not over.was_interrupted and over.interruption == "" and [one.prompt for one in over.turns] == ["one"]
+    assert _kept(turn, end, (Kind.OVER, b""), (Kind.META, encoded(_BEFORE))).was_interrupted  # by its second host
 
 
 @pytest.mark.parametrize(

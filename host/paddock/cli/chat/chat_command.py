@@ -27,10 +27,10 @@ from paddock.plan import USUAL_PLAN
 def chat(words: tuple[str, ...], options: SessionOptions, verbose: bool) -> int:
     """Hold a conversation with the modules of PLAN.
 
-    PLAN is plan.yaml by default, or with --resume that of the session. On a terminal, /help lists the commands and
+    PLAN is plan.yaml by default, or that of the session to go on with. On a terminal, /help lists the commands and
     keys. Elsewhere each line of stdin is a prompt.
     """
-    meant = plan_and_prompt(words, options.kept.session)
+    meant = plan_and_prompt(words, options.kept.session, options.working_dir)
     if meant.prompt is not None:
         chats = shlex.join(["paddock", "chat", *([] if meant.plan == USUAL_PLAN else [meant.plan]), *meant.options])
         is_prompt = f"{no_such_plan(words[0])}; if that is a prompt" if len(words) == 1 else "a chat takes no prompt"

@@ -58,6 +58,7 @@ class Kind(IntEnum):
     RESULT = 8  # its answer, before the caller hears of it; without a body, the call ended without one
     STATE = 9  # a key of `session_state`
     SPAWN = 10  # the conversation of a sub-session
+    OVER = 11  # its host has ended the session
 
 
 class Record(NamedTuple):

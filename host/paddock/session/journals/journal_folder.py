@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -38,7 +39,9 @@ SUFFIX: Final = ".journal"
 _HASHED: Final = re.compile(r"=[0-9a-f]{64}")
 _SHORTEST: Final = 4  # characters of an id that may stand for it
 _INTERRUPTED_SECONDS: Final = 7 * 86_400  # for which a session stays that its host's end interrupted
-_AT_A_GLANCE: Final = (Kind.META, Kind.TURN, Kind.END, Kind.CALL, Kind.RESULT)
+_AT_A_GLANCE: Final = (Kind.META, Kind.TURN, Kind.END, Kind.OVER, Kind.CALL, Kind.RESULT)
+SHORT_ID: Final = 8  # characters of an id: enough to tell two sessions apart by eye
+_LOOKED_AT: Final = 10  # of the latest sessions, for one that was interrupted
 _TOLD: Final = "removals-told"  # a file beside the journals: somebody was told that old ones are removed
 
 
@@ -146,6 +149,16 @@ class Journals:
         if len(asked) < _SHORTEST and any(id.startswith(asked) for id in ids):
             hints = [f"of an id, {_SHORTEST} characters at least stand for it"]
         raise UnknownSessionError(asked, [*hints, "`paddock sessions list` shows them all"])
+
+    def interrupted_in(self, folder: Path, besides: str) -> KeptSession | None:
+        """Return the latest session of a folder `besides` one, if it has turns and its host was killed.
+
+        It is looked for among the latest of the user alone, since this is done at every start.
+        """
+        for kept, in_use in islice(self.all(lambda error: None), _LOOKED_AT):
+            if kept.id != besides and kept.metas[-1].working_dir == str(folder):
+                return kept if kept.was_interrupted and kept.turns and not in_use else None
+        return None
 
     def _latest(self, folder: Path) -> str:
         for kept, _ in self.all(lambda error: None):

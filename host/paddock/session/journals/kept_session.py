@@ -159,7 +159,8 @@ class KeptSession:
 
     `places` are those of the records of `entries`, `since` is that of the last turn's beginning (-1 before the first),
     `reached` says which turn and host the last record of a turn is of, and `left_out` counts messages that hold live
-    objects. With `is_cut`, something is missing since `last`.
+    objects. With `is_cut`, something is missing since `last`. A session
+    `was_interrupted` if its last host did not end it.
     """
 
     path: Path
@@ -176,6 +177,7 @@ class KeptSession:
     since: int = -1
     reached: Place = field(default_factory=Place)
     is_cut: bool = False
+    was_interrupted: bool = False
 
     @property
     def id(self) -> str:
@@ -187,9 +189,12 @@ class KeptSession:
         return max(self.reached.turn, len(self.turns))
 
     @property
-    def was_interrupted(self) -> bool:
-        """Whether its last turn has no end."""
-        return bool(self.turns) and self.turns[-1].end is None
+    def interruption(self) -> str:
+        """When its last host was killed, for people; empty if it was not."""
+        if not self.was_interrupted:
+            return ""
+        when = "during" if self.turns and self.turns[-1].end is None else "after"
+        return f"its host was killed {when} turn {self.turn_count}" if self.turns else "its host was killed"
 
     def open_calls(self) -> list[KeptCall]:
         """Return the calls whose end was not recorded: what they did is not known."""
@@ -247,6 +252,9 @@ def _take(kept: KeptSession, place: int, record: Record) -> None:
     match record.kind:
         case Kind.META:
             kept.metas.append(_head(Meta, head))
+            kept.was_interrupted = True  # until it is over
+        case Kind.OVER:
+            kept.was_interrupted = False
         case Kind.TURN:
             kept.reached = turn = _head(Turn, head)
             kept.turns.append(KeptTurn(record.at, turn.prompt))

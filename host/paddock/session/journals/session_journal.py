@@ -166,6 +166,8 @@ class SessionJournal(MemoryStore):
         """Release the file; one of a session that never began is removed."""
         if self.kept is None and not self._has_begun:
             self.path.unlink(missing_ok=True)
+        if self._has_begun:
+            self._write(Kind.OVER, b"")
         self._file.close()
 
     def _answered(self, method: str, message: Encoded, number: int, answer: Buffer) -> None:
