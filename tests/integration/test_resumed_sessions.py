@@ -172,6 +172,7 @@ def test_a_session_that_runs_is_not_taken_or_deleted(work: Path, write_module: W
             refused = paddock(*command)
             assert refused.returncode == 1
             assert f"is in use by pid {host.pid}" in refused.stderr
+            assert f"end it first: `kill {host.pid}`" in refused.stderr
         (listed,) = json_output(paddock("sessions", "list", "--json"))["sessions"]
         assert listed["state"] == "running"
     finally:

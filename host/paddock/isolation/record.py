@@ -269,11 +269,12 @@ class SessionInUseError(KindError):
     def __init__(self, session_id: str, pid: int | None, since: datetime | None = None) -> None:
         self.pid = pid
         whose = "another process" if pid is None else f"pid {pid}"
+        first = "end it first" if pid is None else f"end it first: `kill {pid}`"
         began = "" if since is None else f" since {since.isoformat(timespec='seconds')}"
         super().__init__(
             "SessionInUseError",
             f"session `{session_id:.200}` is in use by {whose}{began}",
-            hints=["end it first, or give this session an id of its own"],
+            hints=[first, "or give this session an id of its own"],
         )
 
 
