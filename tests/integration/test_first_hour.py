@@ -190,7 +190,7 @@ def tries(tmp_path: Path, write_module: WriteModule) -> Path:
 def test_code_outside_the_folder_is_asked_about_and_y_is_yes(tries: Path) -> None:
     with Terminal("run", str(tries), "hello", "-C", str(tries.parent)) as terminal:
         terminal.until("its code, which lies neither beside the plan nor in the working directory")
-        terminal.until("refuse that; nothing starts")
+        terminal.until("no   start nothing, and show the lines of the plan that need your consent")
         terminal.until(_ASKS)
         terminal.type("n\n")
         assert terminal.exit_code() == 4, terminal.shown

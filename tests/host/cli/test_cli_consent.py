@@ -105,8 +105,7 @@ async def test_all_modules_are_shown_before_one_question(
         "╚══",
         "  yes  accept the plan and what would be given; remembered until the plan",
         "    .. changes",
-        "  no   refuse that; nothing starts, and the lines of the plan that need your",
-        "    .. consent are shown",
+        "  no   start nothing, and show the lines of the plan that need your consent",
         "  stop start nothing",
         "type the word yes, no or stop, and Enter: stop",
         "",
@@ -118,7 +117,7 @@ async def test_what_a_no_leads_to_is_said_as_it_is(is_refused: bool, person: Per
     """What nobody asked for is not refused: a module goes without the repository of a linked working tree."""
     await _answered(person, replace(_REVIEW, is_refused_as_it_is=is_refused), "stop\n")
     rows = "\n".join(person.all_rows())
-    assert ("refuse that; nothing starts" in rows) is is_refused
+    assert ("no   start nothing, and show" in rows) is is_refused
     assert ("go on without that, this time" in rows) is not is_refused
 
 

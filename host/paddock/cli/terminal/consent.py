@@ -263,7 +263,7 @@ def _accepting(review: PlanReview) -> str:
 
 def _declining(review: PlanReview) -> str:
     if not review.starts_as_it_is:
-        return "refuse that; nothing starts, and the lines of the plan that need your consent are shown"
+        return "start nothing, and show the lines of the plan that need your consent"
     return "go on without that, this time"
 
 
