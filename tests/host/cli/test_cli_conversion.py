@@ -102,6 +102,7 @@ def test_a_script_gets_what_init_says_of_any_plan() -> None:
         ("plan.json", b"[1]", "must be a table"),
         ("plan.json", b'"plan.toml"', "must be a table"),
         ("anchros", None, "the bundle `anchors` may be meant"),
+        (".", None, "is a folder without a bundle"),
         ("plan.ini", b"", "plans are .yaml, .yml or .json files"),
         ("git+https://u:p@host/plan.toml", None, "is an address; `--from` takes the file of a plan"),
     ],

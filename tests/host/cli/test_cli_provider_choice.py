@@ -286,6 +286,32 @@ def test_a_server_of_ones_own_is_named_by_its_address(
     assert "no address of a server" in typing.shown
 
 
+def test_a_number_that_is_none_of_those_offered_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typing = Typing(monkeypatch, capsys, "ollama", "9", "2")
+    assert choose(person=True, machine=Machine({11434: ("a", "b")})).config["default_model"] == "b"
+    assert "there is no number 9" in typing.shown
+
+
+def test_an_address_where_nothing_answers_is_told_before_the_model_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typing = Typing(monkeypatch, capsys, "none", "m")
+    said = "no model server answers at 127.0.0.1:9 now"
+    choose(person=True, base_url="http://127.0.0.1:9/v1")
+    assert said in typing.shown
+    choice = ProviderChoice(
+        ModuleCatalogue(Path.cwd(), {}, _fetch_nothing),
+        ServiceOptions(base_url="http://127.0.0.1:9/v1", model="m"),
+        frozenset(),
+        None,
+        Machine({}),
+    )
+    choice.choose(None)
+    assert choice.reason.startswith(said)
+
+
 # -- what is written -----------------------------------------------------------------------
 
 

@@ -43,6 +43,9 @@ def convert(written: str, plan: Path | None, *, replace: bool) -> tuple[Path, Mo
         raise PlanError([PlanProblem("", no_such_plan(written), hint)], origin=written)
     if origin.suffix.lower() in YAML_EXTENSIONS and os.path.lexists(origin):
         raise click.UsageError(f"--from: `{escape(written)}` is in YAML already: there is nothing to convert")
+    if origin.is_dir():
+        hint = "name the file of a plan in TOML or JSON, or the folder of a bundle"
+        raise PlanError([PlanProblem("", "is a folder without a bundle", hint)], origin=written)
     plan = plan or origin.with_suffix(".yaml")
     folder = origin.resolve().parent
     if plan.absolute().parent.resolve() != folder:  # where relative sources start, and paddock.lock is

@@ -206,7 +206,18 @@ class ProviderChoice:
         service = self._with_key(service)
         if service.is_local and not service.models:
             service = next(iter(self._with_models([service])), service)
+            self._tell_absence(service)
         return self._with_model(service)
+
+    def _tell_absence(self, service: ModelService) -> None:
+        """Say if a server whose address was given does not answer; it may be started later."""
+        if service.models or not service.base_url:
+            return
+        absent = f"no model server answers at {service.destination.text} now: start it before the first turn"
+        if self._person is None:
+            self.reason = absent
+        else:
+            self._person.note(absent)
 
     def _with_key(self, service: ModelService) -> ModelService:
         written = self._options.key_variable

@@ -9,7 +9,7 @@ from typing import TypeVar
 import anyio
 import click
 
-from paddock.cli.init.catalogue import FOLDER_PREFIX
+from paddock.cli.init.catalogue import FOLDER_PREFIX, not_usable
 from paddock.cli.terminal.line_input import Keyboard
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError, render
@@ -59,10 +59,16 @@ def confirm(screen: Screen, prompt: str, *, default: bool) -> bool:
 
 
 def numbered(typed: str, names: Sequence[str]) -> str:
-    """Return the one of `names` with the typed number, counted from 1, or else the typed text."""
-    if typed.isascii() and typed.isdigit() and 1 <= int(typed[:6]) <= len(names):
-        return names[int(typed[:6]) - 1]
-    return typed
+    """Return the one of `names` with the typed number, counted from 1, or else the typed text.
+
+    Raises:
+        KindError: it is the number of none of them.
+    """
+    if not (names and typed.isascii() and typed.isdigit()):
+        return typed
+    if not 1 <= int(typed[:6]) <= len(names):
+        raise not_usable(f"there is no number {typed}", f"type one from 1 to {len(names)}, or a name")
+    return names[int(typed[:6]) - 1]
 
 
 def _typed(prompt: str) -> str:
