@@ -55,9 +55,16 @@ def test_help_of_a_command_is_what_the_command_prints(words: tuple[str, ...]) ->
     assert paddock("help", *words).stdout == paddock(*words, "--help").stdout
 
 
+def test_an_option_that_is_typed_in_part_is_followed_by_all_that_begin_so() -> None:
+    done = paddock("call", "--allow=.")
+    assert done.returncode == 2 and "'--allow-read'" in done.stderr and "'--allow-write'" in done.stderr
+
+
 def test_an_unknown_topic_is_a_usage_error_that_names_the_pages() -> None:
     done = paddock("help", "permisions")
     assert done.returncode == 2 and "permissions" in done.stderr and not done.stdout
+    done = paddock("help", "resume")
+    assert done.returncode == 2 and "it is in `paddock help sessions`" in done.stderr and not done.stdout
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -222,7 +222,14 @@ def _on_one_line(message: str, mask: Callable[[str], str]) -> str:
 
 
 def show_usage(error: click.ClickException, args: Sequence[str]) -> None:
-    """Write a usage error to stderr and, where `args` ask for JSON, as the command's object to stdout."""
+    """Write a usage error to stderr and, where `args` ask for JSON, as the command's object to stdout.
+
+    An option that was typed in part is followed by all that begin so: click shows the few that are most alike.
+    """
+    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+        known = [name for one in error.ctx.command.params for name in one.opts]
+        begun = [name for name in known if name.startswith(error.option_name)]
+        error.possibilities = begun or error.possibilities
     error.show()
     facts = {"type": "UsageError", "message": escape(error.format_message(), multiline=True), "hints": []}
     _print_for_scripts(facts, args)

@@ -16,6 +16,7 @@ import click
 from paddock.cli.command_group import LazyCommand, example
 
 _HOST: Final = Path(__file__).resolve().parents[1]
+_NAMED: Final = 3  # pages for words that are none of a page
 _WIDEST: Final = 100  # columns of text that are easy to read
 
 
@@ -72,11 +73,19 @@ def _command_help(root: click.Context, words: Sequence[str], pages: dict[str, Pa
             known = [" ".join((*before, one)) for one in commands]
             from paddock_sources.near import meant  # only here, as a page that is found needs none of it
 
-            instead = meant(" ".join(words), [*pages, *known], f"pages are: {', '.join(sorted(pages))}")
+            about = [f"`paddock help {topic}`" for topic in _pages_with(" ".join(words), pages)]
+            others = f"it is in {', '.join(about)}" if about else f"pages are: {', '.join(sorted(pages))}"
+            instead = meant(" ".join(words), [*pages, *known], others)
             raise click.UsageError(f"{said}; {instead}", root)
         loaded = command.load() if isinstance(command, LazyCommand) else command
         context = click.Context(loaded, context, word)
     return context.get_help()
+
+
+def _pages_with(words: str, pages: dict[str, Path]) -> list[str]:
+    """Return the topics of the pages that have words, the page that has them most often first."""
+    found = {topic: page.read_text(encoding="utf-8").lower().count(words.lower()) for topic, page in pages.items()}
+    return sorted(filter(found.__getitem__, found), key=lambda topic: -found[topic])[:_NAMED]
 
 
 def _show(text: str) -> None:

@@ -87,6 +87,10 @@ def test_a_file_that_is_no_plan_says_why(tmp_path: Path, name: str, content: byt
     assert said in problem_of(tmp_path / name)
 
 
+def test_a_folder_is_said_to_be_one(tmp_path: Path) -> None:
+    assert "is a folder" in problem_of(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "line"),
     [
