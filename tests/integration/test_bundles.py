@@ -70,8 +70,11 @@ def test_a_bundle_runs_by_its_folder_without_a_plan(tmp_path: Path) -> None:
     assert "bundle harbour brings the instruction and 2 agents" in answered.stderr
     assert f"plan {tmp_path}/harbour (sha256" in answered.stderr  # as it was named
     kept = [*Path(os.environ["HOME"], ".local/state/paddock/bundles").iterdir()]
-    assert len(kept) == 1 and paddock("policy", "forget", "./harbour").returncode == 0
-    assert not kept[0].exists() and paddock("policy", "forget", "./harbour").returncode == 1
+    forgotten = paddock("policy", "forget", "./harbour")
+    assert (len(kept), forgotten.returncode) == (1, 0)
+    assert f"forgotten  {tmp_path}/harbour\n" in forgotten.stdout
+    again = paddock("policy", "forget", "./harbour")
+    assert not kept[0].exists() and again.returncode == 1 and "no version of " in again.stderr
 
 
 def test_what_others_include_by_ssh_is_not_fetched_with_the_users_keys(
@@ -109,6 +112,8 @@ def test_a_bundle_is_added_to_a_plan_and_removed_again() -> None:
     added = json.loads(paddock("add", "./harbour", "--to", "plan.yaml", "--json").stdout)
     assert (added["extends"], added["bundles"]) == ("./harbour", ["harbour", "tides", "harbour-logging"])
     assert Path("plan.yaml").read_text() == f"{before}\nextends:\n  - ./harbour\n"
+    unknown = paddock("remove", "harbour-logging", "--from", "plan.yaml")
+    assert unknown.returncode == 1 and "a bundle goes by its address in the plan: `./harbour`" in unknown.stderr
     assert paddock("remove", "./harbour", "--from", "plan.yaml").returncode == 0
     assert Path("plan.yaml").read_text().strip() == before.strip()
 

@@ -23,7 +23,7 @@ import click
 
 from paddock.cli import options
 from paddock.cli.answer import CommandAnswer, CommandReport
-from paddock.cli.bundle_plan import kept_plan, names_bundle
+from paddock.cli.bundle_plan import as_named, kept_plan, names_bundle
 from paddock.cli.command_group import CommandGroup, example
 from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError
@@ -84,6 +84,7 @@ def forget(plan: str, as_json: bool) -> int:
     """
     kept = kept_plan(plan) if names_bundle(plan) else None
     name = name_of_file(kept or Path(plan))
+    shown = as_named(name)
 
     def work() -> CommandAnswer:
         forgotten = GrantsFile.of_user(os.environ).forget(name)
@@ -92,9 +93,9 @@ def forget(plan: str, as_json: bool) -> int:
             shutil.rmtree(kept.parent)
         if not (forgotten or is_kept):
             hints = ["`paddock policy show` lists the accepted plans, below `grants.toml`"]
-            raise KindError("PlanNotAcceptedError", f"no version of `{name}` is accepted", hints=hints)
+            raise KindError("PlanNotAcceptedError", f"no version of `{shown}` is accepted", hints=hints)
         facts = {"plan": name, "forgotten": [_facts_of(one) for one in forgotten]}
-        return CommandAnswer(facts, lambda screen: _show_forgotten(screen, name, forgotten))
+        return CommandAnswer(facts, lambda screen: _show_forgotten(screen, shown, forgotten))
 
     report = CommandReport(Screen(sys.stderr), as_json, beside={"plan": name, "forgotten": []})
     return report.answer(work, "the plan is forgotten")
@@ -117,7 +118,7 @@ def show_files(screen: Screen, files: Sequence[FileStatus]) -> None:
     """Write the files, each with what it bounds, and what it may leave open by mistake."""
     for one in files:
         screen.labelled([(f"  {one.state:8}  ", str(one.path))])
-        screen.labelled([(" " * 12, line) for line in one.bounds])
+        screen.labelled([(" " * 12, as_named(line)) for line in one.bounds])
         for warning in one.warnings:
             place = "warning: " if warning.line is None else f"warning: line {warning.line}: "
             screen.labelled([(" " * 12, f"{place}{warning.message}; {warning.hint}")])

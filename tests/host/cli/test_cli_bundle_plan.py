@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from paddock.cli.bundle_plan import address_in, as_named, kept_plan, names_bundle, no_such_plan, plan_of
+from paddock.cli.policy_command import show_files
+from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError, PolicyFileError
 from paddock.plan.bundles import WELL_KNOWN
+from paddock.policy.files.file_status import FileStatus
 
 OURS = "git+https://git.example.org/bundles@main"
 
@@ -57,3 +61,10 @@ def test_messages_name_the_bundle_in_place_of_its_kept_plan() -> None:
     kept = plan_of("./a b")
     assert as_named(f"`paddock lock {kept}`") == f"`paddock lock '{Path.cwd()}/a b'`"
     assert as_named("plan.yaml") == "plan.yaml"
+
+
+def test_a_policy_names_the_bundle_that_was_accepted(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("bundle.md").write_text("---\nbundle: {name: x}\n---\n")
+    file = FileStatus(Path("grants.toml"), "in force", bounds=(f"accepts `{plan_of('.')}`",))
+    show_files(Screen(sys.stdout), [file])
+    assert f"accepts `{Path.cwd()}`" in capsys.readouterr().out

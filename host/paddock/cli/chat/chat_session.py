@@ -21,6 +21,7 @@ import anyio.to_thread
 from paddock.authorization.consent import Consent, ConsentAnswer, ModuleReview, PlanReview
 from paddock.authorization.grant_lines import far_reaching_lines
 from paddock.cli import failure
+from paddock.cli.bundle_plan import as_named
 from paddock.cli.chat.conversation import ChatConversation, follow
 from paddock.cli.chat.prompt_input import PromptInput, open_history
 from paddock.cli.chat.prompted_screen import PromptedDialogue, PromptedScreen
@@ -401,7 +402,7 @@ class ChatSession:
     def _say_what_started(self, session: Session) -> None:
         provider = preferred_provider(session.coordinator)
         model = f"model {provider.default_model}, " if hasattr(provider, "default_model") else ""
-        self._opener.started(session.modules, "; /help lists the commands", f"{self._plan}: {model}")
+        self._opener.started(session.modules, "; /help lists the commands", f"{as_named(str(self._plan))}: {model}")
         for module in session.modules:
             if isinstance(module.problem, PaddockError):
                 self._screen.text(render(module.problem))

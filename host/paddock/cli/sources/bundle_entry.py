@@ -95,6 +95,12 @@ def bundle_index(written: str, plan: Path) -> int | None:
     return next((index for index, one in enumerate(several) if one in meant), None)
 
 
+def other_bundles(plan: Path) -> list[str]:
+    """Return what to say of the bundles that a plan extends, where a name is none of them."""
+    several = ", ".join(f"`{marked(str(one))}`" for one in extended_by(read_document(plan).content))
+    return [f"a bundle goes by its address in the plan: {several}"] if several else []
+
+
 def remove_bundle(plan: Path, index: int) -> CommandAnswer:
     """Take a bundle out of what a plan extends, and the repositories that only it had out of the lock file."""
     edit = without_bundle(plan, index)

@@ -22,7 +22,7 @@ from paddock.cli import options
 from paddock.cli.answer import CommandAnswer
 from paddock.cli.bundle_plan import PlanPath
 from paddock.cli.command_group import example
-from paddock.cli.sources.bundle_entry import bundle_index, remove_bundle
+from paddock.cli.sources.bundle_entry import bundle_index, other_bundles, remove_bundle
 from paddock.cli.sources.results import files_of, read_modules, shown
 from paddock.cli.sources.source_command import WORKING_DIR, CommandContext, run_source_command
 from paddock.errors import KindError
@@ -62,7 +62,11 @@ def remove(module: str, plan: Path | None, working_dir: Path | None, as_json: bo
                     ],
                 )
         else:
-            place = _place(sources, module)
+            try:
+                place = _place(sources, module)
+            except KindError as error:
+                error.hints = (*error.hints, *await context.call(other_bundles, plan))
+                raise
             found = [one for one in sources.modules if one.place == place]
             edits = [await context.call(without_entry, plan, place)]
         left = {key for one in sources.modules if one not in found for key in one.keys}
