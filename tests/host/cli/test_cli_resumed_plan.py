@@ -35,6 +35,7 @@ def test_a_session_brings_the_plan_that_it_had(folder: Path, monkeypatch: pytest
     assert plan_and_prompt(["plan.yaml", "go on"], "last").plan == "plan.yaml"
     assert plan_and_prompt(["go on, please"]).plan == "plan.yaml"
     monkeypatch.chdir(folder.parent)
+    assert plan_and_prompt(["go on"], "last", folder).plan == str(folder / "other.yaml")
     assert plan_and_prompt([], "s-12").plan == str(folder / "other.yaml")
 
 
