@@ -139,6 +139,7 @@ def test_a_killed_session_is_mentioned_by_the_next_one_alone(work: Path, command
     journal.close()
     said = "the last session here did not end: its host was killed during turn 1; to go on with it: "
     assert said not in paddock(command, plan, "-C", str(work.parent), stdin="hello").stderr
+    assert said in paddock("chat", plan).stderr  # in which nothing is said, so that the killed one is still the last
     started = paddock(command, plan, stdin="hello")
     assert f"{said}`paddock chat --resume left-1-2`\n" in started.stderr
     assert started.stdout == "You said: hello\n"

@@ -9,7 +9,7 @@ import pytest
 from paddock.cli.options import plan_and_prompt
 from paddock.session.journals.journal_file import Kind
 from paddock.session.journals.journal_folder import Journals, UnknownSessionError
-from paddock.session.journals.kept_session import Meta, encoded
+from paddock.session.journals.kept_session import Meta, Turn, encoded
 
 
 @pytest.fixture
@@ -24,6 +24,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     began = Meta(paddock="1", session="s-12", pid=7, plan=str(plan), digest="d", working_dir=str(work), modules={})
     journal = Journals().create("s-12")
     journal.append(Kind.META, encoded(began))
+    journal.append(Kind.TURN, encoded(Turn(prompt="hello")))
     journal.close()
     return work
 

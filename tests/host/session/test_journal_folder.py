@@ -187,11 +187,13 @@ def test_an_id_that_is_no_name_of_a_file_is_found_by_it(tmp_path: Path) -> None:
 
 def test_the_last_session_is_that_of_the_folder(tmp_path: Path) -> None:
     journals = Journals(tmp_path / "journals")
-    for id, folder in (("of-a", "a"), ("of-b", "b")):
+    for id, folder in (("of-a", "a"), ("of-b", "b"), ("silent", "a")):
         file = journals.create(id)
         file.append(Kind.META, _meta(id).replace(b'"/"', json.dumps(str(tmp_path / folder)).encode()))
+        if id != "silent":
+            file.append(Kind.TURN, encoded(Turn(prompt="hello")))
         file.close()
-    assert journals.find("last", tmp_path / "a") == "of-a"
+    assert journals.find("last", tmp_path / "a") == "of-a"  # nothing was said in the other one
     with pytest.raises(KindError, match="there is no session `last`"):
         journals.find("last", tmp_path / "c")
 

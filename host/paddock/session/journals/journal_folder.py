@@ -128,8 +128,8 @@ class Journals:
     def find(self, asked: str, folder: Path | None = None) -> str:
         """Return the id of the one session that an id, the beginning of one, or `last` means.
 
-        `last` is the latest whose modules worked in `folder`, by default the current one: a conversation of another
-        project would see this one's modules.
+        `last` is the latest with turns whose modules worked in `folder`, by default the current one: a conversation of
+        another project would see this one's modules, and a chat in which nothing was said is none to go on with.
 
         Raises:
             UnknownSessionError: none is meant, or several are.
@@ -151,18 +151,18 @@ class Journals:
         raise UnknownSessionError(asked, [*hints, "`paddock sessions list` shows them all"])
 
     def interrupted_in(self, folder: Path, besides: str) -> KeptSession | None:
-        """Return the latest session of a folder `besides` one, if it has turns and its host was killed.
+        """Return the latest session of a folder with turns, `besides` one, if its host was killed.
 
         It is looked for among the latest of the user alone, since this is done at every start.
         """
         for kept, in_use in islice(self.all(lambda error: None), _LOOKED_AT):
-            if kept.id != besides and kept.metas[-1].working_dir == str(folder):
-                return kept if kept.was_interrupted and kept.turns and not in_use else None
+            if kept.turns and kept.id != besides and kept.metas[-1].working_dir == str(folder):
+                return kept if kept.was_interrupted and not in_use else None
         return None
 
     def _latest(self, folder: Path) -> str:
         for kept, _ in self.all(lambda error: None):
-            if kept.metas[-1].working_dir == str(folder):
+            if kept.turns and kept.metas[-1].working_dir == str(folder):
                 return kept.id
         hints = ["`paddock sessions list` shows those of all folders; name one by its id"]
         raise UnknownSessionError(LAST, [f"none worked in {folder}", *hints])
