@@ -228,8 +228,10 @@ def show_usage(error: click.ClickException, args: Sequence[str]) -> None:
     """
     if isinstance(error, click.NoSuchOption) and error.ctx is not None:
         known = [name for one in error.ctx.command.params for name in one.opts]
-        begun = [name for name in known if name.startswith(error.option_name)]
-        error.possibilities = begun or error.possibilities
+        begun = sorted(name for name in known if name.startswith(error.option_name))
+        if begun:
+            which = ", ".join(map(repr, begun))
+            error = click.UsageError(f"No such option '{error.option_name}'. Did you mean one of: {which}?", error.ctx)
     error.show()
     facts = {"type": "UsageError", "message": escape(error.format_message(), multiline=True), "hints": []}
     _print_for_scripts(facts, args)
