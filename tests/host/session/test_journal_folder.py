@@ -204,3 +204,17 @@ def test_a_session_goes_without_those_whose_ids_look_like_its_ends(tmp_path: Pat
     (tmp_path / "one.torn-1").touch()
     Journals(tmp_path).delete("one")
     assert [path.name for path in tmp_path.iterdir()] == ["one.torn-2.journal"]
+
+
+def test_a_killed_session_is_the_folders_until_there_is_a_later_turn(tmp_path: Path) -> None:
+    journals = Journals(tmp_path)
+    _kept(tmp_path, "killed", days=3, ended=False).close()
+    _kept(tmp_path, "present").close()
+    found = journals.interrupted_in(Path("/"), besides="present")
+    assert found is not None and found.id == "killed"
+    assert journals.interrupted_in(Path("/elsewhere"), besides="present") is None
+    running = _kept(tmp_path, "running", days=2, ended=False)
+    assert journals.interrupted_in(Path("/"), besides="present") is None
+    running.close()
+    _kept(tmp_path, "later", days=1).close()
+    assert journals.interrupted_in(Path("/"), besides="present") is None
