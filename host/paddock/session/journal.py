@@ -18,6 +18,8 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+import msgpack
+
 from paddock.plan.units import size_text
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded, Handle
@@ -31,7 +33,10 @@ from paddock_sdk.protocol.frames import Buffer
 _MUTATORS: Final = frozenset({"add_message", "set_messages", "clear", "set_system_prompt_factory"})
 _MAX_WEIGHT: Final = 32 * 1024 * 1024  # bytes of memory, of a context without a known limit
 _OPENING: Final = 8 * 1024 * 1024  # bytes of memory that one `set_messages` takes: half a message at most
+_TOGETHER: Final = 15 * 1024 * 1024  # bytes of a call that sets all messages, and of memory for its values: a frame's
 _BESIDE: Final = 512  # bytes that a noted call takes besides
+_ONE_ARGUMENT, _NONE_BY_NAME = b"\x92\x91", b"\x80"  # around the argument of an encoded call
+_TABLES: Final = frozenset([*range(0x80, 0x90), 0xDE, 0xDF])  # first bytes of an encoded table
 _RESULT_SHARE: Final = 16  # of the room that is left, one goes to a single result
 _KEPT_SHARE: Final = 4  # of the conversation, one is reserved for what the session needs to go on
 _CLOSING: Final = 4 * 1024  # bytes of memory that the answer to a tool call may take of the reserve
@@ -156,7 +161,7 @@ class ContextJournal:
 
     def _is_needed(self, message: Encoded, size: int, is_the_sessions: bool) -> bool:
         """Whether the session cannot go on without a message: its own messages, and short answers to tool calls."""
-        argument = self._argument(message)
+        argument = _argument(message, self._marshaller)
         facts: dict[str, Any] = argument if isinstance(argument, dict) else getattr(argument, "__dict__", {})
         metadata = facts.get("metadata")
         if not is_the_sessions or (isinstance(metadata, dict) and metadata.get("source") == "hook"):
@@ -175,13 +180,7 @@ class ContextJournal:
 
     def messages(self) -> list[dict[str, Any]]:
         """Return the messages that were added to the context."""
-        messages: list[dict[str, Any]] = []
-        for entry in self._writer.entries():
-            argument = self._argument(entry.message)
-            messages.extend(
-                argument if isinstance(argument, list) else [argument] if isinstance(argument, dict) else []
-            )
-        return messages
+        return messages_of(self._writer.entries(), self._marshaller)
 
     async def restore(self, handle: Handle, ask: Ask, *, notes_more: bool = False) -> None:
         """Bring the fresh context behind `handle` to where its predecessor was.
@@ -192,18 +191,12 @@ class ContextJournal:
             await ask(handle, "set_system_prompt_factory", self._prompt_factory)
         present = await self._present(handle, ask)
         self._came_back_empty = present == []
-        entries, messages = self._writer.entries(), self.messages()
-        if present == [] and messages and [entry.method for entry in entries] == ["set_messages"]:
-            await ask(handle, "set_messages", entries[0].message)  # as after a compaction: it goes as it came
+        if present == []:
+            await self._fill(handle, ask)
             return
+        messages = self.messages()
         if present is not None and present == messages[: len(present)]:
-            known = len(present)
-            if not present and messages:
-                is_short = self.weight - len(entries) * _BESIDE <= _OPENING
-                known = len(messages) if is_short else opening(messages, self._marshaller)
-                await ask(handle, "set_messages", self._marshaller.encode([[messages[:known]], {}]))
-            for message in messages[known:]:
-                await ask(handle, "add_message", self._marshaller.encode([[message], {}]))
+            await self._add(messages[len(present) :], handle, ask)
         elif notes_more and present is not None and (later := self._kept_beyond(present)):
             for message in later:
                 self.note("add_message", self._marshaller.encode([[message], {}]), 0)
@@ -211,6 +204,25 @@ class ContextJournal:
             _log.warning(
                 "context `%s` came back with messages of its own; they stay, nothing was added", handle.owner.name
             )
+
+    async def _fill(self, handle: Handle, ask: Ask) -> None:
+        """Give an empty context all messages, from their bytes where these are in the usual form."""
+        entries = self._writer.entries()
+        together = _together(entries)
+        if together is not None:
+            values = self.weight - len(entries) * _BESIDE - len(together.body)
+            if len(entries) == 1 or max(values, len(together.body)) <= _TOGETHER:
+                await ask(handle, "set_messages", together)
+                return
+        messages = self.messages()
+        known = opening(messages, self._marshaller)
+        if known:
+            await ask(handle, "set_messages", self._marshaller.encode([[messages[:known]], {}]))
+        await self._add(messages[known:], handle, ask)
+
+    async def _add(self, messages: Sequence[object], handle: Handle, ask: Ask) -> None:
+        for message in messages:
+            await ask(handle, "add_message", self._marshaller.encode([[message], {}]))
 
     async def ends_with(self, handle: Handle, call: Encoded, ask: Ask) -> bool | None:
         """Whether the last message of the context is the one that `call` adds and the journal has not noted.
@@ -222,7 +234,7 @@ class ContextJournal:
         present = await self._present(handle, ask)
         if present is None:
             return None
-        if present == self.messages() or not _ends_with(present, [self._argument(call)]):
+        if present == self.messages() or not _ends_with(present, [_argument(call, self._marshaller)]):
             return False
         return _ends_with(present[:-1], self._added())
 
@@ -239,16 +251,8 @@ class ContextJournal:
 
     def _added(self) -> list[dict[str, Any]]:
         """Return the messages that were added since the conversation was last set."""
-        added = [self._argument(one.message) for one in self._writer.entries() if one.method == "add_message"]
-        return [message for message in added if isinstance(message, dict)]
-
-    def _argument(self, call: Encoded) -> Any:
-        """Return the one argument of a call, None if it has none."""
-        try:
-            args, kwargs = self._marshaller.decode(call)
-            return args[0] if args else next(iter(kwargs.values()), None)
-        except (RemoteProtocolError, AttributeError, LookupError, TypeError, ValueError):
-            return None  # if the context took it, it meant something there; it cannot be sent again
+        added = [one for one in self._writer.entries() if one.method == "add_message"]
+        return messages_of(added, self._marshaller)
 
     async def _present(self, handle: Handle, ask: Ask) -> list[dict[str, Any]] | None:
         """Return the messages that the context holds now, None if they are more than it can say at once."""
@@ -269,6 +273,59 @@ def _weight(message: Encoded) -> int:
         RemoteProtocolError: it is no value, or over a cap.
     """
     return weight_of(message.body) + _BESIDE
+
+
+def messages_of(entries: Sequence[JournalEntry], marshaller: Marshaller) -> list[dict[str, Any]]:
+    """Return the messages that calls of the context have added; calls that cannot be read add none."""
+    messages: list[dict[str, Any]] = []
+    for entry in entries:
+        argument = _argument(entry.message, marshaller)
+        messages.extend(argument if isinstance(argument, list) else [argument] if isinstance(argument, dict) else [])
+    return messages
+
+
+def _argument(call: Encoded, marshaller: Marshaller) -> Any:
+    """Return the one argument of a call, None if it has none."""
+    try:
+        args, kwargs = marshaller.decode(call)
+        return args[0] if args else next(iter(kwargs.values()), None)
+    except (RemoteProtocolError, AttributeError, LookupError, TypeError, ValueError):
+        return None  # if the context took it, it meant something there; it cannot be sent again
+
+
+def _together(entries: Sequence[JournalEntry]) -> Encoded | None:
+    """Return one call that sets the messages of all entries; None if there is none, or one is of an unusual form.
+
+    It is made of their bytes: to decode and encode these takes longer than all else that a restored context needs.
+    """
+    arguments = []
+    for entry in entries:
+        call = entry.message.body
+        if entry.message.handles or call[:2] != _ONE_ARGUMENT or call[-1:] != _NONE_BY_NAME:
+            return None
+        arguments.append(call[2:-1])
+    body = memoryview(b"".join(arguments))
+    reader = msgpack.Unpacker(max_buffer_size=len(body))
+    reader.feed(body)
+    count = start = end = 0
+    try:
+        for entry, argument in zip(entries, arguments, strict=True):
+            if entry.method == "set_messages":  # which only the first entry can be
+                count = reader.read_array_header()
+                start = reader.tell()
+                for _ in range(count):
+                    reader.skip()
+            elif argument[:1] and argument[0] in _TABLES:
+                count += 1
+                reader.skip()
+            end += len(argument)
+            if reader.tell() != end:
+                return None
+    except (ValueError, msgpack.UnpackException):
+        return None
+    if not count:
+        return None
+    return Encoded(b"".join((_ONE_ARGUMENT, b"\xdd", count.to_bytes(4, "big"), body[start:], _NONE_BY_NAME)))
 
 
 def _ends_with(messages: Sequence[object], last: Sequence[object]) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from paddock.rpc.peer import Encoded
+from paddock.session import journal as conversation
 from paddock.session.journal import ContextJournal
 from paddock.session.journal_store import MemoryStore
 from paddock_sdk.contract.boundary_errors import OverLimitError
@@ -171,11 +173,44 @@ async def test_messages_given_by_name_count_as_well(hosted: Hosted) -> None:
     assert journal.messages() == [_message(3)]
 
 
-@pytest.mark.parametrize("body", [b"\xc1", b"\xc0", b"\x92\x90\x90", b"\x93\x90\x80\x80", b"\x92\xc0\xc0"])
+_UNREADABLE = [b"\xc1", b"\xc0", b"\x92\x90\x90", b"\x93\x90\x80\x80", b"\x92\xc0\xc0"]
+# Around these lies what is around a message, and they are none: nothing, two values, half a table, a text.
+_UNREADABLE += [b"\x92\x91" + one + b"\x80" for one in (b"", b"\x80\x80", b"\x81\xa1a", b"\xa1a")]
+
+
+@pytest.mark.parametrize("body", _UNREADABLE)
 async def test_a_call_that_cannot_be_read_is_left_out(body: bytes, hosted: Hosted) -> None:
     journal = _journal(hosted, ("add_message", _message(1)))
     journal.note("add_message", Encoded(body), 0)
     assert journal.messages() == [_message(1)]
+    assert await _restored(hosted, journal, []) == [("set_messages", [_message(1)])]
+
+
+async def test_messages_in_any_form_are_told_again_as_they_were_said(hosted: Hosted) -> None:
+    said = [{"role": "tool", "content": [{"at": datetime(2026, 1, 2, tzinfo=UTC), "of": {"a", "b"}}]}, *_TOLD]
+    journal = _journal(hosted, ("set_messages", said[:2]), ("add_message", said[2]))
+    journal.note("add_message", hosted.marshaller.encode([[], {"message": said[3]}]), 0)
+    assert await _restored(hosted, journal, []) == [("set_messages", said)]
+
+
+async def test_a_context_is_filled_without_a_message_being_decoded(
+    hosted: Hosted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = _journal(hosted, ("set_messages", _TOLD[:1]), *_ADDED[1:])
+    decoded: list[Encoded] = []
+    decode = hosted.marshaller.decode
+    monkeypatch.setattr(hosted.marshaller, "decode", lambda message: decoded.append(message) or decode(message))
+    assert await _restored(hosted, journal, []) == [("set_messages", _TOLD)]
+    assert not any(b"message" in bytes(one.body) for one in decoded)
+
+
+async def test_a_conversation_of_more_than_a_frame_is_told_in_parts(
+    hosted: Hosted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversation, "_TOGETHER", 50)
+    monkeypatch.setattr(conversation, "_OPENING", 800)
+    told = [("set_messages", _TOLD[:2]), ("add_message", _TOLD[2])]
+    assert await _restored(hosted, _journal(hosted, *_ADDED), []) == told
 
 
 @pytest.mark.parametrize(

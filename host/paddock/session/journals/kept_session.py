@@ -18,8 +18,8 @@ from pydantic import Field, ValidationError
 from paddock.plan.problems import StrictModel
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded
-from paddock.session.journal import ContextJournal, tables
-from paddock.session.journal_store import JournalEntry, MemoryStore
+from paddock.session.journal import messages_of, tables
+from paddock.session.journal_store import JournalEntry
 from paddock.session.journals.journal_file import JournalError, Kind, Record
 
 _LATEST: Final = 253_402_300_800  # the year 10000, which no text of a time has
@@ -202,18 +202,12 @@ class KeptSession:
 
     def messages(self) -> list[dict[str, Any]]:
         """Return the messages of the conversation, without what is no table: a context may take that as well."""
-        return tables(_messages_of(self.entries))
+        return tables(messages_of(self.entries, Marshaller()))
 
     def count_messages(self) -> int:
         """Return about how many messages there are: those that were added one by one are not read for it."""
-        added = [entry for entry in self.entries if entry.method == "add_message"]
-        return len(added) + len(_messages_of([entry for entry in self.entries if entry.method == "set_messages"]))
-
-
-def _messages_of(entries: Sequence[JournalEntry]) -> list[dict[str, Any]]:
-    store = MemoryStore()
-    store.replace(entries)
-    return ContextJournal(Marshaller(), store).messages()
+        together = [entry for entry in self.entries if entry.method == "set_messages"]
+        return len(self.entries) - len(together) + len(messages_of(together, Marshaller()))
 
 
 def kept_session(path: Path, records: Sequence[Record]) -> KeptSession:

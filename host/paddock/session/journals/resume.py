@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 from paddock.errors import KindError
@@ -123,10 +124,14 @@ class CallOutcomes:
     def __init__(self, kept: KeptSession, marshaller: Marshaller, *, is_whole: bool = True) -> None:
         self.lines: list[str] = []
         self._unrecorded = 0
+        self._kept = kept
         self._marshaller = marshaller
         self._is_whole = is_whole
-        self._asked = {call.id for call in open_calls(kept.messages())}
         self._left = [(one, *self._told_of(one)) for one in _latest_calls(kept, marshaller)]
+
+    @cached_property
+    def _asked(self) -> set[str]:
+        return {call.id for call in open_calls(self._kept.messages())}
 
     def answer(self, call: OpenCall) -> object:
         """Return the content that answers an open call; calls are asked for in the conversation's order."""
