@@ -29,7 +29,7 @@ class PersistentContextManager(SimpleContextManager):
     ) -> None:
         super().__init__(settings or MemorySettings(), hooks=hooks)
         self._file = file
-        self._entries = [self._stored(message) for message in loaded]
+        self._messages = [self._stored(message) for message in loaded]
         self._has_loaded = bool(loaded)
 
     async def add_message(self, message: Mapping[str, Any]) -> None:
@@ -39,9 +39,9 @@ class PersistentContextManager(SimpleContextManager):
             ValueError: it is not a mapping with a `role`, or holds what JSON does not have.
             ConversationFileError: it cannot be written.
         """
-        entry = self._stored(json_form(message))
-        self._file.append({"add": entry.message})
-        self._entries.append(entry)
+        stored = self._stored(json_form(message))
+        self._file.append({"add": stored})
+        self._messages.append(stored)
 
     async def set_messages(self, messages: Iterable[Mapping[str, Any]]) -> None:
         """Replace the conversation, unless it was loaded from the file.
@@ -53,9 +53,9 @@ class PersistentContextManager(SimpleContextManager):
         if self._has_loaded:
             logger.info("%s: the file has the whole conversation; what should replace it was ignored", MODULE)
             return
-        entries = [self._stored(json_form(message)) for message in messages]
-        self._file.append({"set": [entry.message for entry in entries]})
-        self._entries = entries
+        stored = [self._stored(json_form(message)) for message in messages]
+        self._file.append({"set": stored})
+        self._messages, self._known = stored, []
 
     async def clear(self) -> None:
         """Forget the conversation, so that another may be set; the file keeps the earlier one.
@@ -64,7 +64,7 @@ class PersistentContextManager(SimpleContextManager):
             ConversationFileError: it cannot be written.
         """
         self._file.append({"clear": True})
-        self._entries = []
+        self._messages, self._known = [], []
         self._has_loaded = False
 
 

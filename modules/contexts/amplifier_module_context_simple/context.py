@@ -14,7 +14,7 @@ from typing import Any
 from amplifier_core import events
 
 from .compaction import View, compacted, whole
-from .entry import Entry, EntryFactory, from_hook
+from .entry import Entry, EntryFactory, Message, from_hook
 from .layout import pieces_of
 from .settings import Settings
 from .tokens import TokenCounter
@@ -40,7 +40,8 @@ class SimpleContextManager:
         self._counter = TokenCounter(self._settings.tokenizer)
         self._factory = EntryFactory(self._counter, self._settings.tool_result_max_chars)
         self._prompt_factory: PromptFactory | None = None
-        self._entries: list[Entry] = []
+        self._messages: list[Message] = []
+        self._known: list[Entry] = []  # the facts about the first of them
 
     async def add_message(self, message: Mapping[str, Any]) -> None:
         """Append a message, as it is.
@@ -48,11 +49,13 @@ class SimpleContextManager:
         Raises:
             ValueError: it is not a mapping with a `role`.
         """
-        self._entries.append(self._stored(message))
+        stored = self._stored(message)
+        self._entries.append(self._factory.entry(stored))  # which refuses what no request could show
+        self._messages.append(stored)
 
     async def get_messages(self) -> list[dict[str, Any]]:
         """Return the whole conversation, never compacted."""
-        return [copied(entry.message) for entry in self._entries]
+        return [copied(message) for message in self._messages]
 
     async def set_messages(self, messages: Iterable[Mapping[str, Any]]) -> None:
         """Replace the conversation, as on resuming a session.
@@ -60,11 +63,11 @@ class SimpleContextManager:
         Raises:
             ValueError: an entry is not a mapping with a `role`; nothing is replaced then.
         """
-        self._entries = [self._stored(message) for message in messages]
+        self._messages, self._known = [self._stored(message) for message in messages], []
 
     async def clear(self) -> None:
         """Forget the conversation; the system prompt factory stays."""
-        self._entries = []
+        self._messages, self._known = [], []
 
     async def set_system_prompt_factory(self, factory: PromptFactory | None) -> None:
         """Set a function that makes the system prompt for each request, replacing the stored one; None removes it."""
@@ -101,12 +104,19 @@ class SimpleContextManager:
 
     # --- how
 
-    def _stored(self, message: Mapping[str, Any]) -> Entry:
+    @property
+    def _entries(self) -> list[Entry]:
+        """The messages with the facts about each; those of messages that were set are found when they are needed."""
+        self._known += map(self._factory.entry, self._messages[len(self._known) :])
+        return self._known
+
+    def _stored(self, message: Mapping[str, Any]) -> Message:
         if not isinstance(message, Mapping) or not message.get("role"):
             raise ValueError(
                 f"{self._settings.module}: a message must be a mapping with a `role`, not {message!r:.200}"
             )
-        return self._factory.entry(copied(dict(message)))
+        stored: Message = copied(dict(message))
+        return stored
 
     async def _views(self, entries: list[Entry], budget: int) -> tuple[View, View]:
         """Return the conversation in order, whole and as a request shows it, which is the same while there is room."""
@@ -167,10 +177,11 @@ class SimpleContextManager:
 
     def _with_system_prompt(self, prompt: str) -> list[Entry]:
         """Return the conversation under this prompt instead of the system messages that open it; hooks' ones stay."""
-        roles = (index for index, entry in enumerate(self._entries) if entry.message.get("role") != "system")
-        start = next(roles, len(self._entries))
-        kept = [entry for entry in self._entries[:start] if from_hook(entry.message)]
-        return [self._factory.entry({"role": "system", "content": prompt}), *kept, *self._entries[start:]]
+        entries = self._entries
+        roles = (index for index, entry in enumerate(entries) if entry.message.get("role") != "system")
+        start = next(roles, len(entries))
+        kept = [entry for entry in entries[:start] if from_hook(entry.message)]
+        return [self._factory.entry({"role": "system", "content": prompt}), *kept, *entries[start:]]
 
     async def _emit(self, event: str, data: dict[str, Any]) -> None:
         if self._hooks is not None:

@@ -582,3 +582,16 @@ async def test_it_mounts_without_configuration_and_without_hooks() -> None:
     assert point == "context"
     await context.add_message(user("x" * 500_000))
     assert await context.get_messages_for_request() == [user("x" * 500_000)]
+
+
+async def test_messages_that_were_set_are_sized_by_the_first_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    sized: list[Message] = []
+    monkeypatch.setattr(TokenCounter, "tokens_of", lambda self, message: sized.append(message) or tokens_of(message))
+    context = SimpleContextManager()
+    await context.set_messages([user("one"), assistant("two")])
+    assert await context.get_messages() == [user("one"), assistant("two")] and sized == []
+    for _ in range(2):
+        assert await context.get_messages_for_request() == [user("one"), assistant("two")]
+    assert sized == [user("one"), assistant("two")]
+    await context.add_message(user("three"))
+    assert len(await context.get_messages_for_request()) == len(sized) == 3
