@@ -1,8 +1,11 @@
-"""What keeping a session costs: a turn and a message with a journal, and the resume of a long conversation."""
+"""What keeping a session costs: time of turns and messages, bytes, and what a resume or a restart takes."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
+import signal
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -25,15 +28,22 @@ _TURNS: Final = 8
 _NOTES: Final = 200
 _MESSAGES: Final = 10_000  # of the conversation that is resumed
 _STARTS: Final = 5
+_KILLS: Final = 8
+_LONG: Final = {"role": "tool", "tool_call_id": "c1", "content": "a line of a long file\n" * 2_400}  # 50 KB
+_LONG_PER_SECOND: Final = 200
+_WRITTEN: Final = 600  # long messages, which take three seconds
 _MESSAGE: Final = {"role": "user", "content": "What is in this folder, and what of it is new? " * 4}
 
 
 async def measure_journal(effort: Effort) -> list[Row]:
-    """Measure the turn, the message and the resume, each beside the same without a journal."""
+    """Measure turns, messages, resumes and restarts, each beside the same without a journal or undisturbed."""
     with tempfile.TemporaryDirectory() as folder:
         turns = await _turns(Path(folder), effort.of(_ROUNDS))
         noted = await _notes(Path(folder), effort.of(_ROUNDS))
+        stops = {case: await _longest_stop(Path(folder), case, effort.of(_WRITTEN, 20)) for case in ("journal", "none")}
+        kept, said = await _bytes(Path(folder), effort.of(_TURNS * 5))
         starts = await _starts(Path(folder), effort.of(_STARTS), effort.of(_MESSAGES, 100))
+        context, tool = await _restarts(effort.of(_KILLS), effort.of(_MESSAGES, 100))
     ours, bare = noted.p50("journal"), noted.p50("write")
     return [
         Row.compared(
@@ -51,6 +61,40 @@ async def measure_journal(effort: Effort) -> list[Row]:
             ours - 1.5 * bare,
             bare,
             target=Target(30.0),
+        ),
+        Row(
+            "longest stop of the loop while long messages are noted",
+            f"The longest time without a turn of the loop, with {_LONG_PER_SECOND} messages of 50 KB noted a second; "
+            "the reference notes none of them.",
+            "ms",
+            stops["journal"],
+            stops["none"],
+            target=Target(50.0),
+        ),
+        Row(
+            "bytes of a turn in the journal, to its conversation as JSON",
+            "How much a turn of one tool call adds to the file, beside its messages as JSON.",
+            "B",
+            kept,
+            said,
+            kept / said,
+            Target(3.0),
+        ),
+        Row.compared(
+            f"context killed at {_MESSAGES} messages, to a plain get_messages",
+            "From a call of a context that was just killed to its answer, beside the same call undisturbed.",
+            "ms",
+            context,
+            ("killed", "plain"),
+            Target(3.0),
+        ),
+        Row.compared(
+            "tool killed to its next answer, to the start of a session",
+            "From a call of a tool that was just killed to its answer, beside the start of a session of five modules.",
+            "ms",
+            tool,
+            ("killed", "start"),
+            Target(0.1),
         ),
         Row.compared(
             f"resume of {_MESSAGES} messages, to a start with none",
@@ -101,6 +145,79 @@ async def _notes(folder: Path, rounds: int) -> Samples:
         store.close()
 
 
+async def _longest_stop(folder: Path, case: str, messages: int) -> float:
+    """Return, in ms, the longest time in which the loop did nothing else while messages came at a steady rate."""
+    marshaller = Marshaller()
+    store = SessionJournal(JournalFile.create(folder / f"{case}-stops.journal"))
+    journal = ContextJournal(marshaller, store)
+    longest = 0.0
+    is_over = False
+
+    async def watch() -> None:
+        nonlocal longest
+        last = time.perf_counter()
+        while not is_over:
+            await asyncio.sleep(0)
+            now = time.perf_counter()
+            longest, last = max(longest, now - last), now
+
+    watching = asyncio.create_task(watch())
+    for _ in range(messages):
+        message = marshaller.encode([[_LONG], {}])
+        if case == "journal":
+            journal.note("add_message", message, 0)
+        await asyncio.sleep(1 / _LONG_PER_SECOND)
+    is_over = True
+    await watching
+    store.close()
+    return longest * 1000
+
+
+async def _bytes(folder: Path, turns: int) -> tuple[float, float]:
+    """Return how many bytes a turn takes in a journal, and how many its messages take as JSON."""
+    async with _session(journal=Journals(folder)) as session:
+        assert session.journal is not None
+        before = session.journal.stat().st_size
+        for _ in range(turns):
+            await session.execute("What is in this folder, and what of it is new?")
+        said = await session.coordinator.get("context").get_messages()
+        return (session.journal.stat().st_size - before) / turns, len(json.dumps(said, default=str)) / turns
+
+
+async def _restarts(rounds: int, messages: int) -> tuple[Samples, Samples]:
+    """Return what a call takes of a context and of a tool that were just killed, beside the undisturbed."""
+    async with _session() as session:
+        context, tool = session.coordinator.get("context"), session.coordinator.get("tools")["trivial"]
+        for _ in range(messages):
+            await context.add_message(_MESSAGE)
+
+        async def killed(kind: str, act: Callable[[], Awaitable[Any]]) -> list[float]:
+            module = next(one for one in session._kernel.runtime.modules.all if one.kind == kind)
+            session.lift_quarantine(module.name)  # so that no earlier death is waited for
+            process = module.supervisor.process
+            assert process is not None
+            os.kill(process.pid, signal.SIGKILL)
+            await process.wait()
+            while module.is_running:
+                await asyncio.sleep(0.001)
+            return [await _timed(act) / 1000]
+
+        async def plain() -> list[float]:
+            return [await _timed(context.get_messages) / 1000 for _ in range(3)]
+
+        contexts = {"killed": lambda: killed("context", context.get_messages), "plain": plain}
+        tools = {"killed": lambda: killed("tool", lambda: tool.execute({})), "start": _started}
+        return await interleave(contexts, rounds), await interleave(tools, rounds)
+
+
+async def _started(**options: Any) -> list[float]:
+    """Return how long the start of a session takes, in ms."""
+    session = _session(**options)
+    taken = await _timed(session.initialize)
+    await session.cleanup()
+    return [taken / 1000]
+
+
 async def _starts(folder: Path, rounds: int, messages: int) -> Samples:
     journals = Journals(folder)
     async with _session(journal=journals) as session:
@@ -111,22 +228,10 @@ async def _starts(folder: Path, rounds: int, messages: int) -> Samples:
         file.append(Kind.ADD, body)
     file.close()
 
-    async def opened(**options: Any) -> list[float]:
-        async def once() -> None:
-            opening = _session(**options)
-            await opening.initialize()
-            ended.append(opening)
-
-        ended: list[Session] = []
-        taken = await _timed(once)
-        for one in ended:
-            await one.cleanup()
-        return [taken / 1000]
-
     return await interleave(
         {
-            "resume": lambda: opened(journal=journals, resume=session.session_id),
-            "start": opened,
+            "resume": lambda: _started(journal=journals, resume=session.session_id),
+            "start": _started,
         },
         rounds,
     )
