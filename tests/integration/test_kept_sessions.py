@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shlex
 import shutil
 import threading
 from collections.abc import Callable
@@ -14,11 +15,14 @@ from typing import Any
 import pytest
 
 from integration.conftest import OpenSession, WriteModule
+from integration.session_internals import runtime_of
 from paddock import PaddockError, Policy
+from paddock.cli.sessions_command import sessions
 from paddock.session.journals import journal_file
 from paddock.session.journals.journal_file import Kind, read_journal
 from paddock.session.journals.journal_folder import Journals, UnknownSessionError
 from paddock.session.journals.resume import Resume
+from paddock.workers.restart import RestartPolicy
 
 _MARKING = """
     from amplifier_core.models import ToolResult
@@ -251,3 +255,57 @@ async def test_a_sub_session_is_gone_on_with_after_its_host(tmp_path: Path, open
         assert (seen["id"], seen["messages"]) == ("below", ["one", "see"])
     async with open_family({}, journal=journals, resume=again) as family:
         assert "no agent `leaf`" in (await family.resume("mine", "see"))["error"]["message"]
+
+
+_MORTAL = """
+    import os
+
+    from amplifier_core.models import ToolResult
+
+    class Mortal:
+        name = "mortal"
+        description = "ends its process"
+
+        async def execute(self, input):
+            if input.get("end"):
+                os._exit(1)
+            return ToolResult(output={})
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Mortal())
+"""
+
+
+async def test_a_quarantine_outlives_its_host_until_a_person_lifts_it(
+    write_module: WriteModule, open_session: OpenSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ground = {
+        "tools": [{"module": "tool-mortal", "source": write_module("tool-mortal", _MORTAL)}],
+        "journal": Journals(),
+    }
+    async with open_session(**ground) as session:
+        (module,) = (one for one in runtime_of(session).modules.all if one.kind == "tool")
+        module.supervisor._policy = RestartPolicy(max_deaths=1)
+        told = [json.loads(await session.execute(f'{{"tool": "mortal", "input": {{"end": {end}}}}}')) for end in (1, 0)]
+        assert [one["error"]["type"] for one in told] == ["ModuleDiedError", "QuarantinedError"]
+        assert session.journal is not None
+        file = session.journal.with_suffix(".quarantined")
+        kept = file.read_bytes()  # there at once, so that the host may be killed from here on
+
+    again = Resume(session.session_id)
+    async with open_session(**ground, resume=again) as second:
+        (status,) = (one for one in second.modules if one.kind == "tool")
+        assert not status.is_mounted and status.restarts == 0 and status.problem is not None
+        command = shlex.split(status.problem.hints[0].rpartition(": ")[2].strip("`"))[2:]
+        assert sessions.main(command, standalone_mode=False) == 1 and "is in use by pid" in capsys.readouterr().err
+        second.lift_quarantine("tool-mortal")
+        assert not file.exists()
+    file.write_bytes(kept)
+    assert [sessions.main(command, standalone_mode=False) for _ in range(2)] == [0, 1]
+    assert "no module `tool-mortal` is quarantined" in capsys.readouterr().err
+    async with open_session(**ground, resume=again) as third:
+        await _asked(third, "mortal")
+
+    file.write_bytes(kept)
+    Journals().delete(session.session_id)
+    assert list(file.parent.glob(f"{session.session_id}.*")) == []

@@ -4,8 +4,9 @@
 "bytes", "prompt", "unknown": [{"tool", "module", "at"}…]}…], "unread": [text…], "error"}`; `state` is `running`,
 `interrupted` or `ended`; `incomplete_since` is null unless something is missing at the end; `unknown` are calls of
 tools whose end was not recorded, among those near the end of the journal. `show`: the same facts as `session`, with all
-such calls, `turns`, `messages` and `calls`. `delete`: `{"deleted": [id…], "error"}`. Exit codes: 0; 1 there is no such
-session, it is in use, or its journal cannot be used.
+such calls, `turns`, `messages` and `calls`. `delete`: `{"deleted": [id…], "error"}`. `lift`: `{"lifted": module
+or null, "error"}`. Exit codes: 0; 1 there is no such session, it is in use, its journal cannot be used, or the module
+is not quarantined in it.
 
 A session is named by its id, by the beginning of one (four characters at least), or by `last`.
 """
@@ -23,16 +24,20 @@ from typing import Any, Final
 
 import click
 
+from paddock.audit import AuditLog
 from paddock.cli import options
 from paddock.cli.answer import CommandAnswer, CommandReport
 from paddock.cli.command_group import CommandGroup, example
 from paddock.cli.sources.cache_command import read_age
 from paddock.cli.terminal.render import Screen
 from paddock.cli.terminal.standard_streams import print_answer
+from paddock.errors import KindError
+from paddock.isolation.record import SessionInUseError
 from paddock.plan.units import size_text
 from paddock.session.journal import text_of_message
 from paddock.session.journals.journal_folder import SHORT_ID, Journals
 from paddock.session.journals.kept_session import KeptCall, KeptSession, time_text
+from paddock.session.journals.quarantines import Quarantines
 from paddock.text import escape
 
 _PROMPT: Final = 60  # characters
@@ -139,6 +144,29 @@ def delete_sessions(session: str | None, older_than: float | None, dry_run: bool
         )
 
     return _report(as_json, {"deleted": []}).answer(work, "they are deleted")
+
+
+@sessions.command("lift", epilog=example("paddock sessions lift last tool-bash"))
+@_SESSION
+@click.argument("module")
+@options.JSON
+def lift_quarantine(session: str, module: str, as_json: bool) -> int:
+    """Let MODULE, which ended too often in SESSION, be started again when the session is resumed."""
+
+    def work() -> CommandAnswer:
+        journals = Journals()
+        kept, in_use = journals.read(journals.find(session))
+        if in_use:
+            raise SessionInUseError(kept.id, kept.metas[-1].pid)
+        quarantines = Quarantines(kept.path, kept.id)
+        if not quarantines.lift(module):
+            known = ", ".join(quarantines.modules) or "none"
+            problem = f"no module `{module}` is quarantined in session `{kept.id}`"
+            raise KindError("NotQuarantinedError", problem, hints=[f"the modules that are: {known}"])
+        AuditLog(kept.id).record("quarantine.lifted", module=module)
+        return CommandAnswer({"lifted": module}, lambda screen: screen.labelled([("lifted  ", module)]))
+
+    return _report(as_json, {"lifted": None}).answer(work, "it is started again")
 
 
 def _report(as_json: bool, beside: dict[str, object]) -> CommandReport:

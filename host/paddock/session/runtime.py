@@ -28,6 +28,7 @@ from paddock.rpc.tasks import SessionTasks
 from paddock.session.host_api.service import HostService
 from paddock.session.journal import ContextJournal
 from paddock.session.journal_store import MemoryStore
+from paddock.session.journals.quarantines import Quarantines
 from paddock.session.journals.session_journal import SessionJournal
 from paddock.session.module import HostedModule
 from paddock.session.modules import HostedModules
@@ -44,6 +45,7 @@ from paddock_sdk.kernel.cancellation import CancellationToken
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.hooks import HookRegistry
 from paddock_sdk.kernel.session import AmplifierSession
+from paddock_sources.errors import without_credentials
 
 T = TypeVar("T")
 
@@ -95,6 +97,7 @@ class SessionRuntime:
         audit: AuditLog,
         name: str | None,
         journal: SessionJournal | None = None,
+        quarantines: Quarantines | None = None,
     ) -> None:
         self.coordinator = core.coordinator
         self.marshaller = core.marshaller
@@ -115,6 +118,7 @@ class SessionRuntime:
         self._tasks = tasks
         self._audit = audit
         self._name = name
+        self._quarantines = quarantines
 
     @classmethod
     @asynccontextmanager
@@ -126,11 +130,12 @@ class SessionRuntime:
         audit: AuditLog | None = None,
         name: str | None = None,
         journal: SessionJournal | None = None,
+        quarantines: Quarantines | None = None,
     ) -> AsyncIterator[SessionRuntime]:
         """Provide the runtime of a session's modules; leaving ends them.
 
         `name` marks the output of modules in a sub-session; the first session has none, and uses the sandboxes that
-        were planned. A `journal` outlives this process, and is its owner's to close.
+        were planned. A `journal` outlives this process, and is its owner's to close; so do `quarantines`.
         """
         audit = audit or resources.options.audit
         async with AsyncExitStack() as steps:
@@ -140,7 +145,7 @@ class SessionRuntime:
                 sandboxes = await steps.enter_async_context(
                     further_sandboxes(resources.sandbox_planner, resources.folder, audit)
                 )
-            runtime = cls(core, resources, sandboxes, tasks, audit, name, journal)
+            runtime = cls(core, resources, sandboxes, tasks, audit, name, journal, quarantines)
             try:
                 yield runtime
             finally:
@@ -199,6 +204,8 @@ class SessionRuntime:
             on_line=self._pump(entry.instance_id or entry.module),
             output_per_second=OUTPUT_PER_SECOND,
         )
+        if self._quarantines is not None:
+            self._quarantines.hold(supervisor, without_credentials(authorized.resolution.source))
         # After secrets were filled in: a reference in an override stays plain text.
         config = merged(resources.secrets.expanded(entry.config, grants_of(entry.permissions)), overrides)
         granted = self.marshaller.encode(sandboxed.confinement.grants.named())

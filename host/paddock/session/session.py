@@ -44,6 +44,7 @@ from paddock.session.journal import OpenCall, closing_messages, interrupted
 from paddock.session.journals.journal_file import JournalError
 from paddock.session.journals.journal_folder import Journals, UnknownSessionError
 from paddock.session.journals.kept_session import KeptSession, Meta, time_text
+from paddock.session.journals.quarantines import Quarantines
 from paddock.session.journals.resume import CallOutcomes, Resume
 from paddock.session.journals.session_journal import SessionJournal, meta_of
 from paddock.session.recorder import SessionRecorder
@@ -131,6 +132,7 @@ class Session:
             session_id = self._journals.find(self._resume.session, Path(working_dir or Path.cwd()))
         self._id = session_id or str(uuid.uuid4())
         self._journal: SessionJournal | None = None
+        self._quarantines: Quarantines | None = None
         self.resumed: tuple[str, ...] = ()
         self._policy = Policy.given(policy)
         self._working_dir = check_working_dir(Path(working_dir or Path.cwd()))
@@ -282,6 +284,7 @@ class Session:
             )
             if journal is not None:
                 stack.callback(journal.close)
+                self._quarantines = Quarantines(journal.path, self._id)
             modules = await stack.enter_async_context(
                 confined(self._request, authorizer, self._options, self._session_recorder)
             )
@@ -293,7 +296,9 @@ class Session:
                     await self._resume.check(journal.kept.metas[-1], meta)
                 journal.begin(meta, modules.resources.secrets)
             runtime = await stack.enter_async_context(
-                SessionRuntime.open(self._kernel.core, modules.resources, journal=journal)
+                SessionRuntime.open(
+                    self._kernel.core, modules.resources, journal=journal, quarantines=self._quarantines
+                )
             )
             self._kernel.attach_runtime(modules.by_path, runtime)
             stack.push_async_callback(runtime.deadlines.run, self._kernel.cleanup)
@@ -368,10 +373,16 @@ class Session:
     def lift_quarantine(self, module: str) -> None:
         """Let a module that ended too often be started again, when it is next called.
 
+        One that did so before the session was resumed is mounted when the session is resumed again.
+
         Raises:
             ModuleError: the plan has no module of that name.
+            OSError: where the session is kept, this cannot be kept; then the module stays quarantined.
         """
-        for supervisor in self._supervisors_of(module):
+        supervisors = self._supervisors_of(module)
+        if self._quarantines is not None:
+            self._quarantines.lift(module)
+        for supervisor in supervisors:
             supervisor.lift_quarantine()
         self._audit.record("quarantine.lifted", module=module)
 

@@ -75,6 +75,7 @@ class Supervisor:
         self._start_scope: anyio.CancelScope | None = None
         self._stopping = False
         self._is_revoked = False
+        self.lifted_by: str | None = None  # a command for people, for when no host has the session
         self._recorded: tuple[ExitReason, LimitHit | None, str] | None = None
         self._is_presumed = False  # whether that is only taken from a closed socket
         self._exit_callbacks: list[Callable[[ExitReport], None]] = []
@@ -112,6 +113,10 @@ class Supervisor:
     def quarantined(self) -> bool:
         """True once the module ended too often to be started again."""
         return self._state.quarantined
+
+    def quarantine(self) -> None:
+        """Start nothing, because the module ended too often under an earlier host."""
+        self._state = RestartState(quarantined=True)
 
     def lift_quarantine(self) -> None:
         """Forget the deaths so far: the module is started again when it is next called."""
@@ -214,7 +219,8 @@ class Supervisor:
                     self.spec.name,
                     deaths=len(self._state.deaths),
                     window_seconds=self._policy.window,
-                    report=self.reports[-1],
+                    report=self.reports[-1] if self.reports else None,
+                    lifted_by=self.lifted_by,
                 )
             delay = self._state.not_before - self._clock.now()
             if delay <= 0:

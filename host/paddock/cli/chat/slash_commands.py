@@ -230,12 +230,17 @@ class SlashCommands:
         permissions = by_preset(wanted, (entry.permissions.preset, *words))
         return Next.RESTART if await self._regrant(entry, permissions, keeps_home) else None
 
-    async def _lift(self, words: Sequence[str]) -> None:
+    async def _lift(self, words: Sequence[str]) -> Next | None:
         if len(words) != 1:
             raise click.UsageError("name a module")
         entry = self._entry(words[0])
         self._session.lift_quarantine(entry.instance_id or entry.module)
-        self._screen.note(f"{words[0]} is started again when it is next called")
+        status = next(one for one in self._session.modules if one.place == entry.path)
+        if status.is_mounted:
+            self._screen.note(f"{words[0]} is started again when it is next called")
+            return None
+        self._screen.note(f"the session starts again with {words[0]}")
+        return Next.RESTART
 
     def _entry(self, name: str) -> ModuleEntry:
         """Return the entry of the module that goes by `name`: an instance's, or else an id that one entry has.

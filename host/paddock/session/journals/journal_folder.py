@@ -28,6 +28,7 @@ from paddock.session.journals.journal_file import (
     read_journal,
 )
 from paddock.session.journals.kept_session import KeptSession, kept_session
+from paddock.session.journals.quarantines import SUFFIX as QUARANTINES
 from paddock.session.journals.session_journal import SessionJournal
 from paddock.state_folder import make_private, state_folder, state_path
 from paddock_sources.near import near
@@ -216,7 +217,7 @@ class Journals:
                 pass  # it was removed meanwhile
 
     def delete(self, session_id: str) -> None:
-        """Remove the journal of a session, with its damaged ends.
+        """Remove the journal of a session, with its damaged ends and its quarantines.
 
         Raises:
             SessionInUseError: a host has it.
@@ -233,8 +234,9 @@ class Journals:
         try:
             path.unlink()
             for torn in path.parent.glob(f"{path.stem}.torn-*"):
-                if torn.suffix != SUFFIX:  # of another session, whose id an application has chosen so
+                if torn.suffix.removeprefix(".torn-").isdigit():  # an application may give an id that looks like one
                     torn.unlink()
+            path.with_suffix(QUARANTINES).unlink(missing_ok=True)
         finally:
             if file is not None:
                 file.close()
