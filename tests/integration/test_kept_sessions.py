@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -21,7 +22,9 @@ from paddock.cli.sessions_command import sessions
 from paddock.session.journals import journal_file
 from paddock.session.journals.journal_file import Kind, read_journal
 from paddock.session.journals.journal_folder import Journals, UnknownSessionError
-from paddock.session.journals.resume import Resume
+from paddock.session.journals.kept_session import kept_session
+from paddock.session.journals.resume import UNKNOWN, Resume
+from paddock.session.journals.sub_journals import place_of
 from paddock.workers.restart import RestartPolicy
 
 _MARKING = """
@@ -255,6 +258,61 @@ async def test_a_sub_session_is_gone_on_with_after_its_host(tmp_path: Path, open
         assert (seen["id"], seen["messages"]) == ("below", ["one", "see"])
     async with open_family({}, journal=journals, resume=again) as family:
         assert "no agent `leaf`" in (await family.resume("mine", "see"))["error"]["message"]
+
+
+_HOLDING = """
+    import asyncio, os
+
+    from amplifier_core.models import ToolResult
+
+    class Mark:
+        name = "mark"
+        description = "waits for as long as a file of a name is there"
+
+        async def execute(self, input):
+            while os.path.exists(input["file"]):
+                await asyncio.sleep(0.01)
+            return ToolResult(output=f"marked {input['file']}")
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Mark())
+"""
+
+
+async def test_open_calls_of_a_sub_session_are_answered_by_what_is_known(
+    tmp_path: Path, write_module: WriteModule, open_session: OpenSession
+) -> None:
+    def ground(journals: Path, answers: list[Any]) -> dict[str, Any]:
+        plan = _ground(tmp_path, write_module, answers)
+        tool = {"module": "tool-mark", "source": write_module("tool-mark", _HOLDING), "permissions": {"read": ["."]}}
+        return {**plan, "tools": [tool], "journal": Journals(journals), "agents": {"leaf": {"description": "helps"}}}
+
+    def calls(*files: str) -> dict[str, object]:
+        return {"tool_calls": [{"name": "mark", "arguments": {"file": file}} for file in files]}
+
+    async with open_session(**ground(tmp_path / "journals", [calls("a"), calls("b", "held"), "done"])) as session:
+        (tmp_path / "work" / "held").touch()
+        spawn = session.coordinator.get_capability("session.spawn")
+        turn = asyncio.create_task(spawn(agent_name="leaf", instruction="go", sub_session_id="mine"))
+        assert session.journal is not None
+        place = place_of(session.journal, "mine")
+        while not place.exists() or [one.kind for one in read_journal(place)[0]].count(Kind.RESULT) < 2:
+            await asyncio.sleep(0.01)
+        shutil.copytree(tmp_path / "journals", tmp_path / "killed")  # what a host that is killed now leaves
+        (tmp_path / "work" / "held").unlink()
+        assert (await turn)["output"] == "done"
+
+    again = Resume(session.session_id, accept_changes=True)
+    async with open_session(**ground(tmp_path / "killed", ["resumed"]), resume=again) as second:
+        resume = second.coordinator.get_capability("session.resume")
+        assert (await resume(sub_session_id="mine", instruction="go on"))["output"] == "resumed"
+        assert second.journal is not None
+        place = place_of(second.journal, "mine")
+    said = kept_session(place, read_journal(place)[0]).messages()
+    assert [one["content"] for one in said if one["role"] == "user"] == ["go", "go on"]
+    assert [one["content"] for one in said if one["role"] == "tool"] == ["marked a", "marked b", UNKNOWN]
+    Journals(tmp_path / "killed").delete(second.session_id)
+    assert list((tmp_path / "killed").iterdir()) == []
 
 
 _MORTAL = """

@@ -27,6 +27,8 @@ from paddock.rpc.calls import current, holding
 from paddock.session.hosted_session import HostedSession
 from paddock.session.journal import closing_messages, opening, tables
 from paddock.session.journals.kept_session import KeptSpawn
+from paddock.session.journals.resume import CallOutcomes
+from paddock.session.journals.session_journal import SessionJournal
 from paddock.session.proxies.hook import HookProxy
 from paddock.session.runtime import SessionRuntime
 from paddock.session.shutdown import ShutdownDeadlines
@@ -174,15 +176,17 @@ class SubSessions:
         id, parent_id = text("sub_session_id", sub_session_id), self._parent.session_id
         earlier = self._session_tree.earlier(parent_id, id)
         if earlier is not None:
-            self._session_tree.keep(self._begun_earlier(id, earlier))
+            self._session_tree.keep(await self._begun_earlier(id, earlier))
         conversation = self._session_tree.kept(parent_id, id)
         return await self._run(conversation, text("instruction", instruction))
 
-    def _begun_earlier(self, id: str, spawn: KeptSpawn) -> SubSessionState:
+    async def _begun_earlier(self, id: str, spawn: KeptSpawn) -> SubSessionState:
         """Return a session of an earlier host, made again as the present plan has it: only wishes are of that time.
 
+        Tool calls that were open when that host ended are answered in its conversation.
+
         Raises:
-            TypeError, ValueError: the plan has no such agent any more, or the wishes are none.
+            TypeError, ValueError: the plan has no such agent any more, the wishes are none, or nothing is kept of it.
             RuntimeError: it would be nested too deeply.
         """
         wishes = self._session_runtime.marshaller.codec.decode(spawn.wishes)
@@ -203,7 +207,15 @@ class SubSessions:
             self_delegation_depth=wishes["self_delegation_depth"],
         )
         conversation = self._begun(request)
-        conversation.id, conversation.wishes, conversation.transcript = id, spawn.wishes, spawn.transcript
+        conversation.id, conversation.wishes = id, spawn.wishes
+        kept, is_whole = await anyio.to_thread.run_sync(self._session_tree.read_earlier, id)
+        messages = kept.messages()
+        if messages:  # else it was ended before its first turn had begun
+            outcomes = CallOutcomes(kept, self._session_runtime.marshaller, is_whole=is_whole)
+            conversation.transcript = self._encoded([*messages, *closing_messages(messages, outcomes.answer)])
+            outcomes.tell_the_others()
+            audit = self._audit.of_sub_session(id)
+            audit.record("session.resumed", interrupted=kept.was_interrupted, calls=list(outcomes.lines))
         return conversation
 
     def _encoded(self, value: object) -> bytes | None:
@@ -292,8 +304,11 @@ class SubSessions:
         resources = self._session_tree.session_resources
         async with AsyncExitStack() as stack:
             stack.callback(self._living.pop, conversation.id, None)  # until its last process has ended
+            journal = await self._session_tree.journal_of(conversation)
+            if journal is not None:
+                stack.callback(journal.close)
             session_runtime = await stack.enter_async_context(
-                SessionRuntime.open(session.core, resources, audit=audit, name=conversation.agent)
+                SessionRuntime.open(session.core, resources, audit=audit, name=conversation.agent, journal=journal)
             )
             session.attach_runtime(self._session_tree.authorized, session_runtime)
             report = _TurnReport(session.coordinator.hooks)
@@ -306,6 +321,9 @@ class SubSessions:
             stack.push_async_callback(_end, session, session_runtime.deadlines, below)
             await session.start()
             await _remind(session, session_runtime, conversation)
+            if journal is not None:
+                await journal.turn(instruction)
+                stack.push_async_exit(partial(_write_end, journal))
             try:
                 try:
                     output = await session.execute(instruction)
@@ -359,7 +377,14 @@ class SubSessions:
             return
         conversation.said(transcript)
         self._session_tree.keep(conversation)
-        self._session_tree.record(conversation)
+
+
+async def _write_end(journal: SessionJournal, _: object, error: BaseException | None, __: object) -> None:
+    """Write the outcome of a turn; of the arguments of an `__exit__`."""
+    if error is None:
+        await journal.end("answer")
+    else:
+        await journal.end("error" if isinstance(error, Exception) else "cancelled", error)
 
 
 class _TurnReport:

@@ -43,7 +43,7 @@ async def test_a_journal_that_has_grown_keeps_what_still_counts(
         journal.append(_said("x" * 100))
         for key in ("one", "two"):
             journal.state([WrittenState(key, "tool-x", f"{turn}".encode() * 50, is_live=False)])
-        journal.spawned(f"child-{turn % 3}", KeptSpawn("s", "helper", b"wishes", f"said {turn}".encode() * 50))
+        journal.spawned(f"child-{turn % 3}", KeptSpawn("s", "helper", f"wished {turn}".encode() * 50))
         if turn % 10 == 9:
             journal.replace([_said("all in short")._replace(method="set_messages")])
         await journal.end("answer")
@@ -52,10 +52,10 @@ async def test_a_journal_that_has_grown_keeps_what_still_counts(
     kept = kept_session(journal.path, read_journal(journal.path)[0])
     assert [turn.prompt for turn in kept.turns] == [f"prompt {turn}" for turn in range(100)]
     assert {key: one.change for key, one in kept.state.items()} == {"one": b"99" * 50, "two": b"99" * 50}
-    assert [(id, one.transcript[:7]) for id, one in kept.spawns.items()] == [
-        ("child-1", b"said 97"),
-        ("child-2", b"said 98"),
-        ("child-0", b"said 99"),
+    assert [(id, one.wishes[:9]) for id, one in kept.spawns.items()] == [
+        ("child-1", b"wished 97"),
+        ("child-2", b"wished 98"),
+        ("child-0", b"wished 99"),
     ]
     assert max(sizes) < 40_000
 

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 from paddock.errors import KindError
 from paddock.isolation.record import SessionInUseError, stem_of
 from paddock.policy.journal_rule import JournalRule
+from paddock.session.journals import sub_journals
 from paddock.session.journals.journal_file import (
     JournalError,
     JournalFile,
@@ -217,7 +218,7 @@ class Journals:
                 pass  # it was removed meanwhile
 
     def delete(self, session_id: str) -> None:
-        """Remove the journal of a session, with its damaged ends and its quarantines.
+        """Remove the journal of a session, with its damaged ends, its quarantines and its sub-sessions.
 
         Raises:
             SessionInUseError: a host has it.
@@ -237,6 +238,7 @@ class Journals:
                 if torn.suffix.removeprefix(".torn-").isdigit():  # an application may give an id that looks like one
                     torn.unlink()
             path.with_suffix(QUARANTINES).unlink(missing_ok=True)
+            sub_journals.remove_all(path)
         finally:
             if file is not None:
                 file.close()
@@ -289,7 +291,8 @@ class Journals:
                 if entry.name.endswith(SUFFIX):
                     with suppress(OSError):
                         status = entry.stat(follow_symlinks=False)
-                        found.append(_File(status.st_mtime, Path(entry.path), status.st_size))
+                        path = Path(entry.path)
+                        found.append(_File(status.st_mtime, path, status.st_size + sub_journals.bytes_of(path)))
         return sorted(found, reverse=True)
 
     def _made(self) -> Path:

@@ -112,7 +112,7 @@ class KeptState(NamedTuple):
 
 
 class Spawn(StrictModel):
-    """A sub-session after a turn of it; so many bytes of its starter's `wishes` follow, and then its messages."""
+    """A sub-session when a turn of it begins; so many bytes of its starter's `wishes` follow."""
 
     id: str
     parent: str
@@ -121,12 +121,11 @@ class Spawn(StrictModel):
 
 
 class KeptSpawn(NamedTuple):
-    """A sub-session that can be gone on with: who started it, its agent, its starter's wishes and its messages."""
+    """A sub-session that can be gone on with: who started it, its agent, and its starter's wishes."""
 
     parent: str
     agent: str
     wishes: bytes
-    transcript: bytes
 
 
 class KeptCall(NamedTuple):
@@ -272,7 +271,7 @@ def _take(kept: KeptSession, place: int, record: Record) -> None:
         case Kind.SPAWN:
             spawn = _head(Spawn, head)
             kept.spawns.pop(spawn.id, None)  # the latest is last
-            kept.spawns[spawn.id] = KeptSpawn(spawn.parent, spawn.agent, rest[: spawn.wishes], rest[spawn.wishes :])
+            kept.spawns[spawn.id] = KeptSpawn(spawn.parent, spawn.agent, rest[: spawn.wishes])
         case Kind.RESULT:
             number = _head(Result, head).call
             if number in kept.calls:  # else it is before what was read

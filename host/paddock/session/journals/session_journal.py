@@ -25,6 +25,7 @@ from paddock.policy.journal_rule import JournalRule
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.rpc.peer import CallPolicy, Encoded, Peer
 from paddock.session.journal_store import JournalEntry, MemoryStore
+from paddock.session.journals import sub_journals
 from paddock.session.journals.journal_file import JournalError, JournalFile, Kind, Record
 from paddock.session.journals.kept_session import (
     Call,
@@ -38,6 +39,7 @@ from paddock.session.journals.kept_session import (
     State,
     Turn,
     encoded,
+    kept_session,
 )
 from paddock.session.state.session_state import WrittenState
 from paddock.workers.worker_host import run_undisturbed
@@ -78,7 +80,7 @@ class SessionJournal(MemoryStore):
         self._turn = len(kept.turns) if kept is not None else 0
         self._host = len(kept.metas) + 1 if kept is not None else 1
         self._open: set[int] = set()
-        self._has_begun = False
+        self._meta: Meta | None = None  # of this host, once the session has begun
         self._shrink_at = max(_SMALL, _GROWTH * file.size)
         if kept is not None:
             super().replace(kept.entries)
@@ -86,7 +88,7 @@ class SessionJournal(MemoryStore):
     def begin(self, meta: Meta, secrets: SecretValues) -> None:
         """Write that a host begins, and overwrite the values of these secrets from here on."""
         self._secrets = secrets
-        self._has_begun = True
+        self._meta = meta
         self._note(Kind.META, meta)
 
     def append(self, entry: JournalEntry) -> None:
@@ -135,9 +137,27 @@ class SessionJournal(MemoryStore):
             self._note(Kind.STATE, head, one.message or b"" if has_data else b"")
 
     def spawned(self, id: str, spawn: KeptSpawn) -> None:
-        """Write a sub-session whose turn has ended, in place of what was written of it before."""
+        """Write that a turn of a sub-session begins, in place of what was written of it before."""
         head = Spawn(id=id, parent=spawn.parent, agent=spawn.agent, wishes=len(spawn.wishes))
-        self._note(Kind.SPAWN, head, spawn.wishes + spawn.transcript)
+        self._note(Kind.SPAWN, head, spawn.wishes)
+
+    def of_sub_session(self, id: str, is_new: bool) -> SessionJournal:
+        """Return the journal of a sub-session that begins or goes on, which may not outlive this one.
+
+        Raises:
+            JournalError: it cannot be used.
+            OSError: it cannot be made or read.
+        """
+        assert self._meta is not None, "a session begins before its sub-sessions"
+        file, records, torn = sub_journals.opened(self.path, id, is_new=is_new)
+        try:
+            journal = SessionJournal(file, kept_session(file.path, records) if records else None, torn)
+        except JournalError:
+            file.close()
+            raise
+        journal.rule = self.rule
+        journal.begin(self._meta.model_copy(update={"session": id}), self._secrets)
+        return journal
 
     async def end(self, outcome: str, error: BaseException | None = None) -> None:
         """Write the outcome of the turn; what no longer counts may leave the file, also if the caller is cancelled."""
@@ -164,9 +184,9 @@ class SessionJournal(MemoryStore):
 
     def close(self) -> None:
         """Release the file; one of a session that never began is removed."""
-        if self.kept is None and not self._has_begun:
+        if self.kept is None and self._meta is None:
             self.path.unlink(missing_ok=True)
-        if self._has_begun:
+        if self._meta is not None:
             self._write(Kind.OVER, b"")
         self._file.close()
 

@@ -1,12 +1,13 @@
 """All the sub-sessions of one session: their plans, their number, and the conversations of those that ended.
 
 Conversations are kept in memory for as long as the first session lasts; beyond a bound the oldest are forgotten. Where
-the first session has a journal, they outlive the host in it: what a sub-session may do is in the present plan, to which
-only its starter's wishes and its messages come from there.
+the first session has a journal, they outlive the host, each in a journal of its own: what a sub-session may do is in
+the present plan, to which only its starter's wishes, its messages and its open tool calls come from there.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 import secrets
 from collections.abc import Iterator, Mapping
@@ -14,12 +15,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+import anyio.to_thread
+
 from paddock.authorization.authorizer import AuthorizedModule
 from paddock.plan.model import Agent
 from paddock.plan.units import size_text
 from paddock.policy.limits import SUB_SESSIONS_MAX
-from paddock.session.journals.kept_session import KeptSpawn
+from paddock.session.journals.journal_file import JournalError, read_journal
+from paddock.session.journals.kept_session import KeptSession, KeptSpawn, kept_session
 from paddock.session.journals.session_journal import SessionJournal
+from paddock.session.journals.sub_journals import place_of
 from paddock.session.resources import SessionResources
 from paddock.session.session_plan import SessionPlan
 from paddock.session.sub_sessions.spawn_payload import weight
@@ -33,6 +38,8 @@ _KEPT_MAX: Final = 256  # conversations
 _AGENT_IN_ID: Final = 64  # characters of an agent's name in the ids of its sessions
 _NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9.-]+", re.ASCII)
 _BESIDE: Final = 8192  # for lists of entries and the like
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -164,11 +171,41 @@ class SessionTree:
         found = self._earlier.get(id)
         return found if found is not None and found.parent == parent else None
 
-    def record(self, conversation: SubSessionState) -> None:
-        """Have a conversation outlive the host, where the first session has a journal."""
-        if self._journal is not None and conversation.wishes is not None and conversation.transcript is not None:
-            kept = KeptSpawn(conversation.parent_id, conversation.agent, conversation.wishes, conversation.transcript)
-            self._journal.spawned(conversation.id, kept)
+    async def journal_of(self, conversation: SubSessionState) -> SessionJournal | None:
+        """Return the journal in which a sub-session's next turn outlives the host, for the caller to close.
+
+        There is none where the first session has none, or where its starter's wishes are no data.
+
+        Raises:
+            OSError, JournalError: a policy requires it, and it cannot be used.
+        """
+        first = self._journal
+        if first is None or conversation.wishes is None:
+            return None
+        id, is_new = conversation.id, conversation.transcript is None
+        first.spawned(id, KeptSpawn(conversation.parent_id, conversation.agent, conversation.wishes))
+        try:
+            return await anyio.to_thread.run_sync(first.of_sub_session, id, is_new)
+        except (OSError, JournalError) as error:
+            if first.rule.required:
+                raise
+            _log.warning("sub-session `%s` is not kept: %s", id, error)
+            return None
+
+    def read_earlier(self, id: str) -> tuple[KeptSession, bool]:
+        """Return what a sub-session's journal tells of the time before this host, and whether it is whole.
+
+        Raises:
+            ValueError: it is not kept any more, or cannot be used.
+        """
+        assert self._journal is not None, "only a journal tells of earlier sub-sessions"
+        place = place_of(self._journal.path, id)
+        try:
+            records, is_cut, _ = read_journal(place)
+            return kept_session(place, records), not is_cut
+        except (OSError, JournalError) as error:
+            _log.warning("sub-session `%s` cannot be gone on with: %s", id, error)
+            raise ValueError(f"session `{id}` is not kept any more; `session.spawn` starts another") from error
 
     def _forget(self, id: str) -> None:
         _, size = self._kept.pop(id, (None, 0))
