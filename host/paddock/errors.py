@@ -430,29 +430,12 @@ class ModuleDiedError(ModuleError, boundary_errors.ModuleGoneError):
 
 
 class QuarantinedError(ModuleError, boundary_errors.ModuleGoneError):
-    """Raised for a call into a module that is no longer restarted: it ended `deaths` times in `window_seconds`.
-
-    With no deaths, it was before the session was resumed. `lifted_by` is the command that lets it be started again.
-    """
+    """Raised for a call into a module that is no longer restarted: how often it `ended`, and what lifts that."""
 
     exit_code = 5
 
-    def __init__(
-        self,
-        module_id: str,
-        *,
-        deaths: int,
-        window_seconds: float,
-        report: Report | None = None,
-        lifted_by: str | None = None,
-    ) -> None:
-        self.deaths = deaths
-        self.window_seconds = window_seconds
+    def __init__(self, module_id: str, *, ended: str, lifts: str, report: Report | None = None) -> None:
         self.report = report
-        ended = f"{deaths} times within {window_seconds:g} s" if deaths else "too often before the session was resumed"
-        lifts = "`Session.lift_quarantine`, or `/lift` in a chat"
-        if lifted_by is not None:
-            lifts = f"`/lift` in a chat, or for the next time that this session is resumed: `{lifted_by}`"
         super().__init__(
             module_id,
             f"module `{module_id}` is quarantined: it ended {ended}",

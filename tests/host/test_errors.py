@@ -41,7 +41,7 @@ ALL = [
     ModuleLoadError("tool-x", "import", "no"),
     LaunchError("tool-x", "clone", "no"),
     ModuleDiedError("tool-x", Killed()),
-    QuarantinedError("tool-x", deaths=3, window_seconds=60),
+    QuarantinedError("tool-x", ended="3 times", lifts="/lift"),
     CallRefusedError(Denial("call", "context", "tool-x")),
     ModuleLoadError("tool-x", "mount", "gone", report=Killed()),
     ModuleError.tool_missing("tool-x", "red", mounted=["read"]),
@@ -158,7 +158,7 @@ def test_a_death_names_the_call_and_the_report_under_it() -> None:
 
 
 def test_a_quarantine_tells_of_the_last_death() -> None:
-    error = QuarantinedError("tool-x", deaths=3, window_seconds=60, report=Killed())
+    error = QuarantinedError("tool-x", ended="3 times", lifts="/lift", report=Killed())
     assert "killed by signal 9" in str(error)
 
 

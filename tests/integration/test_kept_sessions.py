@@ -193,6 +193,18 @@ _KEEPING = """
 """
 
 
+_HEARING = """
+    from amplifier_core.models import HookResult
+
+    async def mount(coordinator, config):
+        async def hear(event, data):
+            coordinator.register_capability("heard", {key: data[key] for key in ("interrupted", "calls")})
+            return HookResult(action="continue")
+
+        coordinator.hooks.register("session:resumed", hear)
+"""
+
+
 async def _asked(session: Any, tool: str, **input: Any) -> dict[str, Any]:
     answer = json.loads(await session.execute(json.dumps({"tool": tool, "input": input})))
     assert answer["success"], answer
@@ -219,7 +231,10 @@ async def test_what_modules_left_in_session_state_comes_back_as_theirs(
         await _asked(session, "two", set={"of-two": "x"}, live=["object"])
 
     again = Resume(session.session_id, accept_changes=True)
-    async with open_session(tools=tools(at_start={"anew": "now"}), journal=journals, resume=again) as second:
+    hooks = [{"module": "hooks-hear", "source": write_module("hooks-hear", _HEARING)}]
+    resumed = {"tools": tools(at_start={"anew": "now"}), "hooks": hooks, "resume": again}
+    async with open_session(**resumed, journal=journals) as second:
+        assert second.coordinator.get_capability("heard") == {"interrupted": False, "calls": []}
         found = await _asked(second, "two", set={"notes": {"by": "two"}})  # a tool may not change an application's
         assert found == {"notes": {"by": "two"}, "anew": "now", "of-two": "x"}
         assert second.coordinator.session_state["notes"] == {"by": "two"}

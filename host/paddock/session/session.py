@@ -133,7 +133,7 @@ class Session:
         self._id = session_id or str(uuid.uuid4())
         self._journal: SessionJournal | None = None
         self._quarantines: Quarantines | None = None
-        self.resumed: tuple[str, ...] = ()
+        self._resumed: tuple[str, ...] = ()
         self._policy = Policy.given(policy)
         self._working_dir = check_working_dir(Path(working_dir or Path.cwd()))
         journals = None if self._journals is None else self._journals.folder
@@ -189,6 +189,11 @@ class Session:
     def journal(self) -> Path | None:
         """The file in which the session is kept, once it is open; None if it is kept in none."""
         return None if self._journal is None else self._journal.path
+
+    @property
+    def resumed(self) -> tuple[str, ...]:
+        """For people, the session that this one goes on with, and what became of its open tool calls; else nothing."""
+        return self._resumed
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -464,8 +469,10 @@ class Session:
         await self._close_dangling_calls(outcomes.answer)
         outcomes.tell_the_others()
         left_out = restore_state(kept, now, runtime.modules, self._kernel.hosted, runtime.marshaller)
-        self.resumed = (*self._summary(kept), *outcomes.lines, *left_out)
-        self._audit.record("session.resumed", interrupted=kept.was_interrupted, calls=list(outcomes.lines))
+        self._resumed = (*self._summary(kept), *outcomes.lines, *left_out)
+        found = {"interrupted": kept.was_interrupted, "calls": list(outcomes.lines)}
+        self._audit.record("session.resumed", **found)
+        await self.coordinator.hooks.emit("session:resumed", found)
 
     def _summary(self, kept: KeptSession) -> tuple[str, ...]:
         turns = "1 turn" if len(kept.turns) == 1 else f"{len(kept.turns)} turns"

@@ -75,7 +75,7 @@ class Supervisor:
         self._start_scope: anyio.CancelScope | None = None
         self._stopping = False
         self._is_revoked = False
-        self.lifted_by: str | None = None  # a command for people, for when no host has the session
+        self.lifts = "`Session.lift_quarantine`, or `/lift` in a chat"  # a quarantine, for people
         self._recorded: tuple[ExitReason, LimitHit | None, str] | None = None
         self._is_presumed = False  # whether that is only taken from a closed socket
         self._exit_callbacks: list[Callable[[ExitReport], None]] = []
@@ -215,13 +215,12 @@ class Supervisor:
         while True:
             self._check_not_revoked()
             if self._state.quarantined:
-                raise QuarantinedError(
-                    self.spec.name,
-                    deaths=len(self._state.deaths),
-                    window_seconds=self._policy.window,
-                    report=self.reports[-1] if self.reports else None,
-                    lifted_by=self.lifted_by,
-                )
+                deaths = len(self._state.deaths)
+                ended = f"{deaths} times within {self._policy.window:g} s"
+                if not deaths:
+                    ended = "too often before the session was resumed"
+                report = self.reports[-1] if self.reports else None
+                raise QuarantinedError(self.spec.name, ended=ended, lifts=self.lifts, report=report)
             delay = self._state.not_before - self._clock.now()
             if delay <= 0:
                 break

@@ -116,7 +116,7 @@ async def test_what_stays_dead_is_answered_for_by_kind(hosted: Hosted) -> None:
     for dead in (module, other):
         dead.supervisor.die()  # type: ignore[attr-defined]
         await until(lambda dead=dead: not dead.is_running)
-        dead.supervisor.on_start = QuarantinedError(dead.name, deaths=5, window_seconds=60.0)  # type: ignore[attr-defined]
+        dead.supervisor.on_start = QuarantinedError(dead.name, ended="5 times", lifts="/lift")  # type: ignore[attr-defined]
     result = await echo.execute({})
     assert not result.success and result.error["type"] == "QuarantinedError"
     with pytest.raises(ProviderUnavailableError, match="quarantined"):
@@ -302,7 +302,7 @@ async def test_a_handler_that_dies_counts_as_its_policy_says(
 @pytest.mark.parametrize(
     "error",
     [
-        QuarantinedError("hooks-x", deaths=5, window_seconds=60.0),
+        QuarantinedError("hooks-x", ended="5 times", lifts="/lift"),
         LaunchError("hooks-x", "launch", "no more processes"),
         ModuleLoadError("hooks-x", "mount", "ValueError: not this time"),
     ],

@@ -52,7 +52,8 @@ class Quarantines:
     def hold(self, supervisor: Supervisor, source: str) -> None:
         """Start nothing of a module that is quarantined; from now on, remember one that gets so."""
         name = supervisor.spec.name
-        supervisor.lifted_by = shlex.join(["paddock", "sessions", "lift", self._session, name])
+        line = shlex.join(["paddock", "sessions", "lift", self._session, name])
+        supervisor.lifts = f"`/lift` in a chat, or for the next time that this session is resumed: `{line}`"
         if self._sources.get(name) == source:
             supervisor.quarantine()
         supervisor.on_exit(lambda report: self._add(name, source) if supervisor.quarantined else None)
