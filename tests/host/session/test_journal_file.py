@@ -365,7 +365,7 @@ def test_an_end_is_marked_also_where_a_file_may_not_grow(tmp_path: Path) -> None
     try:
         with pytest.raises(OSError, match="large"):
             file.append(Kind.ADD, b"third")
-        file.mark_unfinished()
+        file.mark_missing()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     file.close()

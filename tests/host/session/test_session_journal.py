@@ -61,12 +61,12 @@ async def test_a_journal_that_has_grown_keeps_what_still_counts(
 
 
 @pytest.mark.parametrize("value", ["paddock", "prompt", "modules", "1234", "null", "tool-x"])
-def test_a_secret_that_is_a_word_of_the_form_leaves_a_journal_readable(tmp_path: Path, value: str) -> None:
+async def test_a_secret_that_is_a_word_of_the_form_leaves_a_journal_readable(tmp_path: Path, value: str) -> None:
     journal = SessionJournal(JournalFile.create(tmp_path / "s.journal"))
     journal.begin(_META.model_copy(update={"pid": 51234}), SecretValues({"KEY": value}))
-    journal.turn(f"it is {value}")
+    await journal.turn(f"it is {value}")
     journal.state([WrittenState("one", "tool-x", value.encode(), is_live=False)])
-    journal.end("error", ValueError(value))
+    await journal.end("error", ValueError(value))
     journal.close()
     kept = kept_session(journal.path, read_journal(journal.path)[0])
     assert (kept.metas[0].pid, kept.turns[0].prompt) == (51234, "it is [secret KEY]")
