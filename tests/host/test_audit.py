@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import os
+import socket
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -15,7 +19,9 @@ from typing import Any
 import pytest
 
 from paddock import audit
-from paddock.audit import AuditLog
+from paddock.audit import NO_LINE, AuditLog, digest_of
+from paddock.audit_reading import Chain, audit_lines
+from paddock.errors import KindError
 from paddock.state_folder import make_private, state_folder
 
 
@@ -31,7 +37,9 @@ def path(tmp_path: Path) -> Path:
 def test_a_line_says_when_in_which_session_and_what(path: Path) -> None:
     AuditLog("s-1", path=path).record("module.started", module="tool-x", level="ns", grants=["read /a"])
     (line,) = lines_of(path)
-    assert list(line) == ["time", "session", "event", "module", "level", "grants"]
+    head = ["time", "session", "event", "seq", "uid", "pid"]
+    assert list(line) == [*head, "module", "level", "grants", "prev"]
+    assert (line["seq"], line["uid"], line["pid"], line["prev"]) == (1, os.geteuid(), os.getpid(), NO_LINE)
     assert line["session"] == "s-1" and line["event"] == "module.started" and line["grants"] == ["read /a"]
     assert line["time"].endswith("Z")
     assert datetime.fromisoformat(line["time"]).utcoffset() == timedelta(0)
@@ -106,10 +114,12 @@ def test_text_stays_inside_its_quotes_whatever_it_is(path: Path, hostile: str, p
 
 
 def test_facts_cannot_stand_in_for_what_is_the_logs_own(path: Path) -> None:
-    AuditLog("s", path=path).record("denial", event="session.ended", time="never", session="other", left_out=7, self=1)
+    facts = {"event": "session.ended", "time": "never", "session": "other", "left_out": 7, "self": 1}
+    AuditLog("s", path=path).record("denial", **facts, seq=7, prev="x", pid=7)
     (line,) = lines_of(path)
     assert (line["event"], line["session"], line["self"]) == ("denial", "s", 1)
     assert line["time"] != "never" and "left_out" not in line
+    assert (line["seq"], line["prev"], line["pid"]) == (1, NO_LINE, os.getpid())
 
 
 @pytest.mark.parametrize(
@@ -134,7 +144,8 @@ def test_a_line_is_bounded_whatever_the_facts_are(path: Path, huge: object) -> N
 def test_values_that_json_does_not_have_are_written_as_what_comes_close(path: Path) -> None:
     AuditLog("s", path=path).record("x", nan=float("nan"), path=Path("/a"), names={"b", "a"}, pair=(1, None), yes=True)
     (line,) = lines_of(path)
-    del line["time"], line["session"], line["event"]
+    for key in ("time", "session", "event", "seq", "uid", "pid", "prev"):
+        del line[key]
     assert line == {"nan": None, "path": "/a", "names": ["a", "b"], "pair": [1, None], "yes": True}
 
 
@@ -196,7 +207,7 @@ def test_a_full_file_is_set_aside_and_one_older_is_kept(path: Path, monkeypatch:
     logs = [AuditLog("a", path=path), AuditLog("b", path=path)]
     for number in range(60):
         logs[number % 2].record("denial", number=number)
-        assert path.stat().st_size < 2200
+        assert path.stat().st_size < 2300
     older = path.with_name("audit.jsonl.1")
     numbers = [line["number"] for line in [*lines_of(older), *lines_of(path)]]
     assert numbers == list(range(numbers[0], 60)) and len(numbers) > 20
@@ -210,6 +221,139 @@ def test_a_file_that_was_taken_away_is_made_again(path: Path) -> None:
     path.unlink()
     log.record("session.ended")
     assert [line["event"] for line in lines_of(path)] == ["session.ended"]
+
+
+# -- the chain -----------------------------------------------------------------------------
+
+_WRITER = """
+import sys
+from pathlib import Path
+from paddock import audit
+audit._MAX_FILE_BYTES = 60_000
+log = audit.AuditLog(sys.argv[1], path=Path(sys.argv[2]))
+for number in range(200):
+    log.record("denial", number=number)
+"""
+
+
+def test_each_line_names_the_one_before_it_also_of_another_host_and_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "_MAX_FILE_BYTES", 1000)
+    logs = [AuditLog("a", path=path), AuditLog("b", path=path)]
+    for number in range(8):
+        logs[number % 2].record("denial", number=number)
+    lines = [*path.with_name("audit.jsonl.1").read_bytes().splitlines(), *path.read_bytes().splitlines()]
+    assert [json.loads(line)["prev"] for line in lines[1:]] == [digest_of(line) for line in lines[:-1]]
+    assert [json.loads(line)["seq"] for line in lines[-2:]] == [4, 4]
+
+
+def test_hosts_that_write_at_once_keep_one_chain_and_lose_no_line(path: Path) -> None:
+    hosts = [subprocess.Popen([sys.executable, "-c", _WRITER, f"s-{one}", str(path)]) for one in range(2)]
+    assert [host.wait(60) for host in hosts] == [0, 0]
+    chain = Chain.of(audit_lines(path))
+    assert not chain.wrong and chain.before == 0
+    numbers: dict[str, list[int]] = {}
+    for line in audit_lines(path):
+        assert line.facts is not None
+        numbers.setdefault(line.facts["session"], []).append(line.facts["seq"])
+    for seen in numbers.values():  # a third file back is gone
+        assert seen == list(range(seen[0], 201))
+    assert path.with_name("audit.jsonl.1").exists() and len(numbers) == 2
+
+
+def test_a_line_of_an_older_paddock_and_a_very_long_one_are_linked_as_well(path: Path) -> None:
+    path.write_bytes(b'{"event": "old"}\n' + b"x" * 10_000_000)
+    AuditLog("s", path=path).record("session.started")
+    *_, long, line = path.read_bytes().splitlines()
+    assert json.loads(line)["prev"] == digest_of(long) == digest_of(long[-8192:])
+
+
+def test_another_process_that_holds_the_file_is_not_waited_for_long(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(audit, "_WAIT_SECONDS", 0.1)
+    log = AuditLog("s", path=path)
+    log.record("session.started")
+    with path.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_SH)
+        log.record("denial")
+        log.record("denial")
+        assert caplog.text.count("another process has held it for too long") == 1
+    log.record("session.ended")
+    assert [line["seq"] for line in lines_of(path)] == [1, 4]
+
+
+# -- what policies say ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def service(path: Path, monkeypatch: pytest.MonkeyPatch) -> socket.socket:
+    """A service that gets lines, at the place where `journald` would be."""
+    place = str(path.with_name("s"))
+    monkeypatch.setattr(audit, "_SERVICES", {"journald": (place, audit._SERVICES["journald"][1])})
+    receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    receiver.bind(place)
+    return receiver
+
+
+_SENT = frozenset({"journald"})
+
+
+def test_each_line_is_sent_on_as_one_text_that_no_module_can_leave(path: Path, service: socket.socket) -> None:
+    log = AuditLog("s", path=path)
+    log.obey(_SENT, False)
+    log.record("denial", target="x\nPRIORITY=0\nMESSAGE=forged\n")
+    with service:
+        *fields, message = service.recv(1 << 16).decode().splitlines()
+    assert fields == ["SYSLOG_IDENTIFIER=paddock", "SYSLOG_FACILITY=10", "PRIORITY=6"]
+    assert message == f"MESSAGE={path.read_text().rstrip()}"
+
+
+def test_a_line_for_syslog_is_of_the_kind_that_few_may_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = str(path.with_name("s"))
+    monkeypatch.setattr(audit, "_SERVICES", {"syslog": (place, audit._SERVICES["syslog"][1])})
+    log = AuditLog("s", path=path)
+    log.obey({"syslog"}, False)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(place)
+        log.record("session.started")
+        assert receiver.recv(1 << 16).decode() == f"<86>paddock[{os.getpid()}]: {path.read_text()}"
+
+
+@pytest.mark.parametrize("state", ["full", "absent"])
+def test_a_service_that_takes_nothing_stops_nothing_and_is_told_once(
+    path: Path, service: socket.socket, state: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = AuditLog("s", path=path)
+    log.obey(_SENT, False)
+    with service:
+        if state == "absent":
+            os.unlink(path.with_name("s"))
+        for _ in range(600):
+            log.record("denial")
+    assert len(lines_of(path)) == 600
+    assert [one.message.partition(":")[0] for one in caplog.records] == [
+        "the audit log is not sent on to journald, which misses lines from here on"
+    ]
+    log.check()
+
+
+def test_a_required_log_that_fails_is_refused_before_and_after(path: Path, service: socket.socket) -> None:
+    stopped: list[str] = []
+    log = AuditLog("s", path=path)
+    log.obey(_SENT, True)
+    service.close()
+    with pytest.raises(KindError, match="nothing runs here without an audit log") as refused:
+        with log.needed(lambda: stopped.append("turn")):
+            log.record("denial")
+    assert stopped == ["turn"] and "journald" in refused.value.detail[0]
+    with pytest.raises(KindError), log.needed(lambda: None):
+        pytest.fail("it is not begun")
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(KindError, match="without an audit log"):
+        AuditLog("s", path=path).obey((), True)
 
 
 # -- what goes wrong -----------------------------------------------------------------------
@@ -264,8 +408,8 @@ def test_a_line_that_found_no_room_spoils_no_other(path: Path, monkeypatch: pyte
     log.record("denial", target="x")
     monkeypatch.setattr(os, "write", whole)
     log.record("session.ended")
-    _, last = path.read_bytes().splitlines()
-    assert json.loads(last)["event"] == "session.ended"
+    (line,) = lines_of(path)
+    assert (line["event"], line["seq"]) == ("session.ended", 2)  # the number of the one that is missing shows that
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason=f"only root can give a folder to somebody else, not user {os.geteuid()}")

@@ -26,7 +26,6 @@ from paddock.errors import KindError, PaddockError
 from paddock.isolation.compile import Confinement
 from paddock.isolation.denials.explained_module import ExplainedModule
 from paddock.isolation.fixed_paths import FixedPaths, ModuleCode
-from paddock.plan.limits import Limits
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
 from paddock.plan.permissions import Permissions, grants_of
 from paddock.plan.problems import StrictModel, path_text
@@ -149,7 +148,7 @@ class ModuleRecord(StrictModel):
             level=profile.level,
             permissions=_without_values(entry.permissions),
             written=_without_values(entry.permissions if written is None else written),
-            limits={name: _number(getattr(limits, name)) for name in _LIMITS},
+            limits=limits.by_name,
             mounts=tuple(
                 (mount.source, mount.target, mount.writable, mount.mappable) for mount in profile.mounts[:_MAX_PLACES]
             ),
@@ -385,16 +384,8 @@ def _code_of(module: ModuleRecord) -> ModuleCode:
     return ModuleCode(module.module, Path(code.root), Path(code.imported), Path(code.package))
 
 
-_LIMITS: Final = tuple(Limits.model_fields)
-
-
 def _now() -> datetime:
     return datetime.now(UTC)
-
-
-def _number(value: float | None) -> float | None:
-    # JSON has no number for infinity.
-    return None if value is None or value == float("inf") else float(value)
 
 
 def _without_values(permissions: Permissions) -> Permissions:

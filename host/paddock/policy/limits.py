@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from paddock.plan.limits import limit_text
+from paddock.plan.limits import Limits, limit_text
 from paddock.plan.model import Kind, ModuleEntry
 from paddock.plan.permissions import grants_of
 from paddock.plan.problems import NotAcceptedError, path_text
@@ -68,6 +68,12 @@ class ResourceLimits:
     calls_max: int = 2048  # a busy orchestrator has tens of requests open
     written: frozenset[str] = frozenset()
     capped: tuple[tuple[str, Rule], ...] = ()
+
+    @property
+    def by_name(self) -> dict[str, float | None]:
+        """Each limit by its name in a plan; None: unlimited."""
+        values = {name: getattr(self, name) for name in Limits.model_fields}
+        return {name: None if value is None or value == math.inf else float(value) for name, value in values.items()}
 
     @property
     def open_bytes_max(self) -> int:

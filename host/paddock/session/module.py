@@ -259,7 +259,8 @@ class HostedModule:
                 raise
             self._registrations.end_beginning()
             self._was_mounted = True
-            self.audit.record("module.started", module=self.name, level=self._level, again=is_restart)
+            limits = self.limits.by_name
+            self.audit.record("module.started", module=self.name, level=self._level, again=is_restart, limits=limits)
 
     async def _bring_up(self, process: ModuleProcess, peer: Peer, is_restart: bool, time: anyio.CancelScope) -> None:
         # The context answers no call before it holds its predecessor's messages.
@@ -444,7 +445,7 @@ class HostedModule:
                 life.peer.channel.close()
             else:
                 life.peer.channel.close_soon()
-        self.audit.record("module.ended", module=self.name, report=report.as_dict())
+        self.audit.record("module.ended", module=self.name, report=report.as_dict(), calls=self.calls)
 
     # -- mounts and registrations ------------------------------------------------------
 

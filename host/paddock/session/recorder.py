@@ -85,7 +85,8 @@ class SessionRecorder:
         try:
             yield
         except kinds as error:
-            self._audit.record(self._refused, **self._subject, why=[error.summary, *error.detail])
+            folder = str(self._working_dir)
+            self._audit.record(self._refused, folder=folder, **self._subject, why=[error.summary, *error.detail])
             raise
 
     async def claim(self) -> None:
@@ -96,10 +97,14 @@ class SessionRecorder:
         """
         await anyio.to_thread.run_sync(self._records.check_free, self._id)
         for lost in await anyio.to_thread.run_sync(self._records.take_lost):
-            self._audit.of_lost(lost.id).record("session.lost", pid=lost.pid, plan=lost.plan)
+            self._audit.of_lost(lost.id, lost.pid).record("session.lost", folder=lost.working_dir, plan=lost.plan)
 
     async def begin(self, authorization: Authorization, sandbox_planner: SandboxPlanner) -> None:
-        """Record the decision about each module."""
+        """Record the decision about each module.
+
+        Raises:
+            KindError: a policy requires the audit log, and it cannot be written.
+        """
         plan = authorization.plan
         written = {} if plan is None else {entry.path: entry.permissions for entry in plan.entries()}
         modules = [
@@ -122,6 +127,8 @@ class SessionRecorder:
         rule = authorization.trust.rule
         self._audit.record(
             "session.started",
+            folder=str(self._working_dir),
+            **{key: value for key, value in self._subject.items() if key == "tool"},
             plan=None if origin is None else str(origin),
             digest=digest,
             accepted=None if rule is None or not authorization.trust.accepted else rule.describe(),
@@ -134,6 +141,7 @@ class SessionRecorder:
                 for one, module in zip(modules, authorization.modules, strict=True)
             },
         )
+        self._audit.check()
 
     async def tools(self, own_names: Mapping[str, str]) -> None:
         """Record the mounted names of tools, by their own, where there are such."""
