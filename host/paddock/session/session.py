@@ -6,6 +6,7 @@ next. No code of a module runs in this process.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import uuid
@@ -280,6 +281,7 @@ class Session:
 
     async def _open(self) -> None:
         authorizer = await Authorizer.at_work(self._working_dir, self._environ, self._policy)
+        self._audit.obey(*authorizer.policy.audit)
         with self._session_recorder.refusals(PaddockError):
             await self._session_recorder.claim()
             await self._request.check(authorizer)
@@ -335,6 +337,7 @@ class Session:
 
         Raises:
             ModuleDiedError: the orchestrator's process ended during the turn.
+            KindError: a policy requires the audit log, and it cannot be written; the turn is ended at once.
             Exception: what the orchestrator raised.
         """
         kernel, journal = self._opened, self._journal
@@ -353,11 +356,17 @@ class Session:
         return answer
 
     async def _answer(self, kernel: HostedSession, prompt: str) -> str:
-        try:
-            answer: str = await kernel.execute(prompt)
-        except ModuleDiedError:
-            await self._close_dangling_calls()
-            raise
+        answer = ""
+        turn = anyio.CancelScope()
+        with self._audit.needed(partial(asyncio.get_running_loop().call_soon_threadsafe, turn.cancel)):
+            try:
+                with turn:
+                    answer = await kernel.execute(prompt)
+            except ModuleDiedError:
+                await self._close_dangling_calls()
+                raise
+            if turn.cancelled_caught:
+                await self._close_dangling_calls()
         return answer
 
     async def denials_of(self, call: str) -> tuple[Mapping[str, object], ...]:

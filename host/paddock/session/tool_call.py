@@ -174,6 +174,7 @@ class ToolCallSession:
         check_event_loop()
         try:
             authorizer = await Authorizer.at_work(self._options.working_dir, self._options.environ, self._policy)
+            self._options.audit.obey(*authorizer.policy.audit)
             with self._session_recorder.refusals(PaddockError):
                 self._request.check(authorizer)
             async with confined(self._request, authorizer, self._options, self._session_recorder) as modules:
@@ -193,7 +194,8 @@ class ToolCallSession:
                 module = await session_runtime.start(modules.authorization.modules[0])
                 await _announce_readiness(module)
                 began = session_runtime.router.now()
-                result = await self._call(session_runtime, module)
+                with self._options.audit.needed(lambda: None):  # a call without its record has failed
+                    result = await self._call(session_runtime, module)
                 outcome = ToolCallOutcome(result, module.level, tuple(module.reports))
             except PaddockError as error:
                 outcome = await _failure(session_runtime, error)

@@ -296,6 +296,24 @@ def test_the_strictest_rule_about_kept_sessions_counts() -> None:
     assert (both.outlives_power, rule("journal = {durability = 'host'}")) == (True, JournalRule())
 
 
+def test_each_file_adds_to_what_is_asked_of_the_audit_log() -> None:
+    def rule(*texts: str) -> tuple[frozenset[str], bool]:
+        return Policy(tuple(PolicyFile.parse(text, "p") for text in texts)).audit
+
+    assert rule() == rule("require_pinned = true") == (frozenset(), False)
+    both = rule("audit = {forward = 'syslog'}", "[audit]\nforward = 'journald'\nrequired = true", "audit = {}")
+    assert both == ({"syslog", "journald"}, True)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [("forward = 'rsyslog'", "journald"), ("forwards = 'syslog'", "forward"), ("required = 'yes'", "true or false")],
+)
+def test_what_is_no_rule_about_the_audit_log_is_refused(written: str, said: str) -> None:
+    ((path, (_, found)),) = problems_of(f"[audit]\n{written}").items()
+    assert path.startswith("audit") and said in found
+
+
 @pytest.mark.parametrize(
     ("written", "said"),
     [

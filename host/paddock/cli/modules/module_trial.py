@@ -105,6 +105,7 @@ def run_trials(
         fetch_options = FetchOptions(environ, trial.offline, fetching, audit, options.no_fetching())
         # Relative paths are not supported here: nothing in the user's folders is granted.
         authorizer = await Authorizer.at_work(Path("/"), environ, None)
+        audit.obey(*authorizer.policy.audit)
         on_confined = partial(tell_confinements, screen)
         return await work(
             TrialContext(

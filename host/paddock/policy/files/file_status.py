@@ -121,6 +121,10 @@ def _bounds_of_all(file: PolicyFile) -> Iterator[str]:
         networks = ", ".join(map(str, file.refused_networks))
         yield _line(file, "refused_networks", f"no module connects to {networks}")
     yield from _about_journals(file)
+    if file.audit_forward is not None:
+        yield _line(file, "audit.forward", f"each line of the audit log is also sent to {file.audit_forward}")
+    if file.audit_required:
+        yield _line(file, "audit.required", "nothing starts or goes on where the audit log cannot be written")
     for name, value in file.max_limits:
         if value is not None:
             yield _line(file, f"max_limits.{name}", f"{name} is at most {limit_text(name, value)}")

@@ -94,6 +94,12 @@ class Policy:
         return mirrors.notes(parse_source(one) for one in sources if not one.startswith("/"))
 
     @property
+    def audit(self) -> tuple[frozenset[str], bool]:
+        """The services that the audit log is sent on to, and whether nothing runs without it, as any file says."""
+        services = {file.audit_forward for file in self.files}
+        return frozenset(filter(None, services)), any(file.audit_required for file in self.files)
+
+    @property
     def judges_sources(self) -> bool:
         """Whether any rule depends on where a module comes from."""
         return any(file.judges_sources for file in self.files)

@@ -111,6 +111,13 @@ class _JournalTable(StrictModel):
     required: bool = False
 
 
+class _AuditTable(StrictModel):
+    """`[audit]`, as written."""
+
+    forward: Literal["journald", "syslog"] | None = None
+    required: bool = False
+
+
 class _FileTable(StrictModel):
     """A whole file, as written."""
 
@@ -124,12 +131,14 @@ class _FileTable(StrictModel):
     max_limits: Limits = Field(default_factory=Limits)
     module: Annotated[tuple[_ModuleTable, ...], BeforeValidator(listed)] = ()
     journal: _JournalTable = Field(default_factory=_JournalTable)
+    audit: _AuditTable = Field(default_factory=_AuditTable)
 
 
 _KNOWN: Final = {
     "": tuple(_FileTable.model_fields),
     "module": tuple(_ModuleTable.model_fields),
     "journal": tuple(_JournalTable.model_fields),
+    "audit": tuple(_AuditTable.model_fields),
     "grants": FAMILIES,
     "secrets": tuple(SecretCap.model_fields),
     "limits": _LIMITS,
@@ -160,7 +169,7 @@ class PolicyFile:
     With `bind_local_git`, `git_hosts` has to list `127.0.0.1` for repositories on this machine.
 
     A module may not connect to any of `refused_networks`. Mirrors of the user's below `mirrors` stand for public
-    addresses. `journal` says which sessions are kept.
+    addresses. `journal` says which sessions are kept. The audit log is also sent on to `audit_forward`, a service.
     """
 
     positions: Positions = field(repr=False)
@@ -174,6 +183,8 @@ class PolicyFile:
     modules: tuple[ModuleRule, ...] = ()
     mirrors: tuple[str, ...] = ()
     journal: JournalRule = field(default_factory=JournalRule)
+    audit_forward: str | None = None
+    audit_required: bool = False
 
     @classmethod
     def read(cls, path: Path, owner: Owner) -> Self | None:
@@ -210,6 +221,8 @@ class PolicyFile:
             tuple(_module_rule(f"module[{index}]", one, positions) for index, one in enumerate(table.module)),
             table.mirrors,
             JournalRule(**table.journal.model_dump()),
+            table.audit.forward,
+            table.audit.required,
         )
         contradictions = list(file._contradictions())
         if contradictions:
