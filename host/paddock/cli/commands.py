@@ -16,6 +16,7 @@ _COMMANDS = {  # by their folder, with the first sentence of their help; `_` end
         "doctor": "Show which isolation works on this machine, and how to get more.",
         "policy": "Show or check the operator's files: policies, accepted plans, secrets and sources.",
         "selftest": "Attack the sandbox on this machine, and show the result of each attack.",
+        "audit": "Show what ran, what was refused and how modules ended; `verify` checks that no line was changed.",
         "sessions": "List, show, export and delete the sessions that were kept; `run --resume` goes on with one.",
         "why": "Explain whether MODULE may do something, by which rules, and what would allow it.",
         "help_": "Show a page of the manual, or the help of a command.",
@@ -34,6 +35,7 @@ _COMMANDS = {  # by their folder, with the first sentence of their help; `_` end
     },
 }
 _INSIDE = {
+    "audit": ("verify",),
     "policy": ("check", "forget", "show"),
     "cache": ("clean", "dir", "list", "prune", "size", "verify"),
     "sessions": ("delete", "export", "list", "show"),
