@@ -126,7 +126,7 @@ class AuditLog:
         self._forward, self._is_required = forward, is_required
         if is_required:
             try:
-                os.close(self._opened())
+                os.close(self._opened()[0])
             except OSError as error:
                 self._fail(_UNWRITTEN, error)
         self.check()
@@ -217,14 +217,14 @@ class AuditLog:
         return self._path or audit_path(self._environ)
 
     def _write(self, lines: Sequence[str]) -> None:
-        descriptor = self._opened()
+        descriptor, size = self._opened()
         try:
-            size = os.fstat(descriptor).st_size
             end, is_torn = _end_of(descriptor, size) if size else (_end_before(self._file), False)
-            linked = []
+            linked: list[str] = []
             for line in lines:
+                if linked:
+                    end = digest_of(linked[-1][:-1].encode())
                 linked.append(line + _LINK.format(end))
-                end = digest_of(linked[-1][:-1].encode())
             # A line that was cut off is ended first, so that it spoils no other.
             data = ("\n" * is_torn + "".join(linked)).encode()
             if os.write(descriptor, data) < len(data):
@@ -249,15 +249,16 @@ class AuditLog:
     def _patience(self) -> float:
         return _NEXT_WAIT_SECONDS if self._failures else _WAIT_SECONDS
 
-    def _opened(self) -> int:
-        """Return a descriptor of the file to append to, locked; a file that has grown too large is set aside first."""
+    def _opened(self) -> tuple[int, int]:
+        """Return a descriptor of the file to append to, locked, and its size; one that is too large is set aside."""
         if self._path is None:
             self._path = state_folder(self._environ) / _NAME
         while True:
             descriptor = open_locked(self._path, _APPENDING, fcntl.LOCK_EX, self._patience)
             try:
-                if os.fstat(descriptor).st_size < _MAX_FILE_BYTES:
-                    return descriptor
+                size = os.fstat(descriptor).st_size
+                if size < _MAX_FILE_BYTES:
+                    return descriptor, size
                 os.replace(self._path, older(self._path))
             except BaseException:
                 os.close(descriptor)

@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 from bench.affinity import use_one_core
+from bench.audit import measure_audit
 from bench.beside import NotBuilt, Tree, compare
 from bench.bundle import measure_bundle
 from bench.bundles import measure_bundles
@@ -76,6 +77,7 @@ _PARTS: dict[str, Part] = {
     "turn beside the published package": measure_published_turn,
     "conversation": measure_conversation,
     "journal": measure_journal,
+    "audit": measure_audit,
     "answers of a model": measure_model,
     "chat": measure_chat,
     "reads of mirrored state": measure_reads,
