@@ -39,15 +39,16 @@ _MEASURED = {
     "cpu_seconds",
     "calls",
     "pid",
+    "prev",
     "seq",
     "uid",
-    "prev",
     "digest",
     "observed",
     "bytes",
     "files",
     "made_at",
 }
+_OF_EACH_LINE = {"seq", "uid", "pid", "prev"}  # of the audit log
 # In a traceback: where Python's own files lie, and what is in their lines, differ between machines and versions.
 _LIBRARY_FRAMES = re.compile(
     r'(?:^(?:DEBUG paddock: )?  File "[^"\n]*/lib/python3\.\d+/[^"\n]*", line \d+, in [^\n]*\n'
@@ -166,10 +167,13 @@ class World:
         return {**own, **(environ or {})}
 
     def audit(self) -> list[dict[str, Any]]:
-        """Return the lines of the audit log, those of one session and event in the order of their text."""
+        """Return the lines of the audit log, those of one session and event in the order of their text.
+
+        Without what each line has to tell its place among the others, and whose it is.
+        """
         path = self.state / "audit.jsonl"
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        told = [json.loads(line) for line in lines]
+        told = [{k: v for k, v in json.loads(line).items() if k not in _OF_EACH_LINE} for line in lines]
         order = {session: number for number, session in enumerate(dict.fromkeys(line["session"] for line in told))}
         shown = [(order[line["session"]], self.shown(line)) for line in told]
         # Modules start and end side by side.
