@@ -35,7 +35,7 @@ from paddock.errors import KindError
 from paddock.state_folder import open_own, state_folder, state_path
 from paddock.token_bucket import TokenBucket
 
-_MAX_FILE_BYTES: Final = 16 << 20  # The file is rotated at this size; the one rotated before is deleted.
+MAX_FILE_BYTES: Final = 16 << 20  # The file is rotated at this size; the one rotated before is deleted.
 MAX_LINE_BYTES: Final = 8192  # small enough that a line is written in one piece
 NO_LINE: Final = "0" * 32  # what the first line of all has in place of a digest
 _LINK: Final = ', "prev": "{}"}}\n'
@@ -257,7 +257,7 @@ class AuditLog:
             descriptor = open_locked(self._path, _APPENDING, fcntl.LOCK_EX, self._patience)
             try:
                 size = os.fstat(descriptor).st_size
-                if size < _MAX_FILE_BYTES:
+                if size < MAX_FILE_BYTES:
                     return descriptor, size
                 os.replace(self._path, older(self._path))
             except BaseException:

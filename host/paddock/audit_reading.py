@@ -1,7 +1,7 @@
 """Reads the audit log of a user: its lines, those that come meanwhile, and whether each goes on from the one before.
 
 The file is the user's own, and anything may have been done to it: a line that Paddock did not write as it stands has no
-facts. No more of a line is held than Paddock's longest has.
+facts, and no more of a file is read than Paddock lets one grow to.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
-from paddock.audit import MAX_LINE_BYTES, digest_of, older, open_locked
+from paddock.audit import MAX_FILE_BYTES, MAX_LINE_BYTES, digest_of, older, open_locked
 from paddock.errors import KindError
 from paddock.state_folder import open_own
 
 _WAIT_SECONDS: Final = 5.0  # for hosts that write
+_MOST_BYTES: Final = 2 * MAX_FILE_BYTES
 _DIGEST: Final = re.compile(r"[0-9a-f]{32}")
 
 
 class AuditLine(NamedTuple):
-    """One line without its newline; of one that is too long, or has no end yet, the last part, which is not whole."""
+    """One line without its newline; one that is too long for Paddock's, or has no end, is not whole."""
 
     place: str
     text: bytes
@@ -85,18 +86,12 @@ def audit_lines(path: Path) -> Iterator[AuditLine]:
     Raises:
         KindError: there is no audit log, or it cannot be read.
     """
-    with _readable(path), ExitStack() as stack:
-        descriptor = open_locked(path, os.O_RDONLY, fcntl.LOCK_SH, _WAIT_SECONDS)
-        current = _File(path, stack.enter_context(open(descriptor, "rb")))
-        files = [(current, current.size)]
-        with suppress(FileNotFoundError):
-            before = _File(older(path), stack.enter_context(open(older(path), "rb", opener=open_own)))
-            files.insert(0, (before, before.size))
-        fcntl.flock(current.file, fcntl.LOCK_UN)
-        for file, size in files:
-            yield from file.lines(size)
-            if file.begun:  # its last line has no end
-                yield file.taken(is_whole=False)
+    with _readable(path), open(open_locked(path, os.O_RDONLY, fcntl.LOCK_SH, _WAIT_SECONDS), "rb") as file:
+        present, before = file.read(_MOST_BYTES), b""
+        with suppress(FileNotFoundError), open(older(path), "rb", opener=open_own) as aside:
+            before = aside.read(_MOST_BYTES)
+    yield from _lines(older(path), before)
+    yield from _lines(path, present)
 
 
 def follow_lines(path: Path) -> Iterator[AuditLine | None]:
@@ -106,19 +101,33 @@ def follow_lines(path: Path) -> Iterator[AuditLine | None]:
         KindError: as above.
     """
     with _readable(path), ExitStack() as stack:
-        current = _File(path, stack.enter_context(open(path, "rb", opener=open_own)))
-        for _ in current.lines(current.size):
-            pass
+        file = stack.enter_context(open(path, "rb", opener=open_own))
+        count, begun = file.read(_MOST_BYTES).count(b"\n"), b""
         while True:
-            yield from current.lines(current.size)
+            newer = None
             with suppress(FileNotFoundError):  # it was taken away
-                if not os.path.samestat(os.fstat(current.file.fileno()), os.lstat(path)):
-                    file = stack.enter_context(open(path, "rb", opener=open_own))
-                    yield from current.lines(current.size)  # what came before it was set aside
-                    current.file.close()
-                    current = _File(path, file)
-                    continue
-            yield None
+                if not os.path.samestat(os.fstat(file.fileno()), os.lstat(path)):
+                    newer = stack.enter_context(open(path, "rb", opener=open_own))
+            if os.fstat(file.fileno()).st_size < file.tell():  # it was cut
+                file.seek(0, os.SEEK_END)
+            come, end, begun = (begun + file.read(_MOST_BYTES)).rpartition(b"\n")
+            yield from _lines(path, come + end, count)
+            count += come.count(b"\n") + len(end)
+            if newer is None:
+                yield None
+            else:
+                file.close()
+                file, count, begun = newer, 0, b""
+
+
+def _lines(path: Path, data: bytes, count: int = 0) -> Iterator[AuditLine]:
+    """Yield the lines in `data`, before which the file has others; the last one may have no end."""
+    *whole, rest = data.split(b"\n")
+    for text in whole:
+        count += 1
+        yield AuditLine(f"line {count} of {path}", text, len(text) < MAX_LINE_BYTES)
+    if rest:
+        yield AuditLine(f"line {count + 1} of {path}", rest, False)
 
 
 @contextmanager
@@ -131,32 +140,3 @@ def _readable(path: Path) -> Iterator[None]:
             said = f"nothing was recorded here: there is no {path}"
         hint = f"each session and each call is recorded there; see what there is: `ls -l {path.parent}`"
         raise KindError("AuditError", said, hints=[hint]) from error
-
-
-class _File:
-    """The lines of one file, as far as they were read; `begun` is the beginning of the next."""
-
-    def __init__(self, path: Path, file: BinaryIO) -> None:
-        self.file = file
-        self.begun = b""
-        self._path = path
-        self._count = 0
-
-    @property
-    def size(self) -> int:
-        return os.fstat(self.file.fileno()).st_size
-
-    def lines(self, size: int) -> Iterator[AuditLine]:
-        """Yield the whole lines up to an offset in bytes."""
-        if size < self.file.tell():  # it was cut
-            self.file.seek(size)
-        while (left := size - self.file.tell()) > 0:
-            self.begun = self.begun[-MAX_LINE_BYTES - 1 :] + self.file.readline(min(left, MAX_LINE_BYTES))
-            if self.begun.endswith(b"\n"):
-                yield self.taken(is_whole=len(self.begun) <= MAX_LINE_BYTES)
-
-    def taken(self, *, is_whole: bool) -> AuditLine:
-        """Return what was begun as a line."""
-        self._count += 1
-        text, self.begun = self.begun.removesuffix(b"\n")[-MAX_LINE_BYTES:], b""
-        return AuditLine(f"line {self._count} of {self._path}", text, is_whole)

@@ -203,7 +203,7 @@ def test_what_was_left_out_is_said_when_the_session_ends(path: Path) -> None:
 
 
 def test_a_full_file_is_set_aside_and_one_older_is_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "_MAX_FILE_BYTES", 2000)
+    monkeypatch.setattr(audit, "MAX_FILE_BYTES", 2000)
     logs = [AuditLog("a", path=path), AuditLog("b", path=path)]
     for number in range(60):
         logs[number % 2].record("denial", number=number)
@@ -229,7 +229,7 @@ _WRITER = """
 import sys
 from pathlib import Path
 from paddock import audit
-audit._MAX_FILE_BYTES = 60_000
+audit.MAX_FILE_BYTES = 60_000
 log = audit.AuditLog(sys.argv[1], path=Path(sys.argv[2]))
 for number in range(200):
     log.record("denial", number=number)
@@ -239,7 +239,7 @@ for number in range(200):
 def test_each_line_names_the_one_before_it_also_of_another_host_and_file(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit, "_MAX_FILE_BYTES", 1000)
+    monkeypatch.setattr(audit, "MAX_FILE_BYTES", 1000)
     logs = [AuditLog("a", path=path), AuditLog("b", path=path)]
     for number in range(8):
         logs[number % 2].record("denial", number=number)

@@ -68,7 +68,7 @@ def test_an_end_that_was_cut_off_shows_beside_a_digest(path: Path) -> None:
 
 
 def test_a_file_that_was_set_aside_comes_first(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "_MAX_FILE_BYTES", path.stat().st_size)
+    monkeypatch.setattr(audit, "MAX_FILE_BYTES", path.stat().st_size)
     AuditLog("s", path=path).record("session.ended")
     older = path.with_name("audit.jsonl.1")
     assert len(path.read_bytes().splitlines()) == 1
@@ -85,7 +85,7 @@ def test_lines_are_followed_into_a_new_file_and_after_a_cut(path: Path, monkeypa
 
     assert come() == []
     log.record("denial", number=5)
-    monkeypatch.setattr(audit, "_MAX_FILE_BYTES", path.stat().st_size)
+    monkeypatch.setattr(audit, "MAX_FILE_BYTES", path.stat().st_size)
     log.record("denial", number=6)
     assert come() == [5, 6] and path.with_name("audit.jsonl.1").exists()
     os.truncate(path, 0)
