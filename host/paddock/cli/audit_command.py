@@ -121,6 +121,9 @@ def _show(screen: Screen, chain: Chain) -> None:
 
 def _shown(facts: Mapping[str, Any]) -> str:
     time, session, event, module = (str(facts.get(key, "")) for key in _IN_FRONT)
+    report = facts.get("report")
+    if isinstance(report, dict):
+        facts = {**facts, "report": report.get("message")}  # which says what people ask for
     rest = [f"{key}={_value(value)}" for key, value in facts.items() if key not in _OF_EACH]
     return escaped_line("  ".join(filter(None, [time, session[:_SHORT], event, module, " ".join(rest)])))
 

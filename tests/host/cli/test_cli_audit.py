@@ -55,6 +55,8 @@ def test_a_line_for_people_has_the_rest_behind_its_event(said: Said, log: AuditL
     code, out, err = said("--event", "denial", "--module", "tool-x")
     assert (code, err) == (0, "")
     assert out.rstrip().endswith("Z  01234567  denial  tool-x  target=/etc/shadow seen_by=host")
+    log.record("module.ended", module="tool-z", report={"reason": "memory", "message": "ended at 128M"}, calls=3)
+    assert said("--module", "tool-z")[1].rstrip().endswith('tool-z  report="ended at 128M" calls=3')
 
 
 def test_hostile_texts_act_on_no_screen_and_pass_for_no_other_field(said: Said, log: AuditLog) -> None:
