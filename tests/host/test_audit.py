@@ -6,6 +6,7 @@ import fcntl
 import json
 import logging
 import os
+import resource
 import socket
 import stat
 import subprocess
@@ -401,15 +402,19 @@ def test_a_mask_that_fails_writes_nothing_unmasked(path: Path, caplog: pytest.Lo
     assert not path.exists() and len(caplog.records) == 1
 
 
-def test_a_line_that_found_no_room_spoils_no_other(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_found_no_room_spoils_no_other(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     log = AuditLog("s", path=path)
-    whole = os.write
-    monkeypatch.setattr(os, "write", lambda descriptor, data: whole(descriptor, data[:20]))
-    log.record("denial", target="x")
-    monkeypatch.setattr(os, "write", whole)
+    log.record("session.started")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 20, before[1]))  # as on a disk that is full
+    try:
+        log.record("denial", target="x")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "there was no room for all of a line" in caplog.text
     log.record("session.ended")
-    (line,) = lines_of(path)
-    assert (line["event"], line["seq"]) == ("session.ended", 2)  # the number of the one that is missing shows that
+    assert [line["seq"] for line in lines_of(path)] == [1, 3]  # the number of the one that is missing shows that
+    assert not Chain.of(audit_lines(path)).wrong
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason=f"only root can give a folder to somebody else, not user {os.geteuid()}")
