@@ -11,6 +11,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -30,6 +31,7 @@ from paddock.cli.options import (
     plan_and_prompt,
     session_options,
 )
+from paddock.cli.output_file import OutputFile
 from paddock.cli.session_on_screen import SessionOpener, row_of
 from paddock.cli.terminal.answer_ends import AnswerEnds
 from paddock.cli.terminal.approval import TerminalApproval
@@ -51,6 +53,7 @@ from paddock.cli.terminal.request_parts import tell_request
 from paddock.cli.terminal.standard_streams import print_answer, read_stdin
 from paddock.errors import PaddockError, render
 from paddock.plan.permissions import Permissions, permissions_line
+from paddock.rpc.trace import Trace
 from paddock.session.session import ModuleStatus, Session
 
 if TYPE_CHECKING:
@@ -100,6 +103,13 @@ def _checked_words(words: tuple[str, ...], options: SessionOptions) -> PlanAndPr
     help="At the end, print for each module the line of the plan that grants what it was refused and what Paddock "
     "would propose.",
 )
+@click.option(
+    "--trace",
+    "trace_to",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write which module called which, and how long each took, into a new file for ui.perfetto.dev.",
+)
 def run(
     words: tuple[str, ...],
     options: SessionOptions,
@@ -107,6 +117,7 @@ def run(
     quiet: bool,
     verbose: bool,
     prints_grants: bool,
+    trace_to: Path | None,
 ) -> int:
     """Run one turn: start the modules of PLAN, give them PROMPT, and print the answer.
 
@@ -125,10 +136,14 @@ def run(
     if prompt is not None and not prompt.strip():
         raise click.UsageError(f"the prompt is empty; add one: `{meant._replace(prompt='hello').run}`")
     follows = (options.working_dir or Path.cwd()).resolve() if not (as_json or quiet) and _is_one_terminal() else None
-    turn = _Turn(plan, screen, opener, follows, verbose=verbose, prints_grants=prints_grants)
-    with LogLines(screen, verbose=verbose), opener.fetching:
+    trace = None if trace_to is None else Trace()
+    turn = _Turn(plan, screen, opener, follows, trace, verbose=verbose, prints_grants=prints_grants)
+    with LogLines(screen, verbose=verbose), opener.fetching, ExitStack() as files:
         try:
+            trace_file = None if trace_to is None else files.enter_context(OutputFile(trace_to))
             asyncio.run(turn.run(prompt or ""))
+            if trace is not None and trace_file is not None and trace.has_calls:
+                trace_file.write(trace.as_json(screen.mask))
         except KeyboardInterrupt:
             turn.interrupt()
         except SystemExit:
@@ -151,6 +166,7 @@ class _Turn:
         screen: Screen,
         opener: SessionOpener,
         followed_in: Path | None,
+        trace: Trace | None,
         *,
         verbose: bool,
         prints_grants: bool,
@@ -167,6 +183,7 @@ class _Turn:
         self._consent = TerminalConsent(self._dialogue, plan, reviews=prints_grants)
         self._approval = TerminalApproval(self._dialogue, preview=self._preview)
         self._followed_in = followed_in
+        self._trace = trace
         self._view: TurnView | None = None
         self._session_id: str | None = None
         self._first_of: Session | None = None  # whose first request is to be shown
@@ -224,7 +241,9 @@ class _Turn:
         """Run the turn. Only unforeseen errors are raised."""
         try:
             await self._opener.ready()
-            session = self._opener.session(self._approval, self._consent, ask=self._consent.ask_changes)
+            session = self._opener.session(
+                self._approval, self._consent, ask=self._consent.ask_changes, trace=self._trace
+            )
         except PaddockError as error:
             self.fail(error)
             return
@@ -283,7 +302,8 @@ class _Turn:
                     "provider:request", self._on_request, priority=_LAST, name="paddock-run"
                 )
             try:
-                self.response = await session.execute(prompt)
+                with nullcontext() if self._trace is None else self._trace.turn():
+                    self.response = await session.execute(prompt)
             finally:
                 self._is_running = False
                 if self._view is not None:

@@ -21,6 +21,7 @@ from paddock.cli.terminal.render import Screen, ScreenDisplay
 from paddock.plan.model import MountPlan
 from paddock.policy.files.policy import Policy
 from paddock.policy.journal_rule import JournalRule
+from paddock.rpc.trace import Trace
 from paddock.session.hosted_session import ModuleStatus
 from paddock.session.journals.journal_folder import SHORT_ID, Journals, is_first
 from paddock.session.journals.resume import Ask, Resume
@@ -83,6 +84,7 @@ class SessionOpener:
         plan: MountPlan | None = None,
         ask: Ask | None = None,
         goes_on_with: str | None = None,
+        trace: Trace | None = None,
     ) -> Session:
         """Return a session that is not started yet; from now on the screen masks its secrets.
 
@@ -111,6 +113,7 @@ class SessionOpener:
             consent=consent,
             on_confined=self._tell_confined,
             sources=self._sources,
+            trace=trace,
         )
         screen.hide_with(session.mask)
         for note in session.notes:

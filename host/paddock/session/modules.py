@@ -8,6 +8,7 @@ started again first. This is the session's table of failures; it decides, and as
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -27,6 +28,8 @@ from paddock_sdk.contract.llm_errors import ProviderUnavailableError
 from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.frames import Buffer
+
+Follow = Callable[[Peer, HostedModule], None]
 
 _CONTEXT_TRIES: Final = 3  # lives of a context that one call may cost before the call fails
 _LOOK_SECONDS: Final = 0.01
@@ -59,8 +62,9 @@ class HostedModules:
         self._of_tools = CallPolicy(answer_max=journal.result_max)
         self._by_peer: WeakKeyDictionary[Peer, HostedModule] = WeakKeyDictionary()  # as long as a caller asks for one
         self.of = self._by_peer.__getitem__
+        self._follow: Follow | None = None
         self.in_session = InSession(
-            self._by_peer.__setitem__,
+            self._on_start,
             self._restore_context,
             self._policy_of,
         )
@@ -71,6 +75,15 @@ class HostedModules:
         self._by_path[module.entry.path] = module
         if module.kind == "context":
             self._journal.bound(module.limits.conversation_max)
+
+    def follow_by(self, follow: Follow) -> None:
+        """Have `follow` called with each new life of a module, before any call of it."""
+        self._follow = follow
+
+    def _on_start(self, peer: Peer, module: HostedModule) -> None:
+        self._by_peer[peer] = module
+        if self._follow is not None:
+            self._follow(peer, module)
 
     def at(self, path: str) -> HostedModule | None:
         """Return the module of the entry at a place in the plan, if it was taken on."""

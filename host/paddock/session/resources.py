@@ -28,6 +28,7 @@ from paddock.isolation.private_places import PrivatePlaces
 from paddock.isolation.sandbox_host import SandboxHost
 from paddock.plan.model import ModuleEntry
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
+from paddock.rpc.trace import Trace
 from paddock.workers.launcher import MODULE_ENTRY, LaunchSpec
 from paddock.workers.mount_guard import MountGuard, Replacement, guarded_launcher
 from paddock.workers.output import OutputLine
@@ -57,6 +58,7 @@ class StartOptions:
         kept: files that no module may change.
         locks: the folder whose lock file no module may change either.
         journals: the folder of kept sessions, which no module sees.
+        trace: records the calls of modules; without one, none is recorded.
     """
 
     working_dir: Path
@@ -68,6 +70,7 @@ class StartOptions:
     kept: tuple[Path, ...] = ()
     locks: Path | None = None
     journals: Path | None = None
+    trace: Trace | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import Context
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -23,8 +24,10 @@ from paddock.plan.plain_data import merged
 from paddock.policy.limits import OUTPUT_PER_SECOND
 from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.marshal import Marshaller
+from paddock.rpc.peer import Peer
 from paddock.rpc.router import Router
 from paddock.rpc.tasks import SessionTasks
+from paddock.rpc.trace import Trace
 from paddock.session.host_api.service import HostService
 from paddock.session.journal import ContextJournal
 from paddock.session.journal_store import MemoryStore
@@ -112,6 +115,8 @@ class SessionRuntime:
             lambda router: HostService(router, core.coordinator, core.mirrors, self.modules.of),
         )
         self.host_calls = HostCalls(self.router)
+        if resources.options.trace is not None:
+            self.modules.follow_by(partial(self._follow, resources.options.trace))
         self._mirrors = core.mirrors
         self._resources = resources
         self._sandboxes = sandboxes
@@ -232,11 +237,19 @@ class SessionRuntime:
             self._tasks.spawn(quota.run())
         return module
 
+    def _follow(self, trace: Trace, peer: Peer, module: HostedModule) -> None:
+        process = module.supervisor.process
+        if process is not None:
+            trace.follow(peer, process.pid, self._shown(module.name), self.router.method_name)
+
+    def _shown(self, name: str) -> str:
+        return f"{self._name}/{name}" if self._name is not None else name
+
     def _pump(self, name: str) -> Callable[[OutputLine], None] | None:
         on_output = self._resources.options.on_output
         if on_output is None:
             return None
-        shown = f"{self._name}/{name}" if self._name is not None else name
+        shown = self._shown(name)
         has_failed = False
 
         def hand_on(line: OutputLine) -> None:

@@ -39,6 +39,7 @@ from paddock.policy.journal_rule import JournalRule
 from paddock.policy.owner import Owner
 from paddock.policy.secrets.values import NO_SECRETS, SecretStream, SecretValues
 from paddock.rpc.peer import Handle
+from paddock.rpc.trace import Trace
 from paddock.session.hosted_session import HostedSession, ModuleStatus
 from paddock.session.instructing import changes_of_instruction, give_instruction
 from paddock.session.journal import OpenCall, closing_messages, interrupted
@@ -95,6 +96,7 @@ class Session:
             fetch, and about a lock file that someone other than Paddock changed since; without one, such a plan may
             ask for nothing that needs trust, and such a lock file is refused.
         on_confined: called with each module's sandbox, before the first module is started.
+        trace: records the calls of modules.
         sources: where the code of modules may come from; by default the pins of the lock file beside the plan, and
             missing code is fetched and pinned there.
 
@@ -124,6 +126,7 @@ class Session:
         consent: Consent | None = None,
         on_confined: OnConfined | None = None,
         sources: SourceOptions | None = None,
+        trace: Trace | None = None,
     ) -> None:
         self._environ = dict(os.environ if environ is None else environ)
         self.plan: MountPlan = plan if isinstance(plan, MountPlan) else load_plan(plan, environ=self._environ)
@@ -158,6 +161,7 @@ class Session:
             kept=() if origin is None else (origin.resolve(),),
             locks=None if origin is None else origin.parent,
             journals=journals,
+            trace=trace,
         )
         self._kernel = HostedSession(
             SessionPlan.of(self.plan),
