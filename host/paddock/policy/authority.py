@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Final
 
 from paddock.errors import CallRefusedError, Denial
+from paddock.plan.grant_use import GrantUse
 from paddock.plan.model import Kind, ModuleEntry
 from paddock.plan.permissions import MOUNTED_BY_GRANT
 from paddock_sdk.contract import events
@@ -109,6 +110,7 @@ class Authority:
         self._handles = (*rights.handles, *entry.permissions.hooks)
         self._calls = (*rights.calls, *entry.permissions.call)
         self._may_emit: dict[str, bool] = {}
+        self.use = GrantUse(entry.permissions)
 
     @property
     def name(self) -> str:
@@ -161,6 +163,7 @@ class Authority:
             CallRefusedError: with the grant that allows it; none does at the resolver's point.
         """
         if self.may_mount(point) or point not in _ACTING_POINTS:
+            self.use.note("mount", point)
             return
         if point == RESOLVER_POINT:
             reason = "a resolver decides which code is trusted, so the application mounts it, not a module"
@@ -183,6 +186,10 @@ class Authority:
         """Whether the module may call what is mounted at `point` under `name` without being handed it."""
         return any(grant in ("*", point) or (name is not None and grant == f"{point}:{name}") for grant in self._calls)
 
+    def note_call(self, point: str, name: str | None) -> None:
+        """Note a call of what is mounted at `point` under `name`."""
+        self.use.note("call", point if name is None else f"{point}:{name}")
+
     def may_use_lent(self, point: str, member: str) -> bool:
         """Whether the module may call this member of an object at `point` while a call lends the object to it."""
         members = self._rights.lent.get(point)
@@ -198,6 +205,7 @@ class Authority:
             raise CallRefusedError(
                 Denial("register a handler for", event, self._name, grant=self.line_for("hooks", event))
             )
+        self.use.note("hooks", event)
 
     def check_capability(self, name: str) -> None:
         """Refuse a capability under one of the host's names.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self, TypeVar
@@ -125,6 +125,21 @@ class Grants:
         """Return the folders and files that may be read, and written to, by every name that they are seen under."""
         return {"read": _names_of(self.paths), "write": _names_of(self.writes)}
 
+    def opened(self, places: Mapping[str, Collection[int]]) -> dict[str, set[str]]:
+        """Return the grants of `read` and `write`, as written, that served a module; it opened these places of `named`.
+
+        What may be written to may be read as well: a grant to write also serves a reader whom no other one serves.
+        """
+        opened = {
+            kind: {name for place, name in enumerate(names) if place in places.get(kind, ())}
+            for kind, names in self.named().items()
+        }
+        beside = [one for one in self.writes if not any(one.path.is_relative_to(read.path) for read in self.reads)]
+        return {
+            "read": _served(self.reads, opened["read"]),
+            "write": _served(self.writes, opened["write"]) | _served(beside, opened["read"]),
+        }
+
     def search_path(self) -> tuple[str, ...]:
         """Return the folders searched for programs besides the system's, as far as `PATH` can name them."""
         folders = dict.fromkeys(str(one.folder) for one in self.located if one.folder is not None)
@@ -158,6 +173,10 @@ class Grants:
 
 def _names_of(paths: Sequence[GrantedPath]) -> list[str]:
     return [*dict.fromkeys(str(name) for path in paths for name in (path.path, path.spelled, *path.others))]
+
+
+def _served(paths: Sequence[GrantedPath], opened: set[str]) -> set[str]:
+    return {path.written for path in paths if not opened.isdisjoint(_names_of([path]))}
 
 
 class _Collector:

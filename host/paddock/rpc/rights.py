@@ -65,6 +65,10 @@ class CallAuthority(Protocol):
         """Whether it may call the object mounted there without being handed it."""
         ...
 
+    def note_call(self, point: str, name: str | None) -> None:
+        """Note a call of the object mounted there."""
+        ...
+
     def may_use_lent(self, point: str, member: str) -> bool:
         """Whether it may call this member of the object mounted there while the object is lent to it."""
         ...

@@ -133,6 +133,8 @@ class Router:
         peer = call.peer
         if peer.incoming.get(call.id) is not call:
             return
+        if handle is not None and handle.mounted is not None:
+            peer.authority.note_call(*handle.mounted)
         if not isinstance(handle, Handle):
             peer.charge(message.body)
             try:

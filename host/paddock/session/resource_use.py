@@ -1,4 +1,4 @@
-"""What one module used of the machine, over all its lives that have ended."""
+"""What one module used, of the machine and of its grants, over all its lives that have ended."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Self
 
 from paddock.plan.units import size_text
+from paddock.policy.grants import Grants
 from paddock.session.module import HostedModule
+from paddock_sdk.worker.attempts.attempt_log import SOMEWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +44,23 @@ class ResourceUse:
             "calls": self.calls,
             "restarts": self.restarts,
         }
+
+
+def record_use(module: HostedModule, grants: Grants) -> None:
+    """Write the one line of the audit log on a module that has ended: which of its grants served it, and its peaks.
+
+    Grants go by their places in their families; of `unseen` families that is not known. Programs are some it started.
+    """
+    use, opened = module.authority.use, module.supervisor.opened_paths
+    for family, written in grants.opened(opened).items():
+        use.note_paths(family, written)
+    unseen = [family for family, places in opened.items() if SOMEWHERE in places]
+    programs = list(module.attempts.programs)
+    module.audit.record(
+        "module.used",
+        module=module.name,
+        grants=use.as_dict(),
+        unseen=unseen,
+        programs=programs,
+        **ResourceUse.of(module).as_dict(),
+    )

@@ -35,6 +35,7 @@ from paddock.session.journals.quarantines import Quarantines
 from paddock.session.journals.session_journal import SessionJournal
 from paddock.session.module import HostedModule
 from paddock.session.modules import HostedModules
+from paddock.session.resource_use import record_use
 from paddock.session.resources import SessionResources, SessionSandboxes, further_sandboxes
 from paddock.session.shutdown import ShutdownDeadlines
 from paddock.session.state.coordinator import HostedCoordinator, headed
@@ -169,6 +170,8 @@ class SessionRuntime:
             async with anyio.create_task_group() as finishing:
                 for module in self.modules.all:
                     finishing.start_soon(module.attempts.finish)  # the last are in its log once it ended
+            for module in self.modules.all:
+                record_use(module, self._sandboxes.of(module.entry).confinement.grants)
             await self.journal.settled()
 
     async def kill(self) -> None:

@@ -12,7 +12,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -56,6 +56,7 @@ class ModuleProcess:
         self.output = OutputRing(child_pipes.stdout, child_pipes.stderr, log_limit_bytes, on_line, rate)
         # Once it has ended: the module's attempts that were not sent to the host before.
         self.last_attempts: tuple[tuple[attempt_log.Kind, str], ...] = ()
+        self.opened_paths: Mapping[attempt_log.Kind, Sequence[int]] = {}
         self._attempts = child_pipes.attempts
         self._loop = asyncio.get_running_loop()
         self._since = time.monotonic()
@@ -222,7 +223,9 @@ class ModuleProcess:
 
     def _read_attempts(self) -> None:
         try:
-            self.last_attempts = tuple(attempt_log.read(os.pread(self._attempts, attempt_log.SIZE, 0)))
+            noted = os.pread(self._attempts, attempt_log.SIZE, 0)
+            self.last_attempts = tuple(attempt_log.read(noted))
+            self.opened_paths = attempt_log.opened_paths(noted)
         except OSError as error:
             _logger.warning("%s: what it last reached for cannot be read: %s", self.name, error)
         finally:

@@ -84,6 +84,7 @@ class Supervisor:
         self._kept_bytes = 0
         self.cpu_seconds = 0.0  # of all lives that have ended
         self.peak_memory_bytes: int | None = None  # the highest of them
+        self.opened_paths: dict[str, set[int]] = {}  # of granted ones by family, by their places, as the module says
 
     def note_call(self, method: str) -> None:
         """Note the call in which the process is about to be ended."""
@@ -281,6 +282,8 @@ class Supervisor:
         self.cpu_seconds += (status.user_time or 0) + (status.system_time or 0)
         if status.peak_memory_bytes is not None:
             self.peak_memory_bytes = max(self.peak_memory_bytes or 0, status.peak_memory_bytes)
+        for family, places in process.opened_paths.items():
+            self.opened_paths.setdefault(family, set()).update(places)
         self._printed_bytes += process.output.total_bytes
         self._kept_bytes = process.output.kept_bytes
         self._process = None

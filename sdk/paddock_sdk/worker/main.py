@@ -38,6 +38,7 @@ from paddock_sdk.worker.session.mirror import SessionMirror
 from paddock_sdk.worker.session.reporter import Reporter
 
 SessionReady = Callable[[ModuleCoordinator], Awaitable[None]]
+_GRANTED_PATHS: Final = "session.granted_paths"  # the capability with which the host tells a module its own
 _Ready = list[tuple[selectors.SelectorKey, int]]
 _NOTHING: Final[_Ready] = []
 
@@ -134,7 +135,8 @@ class ModuleRuntime:
                 "attribute": str() as attribute,
                 "config": dict() as config,
             }:
-                self._attempts.install([import_root, *libraries])
+                granted = self.coordinator.get_capability(_GRANTED_PATHS)
+                self._attempts.install([import_root, *libraries], granted)
                 sys.path.extend(libraries)
                 outcome = await mount_module(self.coordinator, import_root, package, attribute, config)
                 if isinstance(outcome, Mounted):

@@ -105,6 +105,9 @@ class Allowed:
     def may_call(self, point: str, name: str | None) -> bool:
         return self.points is None or point in self.points
 
+    def note_call(self, point: str, name: str | None) -> None:
+        pass
+
     def may_use_lent(self, point: str, member: str) -> bool:
         return self.lent is None or member in self.lent
 

@@ -99,6 +99,7 @@ class EmissionService:
         if not module.authority.may_emit(event):
             module.deny(Denial("emit", event, module.name, grant=module.authority.line_for("emit", event)))
             return HookResult(action="continue")
+        module.authority.use.note("emit", event)
         is_gate = event in _GATES
         budget = module.rate_limits.gates if is_gate else module.rate_limits.events
         if budget.admits(self._router.now()):

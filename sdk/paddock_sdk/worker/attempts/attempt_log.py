@@ -3,8 +3,9 @@
 The host makes the memory and keeps a descriptor of it, so it can read the notes after the worker's end, however the
 worker ended. The worker maps it before any code of the module runs and keeps no descriptor. Noting takes no lock and no
 system call. Each attempt has a number and a slot of its own, and its number is written last, so that a slot that was
-being written at the end counts as empty. The module can write anything there: `read` takes any bytes, leaves out
-malformed entries and never raises because of them.
+being written at the end counts as empty. Before the slots, a byte for each granted path says whether something in it
+was opened. The module can write anything there: `read` takes any bytes, leaves out malformed entries and never raises
+because of them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ _PASSED_ON: Final = struct.Struct("<Q")  # at the front: the number of the last 
 _NUMBER: Final = struct.Struct("<Q")  # of a slot: 0 where it is empty
 _HEAD: Final = struct.Struct("<QBH")  # of a slot: number, index of the kind, length of the text
 _SLOT_BYTES: Final = _HEAD.size + MAX_TEXT_BYTES
-SIZE: Final = _PASSED_ON.size + (_SLOTS + _FORKED_SLOTS) * _SLOT_BYTES
+MOST_PATHS: Final = 63  # granted paths, for reading and for writing each, in which something was opened
+SOMEWHERE: Final = MOST_PATHS  # stands for a path that is not known
+_PATHS: Final[dict[Kind, int]] = {"read": _PASSED_ON.size, "write": _PASSED_ON.size + MOST_PATHS + 1}
+_FIRST_SLOT: Final = _PASSED_ON.size + 2 * (MOST_PATHS + 1)
+SIZE: Final = _FIRST_SLOT + (_SLOTS + _FORKED_SLOTS) * _SLOT_BYTES
 
 _SOCKET: Final[tuple[Kind, str]] = ("net", "")
 
@@ -75,6 +80,10 @@ class AttemptLog:
         found = (_entry(self._memory, _place_of(one)) for one in range(first, self.last + 1))
         return [entry for entry in found if entry is not None and entry[0] > number]
 
+    def note_path(self, kind: Kind, place: int) -> None:
+        """Note that something in the granted path at this place was opened, for reading or for writing."""
+        self._memory[_PATHS[kind] + place] = 1
+
     def erase(self, number: int) -> None:
         """Take back an attempt that was none."""
         place = _place_of(number)
@@ -91,10 +100,17 @@ def read(data: bytes) -> list[tuple[Kind, str]]:
     if len(data) != SIZE:
         return []
     (passed_on,) = _PASSED_ON.unpack_from(data)
-    places = range(_PASSED_ON.size, SIZE, _SLOT_BYTES)
+    places = range(_FIRST_SLOT, SIZE, _SLOT_BYTES)
     entries = [entry for place in places if (entry := _entry(data, place)) is not None]
     left = [(kind, text) for number, kind, text in sorted(entries) if number > passed_on]
     return without_sockets(dict.fromkeys(left))
+
+
+def opened_paths(data: bytes) -> dict[Kind, list[int]]:
+    """Return the places of granted paths in which the module says that it opened something, by reading and writing."""
+    if len(data) != SIZE:
+        return {}
+    return {kind: [place for place in range(MOST_PATHS + 1) if data[first + place]] for kind, first in _PATHS.items()}
 
 
 def without_sockets(attempts: Iterable[tuple[Kind, str]]) -> list[tuple[Kind, str]]:
@@ -129,7 +145,7 @@ _memories: Final[list[memoryview]] = []  # of this process: at most one
 
 def _place_of(number: int) -> int:
     slot = number % _SLOTS if number < _FORKED else _SLOTS + number % _FORKED_SLOTS
-    return _PASSED_ON.size + slot * _SLOT_BYTES
+    return _FIRST_SLOT + slot * _SLOT_BYTES
 
 
 def _entry(memory: bytes | memoryview, place: int) -> Entry | None:

@@ -25,7 +25,14 @@ from typing import Any, Final
 
 from paddock_sandbox.mounts import STAND_INS
 from paddock_sandbox.syscalls import call
-from paddock_sdk.worker.attempts.attempt_log import MAX_TEXT_BYTES, AttemptLog, Kind, without_sockets
+from paddock_sdk.worker.attempts.attempt_log import (
+    MAX_TEXT_BYTES,
+    MOST_PATHS,
+    SOMEWHERE,
+    AttemptLog,
+    Kind,
+    without_sockets,
+)
 from paddock_sdk.worker.attempts.git_commands import wanted_of_repository
 from paddock_sdk.worker.attempts.kernel_limits import exit_code, is_full, limits_in
 from paddock_sdk.worker.attempts.left_files import left_in
@@ -41,6 +48,7 @@ _MAX_ARGUMENTS: Final = 64  # that are looked at, with those inside of others
 _MAX_DEPTH: Final = 4
 _NO_PATH: Final = "\0"  # which no path begins with
 _FOR_WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_IN_PATHS: Final[tuple[Kind, ...]] = ("read", "write")
 _PATH_BYTES: Final = 4096  # the longest path that the kernel names
 _MAX_CAUSES: Final = 8  # of one exception
 _VARIABLE: Final = re.compile(r"[A-Za-z_]\w{0,199}", re.ASCII)
@@ -79,10 +87,15 @@ class AttemptRecorder:
         self._own_code: tuple[str, ...] = ()
         self._home = _NO_PATH
         self._private = ""
+        self._unopened: list[tuple[Kind, int, str]] = []
         self._wanted: set[str] = set()  # of the files that a stand-in may be there for
 
-    def install(self, own_code: Iterable[str] = ()) -> None:
-        """Take notes from now on, for the life of the process; the folders of its own code are left out."""
+    def install(self, own_code: Iterable[str] = (), granted: object = None) -> None:
+        """Take notes from now on, for the life of the process; the folders of its own code are left out.
+
+        Of the `granted` paths, by `read` and `write`, it is noted in which something was opened.
+        """
+        self._watch(granted)
         self._own_code = tuple(os.path.join(os.path.realpath(folder), "") for folder in own_code)
         home = os.environ.get("HOME", "")
         self._home = os.path.join(home, "") if os.path.isabs(home) else _NO_PATH
@@ -173,10 +186,30 @@ class AttemptRecorder:
         if kind in ("read", "write"):
             if text.startswith(self._own_code):
                 return
+            if self._unopened:
+                self._note_opened(kind, text)
             # Looked at now: the module's own home goes with the process, and the user's may have such a file as well.
             if kind == "read" and text.startswith(self._home) and not _is_out_of_reach(kind, text):
                 return
         self._log.note(kind, text)
+
+    def _watch(self, granted: object) -> None:
+        paths = granted if isinstance(granted, dict) else {}
+        self._unopened = [
+            (kind, place, path)
+            for kind in _IN_PATHS
+            for place, path in enumerate(paths.get(kind, ())[:MOST_PATHS])
+            if type(path) is str
+        ]
+
+    def _note_opened(self, kind: Kind, text: str) -> None:
+        unopened = []
+        for one in self._unopened:
+            if one[0] == kind and f"{text}/".startswith(f"{one[2]}/"):
+                self._log.note_path(kind, one[1])
+            else:
+                unopened.append(one)
+        self._unopened = unopened
 
     def _made_takers(self) -> dict[str, Callable[..., None]]:
         note = self._note
@@ -184,7 +217,9 @@ class AttemptRecorder:
         def path(kind: Kind) -> Callable[..., None]:
             def take(name: object, *rest: object) -> None:
                 # A name below an open folder, given by its descriptor, is not this process's own.
-                if type(name) is str and not any(type(one) is int and one >= 0 for one in rest[-1:]):
+                if any(type(one) is int and one >= 0 for one in rest[-1:]):
+                    self._log.note_path(kind, SOMEWHERE)
+                elif type(name) is str:
                     note(kind, name)
 
             return take
@@ -194,11 +229,13 @@ class AttemptRecorder:
         def on_open(name: object, mode: object, flags: int) -> None:
             if type(name) is not str or name.endswith(".pyc"):
                 return
+            kind: Kind = "write" if flags & _FOR_WRITING else "read"
             if mode is None and not name.startswith("/"):
+                self._log.note_path(kind, SOMEWHERE)
                 return  # `os.open`, whose event does not contain the folder
             if name.startswith("<") and name.endswith(">"):
                 return  # the compiler, which looks for the line that is wrong: `<unknown>` is the name in `ast.parse`
-            note("write" if flags & _FOR_WRITING else "read", name)
+            note(kind, name)
 
         def on_two(source: object, target: object, *rest: object) -> None:
             write(target, *rest[-1:])

@@ -1,0 +1,95 @@
+"""Which of a module's grants served it: what the host sees, and what the module itself says.
+
+A grant goes by its family and its place among the grants of that family, so that a record of its use is short and
+repeats no text. The host sees calls, events and mounts. Files and programs are the word of the module's own Python: it
+sees neither what its programs open nor what they start. Nobody sees which variables and handed-over secrets are read,
+and whether a module's own loopback is used. What nobody saw used may be used all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from paddock.plan.net_rule import SELF
+from paddock.plan.permissions import Permissions, grants_of, is_exclusion
+
+SEEN_BY_HOST: Final = ("net", "secrets", "call", "emit", "hooks", "mount")
+SEEN_BY_MODULE: Final = ("read", "write", "run")
+SEEN_BY_NOBODY: Final = ("env",)
+MOST: Final = 64
+"""The first so many grants of a family are watched; nothing is said of later ones."""
+
+_KNOWN: Final = 256  # targets whose grants are remembered; a module may invent any number of events
+
+
+class GrantUse:
+    """The use of one module's grants, by family, in all its lives."""
+
+    def __init__(self, permissions: Permissions) -> None:
+        self._granted = grants_of(permissions)
+        self._used: dict[str, set[int]] = {}
+        self._known: dict[tuple[str, str], tuple[int, ...]] = {}
+
+    def note(self, family: str, target: str) -> None:
+        """Note that the grants of a family which match a target served it."""
+        granted = getattr(self._granted, family)
+        if not granted:
+            return
+        places = self._known.get((family, target))
+        if places is None:
+            places = tuple(place for place, grant in enumerate(granted[:MOST]) if _matches(family, grant, target))
+            if len(self._known) < _KNOWN:
+                self._known[family, target] = places
+        self.note_places(family, places)
+
+    def note_places(self, family: str, places: Iterable[int]) -> None:
+        """Note that the grants at these places of a family served it."""
+        self._used.setdefault(family, set()).update(places)
+
+    def note_paths(self, family: str, written: Collection[str]) -> None:
+        """Note that paths which were granted under `read` or `write` in these words served it."""
+        granted = getattr(self._granted, family)[:MOST]
+        self.note_places(family, (place for place, grant in enumerate(granted) if grant in written))
+
+    def as_dict(self) -> dict[str, list[int]]:
+        """Return the places of the grants that served it, by family."""
+        return {family: sorted(places) for family, places in self._used.items() if places}
+
+
+def unused(permissions: Permissions, used: Mapping[str, Collection[int]], unseen: Collection[str]) -> Permissions:
+    """Return the grants of a module that were not seen used: always a part of what it is granted.
+
+    `used` are the places of used grants by family. Nothing is said of `unseen` families, nor of what nobody sees.
+    """
+    granted = grants_of(permissions)
+    left = {
+        family: tuple(
+            grant
+            for place, grant in enumerate(getattr(granted, family)[:MOST])
+            if place not in used.get(family, ()) and _can_be_seen(family, grant)
+        )
+        for family in (*SEEN_BY_HOST, *SEEN_BY_MODULE)
+        if family not in unseen
+    }
+    return Permissions().model_copy(update=left)
+
+
+def places_of(permissions: Permissions, family: str, written: Collection[str]) -> Sequence[int]:
+    """Return the places of grants of `net` or `secrets` that are these rules or names."""
+    granted = getattr(grants_of(permissions), family)
+    names = (grant.name if family == "secrets" else grant for grant in granted)
+    return [place for place, name in enumerate(names) if name in written]
+
+
+def _can_be_seen(family: str, grant: Any) -> bool:
+    if family == "secrets":
+        return grant.inject is not None
+    return not (family == "net" and grant == SELF) and not (family == "read" and is_exclusion(grant))
+
+
+def _matches(family: str, grant: str, target: str) -> bool:
+    if family == "call":
+        return grant in ("*", target, target.partition(":")[0])
+    return fnmatchcase(target, grant) if family in ("emit", "hooks") else grant == target

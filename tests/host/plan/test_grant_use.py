@@ -1,0 +1,63 @@
+"""Which grants served a module, by their places, and which were not seen used: never more than is granted."""
+
+from __future__ import annotations
+
+import pytest
+
+from paddock.plan.grant_use import MOST, GrantUse, places_of, unused
+from paddock.plan.permissions import Permissions, added_grants, grants_of
+
+
+@pytest.mark.parametrize(
+    ("family", "granted", "target", "places"),
+    [
+        ("call", ["tools:a", "tools", "*", "providers"], "tools:a", [0, 1, 2]),
+        ("call", ["tools:a", "providers"], "tools:b", []),
+        ("call", ["context", "state:x"], "state:x", [1]),
+        ("emit", ["llm:*", "llm:request", "tool:*"], "llm:request", [0, 1]),
+        ("hooks", ["tool:pre"], "tool:post", []),
+        ("mount", ["context", "providers"], "providers", [1]),
+    ],
+)
+def test_an_act_is_the_use_of_each_grant_that_allows_it(
+    family: str, granted: list[str], target: str, places: list[int]
+) -> None:
+    use = GrantUse(Permissions.parse({family: granted}))
+    for _ in range(2):
+        use.note(family, target)
+    assert use.as_dict() == ({family: places} if places else {})
+
+
+def test_what_was_not_seen_used_is_a_part_of_what_is_granted() -> None:
+    granted = Permissions.parse(
+        {
+            "preset": "workspace",
+            "read": ["/data", "!.env"],
+            "net": ["self", "a.example.org", "b.example.org"],
+            "env": ["LANG"],
+            "secrets": ["HANDED", {"name": "USED", "inject": "a.example.org"}, {"name": "KEPT", "inject": "host"}],
+            "call": ["tools:a"],
+        }
+    )
+    used = {"net": places_of(granted, "net", {"a.example.org"}), "secrets": places_of(granted, "secrets", {"USED"})}
+    used["read"] = places_of(granted, "read", {"."})
+    left = unused(granted, used, ["write"])
+    assert left.as_written() == {
+        "read": ["/data"],
+        "net": ["b.example.org"],
+        "secrets": [{"name": "KEPT", "inject": "host"}],
+        "call": ["tools:a"],
+    }
+    assert not any(added_grants(grants_of(granted), left))
+
+
+def test_nothing_is_said_of_grants_beyond_those_that_are_watched() -> None:
+    granted = Permissions.parse({"call": [f"tools:t{number}" for number in range(MOST + 1)]})
+    assert len(unused(granted, {}, ()).call) == MOST
+
+
+def test_a_module_that_invents_events_does_not_fill_the_memory() -> None:
+    use = GrantUse(Permissions.parse({"emit": ["x:*"]}))
+    for number in range(2000):
+        use.note("emit", f"x:{number}")
+    assert use.as_dict() == {"emit": [0]} and len(use._known) < 300
