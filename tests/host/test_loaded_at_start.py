@@ -68,6 +68,7 @@ _ROWS = (
         ("egress", "encodings", "rpc", "session"),
     ),
     (("sessions",), ()),
+    (("report",), ("report",)),
     (("demo", "selftest"), ("demo", "selftest")),
     (("init",), ("email", "h11", "importlib.metadata")),
 )

@@ -15,6 +15,7 @@ _COMMANDS = {  # by their folder, with the first sentence of their help; `_` end
         "demo": "Run twelve modules, six of which misbehave, and show what stopped each.",
         "doctor": "Show which isolation works on this machine, and how to get more.",
         "policy": "Show or check the operator's files: policies, accepted plans, secrets and sources.",
+        "report": "Write a page on what each module of SESSION was granted, used, was refused and took.",
         "selftest": "Attack the sandbox on this machine, and show the result of each attack.",
         "audit": "Show what ran, what was refused and how modules ended; `verify` checks that no line was changed.",
         "sessions": "List, show, export and delete the sessions that were kept; `run --resume` goes on with one.",

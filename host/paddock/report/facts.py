@@ -1,0 +1,412 @@
+"""The facts about one session: what each module was granted, used, was refused and took, and when.
+
+They come from the session's record, its journal and the audit log. What one of these does not have is `None` or a note,
+never a guess: a grant that nobody could see used is not called unused.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from paddock.errors import KindError
+from paddock.isolation.record import ModuleRecord, SessionInUseError, SessionRecord, SessionRecords
+from paddock.plan.grant_use import SEEN_BY_HOST, SEEN_BY_MODULE, places_of, unused
+from paddock.plan.limits import limit_written
+from paddock.plan.permissions import FAMILIES, Permissions, grants_of, permissions_line, without_value
+from paddock.report.audit_lines import AuditLine, AuditLines
+from paddock.session.journals.journal_file import JournalError
+from paddock.session.journals.journal_folder import Journals
+from paddock.session.journals.kept_session import KeptCall, KeptSession
+from paddock_sources.near import near
+
+LAST: Final = "last"
+_SHORTEST: Final = 4  # characters of an id that stand for it
+_MOST_CALLS: Final = 1000  # of the facts for scripts
+_NO_LINE: Final = "the audit log has no line on this session: refusals, ends and the use of grants are not recorded"
+_CUT: Final = "the audit log does not have the beginning of this session any more: what was earlier is not recorded"
+_NO_JOURNAL: Final = "no journal was kept of this session: its turns and the calls of its tools are not recorded"
+
+GrantState = Literal["used", "not seen used", "not known"]
+State = Literal["running", "ended", "its host was killed"]
+
+
+@dataclass(frozen=True, slots=True)
+class GrantFact:
+    """A grant, whether it was used, and who says so: `Paddock` or `the module`; nobody for what is not known."""
+
+    family: str
+    grant: str
+    state: GrantState
+    seen_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An act that was refused, so many times; `grant` is the line that would allow it."""
+
+    at: datetime
+    operation: str
+    target: str
+    reason: str
+    grant: str
+    times: int
+    seen_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One process of a module, and how it ended; None as long as it has not, or where that is not recorded."""
+
+    began: datetime
+    ended: datetime | None
+    message: str
+    limit: str
+    was_ordinary: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """Connections of a module to one destination, with the grant that allowed them, and bytes both ways."""
+
+    destination: str
+    rule: str
+    outcome: str
+    times: int
+    up: int
+    down: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a tool; an `outcome` is `ended`, `failed or stopped` or `unknown`."""
+
+    module: str
+    tool: str
+    began: datetime
+    ended: datetime | None
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn, with its prompt and its outcome."""
+
+    prompt: str
+    began: datetime
+    ended: datetime | None
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleFacts:
+    """One module; what is None was not recorded. `unused` is a line of a plan, and `unseen` what it says nothing of."""
+
+    name: str
+    kind: str
+    place: str
+    source: str
+    pin: str
+    level: str
+    grants: tuple[GrantFact, ...]
+    unused: str | None
+    unseen: tuple[str, ...]
+    programs: tuple[str, ...] | None
+    limits: Mapping[str, str]
+    peak_memory_bytes: int | None
+    cpu_seconds: float | None
+    calls: int | None
+    restarts: int | None
+    refusals: tuple[Refusal, ...]
+    refusals_left_out: int
+    lives: tuple[Life, ...]
+    connections: tuple[Connections, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """One session; `notes` say what is not recorded."""
+
+    session: str
+    state: State
+    plan: str | None
+    working_dir: str
+    accepted: str | None
+    began: datetime
+    ended: datetime | None
+    notes: tuple[str, ...]
+    modules: tuple[ModuleFacts, ...]
+    turns: tuple[Turn, ...]
+    calls: tuple[Call, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the facts for scripts; of the calls, the latest."""
+        facts = asdict(replace(self, calls=self.calls[-_MOST_CALLS:]))
+        plain: dict[str, Any] = _plain(facts)
+        return {**plain, "calls_left_out": max(len(self.calls) - _MOST_CALLS, 0)}
+
+    def module(self, name: str) -> ModuleFacts:
+        """Return the facts on the module that goes by a name.
+
+        Raises:
+            KindError: there is none.
+        """
+        found = next((one for one in self.modules if name in (one.name, one.place)), None)
+        if found is None:
+            names = [one.name for one in self.modules]
+            hint = f"its modules are {', '.join(names)}"
+            raise KindError("NothingToReportError", f"session `{self.session}` has no module `{name}`", hints=[hint])
+        return found
+
+
+def record_of(asked: str, folder: Path, environ: Mapping[str, str] | None = None) -> SessionRecord:
+    """Return the record of the session that an id, the beginning of one, or `last` (the newest of a folder) means.
+
+    Raises:
+        KindError: none is meant, or several are.
+    """
+    records = SessionRecords(environ=environ).all()
+    if asked == LAST:
+        meant = [one for one in records if one.working_dir == str(folder)][:1]
+        problem, hints = f"no session is recorded that ran in `{folder}`", ["name one of another folder by its id"]
+    else:
+        meant = [one for one in records if one.id == asked]
+        meant = meant or [one for one in records if len(asked) >= _SHORTEST and one.id.startswith(asked)]
+        close = near(asked, [one.id for one in records], limit=1)
+        hints = [f"did you mean `{close[0]}`?"] if close else []
+        problem = f"no session `{asked:.200}` is recorded"
+    if len(meant) > 1:
+        problem, hints = f"`{asked:.200}` is the beginning of several ids", [", ".join(one.id for one in meant[:5])]
+    if len(meant) == 1:
+        return meant[0]
+    raise KindError(
+        "NothingToReportError", problem, hints=[*hints, "the latest 50 sessions are recorded; an id has 4 or more"]
+    )
+
+
+def facts_of(record: SessionRecord, environ: Mapping[str, str] | None = None) -> Facts:
+    """Return what is known of a session."""
+    lines = AuditLines(record.id, environ)
+    kept, in_use, problem = _kept(record.id, environ)
+    started = lines.of("session.started")
+    notes = [problem] if problem else []
+    if not lines.all:
+        notes.append(_NO_LINE)
+    elif not started:
+        notes.append(_CUT)
+    if lines.unread:
+        notes.append(f"{lines.unread} lines of the audit log are damaged, and left out")
+    left_out = lines.of("audit.left_out")
+    notes += [f"the audit log left out {line.left_out} lines on `{line.module}`" for line in left_out]
+    pins: dict[str, Any] = dict(started[-1].modules) if started else {}
+    if kept is not None:
+        pins |= {name: one.model_dump() for name, one in kept.metas[-1].modules.items()}
+    by_module: dict[str, list[AuditLine]] = defaultdict(list)
+    for line in lines.all:
+        by_module[line.module].append(line)
+    modules = (_module(one, by_module[one.name], pins, is_whole=bool(started)) for one in record.modules)
+    return Facts(
+        session=record.id,
+        state=_state(record, in_use or _is_held(record.id, environ), bool(lines.of("session.lost"))),
+        plan=record.plan,
+        working_dir=record.working_dir,
+        accepted=started[-1].accepted if started else None,
+        began=record.started,
+        ended=record.ended,
+        notes=tuple(notes),
+        modules=tuple(modules),
+        turns=() if kept is None else _turns(kept),
+        calls=() if kept is None else tuple(map(_call, kept.calls.values())),
+    )
+
+
+def _kept(session: str, environ: Mapping[str, str] | None) -> tuple[KeptSession | None, bool, str]:
+    try:
+        kept, in_use = Journals(environ=environ).read(session)
+    except FileNotFoundError:
+        return None, False, _NO_JOURNAL
+    except JournalError as error:
+        return None, False, f"{error.summary}: turns and calls of tools are not recorded"
+    return kept, in_use, ""
+
+
+def _is_held(session: str, environ: Mapping[str, str] | None) -> bool:
+    try:
+        SessionRecords(environ=environ).check_free(session)
+    except SessionInUseError:
+        return True
+    return False
+
+
+def _state(record: SessionRecord, is_held: bool, was_lost: bool) -> State:
+    if record.ended is None:
+        return "running" if is_held else "its host was killed"
+    return "its host was killed" if was_lost else "ended"
+
+
+# -- one module ----------------------------------------------------------------------------
+
+
+def _module(
+    module: ModuleRecord, lines: Sequence[AuditLine], pins: Mapping[str, Any], *, is_whole: bool
+) -> ModuleFacts:
+    used = [line for line in lines if line.event == "module.used"]
+    connections = [line for line in lines if line.event == "egress.connection"]
+    places = _used_places(module.permissions, used, connections)
+    unseen = _unseen(module, used, is_whole and not any(line.left_out for line in connections))
+    not_used = unused(module.permissions, places, unseen)
+    pin = pins.get(module.name) or pins.get(module.place)
+    ended = used[-1] if used else None
+    return ModuleFacts(
+        name=module.name,
+        kind=module.kind,
+        place=module.place,
+        source=module.source,
+        pin=str(pin.get("commit") or pin.get("tree") or "") if isinstance(pin, dict) else "",
+        level=module.level,
+        grants=_grants(module.permissions, places, not_used),
+        unused=None if ended is None else permissions_line(not_used) if any(_values(not_used)) else "",
+        unseen=unseen,
+        programs=None if ended is None else tuple(ended.programs),
+        limits={name: limit_written(name, value) for name, value in module.limits.items() if value is not None},
+        peak_memory_bytes=None if ended is None else ended.peak_memory_bytes,
+        cpu_seconds=None if ended is None else ended.cpu_seconds,
+        calls=None if ended is None else ended.calls,
+        restarts=None if ended is None else ended.restarts,
+        refusals=_refusals(lines),
+        refusals_left_out=max((line.count for line in lines if line.event == "denials.left_out"), default=0),
+        lives=_lives(lines),
+        connections=_connections(connections),
+    )
+
+
+def _used_places(
+    permissions: Permissions, used: Sequence[AuditLine], connections: Sequence[AuditLine]
+) -> dict[str, set[int]]:
+    """Return the places of the grants that served, by family."""
+    places: dict[str, set[int]] = defaultdict(set)
+    for line in used:
+        for family, found in line.grants.items():
+            places[family].update(found)
+        run = grants_of(permissions).run
+        names = {Path(grant).name: place for place, grant in enumerate(run)}
+        places["run"].update(names[one] for one in line.programs if one in names)
+    allowed = [line for line in connections if line.outcome != "refused"]
+    places["net"].update(places_of(permissions, "net", {line.rule for line in allowed}))
+    places["secrets"].update(places_of(permissions, "secrets", {name for line in allowed for name in line.injected}))
+    return places
+
+
+def _unseen(module: ModuleRecord, used: Sequence[AuditLine], has_connections: bool) -> tuple[str, ...]:
+    """Return the families of grants of whose use too little is known to call one unused."""
+    granted = grants_of(module.permissions)
+    unseen = set() if used else {*SEEN_BY_HOST, *SEEN_BY_MODULE}
+    for line in used:
+        unseen.update(line.unseen)
+        if line.programs:
+            unseen.add("run")  # a program may start others
+    if not has_connections:
+        unseen |= {"net", "secrets"}
+    if granted.run:
+        unseen |= {"read", "write"}  # nobody sees what programs open
+    if module.level == "none":
+        unseen |= {*SEEN_BY_MODULE, "net"}
+    return tuple(family for family in FAMILIES if family in unseen and getattr(granted, family))
+
+
+def _grants(permissions: Permissions, places: Mapping[str, set[int]], not_used: Permissions) -> tuple[GrantFact, ...]:
+    granted, found = grants_of(permissions), []
+    for family in FAMILIES:
+        left = getattr(not_used, family)
+        for place, grant in enumerate(getattr(granted, family)):
+            state: GrantState = "not known"
+            if place in places.get(family, ()):
+                state = "used"
+            elif grant in left:
+                state = "not seen used"
+            who = "Paddock" if family in SEEN_BY_HOST else "the module"
+            found.append(GrantFact(family, _text_of(family, grant), state, "" if state == "not known" else who))
+    return tuple(found)
+
+
+def _text_of(family: str, grant: Any) -> str:
+    if family == "secrets":
+        return f"{grant.name}, inserted by Paddock at {grant.inject}" if grant.inject else str(grant.name)
+    return without_value(grant) if family == "env" else str(grant)
+
+
+def _refusals(lines: Sequence[AuditLine]) -> tuple[Refusal, ...]:
+    """Return each refused act once, with the highest count that was recorded of it."""
+    found: dict[tuple[str, str, str], Refusal] = {}
+    for line in lines:
+        if line.event == "denial":
+            act = (line.operation, line.target, line.reason)
+            first = found[act].at if act in found else line.time
+            who = "Paddock" if line.seen_by == "host" else "the module"
+            found[act] = Refusal(first, *act, line.grant, line.times, who)
+    return tuple(found.values())
+
+
+def _lives(lines: Sequence[AuditLine]) -> tuple[Life, ...]:
+    lives: list[Life] = []
+    began: datetime | None = None
+    for line in lines:
+        if line.event == "module.started":
+            began = line.time
+        elif line.event == "module.ended":
+            end, hit = line.report, line.report.limit
+            limit = "" if hit is None else f"{hit.name}, {hit.observed} seen" if hit.observed else hit.name
+            lives.append(Life(began or line.time, line.time, end.message, limit, end.reason == "exited"))
+            began = None
+    return (*lives, *([Life(began, None, "", "", True)] if began is not None else []))
+
+
+def _connections(lines: Sequence[AuditLine]) -> tuple[Connections, ...]:
+    found: dict[tuple[str, str, str], Connections] = {}
+    for line in lines:
+        to = (line.destination, line.rule, line.outcome)
+        known = found.get(to) or Connections(*to, 0, 0, 0)
+        found[to] = replace(known, times=known.times + 1, up=known.up + line.up, down=known.down + line.down)
+    return tuple(found.values())
+
+
+# -- the conversation ----------------------------------------------------------------------
+
+
+def _turns(kept: KeptSession) -> tuple[Turn, ...]:
+    return tuple(
+        Turn(
+            turn.prompt,
+            _time(turn.began),
+            None if turn.ended is None else _time(turn.ended),
+            "interrupted" if turn.end is None else turn.end.outcome,
+        )
+        for turn in kept.turns
+    )
+
+
+def _call(call: KeptCall) -> Call:
+    if call.ended is None:
+        return Call(call.module, call.tool, _time(call.began), None, "unknown")
+    outcome = "failed or stopped" if call.answer is None else "ended"
+    return Call(call.module, call.tool, _time(call.began), _time(call.ended), outcome)
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _values(permissions: Permissions) -> list[Any]:
+    return [getattr(permissions, family) for family in FAMILIES]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, (list, tuple)) else value
