@@ -13,6 +13,7 @@ from integration.tricky_tool import calling, plan_of
 pytestmark = pytest.mark.usefixtures("commands_end")
 
 
+@pytest.mark.costly
 def test_a_run_writes_its_calls_across_processes_into_a_new_file(tmp_path: Path, tricky: str) -> None:
     plan = plan_of(
         tmp_path, providers=calling("tricky", do="text"), tools=[{"module": "tool-tricky", "source": tricky}]

@@ -115,20 +115,24 @@ class _Case:
 
 
 @click.command(epilog=example("paddock why tool-filesystem read /etc/hosts"))
-@click.argument("module")
-@click.argument("kind", type=click.Choice([*get_args(Family), "package"]), metavar="KIND")
-@click.argument("target")
+@click.argument("module", required=False, metavar="MODULE")
+@click.argument("kind", required=False, type=click.Choice([*get_args(Family), "package"]), metavar="KIND")
+@click.argument("target", required=False, metavar="TARGET")
 @click.option(
     "--session", metavar="ID", help="The session to explain; by default the newest in this folder that ran the module."
 )
 @click.option("--plan", type=PlanPath(path_type=Path), help="Explain what this plan would grant, without running it.")
+@click.option(
+    "--unused", is_flag=True, help="Print which grants of MODULE, or of all, were not seen used."
+)
 @options.WORKING_DIR
 @options.JSON
 def why(
-    module: str,
-    kind: Family | Literal["package"],
-    target: str,
+    module: str | None,
+    kind: Family | Literal["package"] | None,
+    target: str | None,
     session: str | None,
+    unused: bool,
     **question: Any,
 ) -> int:
     """Explain whether MODULE may do something, by which rules, and what would allow it.
@@ -139,6 +143,18 @@ def why(
 
     With `package` as KIND, `why` names the locked version of the package TARGET, and the constraints that bound it.
     """
+    if unused:
+        if kind is not None or question["plan"] is not None:
+            raise click.UsageError("--unused is about what a session used: name a module at most, and --session")
+        from paddock.cli.unused_answer import run_unused_answer  # rarely asked for
+
+        place = (question["working_dir"] or Path.cwd()).resolve()
+        return run_unused_answer(module, session, place, as_json=question["as_json"])
+    if module is None or kind is None or target is None:
+        missing = next(
+            name for name, given in (("MODULE", module), ("KIND", kind), ("TARGET", target)) if given is None
+        )
+        raise click.UsageError(f"Missing argument '{missing}'.")
     if kind == "package":
         if session is not None:
             raise click.UsageError("--session: of packages, only those that are locked now are known")
