@@ -122,9 +122,7 @@ class _Case:
     "--session", metavar="ID", help="The session to explain; by default the newest in this folder that ran the module."
 )
 @click.option("--plan", type=PlanPath(path_type=Path), help="Explain what this plan would grant, without running it.")
-@click.option(
-    "--unused", is_flag=True, help="Print which grants of MODULE, or of all, were not seen used."
-)
+@click.option("--unused", is_flag=True, help="Print which grants of MODULE, or of all, were not seen used.")
 @options.WORKING_DIR
 @options.JSON
 def why(
