@@ -45,6 +45,7 @@ from bench.row import Gap
 from bench.sampling import Effort
 from bench.sandbox import measure_many, measure_sandboxed_calls
 from bench.search import measure_search
+from bench.seen import measure_seen
 from bench.sources import measure_sources
 from bench.start import measure_start
 from bench.sub_session import measure_sub_session
@@ -78,6 +79,7 @@ _PARTS: dict[str, Part] = {
     "conversation": measure_conversation,
     "journal": measure_journal,
     "audit": measure_audit,
+    "seen": measure_seen,
     "answers of a model": measure_model,
     "chat": measure_chat,
     "reads of mirrored state": measure_reads,
