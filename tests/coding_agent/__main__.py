@@ -104,6 +104,8 @@ def main() -> int:
     _show(outcome, screen)
     for problem in outcome.problems:
         errors.text(f"error: {problem}")
+    if outcome.report is not None:
+        screen.note(f"what each module was granted, used and was refused: {outcome.report}")
     return 1 if outcome.problems else 0
 
 

@@ -22,11 +22,15 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from coding_agent.mending_model import MendingModel
+from paddock.cli.output_file import OutputFile
 from paddock.demo.demonstration import DemoWorkspace
 from paddock.demo.story import BEHAVED, ends_of
 from paddock.errors import IsolationUnavailableError
 from paddock.isolation.levels import guarantees_missing
 from paddock.module_sources.resolve import SourceOptions
+from paddock.report.facts import facts_of, record_of
+from paddock.report.page import page_of
+from paddock.session.journals.journal_folder import Journals
 from paddock.session.session import ModuleStatus, Session
 from paddock.session.tool_call import ToolCallSession
 from paddock_sandbox.profile import IsolationLevel
@@ -86,6 +90,7 @@ class Outcome:
     seconds: float
     problems: tuple[str, ...]
     weaker: tuple[str, ...] = ()
+    report: Path | None = None
 
 
 class CodingAgent:
@@ -130,10 +135,12 @@ class CodingAgent:
             plan = write_plan(self._folder, server, python, json.loads((scene.folder / "targets.json").read_text()))
             # What is fetched for the modules stays where it usually is, for the next time.
             around = {name: path for name, path in scene.environ.items() if name != "XDG_CACHE_HOME"}
+            environ = {**os.environ, **around, KEY: key}
             async with Session(
                 plan,
                 working_dir=repository,
-                environ={**os.environ, **around, KEY: key},
+                environ=environ,
+                journal=Journals(environ=environ),
                 approval=self,
                 isolation=isolation,
                 trust_plan=True,
@@ -151,7 +158,17 @@ class CodingAgent:
             parts = tuple(self._part(status, ended[status.module], messages, server, losses) for status in fared)
             problems = [*_problems(before, after, parts, repository), *server.refusals, *losses]
             diff = _diff(repository)
-        return Outcome(answer, before, after, diff, parts, self._questions, time.monotonic() - began, tuple(problems))
+            report = self._report(session.session_id, repository, environ)
+        seconds = time.monotonic() - began
+        return Outcome(answer, before, after, diff, parts, self._questions, seconds, tuple(problems), report=report)
+
+    def _report(self, session: str, repository: Path, environ: Mapping[str, str]) -> Path:
+        """Write the report of the session, in place of that of an earlier run."""
+        path = self._folder / "report.html"
+        path.unlink(missing_ok=True)
+        with OutputFile(path) as file:
+            file.write(page_of(facts_of(record_of(session, repository, environ), environ)))
+        return path
 
     async def _note(self, event: str, data: Mapping[str, Any]) -> None:
         self._watcher.event(event, data)

@@ -65,6 +65,8 @@ def test_the_test_is_mended_and_the_stranger_contained(
     table = " ".join(out.partition(stranger)[2].split())
     assert "refused: write to" in stranger + table and "killed by SIGSEGV" in stranger + table
     assert (tmp_path / "kept" / "paddock.lock").exists()
+    report = (tmp_path / "kept" / "report.html").read_text()
+    assert out.splitlines()[-1].endswith("report.html") and "killed by SIGSEGV" in report and "write to" in report
 
 
 @pytest.mark.exhaustive  # test_chat.py has the same accidents in a chat

@@ -45,6 +45,7 @@ class AuditLine(_Fields):
     time: AwareDatetime
     event: str
     module: str = ""
+    sub_session: str = ""
     left_out: int = 0
     count: int = 0
     # denial

@@ -22,6 +22,7 @@ from paddock.report.audit_lines import AuditLine, AuditLines
 from paddock.session.journals.journal_file import JournalError
 from paddock.session.journals.journal_folder import Journals
 from paddock.session.journals.kept_session import KeptCall, KeptSession
+from paddock_sandbox.profile import ANY_PROGRAM
 from paddock_sources.near import near
 
 LAST: Final = "last"
@@ -260,7 +261,6 @@ def _module(
     unseen = _unseen(module, used, is_whole and not any(line.left_out for line in connections))
     not_used = unused(module.permissions, places, unseen)
     pin = pins.get(module.name) or pins.get(module.place)
-    ended = used[-1] if used else None
     return ModuleFacts(
         name=module.name,
         kind=module.kind,
@@ -269,14 +269,14 @@ def _module(
         pin=str(pin.get("commit") or pin.get("tree") or "") if isinstance(pin, dict) else "",
         level=module.level,
         grants=_grants(module.permissions, places, not_used),
-        unused=None if ended is None else permissions_line(not_used) if any(_values(not_used)) else "",
+        unused=(permissions_line(not_used) if any(_values(not_used)) else "") if used else None,
         unseen=unseen,
-        programs=None if ended is None else tuple(ended.programs),
+        programs=tuple(dict.fromkeys(name for line in used for name in line.programs)) if used else None,
         limits={name: limit_written(name, value) for name, value in module.limits.items() if value is not None},
-        peak_memory_bytes=None if ended is None else ended.peak_memory_bytes,
-        cpu_seconds=None if ended is None else ended.cpu_seconds,
-        calls=None if ended is None else ended.calls,
-        restarts=None if ended is None else ended.restarts,
+        peak_memory_bytes=max((line.peak_memory_bytes or 0 for line in used), default=0) or None,
+        cpu_seconds=sum(line.cpu_seconds for line in used) if used else None,
+        calls=sum(line.calls for line in used) if used else None,
+        restarts=sum(line.restarts for line in used) if used else None,
         refusals=_refusals(lines),
         refusals_left_out=max((line.count for line in lines if line.event == "denials.left_out"), default=0),
         lives=_lives(lines),
@@ -292,13 +292,16 @@ def _used_places(
     for line in used:
         for family, found in line.grants.items():
             places[family].update(found)
-        run = grants_of(permissions).run
-        names = {Path(grant).name: place for place, grant in enumerate(run)}
-        places["run"].update(names[one] for one in line.programs if one in names)
+        run = enumerate(grants_of(permissions).run)
+        places["run"].update(place for place, grant in run if line.programs and _starts(grant, line.programs))
     allowed = [line for line in connections if line.outcome != "refused"]
     places["net"].update(places_of(permissions, "net", {line.rule for line in allowed}))
     places["secrets"].update(places_of(permissions, "secrets", {name for line in allowed for name in line.injected}))
     return places
+
+
+def _starts(grant: str, programs: Sequence[str]) -> bool:
+    return grant == ANY_PROGRAM or Path(grant).name in programs
 
 
 def _unseen(module: ModuleRecord, used: Sequence[AuditLine], has_connections: bool) -> tuple[str, ...]:
@@ -353,16 +356,16 @@ def _refusals(lines: Sequence[AuditLine]) -> tuple[Refusal, ...]:
 
 def _lives(lines: Sequence[AuditLine]) -> tuple[Life, ...]:
     lives: list[Life] = []
-    began: datetime | None = None
+    begun: dict[str, datetime] = {}  # a module has a process in each sub-session at once
     for line in lines:
         if line.event == "module.started":
-            began = line.time
+            begun[line.sub_session] = line.time
         elif line.event == "module.ended":
             end, hit = line.report, line.report.limit
             limit = "" if hit is None else f"{hit.name}, {hit.observed} seen" if hit.observed else hit.name
-            lives.append(Life(began or line.time, line.time, end.message, limit, end.reason == "exited"))
-            began = None
-    return (*lives, *([Life(began, None, "", "", True)] if began is not None else []))
+            began = begun.pop(line.sub_session, line.time)
+            lives.append(Life(began, line.time, end.message, limit, end.reason == "exited"))
+    return (*lives, *(Life(began, None, "", "", True) for began in begun.values()))
 
 
 def _connections(lines: Sequence[AuditLine]) -> tuple[Connections, ...]:
