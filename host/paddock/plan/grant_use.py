@@ -1,9 +1,9 @@
 """Which of a module's grants served it: what the host sees, and what the module itself says.
 
 A grant goes by its family and its place among the grants of that family, so that a record of its use is short and
-repeats no text. The host sees calls, events and mounts. Files and programs are the word of the module's own Python: it
-sees neither what its programs open nor what they start. Nobody sees which variables and handed-over secrets are read,
-and whether a module's own loopback is used. What nobody saw used may be used all the same.
+repeats no text. The host sees connections, keys, calls, events and mounts. Files and programs are the word of the
+module's own Python, which sees neither what its programs open nor what they start. Nobody sees which variables and
+handed-over secrets are read, and whether a module's own loopback is used. What was not seen used may be used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from paddock.plan.permissions import Permissions, grants_of, is_exclusion
 
 SEEN_BY_HOST: Final = ("net", "secrets", "call", "emit", "hooks", "mount")
 SEEN_BY_MODULE: Final = ("read", "write", "run")
-SEEN_BY_NOBODY: Final = ("env",)
 MOST: Final = 64
 """The first so many grants of a family are watched; nothing is said of later ones."""
 

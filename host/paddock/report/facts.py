@@ -17,7 +17,7 @@ from paddock.errors import KindError
 from paddock.isolation.record import ModuleRecord, SessionInUseError, SessionRecord, SessionRecords
 from paddock.plan.grant_use import SEEN_BY_HOST, SEEN_BY_MODULE, places_of, unused
 from paddock.plan.limits import limit_written
-from paddock.plan.permissions import FAMILIES, Permissions, grants_of, permissions_line, without_value
+from paddock.plan.permissions import FAMILIES, Permissions, grants_of, is_exclusion, permissions_line, without_value
 from paddock.report.audit_lines import AuditLine, AuditLines
 from paddock.session.journals.journal_file import JournalError
 from paddock.session.journals.journal_folder import Journals
@@ -32,7 +32,7 @@ _NO_LINE: Final = "the audit log has no line on this session: refusals, ends and
 _CUT: Final = "the audit log does not have the beginning of this session any more: what was earlier is not recorded"
 _NO_JOURNAL: Final = "no journal was kept of this session: its turns and the calls of its tools are not recorded"
 
-GrantState = Literal["used", "not seen used", "not known"]
+GrantState = Literal["used", "not seen used", "not known", "excludes"]
 State = Literal["running", "ended", "its host was killed"]
 
 
@@ -327,12 +327,14 @@ def _grants(permissions: Permissions, places: Mapping[str, set[int]], not_used: 
         left = getattr(not_used, family)
         for place, grant in enumerate(getattr(granted, family)):
             state: GrantState = "not known"
-            if place in places.get(family, ()):
+            if family == "read" and is_exclusion(grant):
+                state = "excludes"
+            elif place in places.get(family, ()):
                 state = "used"
             elif grant in left:
                 state = "not seen used"
             who = "Paddock" if family in SEEN_BY_HOST else "the module"
-            found.append(GrantFact(family, _text_of(family, grant), state, "" if state == "not known" else who))
+            found.append(GrantFact(family, _text_of(family, grant), state, who if "used" in state else ""))
     return tuple(found)
 
 

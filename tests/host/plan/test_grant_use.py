@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.plan.grant_use import MOST, GrantUse, places_of, unused
-from paddock.plan.permissions import Permissions, added_grants, grants_of
+from paddock.plan.grant_use import MOST, SEEN_BY_HOST, SEEN_BY_MODULE, GrantUse, places_of, unused
+from paddock.plan.permissions import FAMILIES, Permissions, added_grants, grants_of
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,8 @@ def test_a_module_that_invents_events_does_not_fill_the_memory() -> None:
     for number in range(2000):
         use.note("emit", f"x:{number}")
     assert use.as_dict() == {"emit": [0]} and len(use._known) < 300
+
+
+def test_of_every_family_it_is_known_who_sees_its_use() -> None:
+    seen_by_nobody = ("env",)
+    assert sorted((*SEEN_BY_HOST, *SEEN_BY_MODULE, *seen_by_nobody)) == sorted(FAMILIES)

@@ -73,7 +73,7 @@ def test_each_grant_is_used_not_seen_used_or_not_known_by_who_says_so(ground: Gr
     ground.audit.record("egress.connection", module="tool-x", rule="b.example.org", outcome="ended", injected=["KEY"])
     ground.audit.record("egress.connection", module="tool-x", rule="a.example.org", outcome="refused")
     found = ground.only(
-        read=["/a", "/b"],
+        read=["/a", "/b", "!.env"],
         net=["self", "a.example.org", "b.example.org"],
         env=["LANG", "WORD=secret"],
         secrets=["HANDED", {"name": "KEY", "inject": "b.example.org"}],
@@ -82,6 +82,7 @@ def test_each_grant_is_used_not_seen_used_or_not_known_by_who_says_so(ground: Gr
     assert _states(found) == {
         "read /a": ("not seen used", "the module"),
         "read /b": ("used", "the module"),
+        "read !.env": ("excludes", ""),
         "net self": ("not known", ""),
         "net a.example.org": ("not seen used", "Paddock"),
         "net b.example.org": ("used", "Paddock"),
