@@ -18,6 +18,7 @@ from paddock.cli.answer import CommandAnswer, CommandReport
 from paddock.cli.command_group import example
 from paddock.cli.output_file import OutputFile
 from paddock.cli.terminal.render import Screen
+from paddock.isolation.record import SessionRecords
 from paddock.report.facts import LAST, facts_of, record_of
 from paddock.report.for_author import for_author
 from paddock.report.page import page_of
@@ -27,8 +28,12 @@ _PRIVATE: Final = "the page is private: it has prompts, paths, hosts and names o
 _FOR_AUTHOR: Final = "read the page before you pass it on; it lists first what it contains"
 
 
+def _ids(context: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
+    return [one.id for one in SessionRecords().all() if one.id.startswith(typed)]
+
+
 @click.command(epilog=example("paddock report last -o report.html"))
-@click.argument("session", default=LAST)
+@click.argument("session", default=LAST, shell_complete=_ids)
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="The new file to write.")
 @click.option(
     "--for-author",
