@@ -43,6 +43,7 @@ class AuditLine(_Fields):
     """One line; the fields that its event does not have are empty."""
 
     time: AwareDatetime
+    session: str
     event: str
     module: str = ""
     sub_session: str = ""
@@ -84,21 +85,24 @@ class AuditLines:
         self.unread = 0
         self.all: list[AuditLine] = []
         path = state_folder(environ) / "audit.jsonl"
-        named = f'"session": {json.dumps(session)}'.encode()
+        named = json.dumps(session).encode()
         for file in (path.with_name(f"{path.name}.1"), path):
             for line in _lines(file):
                 if named in line:
-                    self._add(line)
+                    self._add(line, session)
 
     def of(self, event: str) -> list[AuditLine]:
         """Return the lines of an event."""
         return [line for line in self.all if line.event == event]
 
-    def _add(self, line: bytes) -> None:
+    def _add(self, written: bytes, session: str) -> None:
         try:
-            self.all.append(AuditLine.model_validate_json(line))
+            line = AuditLine.model_validate_json(written)
         except ValidationError:
             self.unread += 1
+            return
+        if line.session == session:
+            self.all.append(line)
 
 
 def _lines(path: Path) -> Iterator[bytes]:

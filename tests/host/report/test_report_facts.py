@@ -163,6 +163,8 @@ def test_a_refusal_is_told_once_with_its_line_and_who_says_so(ground: Ground) ->
         facts = replace(denial, times=times, seen_by="module")
         ground.audit.record("denial", module="tool-x", **facts.as_dict(), seen_by="module")
     ground.audit.record("denials.left_out", module="tool-x", count=4)
+    of_another = AuditLog("s-2", environ=ground.environ)
+    of_another.record("denial", module="tool-x", operation="read", target="s-1", reason="s-1")
     found = ground.only()
     (refusal,) = found.refusals
     assert (refusal.operation, refusal.target, refusal.times, refusal.seen_by) == (
