@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
+
+from pydantic_core import to_jsonable_python
 
 from paddock.errors import KindError
 from paddock.isolation.record import ModuleRecord, SessionInUseError, SessionRecord, SessionRecords
@@ -146,9 +148,8 @@ class Facts:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the facts for scripts; of the calls, the latest."""
-        facts = asdict(replace(self, calls=self.calls[-_MOST_CALLS:]))
-        plain: dict[str, Any] = _plain(facts)
-        return {**plain, "calls_left_out": max(len(self.calls) - _MOST_CALLS, 0)}
+        facts: dict[str, Any] = to_jsonable_python(replace(self, calls=self.calls[-_MOST_CALLS:]))
+        return {**facts, "calls_left_out": max(len(self.calls) - _MOST_CALLS, 0)}
 
     def module(self, name: str) -> ModuleFacts:
         """Return the facts on the module that goes by a name.
@@ -407,11 +408,3 @@ def _time(seconds: float) -> datetime:
 
 def _values(permissions: Permissions) -> list[Any]:
     return [getattr(permissions, family) for family in FAMILIES]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, (list, tuple)) else value

@@ -22,6 +22,7 @@ from paddock.text import escape
 
 _MOST: Final = 100_000  # calls; Perfetto opens the 50 MB of text that they come to
 _LONGEST: Final = 200  # characters of a name
+_FIRST_LANE: Final = 1  # viewers take thread 0 for the kernel's own
 _MICROSECONDS: Final = 1e6
 
 
@@ -37,7 +38,7 @@ class _Span:
     begin: float
     end: float | None = None
     outcome: str = ""
-    lane: int = 0
+    lane: int = _FIRST_LANE
 
 
 class Trace:
@@ -98,7 +99,7 @@ class Trace:
         now = time.perf_counter()
         _lay_out(self._spans, now)
         events: list[dict[str, Any]] = [
-            {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": show(name)}}
+            {"ph": "M", "name": "process_name", "pid": pid, "tid": _FIRST_LANE, "args": {"name": show(name)}}
             for pid, name in self._names.items()
         ]
         for number, span in enumerate(self._spans):
@@ -159,8 +160,9 @@ def _lay_out(spans: Iterable[_Span], now: float) -> None:
     free_from: dict[int, list[float]] = {}
     for span in spans:
         lanes = free_from.setdefault(span.process, [])
-        span.lane = next((lane for lane, free in enumerate(lanes) if free <= span.begin), len(lanes))
-        lanes[span.lane : span.lane + 1] = [now if span.end is None else span.end]
+        place = next((lane for lane, free in enumerate(lanes) if free <= span.begin), len(lanes))
+        lanes[place : place + 1] = [now if span.end is None else span.end]
+        span.lane = _FIRST_LANE + place
 
 
 def _micro(seconds: float) -> float:
