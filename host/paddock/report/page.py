@@ -36,6 +36,7 @@ h3 { font-size: 1rem; margin: 1.25rem 0 .25rem; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .75rem .3rem 0; border-bottom: 1px solid var(--line);
   min-width: 4rem; }
 th[scope=row] { width: 12rem; } .rows th { overflow-wrap: normal; }
+.rows td { overflow-wrap: break-word; } .rows code { overflow-wrap: anywhere; }
 th { font-weight: 600; color: var(--quiet); } .module { border-top: 2px solid var(--line); margin-top: 2rem; }
 .used { color: var(--green); } .unused { color: var(--amber); } .bad { color: var(--red); }
 .row { display: grid; grid-template-columns: 12rem 1fr; gap: .75rem; align-items: center; margin: .2rem 0; }
@@ -69,8 +70,9 @@ def page_of(facts: Facts, *, is_for_author: bool = False) -> str:
 
 def _private(is_for_author: bool) -> Markup:
     if not is_for_author:
-        text = "It has prompts, paths, hosts and names of secrets. Do not pass it on; `--for-author MODULE` makes one "
-        return tag("p", tag("strong", "This page is private. "), text, "for a module's author.", class_="private")
+        text = "It has prompts, paths, hosts and names of secrets. Do not pass it on. For a module's author there is "
+        option = tag("code", "--for-author MODULE")
+        return tag("p", tag("strong", "This page is private. "), text, option, ".", class_="private")
     first = tag("p", tag("strong", "This page is private to you and the module's author. "), "It contains:")
     rest = tag("p", "It has no prompts, no answers, and nothing of other modules. Read it before you pass it on.")
     return tag("div", first, tag("ul", *(tag("li", one) for one in CONTAINS)), rest, class_="private")

@@ -5,68 +5,70 @@ However many calls there are, a row has no more marks than it has places: those 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
-from paddock.report.facts import Facts, ModuleFacts
+from paddock.report.facts import Call, Facts, ModuleFacts
 from paddock.report.html import Markup, tag
 
 _PLACES: Final = 1000
+_ROW: Final = 20
+_HEIGHTS: Final = {  # of the kinds of marks, in the order in which they are drawn
+    "turn": _ROW,
+    "life": _ROW,
+    "died": _ROW,
+    "call": _ROW // 2,
+    "failed": _ROW // 2,
+    "open": _ROW // 2,
+    "refused": _ROW,
+}
 _MOST_ROWS: Final = 60
+_LEGEND: Final = "The band is a module's process, on it the calls of its tools; red: failed, refused or died."
 
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    began: datetime
-    ended: datetime
+    """Something that took from `began` to `ended`; None: until the end of the picture."""
+
     kind: str
     text: str
+    began: datetime
+    ended: datetime | None
 
 
 def timeline(facts: Facts) -> Markup:
     """Return the picture, with its labels and its scale."""
-    first, last = _bounds(facts)
-    scale = _Scale(first, max((last - first).total_seconds(), 0.001))
-    turns = [
-        _Mark(turn.began, turn.ended or last, "turn", f"turn {number}: {turn.outcome}")
-        for number, turn in enumerate(facts.turns, 1)
-    ]
-    rows = [_row("turns", [turns], scale)] if turns else []
-    calls: dict[str, list[_Mark]] = {}
+    scale = _Scale.of(facts)
+    calls: dict[str, list[Call]] = defaultdict(list)
     for call in facts.calls:
+        calls[call.module].append(call)
+    rows = []
+    if facts.turns:
+        turns = [_Mark("turn", turn.outcome, turn.began, turn.ended) for turn in facts.turns]
+        rows.append(_row("turns", turns, scale))
+    for module in facts.modules[:_MOST_ROWS]:
+        marks = [*_marks_of(module, calls[module.name])]
+        rows.append(_row(module.name, marks, scale))
+    left_out = len(facts.modules) - _MOST_ROWS
+    if left_out > 0:
+        rows.append(tag("p", f"{left_out} more modules have no row."))
+    span = f"From {scale.first:%Y-%m-%d %H:%M:%S} UTC, {scale.seconds:.1f} s. "
+    return tag("section", tag("h2", "Timeline"), *rows, tag("p", span, _LEGEND, class_="quiet"))
+
+
+def _marks_of(module: ModuleFacts, calls: Sequence[Call]) -> Iterator[_Mark]:
+    for life in module.lives:
+        kind = "life" if life.was_ordinary else "died"
+        yield _Mark(kind, life.message or "runs", life.began, life.ended)
+    for call in calls:
         kind = {"ended": "call", "unknown": "open"}.get(call.outcome, "failed")
-        calls.setdefault(call.module, []).append(
-            _Mark(call.began, call.ended or last, kind, f"{call.tool}: {call.outcome}")
-        )
-    shown = facts.modules[:_MOST_ROWS]
-    rows += [_row(module.name, _layers(module, calls.get(module.name, []), last), scale) for module in shown]
-    left_out = len(facts.modules) - len(shown)
-    more = [tag("p", f"{left_out} more modules have no row.")] if left_out > 0 else []
-    seconds = f"{first:%Y-%m-%d %H:%M:%S} UTC, and {scale.seconds:.1f} s from there"
-    legend = (
-        "The band is a module's process, on it the calls of its tools; red: failed, refused or died; amber: unknown."
-    )
-    return tag("section", tag("h2", "Timeline"), *rows, *more, tag("p", f"{seconds}. {legend}", class_="quiet"))
-
-
-def _layers(module: ModuleFacts, calls: list[_Mark], last: datetime) -> list[list[_Mark]]:
-    lives = [
-        _Mark(life.began, life.ended or last, "life" if life.was_ordinary else "died", life.message or "runs")
-        for life in module.lives
-    ]
-    refusals = [_Mark(one.at, one.at, "refused", f"refused: {one.operation} {one.target}") for one in module.refusals]
-    return [lives, calls, refusals]
-
-
-def _bounds(facts: Facts) -> tuple[datetime, datetime]:
-    times = [facts.began, *([facts.ended] if facts.ended is not None else [])]
-    for module in facts.modules:
-        times += [at for life in module.lives for at in (life.began, life.ended) if at is not None]
-    times += [turn.ended or turn.began for turn in facts.turns[-1:]]
-    times += [call.ended or call.began for call in facts.calls[-1:]]
-    return min(times), max(times)
+        yield _Mark(kind, f"{call.tool}: {call.outcome}", call.began, call.ended)
+    for refusal in module.refusals:
+        text = f"refused: {refusal.operation} {refusal.target}"
+        yield _Mark("refused", text, refusal.at, refusal.at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,32 +76,46 @@ class _Scale:
     first: datetime
     seconds: float
 
-    def place(self, at: datetime) -> int:
-        share = (at - self.first) / timedelta(seconds=self.seconds)
+    @classmethod
+    def of(cls, facts: Facts) -> _Scale:
+        times = [facts.began, facts.ended or facts.began]
+        times += [turn.ended or turn.began for turn in facts.turns[-1:]]
+        times += [call.ended or call.began for call in facts.calls[-1:]]
+        for module in facts.modules:
+            times += [life.began for life in module.lives]
+            times += [life.ended for life in module.lives if life.ended is not None]
+        first = min(times)
+        return cls(first, max((max(times) - first).total_seconds(), 0.001))
+
+    def place(self, at: datetime | None) -> int:
+        if at is None:
+            return _PLACES
+        share = (at - self.first).total_seconds() / self.seconds
         return round(min(max(share, 0.0), 1.0) * _PLACES)
 
 
-def _row(label: str, layers: Iterable[Sequence[_Mark]], scale: _Scale) -> Markup:
-    height = {"turn": 20, "life": 20, "died": 20, "refused": 20}
-    marks = []
-    for layer in layers:
-        for kind, x, width, text in _merged(layer, scale):
-            tall = height.get(kind, 10)
-            place = {"x": x, "y": 20 - tall, "width": width, "height": tall}
-            marks.append(tag("rect", tag("title", text), class_=kind, **place))
-    picture = tag("svg", *marks, viewBox=f"0 0 {_PLACES} 20", preserveAspectRatio="none", height=20)
+def _row(label: str, marks: Sequence[_Mark], scale: _Scale) -> Markup:
+    drawn = []
+    for kind, height in _HEIGHTS.items():
+        of_kind = [mark for mark in marks if mark.kind == kind]
+        for begin, end, text in _merged(of_kind, scale):
+            place = {"x": begin, "y": _ROW - height, "width": end - begin, "height": height}
+            drawn.append(tag("rect", tag("title", text), class_=kind, **place))
+    picture = tag("svg", *drawn, viewBox=f"0 0 {_PLACES} {_ROW}", preserveAspectRatio="none", height=_ROW)
     return tag("div", tag("span", label), picture, class_="row")
 
 
-def _merged(marks: Sequence[_Mark], scale: _Scale) -> Iterable[tuple[str, int, int, str]]:
-    """Return kind, place, width and text of each mark, those of a kind that fall on each other as one."""
-    by_kind: dict[str, list[tuple[int, int, int, str]]] = {}
+def _merged(marks: Sequence[_Mark], scale: _Scale) -> list[tuple[int, int, str]]:
+    """Return begin, end and text of each mark, those that fall on each other as one."""
+    drawn: list[tuple[int, int, str]] = []
+    number = 0
     for mark in sorted(marks, key=lambda one: one.began):
-        x, end = scale.place(mark.began), scale.place(mark.ended)
-        drawn = by_kind.setdefault(mark.kind, [])
-        if drawn and x <= drawn[-1][1]:
-            begin, until, number, _ = drawn[-1]
-            drawn[-1] = begin, max(until, end), number + 1, f"{number + 1} that fall on each other"
+        begin, end = scale.place(mark.began), scale.place(mark.ended)
+        if drawn and begin <= drawn[-1][1]:
+            number += 1
+            first, until, _ = drawn[-1]
+            drawn[-1] = (first, max(until, end), f"{number} that fall on each other")
         else:
-            drawn.append((x, max(end, x + 2), 1, mark.text))
-    return [(kind, x, end - x, text) for kind, drawn in by_kind.items() for x, end, _, text in drawn]
+            number = 1
+            drawn.append((begin, max(end, begin + 2), mark.text))
+    return drawn
