@@ -171,7 +171,8 @@ def record_of(asked: str, folder: Path, environ: Mapping[str, str] | None = None
     Raises:
         KindError: none is meant, or several are.
     """
-    records = SessionRecords(environ=environ).all()
+    unread: list[str] = []
+    records = SessionRecords(environ=environ).all(lambda error: unread.append(error.summary))
     if asked == LAST:
         meant = [one for one in records if one.working_dir == str(folder)][:1]
         problem, hints = f"no session is recorded that ran in `{folder}`", ["name one of another folder by its id"]
@@ -186,7 +187,10 @@ def record_of(asked: str, folder: Path, environ: Mapping[str, str] | None = None
     if len(meant) == 1:
         return meant[0]
     raise KindError(
-        "NothingToReportError", problem, hints=[*hints, "the latest 50 sessions are recorded; an id has 4 or more"]
+        "NothingToReportError",
+        problem,
+        detail=unread[:3],
+        hints=[*hints, "the latest 50 sessions are recorded; an id has 4 or more"],
     )
 
 

@@ -198,8 +198,10 @@ def test_a_session_runs_ended_or_was_killed(ground: Ground) -> None:
 def test_a_session_that_is_not_meant_is_not_reported(asked: str, said: str, ground: Ground) -> None:
     for id in ("same-1", "same-2"):
         ground.keep(id=id)
-    with pytest.raises(PaddockError, match=said):
+    (ground.folder / "state/paddock/sessions/broken.json").write_text("{")
+    with pytest.raises(PaddockError, match=said) as refused:
         record_of(asked, ground.folder, ground.environ)
+    assert "broken.json` is no record of a session" in refused.value.detail[0]
 
 
 def test_a_session_is_named_by_its_id_its_beginning_or_as_the_last_of_a_folder(ground: Ground) -> None:
