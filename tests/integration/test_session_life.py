@@ -15,19 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 import psutil
 import pytest
 
-from host.session.twin_store import TwinStore
 from integration.conftest import DIRECT, OpenSession, WriteModule
-from integration.session_internals import call_after_goodbye, runtime_of
+from integration.session_internals import call_after_goodbye
 from paddock import PaddockError, Session
 from paddock.cli.run_command import run
 from paddock.errors import ModuleLoadError, ModuleMissingError, PlanError, PolicyRefusedError
-from paddock.session import runtime
 from paddock.session import shutdown as ending
-from paddock.session.journal import ContextJournal
 from support.examples import repeating
 
 _INSPECT = """
@@ -546,33 +542,6 @@ def _descendants(pid: int) -> list[str]:
         for child in (task / "children").read_text().split():
             found += [child, *_descendants(int(child))]
     return found
-
-
-async def test_a_session_ends_when_a_slow_store_has_its_conversation(
-    open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store, waits, settled = TwinStore(is_slow=True), anyio.Event(), ContextJournal.settled
-    monkeypatch.setattr(runtime, "MemoryStore", lambda: store)
-
-    async def settle(journal: ContextJournal) -> None:
-        waits.set()
-        await settled(journal)
-
-    async def work() -> None:
-        await waits.wait()
-        while store.is_working:
-            store.finish()
-            await anyio.lowlevel.checkpoint()  # for the writer to hand over the next
-
-    monkeypatch.setattr(ContextJournal, "settled", settle)
-    mock = {"module": "provider-mock", "config": {"responses": ["Hello."]}}
-    async with anyio.create_task_group() as beside:
-        beside.start_soon(work)
-        async with open_session(orchestrator={"module": "loop-basic"}, providers=[mock]) as session:
-            journal = runtime_of(session).journal
-            assert await session.execute("Hi") == "Hello."
-            assert [one["role"] for one in journal.messages()] == ["user", "assistant"] and store.kept == []
-        assert len(store.kept) == 2 and not store.is_working
 
 
 async def test_the_public_names_are_what_an_application_needs() -> None:

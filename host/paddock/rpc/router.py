@@ -122,13 +122,7 @@ class Router:
         else:
             self._dispatch(call, handle, request.method, message)
 
-    def _dispatch(
-        self,
-        call: IncomingCall,
-        handle: AnyHandle | None,
-        method: int,
-        message: Encoded,
-    ) -> None:
+    def _dispatch(self, call: IncomingCall, handle: AnyHandle | None, method: int, message: Encoded) -> None:
         """Carry out a worker's request that has not been given up; without a `handle` the host serves it."""
         peer = call.peer
         if peer.incoming.get(call.id) is not call:
@@ -159,13 +153,7 @@ class Router:
         # The caller gets the error of a missing member where the call is made.
         return method >= len(members) or peer.authority.may_use_lent(handle.mounted[0], members[method].name)
 
-    def _serve_here(
-        self,
-        call: IncomingCall,
-        handle: HostObject | None,
-        method: int,
-        message: Encoded,
-    ) -> None:
+    def _serve_here(self, call: IncomingCall, handle: HostObject | None, method: int, message: Encoded) -> None:
         """Serve a request of the host itself, or of one of its objects.
 
         Raises:

@@ -23,7 +23,7 @@ import msgpack
 from paddock.plan.units import size_text
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded, Handle
-from paddock.session.journal_store import JournalEntry, JournalStore, OrderedWriter
+from paddock.session.journal_store import JournalEntry, JournalStore
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.body import EncodeError
@@ -57,11 +57,10 @@ class ContextJournal:
 
     def __init__(self, marshaller: Marshaller, store: JournalStore) -> None:
         self.max_weight = _MAX_WEIGHT
-        known = store.load()
-        self.weight = sum(_weight(entry.message) for entry in known)
-        self._numbers = itertools.count(known[-1].number + 1 if known else 1)
+        self.weight = sum(_weight(entry.message) for entry in store.load())
+        self._numbers = itertools.count(1)
         self._marshaller = marshaller
-        self._writer = OrderedWriter(store)
+        self._store = store
         self._admitted: dict[int, int] = {}  # the memory of calls that are not over, by their numbers
         self._admitted_weight = 0
         self._prompt_factory: Encoded | None = None
@@ -86,24 +85,15 @@ class ContextJournal:
         if method != "clear":
             try:
                 weight = weight if weight and method == "add_message" else _weight(message)
-                entry = JournalEntry(next(self._numbers), method, message)
+                entry = JournalEntry(method, message)
             except RemoteProtocolError:
                 pass  # if the context took it, it meant something there; it cannot be sent again
         if method != "add_message":
             self.weight = weight if entry is not None else 0
-            self._writer.replace(*([entry] if entry is not None else []))
+            self._store.replace([entry] if entry is not None else [])
         elif entry is not None:
             self.weight += weight
-            self._writer.append(entry)
-
-    @property
-    def failure(self) -> BaseException | None:
-        """The error after which the store got nothing more; what it lacks is known here all the same."""
-        return self._writer.failure
-
-    async def settled(self) -> None:
-        """Wait until the store keeps all that was noted, or has failed."""
-        await self._writer.settled()
+            self._store.append(entry)
 
     @property
     def room(self) -> int:
@@ -180,7 +170,7 @@ class ContextJournal:
 
     def messages(self) -> list[dict[str, Any]]:
         """Return the messages that were added to the context."""
-        return messages_of(self._writer.entries(), self._marshaller)
+        return messages_of(self._store.load(), self._marshaller)
 
     async def restore(self, handle: Handle, ask: Ask, *, notes_more: bool = False) -> None:
         """Bring the fresh context behind `handle` to where its predecessor was.
@@ -207,7 +197,7 @@ class ContextJournal:
 
     async def _fill(self, handle: Handle, ask: Ask) -> None:
         """Give an empty context all messages, from their bytes where these are in the usual form."""
-        entries = self._writer.entries()
+        entries = self._store.load()
         together = _together(entries)
         if together is not None:
             values = self.weight - len(entries) * _BESIDE - len(together.body)
@@ -251,7 +241,7 @@ class ContextJournal:
 
     def _added(self) -> list[dict[str, Any]]:
         """Return the messages that were added since the conversation was last set."""
-        added = [one for one in self._writer.entries() if one.method == "add_message"]
+        added = [one for one in self._store.load() if one.method == "add_message"]
         return messages_of(added, self._marshaller)
 
     async def _present(self, handle: Handle, ask: Ask) -> list[dict[str, Any]] | None:

@@ -172,7 +172,6 @@ class SessionRuntime:
                     finishing.start_soon(module.attempts.finish)  # the last are in its log once it ended
             for module in self.modules.all:
                 record_use(module, self._sandboxes.of(module.entry).confinement.grants)
-            await self.journal.settled()
 
     async def kill(self) -> None:
         """End every process at once, and start none again; calls that wait for one fail."""

@@ -28,7 +28,7 @@ _MARSHALLER = Marshaller()
 
 
 def _said(text: str) -> JournalEntry:
-    return JournalEntry(1, "add_message", _MARSHALLER.encode([[{"role": "user", "content": text}], {}]))
+    return JournalEntry("add_message", _MARSHALLER.encode([[{"role": "user", "content": text}], {}]))
 
 
 async def test_a_journal_that_has_grown_keeps_what_still_counts(

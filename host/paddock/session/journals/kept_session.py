@@ -238,7 +238,7 @@ def _take(kept: KeptSession, place: int, record: Record) -> None:
         if not record.body:
             kept.left_out += 1
             return
-        kept.entries.append(JournalEntry(len(kept.entries) + 1, _METHODS[Kind(record.kind)], Encoded(record.body)))
+        kept.entries.append(JournalEntry(_METHODS[Kind(record.kind)], Encoded(record.body)))
         kept.places.append(place)
         return
     head, _, rest = record.body.partition(b"\n")
