@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -29,6 +30,37 @@ def state_path(environ: Mapping[str, str]) -> Path:
     if os.path.isabs(base):
         return Path(base) / "paddock"
     return Path(home if os.path.isabs(home) else os.path.abspath(os.path.expanduser("~")), ".local/state/paddock")
+
+
+def control_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """Return the folder of the control sockets of the user's sessions, made for this user alone.
+
+    It is `paddock` in the user's folder for what lasts until the machine ends, or else `run` in the state folder.
+
+    Raises:
+        OSError: it cannot be made, or it is somebody else's.
+    """
+    folder = _runtime_path(os.environ if environ is None else environ) or state_folder(environ) / "run"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    make_private(folder)
+    return folder.resolve()
+
+
+def control_paths(environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """Return where control sockets of the user with `environ` may be: each session has its own environment."""
+    usual = Path(f"/run/user/{os.geteuid()}/paddock")
+    return tuple(dict.fromkeys([_runtime_path(environ) or usual, usual, state_path(environ) / "run"]))
+
+
+def _runtime_path(environ: Mapping[str, str]) -> Path | None:
+    """Return the place in `XDG_RUNTIME_DIR`, if there is such a folder of this user's."""
+    base = environ.get("XDG_RUNTIME_DIR", "")
+    if os.path.isabs(base):
+        with suppress(OSError):
+            info = os.stat(base)
+            if stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid():
+                return Path(base) / "paddock"
+    return None
 
 
 def make_private(folder: Path) -> None:

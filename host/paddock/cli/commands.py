@@ -22,6 +22,12 @@ _COMMANDS = {  # by their folder, with the first sentence of their help; `_` end
         "why": "Explain whether MODULE may do something, by which rules, and what would allow it.",
         "help_": "Show a page of the manual, or the help of a command.",
     },
+    ".operating": {
+        "ps": "Show the sessions that run, with what each module does and uses; root sees those of all users.",
+        "top": "Show the sessions that run, again each second; c, m and n sort by processor, memory and name, q quits.",
+        "logs": "Show what the modules of running sessions printed, or only MODULE.",
+        "end": "End a session that runs, or a module of it, which is started again when it is next called.",
+    },
     ".chat": {"chat": "Hold a conversation with the modules of PLAN."},
     ".init": {"init": "Write a plan with the model and the tools that you choose."},
     ".sources": {

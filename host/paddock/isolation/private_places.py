@@ -1,9 +1,9 @@
-"""Paddock's own folders, which no sandbox shows by any grant: the user's state, and settings.
+"""Paddock's own folders, which no sandbox shows by any grant: the user's state, settings, and control sockets.
 
-They hold what modules did and said, what others keep, and where secrets are. They are known by identity: a place where
-a second mount shows one of them, or a part of one, counts as well, and so does a file elsewhere to which a link in one
-leads. Where mounts can cover them, a grant around one
-shows an empty folder in its place, with the kept home of the module itself. A level without mounts refuses the grant.
+They hold what modules did and said, what others keep, and where secrets are; at a socket, sessions take orders. They
+are known by identity: a place where a second mount shows one of them, or a part of one, counts as well, and so does a
+file elsewhere to which a link in one leads. Where mounts can cover them, a grant around one shows an empty folder in
+its place, with the kept home of the module itself. A level without mounts refuses the grant.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, Self
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.files.owned_file import user_config_folder
 from paddock.policy.path_walk import GrantedPath
-from paddock.state_folder import state_path
+from paddock.state_folder import control_paths, state_path
 from paddock_sandbox.profile import Mount
 
 _MOUNTS: Final = Path("/proc/self/mountinfo")
@@ -41,7 +41,7 @@ class PrivatePlaces:
         """Return those of the user with `environ`, as far as they are there; `journals` may lie elsewhere."""
         places: dict[Path, None] = {}
         elsewhere = () if journals is None else (journals,)
-        for folder in (state_path(environ), user_config_folder(environ), *elsewhere):
+        for folder in (state_path(environ), user_config_folder(environ), *control_paths(environ), *elsewhere):
             real = folder.resolve()
             if folder.is_dir() and not any(real.is_relative_to(place) for place in places):
                 for place in (real, *_files_linked(real)):

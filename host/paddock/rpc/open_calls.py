@@ -6,6 +6,7 @@ counts among those that the worker serves, and is overdue like any other. All el
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Final
 
@@ -22,10 +23,21 @@ class OpenCall:
     stands only while the call is held: a person is asked, a sub-session works for it, or its reader wants no item.
     """
 
-    __slots__ = ("_held", "_held_since", "_nested", "_nested_since", "deadline", "id", "is_cancelled", "last_deadline")
+    __slots__ = (
+        "_held",
+        "_held_since",
+        "_nested",
+        "_nested_since",
+        "began",
+        "deadline",
+        "id",
+        "is_cancelled",
+        "last_deadline",
+    )
 
     def __init__(self, deadline: float = FOREVER) -> None:
         self.id = 0
+        self.began = 0.0  # in loop time
         self.deadline = deadline
         self.last_deadline = FOREVER
         self.is_cancelled = False  # no caller waits for it, and the worker was asked to end it
@@ -42,6 +54,7 @@ class OpenCall:
     def note_id(self, id: int) -> None:
         """Note its number on the connection: it was sent."""
         self.id = id
+        self.began = time.monotonic()
 
     def mark_cancelled(self, now: float) -> None:
         """Note that the worker was sent a cancellation."""

@@ -8,8 +8,8 @@ does not know the protocol with modules.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
@@ -29,6 +29,8 @@ from paddock.isolation.sandbox_host import SandboxHost
 from paddock.plan.model import ModuleEntry
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.rpc.trace import Trace
+from paddock.session.module import HostedModule
+from paddock.state_folder import control_folder
 from paddock.workers.launcher import MODULE_ENTRY, LaunchSpec
 from paddock.workers.mount_guard import MountGuard, Replacement, guarded_launcher
 from paddock.workers.output import OutputLine
@@ -102,6 +104,7 @@ class SessionResources:
         self._mount_guard = mount_guard
         self._supervisors: WeakSet[Supervisor] = WeakSet()
         self._revoked: set[str] = set()
+        self._listed: list[tuple[str, list[HostedModule]]] = []
 
     @classmethod
     @asynccontextmanager
@@ -112,6 +115,7 @@ class SessionResources:
         """
         workers = host.workers
         async with AsyncExitStack() as steps:
+            await anyio.to_thread.run_sync(_make_control_folder, options.environ)
             operators = await anyio.to_thread.run_sync(make_operator_folders, options.environ)
             networks = Networks(workers.folder, options.audit)
             sandbox_planner = SandboxPlanner(
@@ -190,6 +194,22 @@ class SessionResources:
         """Return the supervisors of the modules that go by a name, those of sub-sessions included."""
         return tuple(one for one in self._supervisors if one.spec.name == name)
 
+    @contextmanager
+    def listing(self, session: str, modules: list[HostedModule]) -> Iterator[None]:
+        """List the modules of a session, whose name is empty for the first one, until this is left."""
+        listed = (session, modules)
+        self._listed.append(listed)
+        try:
+            yield
+        finally:
+            self._listed.remove(listed)
+
+    def modules(self) -> Iterator[tuple[str, HostedModule]]:
+        """Yield each module with its name for people, those of sub-sessions behind the name of theirs."""
+        for session, modules in self._listed:
+            for module in modules:
+                yield f"{session}/{module.name}" if session else module.name, module
+
     def revoke(self, name: str) -> None:
         """End the modules that go by a name for good, here and in sub-sessions that are still to come."""
         self._revoked.add(name)
@@ -259,6 +279,12 @@ class _GuardedFiles:
         # If several modules see it, one that has it open counts.
         replaced = {one.path: one.line for one in sorted(self._replaced.values(), key=lambda one: bool(one.problem))}
         return (*self._unguarded, *replaced.values())
+
+
+def _make_control_folder(environ: Mapping[str, str]) -> None:
+    """Make the folder of control sockets, so that each sandbox hides it; a session goes on without one."""
+    with suppress(OSError):
+        control_folder(environ)
 
 
 def _umask_of_workers() -> int:

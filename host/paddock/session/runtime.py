@@ -152,6 +152,7 @@ class SessionRuntime:
                     further_sandboxes(resources.sandbox_planner, resources.folder, audit)
                 )
             runtime = cls(core, resources, sandboxes, tasks, audit, name, journal, quarantines)
+            steps.enter_context(resources.listing(name or "", runtime.modules.all))
             try:
                 yield runtime
             finally:

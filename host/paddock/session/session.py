@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -49,6 +50,7 @@ from paddock.session.journals.kept_session import KeptSession, Meta, time_text
 from paddock.session.journals.quarantines import Quarantines
 from paddock.session.journals.resume import CallOutcomes, Resume
 from paddock.session.journals.session_journal import SessionJournal, meta_of
+from paddock.session.operated import OperatedSession, Turn
 from paddock.session.recorder import SessionRecorder
 from paddock.session.resources import OnOutput, SessionResources, StartOptions
 from paddock.session.resumed_state import restore_state
@@ -183,6 +185,7 @@ class Session:
             consent=consent,
         )
         self._resources: SessionResources | None = None  # there are none before the modules are confined
+        self._turn = Turn()
         self._stack = AsyncExitStack()
         self._state: Literal["new", "opening", "open", "over"] = "new"
 
@@ -312,6 +315,16 @@ class Session:
                 )
             )
             self._kernel.attach_runtime(modules.by_path, runtime)
+            operated = OperatedSession(
+                self._id,
+                self.plan.origin,
+                modules.resources,
+                runtime,
+                self._audit,
+                lambda: self._turn,
+                lambda: self.cancel(immediate=True),
+            )
+            await stack.enter_async_context(operated.listening())
             stack.push_async_callback(runtime.deadlines.run, self._kernel.cleanup)
             if self.plan.agents:
                 session_tree = SessionTree(
@@ -361,15 +374,18 @@ class Session:
 
     async def _answer(self, kernel: HostedSession, prompt: str) -> str:
         answer = ""
-        turn = anyio.CancelScope()
-        with self._audit.needed(partial(asyncio.get_running_loop().call_soon_threadsafe, turn.cancel)):
+        scope = anyio.CancelScope()
+        self._turn = Turn(self._turn.number + 1, time.monotonic())
+        with self._audit.needed(partial(asyncio.get_running_loop().call_soon_threadsafe, scope.cancel)):
             try:
-                with turn:
+                with scope:
                     answer = await kernel.execute(prompt)
             except ModuleDiedError:
                 await self._close_dangling_calls()
                 raise
-            if turn.cancelled_caught:
+            finally:
+                self._turn = Turn(self._turn.number)
+            if scope.cancelled_caught:
                 await self._close_dangling_calls()
         return answer
 

@@ -143,6 +143,29 @@ class OutputRing:
                 yield OutputLine(stream, _text(rest))
 
     @property
+    def position(self) -> int:
+        """The position after all that was printed, in bytes; the end of the pipes counts as one more."""
+        return self.total_bytes + (not self._open)
+
+    def since(self, position: int) -> tuple[list[OutputLine], int]:
+        """Return the kept lines that ended after a position, and how many bytes after it are lost.
+
+        `position` is the one after them. What is unfinished comes once the pipes have ended.
+        """
+        found = []
+        at = self.dropped_bytes
+        lost = max(0, at - position)
+        unfinished: dict[Stream, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
+        for stream, chunk in self._chunks:
+            for piece in chunk.splitlines(keepends=True) if at + len(chunk) > position else [chunk]:
+                at += len(piece)
+                lines = list(_completed(stream, unfinished[stream], piece))
+                found += lines if at > position else []
+        if self.position > max(at, position):
+            found += [OutputLine(stream, _text(rest)) for stream, rest in unfinished.items() if rest]
+        return found, lost
+
+    @property
     def left_out(self) -> str:
         """A line with how much was not handed on, empty if all was."""
         return self._rate.total if self._rate is not None else ""

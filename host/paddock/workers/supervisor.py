@@ -25,6 +25,7 @@ from paddock.workers.exit_report import ExitReason, ExitReport, ExitStatus, Limi
 from paddock.workers.launcher import Launcher, LaunchSpec
 from paddock.workers.limits.tree_limits import LimitedTree, LimitEnforcer
 from paddock.workers.limits.watchdog import Clock, SystemClock
+from paddock.workers.output import OutputRing
 from paddock.workers.process import ModuleProcess
 from paddock.workers.restart import RestartPolicy, RestartState
 
@@ -81,7 +82,7 @@ class Supervisor:
         self._exit_callbacks: list[Callable[[ExitReport], None]] = []
         self._report_of: WeakKeyDictionary[ModuleProcess, ExitReport] = WeakKeyDictionary()
         self._printed_bytes = 0
-        self._kept_bytes = 0
+        self._latest_output: OutputRing | None = None
         self.cpu_seconds = 0.0  # of all lives that have ended
         self.peak_memory_bytes: int | None = None  # the highest of them
         self.opened_paths: dict[str, set[int]] = {}  # of granted ones by family, by their places, as the module says
@@ -108,7 +109,27 @@ class Supervisor:
     @property
     def kept_bytes(self) -> int:
         """How many bytes of the current or latest process's output are, or at its end were, kept."""
-        return self._kept_bytes if self._process is None else self._process.output.kept_bytes
+        return 0 if self.output is None else self.output.kept_bytes
+
+    @property
+    def output(self) -> OutputRing | None:
+        """What the living process has printed, or else the latest one; None before the first."""
+        return self._latest_output if self._process is None else self._process.output
+
+    @property
+    def is_revoked(self) -> bool:
+        """Whether what it was granted was taken back, so that it starts no more."""
+        return self._is_revoked
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether a process is being started, or waited for."""
+        return self._starting.locked()
+
+    @property
+    def limited_tree(self) -> LimitedTree | None:
+        """The living process's tree with its limits."""
+        return self._limited_tree
 
     @property
     def quarantined(self) -> bool:
@@ -285,7 +306,7 @@ class Supervisor:
         for family, places in process.opened_paths.items():
             self.opened_paths.setdefault(family, set()).update(places)
         self._printed_bytes += process.output.total_bytes
-        self._kept_bytes = process.output.kept_bytes
+        self._latest_output = process.output
         self._process = None
         self._report_of[process] = report
         self._conclude(report, died=not self._stopping and reason is not ExitReason.KILLED_BY_HOST)

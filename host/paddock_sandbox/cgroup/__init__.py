@@ -12,6 +12,7 @@ from paddock_sandbox.cgroup.group import (
     CgroupPlace,
     CgroupProblem,
     CgroupReadings,
+    CgroupUse,
     Controller,
     enter,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "CgroupPlace",
     "CgroupProblem",
     "CgroupReadings",
+    "CgroupUse",
     "Controller",
     "enter",
 ]

@@ -103,6 +103,10 @@ class _Files(Protocol):
 
     def cpu_throttled_seconds(self, directory: str, /) -> float: ...
 
+    def memory_bytes(self, directory: str, /) -> int: ...
+
+    def cpu_seconds(self, directory: str, /) -> float | None: ...
+
 
 _FILES_OF: Final[dict[int, _Files]] = {1: v1, 2: v2}
 
@@ -122,6 +126,15 @@ class CgroupReadings:
     memory_kills_outside: int | None = None
     tasks_refused: int | None = None
     cpu_throttled_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupUse:
+    """What a group uses now, and the processor time that it has used; None as in `CgroupReadings`."""
+
+    memory_bytes: int | None = None
+    tasks: int | None = None
+    cpu_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +220,14 @@ class Cgroup:
             cpu_throttled_seconds=self._counted(
                 "cpu", lambda part: _FILES_OF[part.version].cpu_throttled_seconds(part.directory)
             ),
+        )
+
+    def use(self) -> CgroupUse:
+        """Return what the group uses now; empty where the group or its controller is gone."""
+        return CgroupUse(
+            memory_bytes=self._counted("memory", lambda part: _FILES_OF[part.version].memory_bytes(part.directory)),
+            tasks=self._counted("pids", lambda part: files.number(part.directory, "pids.current")),
+            cpu_seconds=self._counted("cpu", lambda part: _FILES_OF[part.version].cpu_seconds(part.directory)),
         )
 
     def memory_kills(self) -> int:

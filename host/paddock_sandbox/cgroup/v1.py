@@ -56,3 +56,13 @@ def memory_kills(directory: str) -> tuple[int, int]:
 def cpu_throttled_seconds(directory: str) -> float:
     """Return how long the group had to wait after using up its share."""
     return files.table(directory, "cpu.stat")["throttled_time"] / 1e9
+
+
+def memory_bytes(directory: str) -> int:
+    """Return the memory that the group uses, the page cache included."""
+    return files.number(directory, "memory.usage_in_bytes")
+
+
+def cpu_seconds(directory: str) -> float | None:
+    """Return the processor time that the group has used; None where another hierarchy counts it."""
+    return files.number(directory, "cpuacct.usage") / 1e9 if files.exists(directory, "cpuacct.usage") else None

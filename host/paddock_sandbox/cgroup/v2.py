@@ -36,3 +36,13 @@ def memory_kills(directory: str) -> tuple[int, int]:
 def cpu_throttled_seconds(directory: str) -> float:
     """Return how long the group had to wait after using up its share."""
     return files.table(directory, "cpu.stat")["throttled_usec"] / 1e6
+
+
+def memory_bytes(directory: str) -> int:
+    """Return the memory that the group uses, the page cache included."""
+    return files.number(directory, "memory.current")
+
+
+def cpu_seconds(directory: str) -> float:
+    """Return the processor time that the group has used."""
+    return files.table(directory, "cpu.stat")["usage_usec"] / 1e6

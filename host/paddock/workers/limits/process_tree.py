@@ -202,6 +202,23 @@ class ProcessTree:
         return what
 
 
+def ancestors_of(pid: int) -> tuple[int, ...]:
+    """Return a process and those above it, the nearest first.
+
+    Raises:
+        ProcessLookupError: one of them is gone.
+    """
+    found = [pid]
+    while len(found) < _MOST_TASKS:
+        stat = _stat(found[-1])
+        if stat is None:
+            raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH), f"/proc/{found[-1]}")
+        if stat.parent == 0:
+            break
+        found.append(stat.parent)
+    return tuple(found)
+
+
 def name_of(pid: int) -> str:
     """Return the name of the program that a process runs, as the process chose it; `?` once it is gone."""
     with unless_gone():

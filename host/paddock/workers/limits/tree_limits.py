@@ -10,10 +10,10 @@ from typing import Final, Protocol
 
 from paddock.plan.units import size_text
 from paddock.workers.exit_report import ExitReason, ExitStatus, LimitHit
-from paddock.workers.limits.process_tree import name_of
+from paddock.workers.limits.process_tree import ProcessTree, name_of
 from paddock.workers.limits.unmapped_memory import UnmappedMemory
 from paddock.workers.limits.watchdog import Watch, Watchdog, WatchedLimits
-from paddock_sandbox.cgroup import Cgroup, CgroupReadings
+from paddock_sandbox.cgroup import Cgroup, CgroupReadings, CgroupUse
 
 _RECORD_LOCKS_MAX = 2048  # which no control group counts; a database takes some five for each connection
 _MOST_NAMED = 5  # processes that were there before one of them was killed, and are gone
@@ -24,6 +24,16 @@ REASONS: Final[Mapping[str, ExitReason]] = {
     "tasks_max": ExitReason.TASKS,
 }
 """Why a tree was ended, by the name of the limit that the watchdog saw passed; it has each `WatchedName`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeUse:
+    """What a tree uses at a time; None where it cannot be read. `cpu_seconds` are those since its start."""
+
+    memory_bytes: int | None = None
+    tasks: int | None = None
+    cpu_seconds: float | None = None
+
 
 OnOverrun = Callable[[ExitReason, LimitHit], None]
 
@@ -100,17 +110,38 @@ class LimitEnforcer:
                 kernel_kill,
                 process.pid if tree_limits.runs_programs else None,
             )
-        return LimitedTree(watch, tree_limits, group)
+        return LimitedTree(process.init_pid, watch, tree_limits, group)
 
 
 class LimitedTree:
     """One tree with its limits."""
 
-    def __init__(self, watch: Watch | None, tree_limits: TreeLimits, group: Cgroup | None = None) -> None:
+    def __init__(
+        self, init_pid: int, watch: Watch | None, tree_limits: TreeLimits, group: Cgroup | None = None
+    ) -> None:
+        self._init_pid = init_pid
         self._watch = watch
         self._tree_limits = tree_limits
         self._group = group
         self._met: dict[str, int] = {}
+
+    def use(self) -> TreeUse:
+        """Return what the tree uses now: by its control group, else by its processes, in a millisecond or less."""
+        try:
+            counted = CgroupUse() if self._group is None else self._group.use()
+            if None not in (counted.memory_bytes, counted.tasks, counted.cpu_seconds):
+                return TreeUse(counted.memory_bytes, counted.tasks, counted.cpu_seconds)
+            tree = ProcessTree(self._init_pid) if self._watch is None else self._watch.tree
+            reading = tree.read()
+            if reading is None:
+                return TreeUse()
+            memory = counted.memory_bytes
+            if memory is None:
+                memory = reading.resident_bytes if self._watch is None else tree.estimate(reading.pids)
+            tasks = reading.tasks if counted.tasks is None else counted.tasks
+            return TreeUse(memory, tasks, counted.cpu_seconds or reading.cpu_seconds)
+        except OSError:  # it has ended, or may not be read
+            return TreeUse()
 
     def met(self, used: CgroupReadings | None = None) -> tuple[str, ...]:
         """Return the limits that programs met since this was asked last, as far as anything counts them.

@@ -126,7 +126,8 @@ class Watch:
     """One tree, watched until it is gone, passes a limit, or `stop` is called.
 
     `peak_memory` is the most that was seen. Shared memory may be counted in each process, but never so that the peak
-    would be beyond a limit that was kept. `ended` counts the processes that the watchdog ended.
+    would be beyond a limit that was kept. `ended` counts the processes that the watchdog ended. `tree` is
+    what it looks at.
     """
 
     def __init__(
@@ -143,7 +144,7 @@ class Watch:
         self.is_stopped = False
         self.is_being_measured = False
         self.is_being_counted = False
-        self._tree = tree
+        self.tree = tree
         self._limits = limits
         self._on_exceeded = on_exceeded
         self._unmapped = unmapped
@@ -176,7 +177,7 @@ class Watch:
         if self.is_stopped or self._is_only_counted:
             return False
         try:
-            reading = self._tree.read(self._limits.tasks_max)
+            reading = self.tree.read(self._limits.tasks_max)
             if reading is None:
                 self.stop()
                 return False
@@ -207,7 +208,7 @@ class Watch:
                 return
             if self._worker is not None:
                 self.ended += 1  # before the worker can notice
-                ended = await anyio.to_thread.run_sync(self._tree.end_largest, self._worker, limiter=limiter)
+                ended = await anyio.to_thread.run_sync(self.tree.end_largest, self._worker, limiter=limiter)
                 if ended and not self._is_last_end(ended, now=clock.now()):
                     memory = await self._memory_beyond(limiter, counts=True)
             if memory and self._limits.memory_max is not None:
@@ -225,7 +226,7 @@ class Watch:
         assert limit is not None  # a count is due only then
         self.is_being_counted = True
         try:
-            reading = None if self.is_stopped else self._tree.read(self._limits.tasks_max)
+            reading = None if self.is_stopped else self.tree.read(self._limits.tasks_max)
             if reading is None:
                 return
             # However late on a busy machine: no estimate could take its place. How much is read has a bound.
@@ -259,7 +260,7 @@ class Watch:
         unmapped = self._most_unmapped(reading)
         most = reading.resident_bytes
         if limit is not None and most + unmapped + swapped > limit:
-            most = self._tree.estimate(reading.pids)
+            most = self.tree.estimate(reading.pids)
             if most + unmapped > limit:
                 return True
         self.peak_memory = max(self.peak_memory, most)
@@ -275,15 +276,15 @@ class Watch:
     async def _memory_beyond(self, limiter: anyio.CapacityLimiter, *, counts: bool = False) -> int:
         """Return the tree's memory if it is beyond the limit, else 0."""
         limit = self._limits.memory_max
-        reading = None if self.is_stopped else self._tree.read(self._limits.tasks_max)
+        reading = None if self.is_stopped else self.tree.read(self._limits.tasks_max)
         if reading is None or limit is None:
             return 0
-        memory = self._tree.estimate(reading.pids)
+        memory = self.tree.estimate(reading.pids)
         unmapped = await self._survey(reading, limit, limiter)
         if memory + unmapped > limit:
             with anyio.move_on_after(_MEASURE_SECONDS):
                 memory = await anyio.to_thread.run_sync(
-                    self._tree.measure, reading.pids, abandon_on_cancel=True, limiter=limiter
+                    self.tree.measure, reading.pids, abandon_on_cancel=True, limiter=limiter
                 )
         memory += unmapped
         if counts or memory <= limit:

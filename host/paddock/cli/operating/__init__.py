@@ -1,0 +1,1 @@
+"""The commands that show the sessions that run, and act on them."""
