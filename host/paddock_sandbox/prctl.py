@@ -13,6 +13,7 @@ from paddock_sandbox.syscalls import call
 # From <linux/prctl.h>; the same numbers on every architecture.
 _SET_PDEATHSIG = 1
 _SET_DUMPABLE = 4
+_SET_NAME = 15
 _CAPBSET_READ = 23
 _CAPBSET_DROP = 24
 _GET_SECUREBITS = 27
@@ -34,6 +35,11 @@ def set_parent_death_signal(signal_number: int) -> None:
 def become_child_subreaper() -> None:
     """Adopt every descendant whose own parent ends, however often it forked or changed its session."""
     _prctl("PR_SET_CHILD_SUBREAPER", _SET_CHILD_SUBREAPER, 1)
+
+
+def set_name(name: bytes) -> None:
+    """Set the short name of the calling thread; the kernel keeps 15 bytes of it."""
+    _prctl("PR_SET_NAME", _SET_NAME, name)
 
 
 def give_up_new_privileges() -> None:
@@ -89,7 +95,7 @@ def clear_ambient_set() -> None:
     _prctl("PR_CAP_AMBIENT_CLEAR_ALL", _CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL)
 
 
-def _prctl(name: str, option: int, first: int = 0, second: int = 0) -> int:
+def _prctl(name: str, option: int, first: int | bytes = 0, second: int = 0) -> int:
     try:
         return call("prctl", option, first, second, 0, 0)  # the kernel requires unused words to be zero
     except OSError as error:

@@ -55,11 +55,12 @@ _ROWS = (
         ("cache", "policy", "module new"),
         ("pydantic", "authoring", "errors", "lookalikes", "plan", "policy", "text", "sources"),
     ),
+    (("ps", "top", "logs", "end"), ("control", "state_folder")),
     (
         ("list", "lock", "sync", "update", "verify"),
         ("anyio", "asyncio", "authorization", "module_sources", "time_limit"),
     ),
-    (("audit",), ("audit", "audit_reading", "state_folder", "token_bucket")),
+    (("audit",), ("audit", "audit_reading", "token_bucket")),
     (("chat",), ()),
     (("remove", "add"), ("yaml",)),
     (("doctor",), ("msgpack", "doctor", "isolation", "workers")),

@@ -58,6 +58,7 @@ class StartOptions:
         on_output: called with each line that a module prints.
         on_confined: called with the sandbox of each module, before any module is started.
         kept: files that no module may change.
+        session: the id of the session.
         locks: the folder whose lock file no module may change either.
         journals: the folder of kept sessions, which no module sees.
         trace: records the calls of modules; without one, none is recorded.
@@ -73,6 +74,7 @@ class StartOptions:
     locks: Path | None = None
     journals: Path | None = None
     trace: Trace | None = None
+    session: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +178,7 @@ class SessionResources:
             profile=sandboxed.confinement.profile,
             tree_limits=sandboxed.tree_limits,
             on_line=on_line,
+            session=self.options.session,
             output_per_second=output_per_second,
         )
         launcher = self.workers.launcher_at(sandboxed.level, "exec" if own_versions else entry.spawn)

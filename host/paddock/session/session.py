@@ -164,6 +164,7 @@ class Session:
             locks=None if origin is None else origin.parent,
             journals=journals,
             trace=trace,
+            session=self._id,
         )
         self._kernel = HostedSession(
             SessionPlan.of(self.plan),

@@ -147,7 +147,9 @@ class ToolCallSession:
         folder = Path(working_dir or Path.cwd()).resolve()
         audit = AuditLog(self._id, environ=environ, mask=self.mask)
         self._session_recorder = SessionRecorder.of_call(source, tool, self._id, audit, folder, environ)
-        self._options = StartOptions(folder, environ, isolation, audit, on_output, on_confined, locks=folder)
+        self._options = StartOptions(
+            folder, environ, isolation, audit, on_output, on_confined, locks=folder, session=self._id
+        )
         written = {"config": dict(config or {}), "limits": dict(limits or {}), "permissions": dict(permissions or {})}
         self._request = _CallRequest(
             source, module_id, written, self._options, sources or SourceOptions(), lock, rules or NO_RULES

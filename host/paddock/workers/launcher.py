@@ -39,6 +39,7 @@ _REQUEST_BYTES = 128 << 10
 SELF_CHECK: Final = "self-check"
 """The step of a launch that fails when a worker can do what its level forbids."""
 MODULE_ENTRY: Final = "paddock_sdk.worker.main:serve"
+_TITLE_CHARACTERS: Final = 4  # of a session's id: enough to tell a few apart by eye
 _OUTPUT_AT_ONCE: Final = 16  # times the bytes that may be printed in a second
 
 
@@ -49,7 +50,8 @@ _logger = logging.getLogger(__name__)
 class LaunchSpec:
     """The process to start: its name in messages, its working directory, its whole environment, and its sandbox.
 
-    `entry` is the function that the process runs once it is confined, as `module:function`. `tree_limits` are the
+    `session` is the id of the session that it is for, if it is for one; its title has the beginning of that. `entry` is
+    the function that the process runs once it is confined, as `module:function`. `tree_limits` are the
     limits of all its processes together.
 
     A working directory that the worker may not enter is replaced by the root. `home_links` are made in its home, by
@@ -69,7 +71,13 @@ class LaunchSpec:
     tries_to_hold: bool = False
     log_limit_bytes: int = 1 << 16
     on_line: Callable[[OutputLine], None] | None = None
+    session: str = ""
     output_per_second: int | None = None  # bytes that are handed on, and sixteen times that at once; None: all
+
+    @property
+    def title(self) -> str:
+        """How the process is named for people: `tool-bash [98d5]`."""
+        return f"{self.name} [{self.session[:_TITLE_CHARACTERS]}]" if self.session else self.name
 
     def rate(self) -> OutputRate | None:
         """Return the rate of what one process prints."""
@@ -83,7 +91,13 @@ class LaunchSpec:
             LaunchError: the profile is too large to hand over.
         """
         return self._packed(
-            "profile", {"entry": self.entry, "profile": self.profile.as_dict(), "tries_to_hold": self.tries_to_hold}
+            "profile",
+            {
+                "entry": self.entry,
+                "profile": self.profile.as_dict(),
+                "title": self.title,
+                "tries_to_hold": self.tries_to_hold,
+            },
         )
 
     def particulars(self) -> bytes:
@@ -94,6 +108,7 @@ class LaunchSpec:
         """
         private = {
             "name": self.name,
+            "title": self.title,
             "working_dir": str(self.working_dir),
             "environ": dict(self.environ),
             "home_links": dict(self.home_links),

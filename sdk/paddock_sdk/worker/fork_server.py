@@ -23,6 +23,7 @@ from paddock_sandbox import lockdown, namespaces, prctl
 from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.mounts import SHARED_FOLDERS
 from paddock_sandbox.profile import Mount, SandboxProfile
+from paddock_sandbox.title import set_title
 from paddock_sdk.worker import init, prefork, sandbox_entry
 from paddock_sdk.worker.fresh_process import prepare_process
 from paddock_sdk.worker.immortal import make_immortal
@@ -45,6 +46,7 @@ def serve(control_fd: int, preload: Iterable[str], host: int, quiet_ms: int = _Q
     prctl.set_parent_death_signal(signal.SIGKILL)
     if os.getppid() != host:
         os._exit(0)
+    set_title(f"template [host {host}]", "paddock-templat")
     control = socket.socket(fileno=control_fd)
     for name in _expanded(preload):
         importlib.import_module(name)

@@ -23,6 +23,7 @@ from paddock_sandbox import capabilities, prctl
 from paddock_sandbox.cgroup import Cgroup
 from paddock_sandbox.descriptors import close_all_but
 from paddock_sandbox.profile import SandboxProfile
+from paddock_sandbox.title import set_title
 from paddock_sdk.worker import sandbox_entry
 from paddock_sdk.worker.init_socket import FAILED_BEFORE_ENTRY, report, report_failure
 
@@ -30,6 +31,7 @@ _COMMAND_BYTES = 64
 _SWEEP_SECONDS = 5.0  # only a descendant stuck in the kernel outlives its SIGKILL by this much
 _SWEEP_POLL_MS = 5  # an orphan may arrive without a signal of its own: look again this soon
 _REAPED_AT_ONCE = 64  # a tree that dies faster than it is reaped must not keep the init from its socket or its deadline
+SHORT_NAME = "paddock-init"
 _FIRST_PID = 1  # ours in a pid namespace of our own
 
 
@@ -44,6 +46,7 @@ def run(
     """Start the worker the request describes, where we are, see its tree to its end, report it and end the process."""
     group = None
     try:
+        set_title(f"init of {request['title']}", SHORT_NAME)
         prepare_for_children()
         init = os.getpid()
         group = None if request["cgroup"] is None else Cgroup.from_dict(request["cgroup"])

@@ -30,6 +30,7 @@ from paddock_sandbox import prctl
 from paddock_sandbox.profile import Mount
 from paddock_sandbox.remounting import attached, is_elsewhere, is_gone, put_back
 from paddock_sandbox.syscalls import call
+from paddock_sandbox.title import set_title
 from paddock_sdk.worker.fresh_process import prepare_process
 from paddock_sdk.worker.init_socket import receive, report, unpack
 
@@ -54,6 +55,7 @@ def serve(control: int, host: int) -> NoReturn:
     if os.getppid() != host:
         os._exit(0)
     prepare_process()
+    set_title(f"mount guard [host {host}]", "paddock-guard")
     _Guard(socket.socket(fileno=control)).run()
     os._exit(0)
 

@@ -20,6 +20,7 @@ from paddock_sandbox import capabilities, ipc, mounts, namespaces
 from paddock_sandbox.cgroup import Cgroup, CgroupHome, enter
 from paddock_sandbox.descriptors import close_all_but
 from paddock_sandbox.profile import Mount, SandboxProfile
+from paddock_sandbox.title import set_title
 from paddock_sdk.worker import init, sandbox_entry
 from paddock_sdk.worker.fresh_process import prepare_process
 from paddock_sdk.worker.init_socket import (
@@ -34,7 +35,6 @@ from paddock_sdk.worker.init_socket import (
 
 _WORKER_FDS: Final = 4  # rpc, stdout, stderr, init socket
 _GROUP: Final = "worker"
-_SOMETHING: Final = pack(None)  # descriptors do not travel alone
 _MOST_FDS: Final = 250  # the kernel passes 253 at once
 
 
@@ -59,9 +59,10 @@ class PreforkedWorker:
         try:
             self._group = None if groups is None else groups.create(_GROUP)
             doors = [] if self._group is None else self._group.doors()
+            host = os.getppid()
             self._pid = namespaces.fork_into_new()
             if self._pid == 0:
-                _run_init(init_line, worker_line, self.shared, doors, counts_memory=self._counts_memory())
+                _run_init(init_line, worker_line, self.shared, doors, host, counts_memory=self._counts_memory())
             # When it is abandoned, it may have ended, and its number may belong to another process.
             self._pidfd = os.pidfd_open(self._pid)
             self._give_ids()
@@ -95,7 +96,7 @@ class PreforkedWorker:
             self._group = None
         try:
             self._send_to_worker(request, _without(self.shared, profile), fds)
-            socket.send_fds(self._to_init, [_SOMETHING], [init_socket])
+            socket.send_fds(self._to_init, [pack(request["title"])], [init_socket])
         except BaseException:
             self.abandon()
             raise
@@ -153,6 +154,7 @@ def _run_init(
     worker_line: socket.socket,
     shared: Sequence[Mount],
     doors: Sequence[int],
+    host: int,
     *,
     counts_memory: bool,
 ) -> NoReturn:
@@ -160,6 +162,7 @@ def _run_init(
     try:
         # First of all: a copy of another worker's line, or of the host's socket, would keep it from ever closing.
         close_all_but(0, 1, 2, line.fileno(), worker_line.fileno(), *doors)
+        set_title(f"made ahead [host {host}]", "paddock-ahead")
         ids, _ = _received(line)
         if ids is None:
             namespaces.take_mapped_ids()
@@ -178,7 +181,8 @@ def _run_init(
         for door in doors:
             os.close(door)
         init.drop_privileges()
-        _, (init_socket,) = _received(line)
+        title, (init_socket,) = _received(line)
+        set_title(f"init of {title}", init.SHORT_NAME)
         line.close()
     except BaseException:
         os._exit(FAILED_BEFORE_ENTRY)

@@ -27,6 +27,7 @@ from paddock_sandbox.descriptors import close_all_but
 from paddock_sandbox.mounts import SHARED_FOLDERS, attach_terminals, narrow_proc
 from paddock_sandbox.profile import SandboxProfile
 from paddock_sandbox.step_error import StepError
+from paddock_sandbox.title import set_title
 from paddock_sdk.worker.attempts import attempt_log
 from paddock_sdk.worker.init_socket import (
     FAILED_BEFORE_ENTRY,
@@ -69,6 +70,7 @@ def enter_sandbox_and_run(
     try:
         particulars, log = _read_particulars(rpc)
         steps: tuple[tuple[str, Callable[[], object]], ...] = (
+            ("title", lambda: set_title(particulars["title"], particulars["name"])),
             ("attempt log", lambda: attempt_log.share(log)),
             ("new session", os.setsid),
             ("signals", _take_signals),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import os
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from host.workers.levels import ONE_WAY_TO_EACH, TOKEN, Levels, Way
+from host.workers.levels import ONE_WAY_TO_EACH, TAG, TOKEN, Levels, Way
 from host.workers.waiting import PATIENCE
 from paddock.workers.exec_launcher import ExecLauncher
 from paddock.workers.fork_server import ForkServerLauncher
@@ -21,7 +22,7 @@ from paddock.workers.process import ModuleProcess
 from paddock.workers.runtime import WorkerRuntime
 from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.profile import IsolationLevel
-from support.children import children_of_this_process
+from support.children import children_of_this_process, descendants_of_this_process
 from support.mounted import mounted
 from support.warm_templates import WarmTemplates, warm_templates
 
@@ -29,6 +30,7 @@ Launch = Callable[..., Awaitable[ModuleProcess]]
 Needs = Callable[[IsolationLevel], Awaitable[None]]
 
 _COLD = WorkerRuntime.spawn
+_HOST = re.compile(r"^paddock: .* \[host ([0-9]+)\]")
 _told: set[object] = set()  # processes that a test has failed for; those after it need not wait for them as well
 _GONE_SECONDS = 60.0  # a tree that was told to end, and its control group, are gone long before
 
@@ -52,9 +54,14 @@ def processes_of_these_tests() -> set[int]:
 
 def is_of_these_tests(pid: str) -> bool:
     try:
-        return TOKEN.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+        command = Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
     except OSError:
         return False  # it ended meanwhile
+    host = _HOST.search(command)
+    if host is None:
+        return TOKEN in command or f" [{TAG}]" in command
+    # A template may be of a host that these tests have started and killed.
+    return int(host[1]) in {os.getpid(), *descendants_of_this_process()} or not os.path.exists(f"/proc/{host[1]}")
 
 
 def groups_of_these_tests(home: CgroupHome) -> set[str]:
@@ -151,7 +158,12 @@ def runtime(levels: Levels) -> WorkerRuntime:
 @pytest.fixture
 def spec(runtime: WorkerRuntime, tmp_path: Path) -> LaunchSpec:
     return LaunchSpec(
-        name="tool-x", working_dir=tmp_path, environ={}, runtime=runtime, entry="paddock_test_worker:waits"
+        name="tool-x",
+        working_dir=tmp_path,
+        environ={},
+        runtime=runtime,
+        entry="paddock_test_worker:waits",
+        session=TAG,
     )
 
 

@@ -23,7 +23,9 @@ from paddock_sandbox.profile import IsolationLevel, Mount, SandboxProfile
 
 WORKERS = Path(__file__).parent / "workers"
 TOKEN = f"paddock_tests_of_{os.getpid()}"
-"""Part of the command line of every process that these tests start; no such package exists."""
+"""Part of the command line of every process that these tests start, until it has a title; no such package exists."""
+TAG = f"{os.getpid():04x}"[-4:]
+"""Part of the title of every worker and init that these tests start: the session that they are for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ class Levels:
             environ={"HOME": home, **dict(environ)},
             runtime=runtime or self.runtime,
             entry=f"paddock_test_worker:{function}",
+            session=TAG,
             profile=dataclasses.replace(profile, **parts),  # type: ignore[arg-type]
         )
 

@@ -110,14 +110,14 @@ class LimitEnforcer:
                 kernel_kill,
                 process.pid if tree_limits.runs_programs else None,
             )
-        return LimitedTree(process.init_pid, watch, tree_limits, group)
+        return LimitedTree(watch, tree_limits, group, process.init_pid)
 
 
 class LimitedTree:
     """One tree with its limits."""
 
     def __init__(
-        self, init_pid: int, watch: Watch | None, tree_limits: TreeLimits, group: Cgroup | None = None
+        self, watch: Watch | None, tree_limits: TreeLimits, group: Cgroup | None = None, init_pid: int = 0
     ) -> None:
         self._init_pid = init_pid
         self._watch = watch
