@@ -77,7 +77,8 @@ def ask(place: Place, request: Request, answer: type[_Answer]) -> _Answer:
         NoAnswerError: it gave none; with its reason.
     """
     with _connected(place) as line:
-        line.sendall(request.model_dump_json(exclude_defaults=True).encode() + b"\n")
+        with suppress(BrokenPipeError):  # it refuses us, and does not wait to hear why
+            line.sendall(request.model_dump_json(exclude_defaults=True).encode() + b"\n")
         text = _line_of(line)
     try:
         return answer.model_validate_json(text)

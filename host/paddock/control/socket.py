@@ -96,6 +96,8 @@ class ControlSocket:
             else:
                 self._open.add(task)
                 await self._talk(reader, writer, peer)
+        except asyncio.CancelledError:
+            pass  # the session ends; before Python 3.12, streams report it as an error
         except (OSError, TimeoutError, ValueError):
             pass  # it has left, sent no line in time, or one that is too long, or does not read
         finally:

@@ -100,7 +100,7 @@ class OperatedSession:
         """
         modules = self._named(request.module)
         if request.do is not None:
-            return await self._act(request, modules, peer)
+            return self._act(request, modules, peer)
         if request.get == "logs":
             return self._logs(modules, request.since)
         return await self._status(modules)
@@ -209,7 +209,7 @@ class OperatedSession:
 
     # -- what is done ----------------------------------------------------------------------
 
-    async def _act(self, request: Request, modules: dict[str, HostedModule], peer: Peer) -> Done:
+    def _act(self, request: Request, modules: dict[str, HostedModule], peer: Peer) -> Done:
         assert request.do is not None
         asked = sum(module.open_approvals for module in modules.values())
         said = [f"{asked} question(s) of it were open at its terminal, and are answered with no"] if asked else []
@@ -217,7 +217,7 @@ class OperatedSession:
         if request.do == "end" and request.module is None:
             self._audit.record("session.ended_by_operator", **who)
             self._cancel()
-            await self._kill(modules, peer)
+            self._runtime.router.tasks.spawn(self._kill(modules, peer))  # once this is answered
             return Done(done="end", said=tuple(said))
         if request.module is None:
             raise LookupError(f"name the module to {request.do}")

@@ -160,7 +160,7 @@ def _count(value: int | None) -> str:
 
 
 def _size(value: int | None) -> str:
-    return "-" if value is None else size_text(value)
+    return "-" if value is None else size_text(value).replace(" ", "").replace("iB", "")
 
 
 def _of(used: str, most: str) -> str:
