@@ -186,7 +186,7 @@ def _homes(_temporary: Path) -> _Homes:
 def _home_is_out_of_reach(_homes: _Homes, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with _homes.one() as home:
         monkeypatch.setenv("HOME", str(home))
-        for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+        for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"):
             monkeypatch.delenv(name, raising=False)
         yield
 

@@ -42,7 +42,7 @@ def top() -> int:
         running, order = Running(), "c"
         with _keys_as_pressed() as keyboard:
             while True:
-                screen.show_open(_frame(running.look(), order, screen.width, _height()))
+                screen.show_open(_frame(running.look(), order, screen.width, screen.height))
                 key = _pressed(keyboard)
                 if key == "q":
                     return CommandAnswer({}, lambda shown: shown.note(""))
@@ -82,10 +82,6 @@ def _table(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
             yield line
             if row[-1]:
                 yield f"  {row[-1]}"
-
-
-def _height() -> int:
-    return os.get_terminal_size(sys.stdout.fileno()).lines
 
 
 @contextmanager

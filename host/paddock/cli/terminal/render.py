@@ -217,6 +217,11 @@ class Screen:
         return max(1, self._width() - 1)
 
     @property
+    def height(self) -> int:
+        """Rows of the terminal."""
+        return self._console.height
+
+    @property
     def can_move(self) -> bool:
         """Whether drawn rows can be drawn again."""
         return self.is_terminal and not self._console.is_dumb_terminal
