@@ -27,6 +27,7 @@ from bench.chat import measure_chat
 from bench.commands import measure_commands
 from bench.compaction import measure_compaction
 from bench.contract import measure_conversation, measure_event, measure_published_turn, measure_reads, measure_turn
+from bench.control import measure_control
 from bench.deltas import measure_deltas
 from bench.egress import measure_egress
 from bench.growth import measure_growth
@@ -80,6 +81,7 @@ _PARTS: dict[str, Part] = {
     "journal": measure_journal,
     "audit": measure_audit,
     "seen": measure_seen,
+    "control": measure_control,
     "answers of a model": measure_model,
     "chat": measure_chat,
     "reads of mirrored state": measure_reads,
