@@ -134,6 +134,41 @@ async def test_an_operator_sees_a_module_reads_it_and_ends_it(tool: Tool, open_s
     assert session.session_id not in (await _command("ps", "--json")).stdout
 
 
+class _Person:
+    """Is asked, and does not answer."""
+
+    def __init__(self) -> None:
+        self.is_asked = anyio.Event()
+        self.has_left = anyio.Event()
+
+    async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
+        self.is_asked.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.has_left.set()
+        raise AssertionError
+
+
+async def test_an_end_during_a_question_says_so_and_takes_it_back(tool: Tool, open_session: OpenSession) -> None:
+    person = _Person()
+    answers = [{"tool_calls": [{"name": "idle", "arguments": {}}]}]
+    async with open_session(
+        orchestrator={"module": "loop-basic"},
+        providers=[{"module": "provider-mock", "config": {"responses": answers}}],
+        hooks=[{"module": "hooks-approval"}],
+        tools=[tool("idle")],
+        approval=person,
+    ) as session:
+        turn = asyncio.create_task(session.execute("go on"))
+        await person.is_asked.wait()
+        done = await _command("end", session.session_id)
+        assert done.returncode == 0 and "1 question of its modules was open" in done.stderr
+        with pytest.raises(Exception, match="an operator ended it"):
+            await turn
+        await person.has_left.wait()
+
+
 async def test_top_is_drawn_until_a_key_quits_it(tool: Tool, open_session: OpenSession) -> None:
     def watch() -> int:
         with Terminal("top", environ={"COLUMNS": "80", "LINES": "24"}, seconds=60) as terminal:

@@ -212,7 +212,8 @@ class OperatedSession:
     def _act(self, request: Request, modules: dict[str, HostedModule], peer: Peer) -> Done:
         assert request.do is not None
         asked = sum(module.open_approvals for module in modules.values())
-        said = [f"{asked} question(s) of it were open at its terminal, and are answered with no"] if asked else []
+        count = "1 question of its modules was" if asked == 1 else f"{asked} questions of its modules were"
+        said = [f"{count} open at the session's terminal; nobody needs to answer any more"] if asked else []
         who = {"peer_pid": peer.pid, "peer_uid": peer.uid}
         if request.do == "end" and request.module is None:
             self._audit.record("session.ended_by_operator", **who)
