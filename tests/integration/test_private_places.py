@@ -56,6 +56,8 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(home))
     for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)
+    (home / "until-logout").mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(home / "until-logout"))
     (home / "work").mkdir()
     monkeypatch.chdir(home / "work")
     assert paddock("run", plan_of(home / "work"), "hello").returncode == 0
@@ -79,6 +81,7 @@ def test_a_granted_home_shows_an_empty_folder_in_their_place(user: Path, write_m
     assert look(user / "mine.txt") == "mine"
     assert look(state) == []
     assert look(user / ".config/paddock") == []
+    assert (user / "until-logout/paddock").is_dir() and look(user / "until-logout/paddock") == []
     assert look(state / "audit.jsonl") == "No such file or directory"
     assert look(user / ".local", moves=True) == "Device or resource busy"
     assert (state / "audit.jsonl").exists()

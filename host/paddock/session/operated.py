@@ -12,9 +12,9 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 import anyio
 import anyio.to_thread
@@ -30,10 +30,12 @@ from paddock.session.resources import SessionResources
 from paddock.session.runtime import SessionRuntime
 from paddock.state_folder import control_folder
 from paddock.workers.exit_report import ExitReason
-from paddock.workers.limits.tree_limits import LimitedTree, TreeUse
+from paddock.workers.limits.tree_limits import LimitedTree
+from paddock_sandbox.cgroup import CgroupUse
 
 _QUIET_SECONDS: Final = 5.0
 _LINE_CHARACTERS: Final = 4000
+_LINES: Final = 1000  # of one module, in one answer
 
 _log = logging.getLogger(__name__)
 
@@ -45,12 +47,8 @@ class Turn(NamedTuple):
     began: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Quiet:
-    """Since when a module has done nothing that is seen here."""
-
-    done: tuple[float, int, int]
-    since: float
+_Done = tuple[float, int, int]
+"""What a module has used, was called and printed so far."""
 
 
 class OperatedSession:
@@ -74,7 +72,7 @@ class OperatedSession:
         self._turn = turn
         self._cancel = cancel
         self._began = time.time()
-        self._quiet: dict[HostedModule, _Quiet] = {}
+        self._quiet: WeakKeyDictionary[HostedModule, tuple[_Done, float]] = WeakKeyDictionary()  # and since when
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
@@ -106,13 +104,13 @@ class OperatedSession:
         return await self._status(modules)
 
     def _named(self, name: str | None) -> dict[str, HostedModule]:
-        modules = {shown: module for shown, module in self._resources.modules() if name in (None, shown, module.name)}
+        modules = {shown: one for shown, one in self._resources.modules().items() if name in (None, shown, one.name)}
         if name is not None and not modules:
             raise LookupError(f"the session has no module `{name}`")
         return modules
 
     def _inits(self) -> frozenset[int]:
-        processes = [module.supervisor.process for _, module in self._resources.modules()]
+        processes = [module.supervisor.process for module in self._resources.modules().values()]
         return frozenset(process.init_pid for process in processes if process is not None)
 
     # -- what is asked for -----------------------------------------------------------------
@@ -140,7 +138,7 @@ class OperatedSession:
             modules=tuple(rows),
         )
 
-    def _row(self, name: str, module: HostedModule, use: TreeUse) -> ModuleRow:
+    def _row(self, name: str, module: HostedModule, use: CgroupUse) -> ModuleRow:
         supervisor, limits = module.supervisor, module.limits
         cpu_seconds = supervisor.cpu_seconds + (use.cpu_seconds or 0.0)
         call = _oldest_call(module)
@@ -181,10 +179,11 @@ class OperatedSession:
             return "busy"
         now = time.monotonic()
         done = (cpu_seconds, module.calls, supervisor.printed_bytes)
-        quiet = self._quiet.get(module)
-        if quiet is None or quiet.done != done:
-            quiet = self._quiet[module] = _Quiet(done, now)
-        return "blocked" if now - max(quiet.since, call.began) >= _QUIET_SECONDS else "busy"
+        before, since = self._quiet.get(module, (None, now))
+        if before != done:
+            since = now
+        self._quiet[module] = (done, since)
+        return "blocked" if now - max(since, call.began) >= _QUIET_SECONDS else "busy"
 
     def _logs(self, modules: dict[str, HostedModule], since: dict[str, int]) -> LogLines:
         lines, positions, dropped = [], {}, {}
@@ -196,7 +195,8 @@ class OperatedSession:
             before = module.supervisor.printed_bytes - output.total_bytes + module.supervisor.restarts
             position = since.get(cut(name), 0)
             found, lost = output.since(position - before)
-            for line in found:
+            lost += sum(len(line.text) + 1 for line in found[:-_LINES])
+            for line in found[-_LINES:]:
                 text = self._resources.secrets.mask(line.text)
                 lines.append(LogLine(module=cut(name), stream=line.stream, text=text[:_LINE_CHARACTERS]))
             positions[cut(name)] = before + output.position
@@ -246,8 +246,8 @@ def _by(peer: Peer) -> str:
     return f"an operator ended it (process {peer.pid})"
 
 
-def _used(trees: list[LimitedTree | None]) -> list[TreeUse]:
-    return [TreeUse() if tree is None else tree.use() for tree in trees]
+def _used(trees: list[LimitedTree | None]) -> list[CgroupUse]:
+    return [CgroupUse() if tree is None else tree.use() for tree in trees]
 
 
 def _oldest_call(module: HostedModule) -> RoutedCall | None:

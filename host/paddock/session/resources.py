@@ -207,11 +207,18 @@ class SessionResources:
         finally:
             self._listed.remove(listed)
 
-    def modules(self) -> Iterator[tuple[str, HostedModule]]:
-        """Yield each module with its name for people, those of sub-sessions behind the name of theirs."""
+    def modules(self) -> dict[str, HostedModule]:
+        """Return each module by a name for people; of sub-sessions they are `agent/tool`, then `agent/tool#2`."""
+        found: dict[str, HostedModule] = {}
         for session, modules in self._listed:
             for module in modules:
-                yield f"{session}/{module.name}" if session else module.name, module
+                plain = name = f"{session}/{module.name}" if session else module.name
+                number = 1
+                while name in found:
+                    number += 1
+                    name = f"{plain}#{number}"
+                found[name] = module
+        return found
 
     def revoke(self, name: str) -> None:
         """End the modules that go by a name for good, here and in sub-sessions that are still to come."""

@@ -56,7 +56,10 @@ def _answering(path: Path, *answers: bytes) -> Iterator[list[bytes]]:
 
     def serve() -> None:
         for answer in answers:
-            line, _ = listener.accept()
+            try:
+                line, _ = listener.accept()
+            except OSError:
+                return  # nobody came
             with line:
                 asked.append(line.recv(1 << 16))
                 try:
@@ -64,11 +67,13 @@ def _answering(path: Path, *answers: bytes) -> Iterator[list[bytes]]:
                 except OSError:
                     pass  # it has had enough
 
-    thread = threading.Thread(target=serve, daemon=True)
+    thread = threading.Thread(target=serve)
     thread.start()
     try:
         yield asked
     finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
         listener.close()
 
 

@@ -168,3 +168,36 @@ async def test_a_flood_that_is_over_leaves_the_rest_as_it_was() -> None:
             while "again" not in lines:
                 await anyio.sleep(0.01)
     ring.close()
+
+
+@given(writes=_writes, looks=st.sets(st.integers(0, 30)), limit_bytes=st.sampled_from([200, 1 << 16]))
+def test_looks_one_after_the_other_find_each_line_once(
+    writes: list[tuple[str, bytes]], looks: set[int], limit_bytes: int
+) -> None:
+    found: list[OutputLine] = []
+    lost = position = 0
+
+    def look(ring: OutputRing) -> None:
+        nonlocal lost, position
+        lines, missed = ring.since(position)
+        found.extend(lines)
+        lost += missed
+        position = ring.position
+
+    async def looked() -> OutputRing:
+        with pipes() as (out, err, writers):
+            ring = OutputRing(out, err, limit_bytes)
+            for number, (stream, data) in enumerate(writes):
+                os.write(writers[stream], data)
+                await read_all(ring, ring.total_bytes + len(data))
+                if number in looks:
+                    look(ring)
+        ring.close()
+        look(ring)
+        return ring
+
+    ring = anyio.run(looked)
+    assert ring.since(position) == ([], 0)
+    if not ring.dropped_bytes:
+        assert sorted(found, key=str) == sorted(ring, key=str) and not lost
+    assert lost <= ring.dropped_bytes

@@ -26,15 +26,6 @@ REASONS: Final[Mapping[str, ExitReason]] = {
 """Why a tree was ended, by the name of the limit that the watchdog saw passed; it has each `WatchedName`."""
 
 
-@dataclass(frozen=True, slots=True)
-class TreeUse:
-    """What a tree uses at a time; None where it cannot be read. `cpu_seconds` are those since its start."""
-
-    memory_bytes: int | None = None
-    tasks: int | None = None
-    cpu_seconds: float | None = None
-
-
 OnOverrun = Callable[[ExitReason, LimitHit], None]
 
 
@@ -125,23 +116,23 @@ class LimitedTree:
         self._group = group
         self._met: dict[str, int] = {}
 
-    def use(self) -> TreeUse:
+    def use(self) -> CgroupUse:
         """Return what the tree uses now: by its control group, else by its processes, in a millisecond or less."""
         try:
             counted = CgroupUse() if self._group is None else self._group.use()
             if None not in (counted.memory_bytes, counted.tasks, counted.cpu_seconds):
-                return TreeUse(counted.memory_bytes, counted.tasks, counted.cpu_seconds)
+                return counted
             tree = ProcessTree(self._init_pid) if self._watch is None else self._watch.tree
             reading = tree.read()
             if reading is None:
-                return TreeUse()
+                return CgroupUse()
             memory = counted.memory_bytes
             if memory is None:
                 memory = reading.resident_bytes if self._watch is None else tree.estimate(reading.pids)
             tasks = reading.tasks if counted.tasks is None else counted.tasks
-            return TreeUse(memory, tasks, counted.cpu_seconds or reading.cpu_seconds)
+            return CgroupUse(memory, tasks, counted.cpu_seconds or reading.cpu_seconds)
         except OSError:  # it has ended, or may not be read
-            return TreeUse()
+            return CgroupUse()
 
     def met(self, used: CgroupReadings | None = None) -> tuple[str, ...]:
         """Return the limits that programs met since this was asked last, as far as anything counts them.
