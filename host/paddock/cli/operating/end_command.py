@@ -59,4 +59,7 @@ def _meant(sessions: list[Seen], what: str) -> tuple[Seen, str | None]:
         ids = ", ".join(one.status.session[: running.SHORT] for one in having)
         hints = [f"name one of {ids} with --session"]
         raise KindError("SeveralSessionsError", f"{len(having)} sessions have a module `{what:.200}`", hints=hints)
-    return running.of_session(sessions, what)[0], None
+    try:
+        return running.of_session(sessions, what)[0], None
+    except KindError as error:
+        raise error.with_hint(f"no running session has a module `{what:.200}`") from None

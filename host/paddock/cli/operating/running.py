@@ -139,9 +139,9 @@ def of_session(sessions: Sequence[Seen], asked: str | None) -> list[Seen]:
         meant = [one for one in sessions if one.status.session.startswith(asked)]
     if len(meant) == 1:
         return meant
-    what = "no session" if not meant else f"more than one session with `{asked:.200}`"
-    hints = ["`paddock ps` shows those that run"]
-    raise KindError("UnknownSessionError", f"{what} runs of that id" if not meant else f"{what} runs", hints=hints)
+    found = "more than one session runs" if meant else "no session runs"
+    hints = [f"`paddock ps` shows what runs; {SHORTEST} characters of an id stand for it"]
+    raise KindError("UnknownSessionError", f"{found} whose id begins with `{asked:.200}`", hints=hints)
 
 
 def ids(context: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
