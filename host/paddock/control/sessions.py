@@ -28,7 +28,8 @@ from paddock.state_folder import control_paths
 
 _NAME: Final = re.compile(r"[0-9]{1,10}(-[0-9]{1,2})?\.sock")
 _SECONDS: Final = 3.0  # for a whole answer
-_SOCKETS: Final = 256  # of one folder
+_SOCKETS: Final = 256  # of this user
+_SOCKETS_OF_OTHERS: Final = 32  # of each other one, who may have them say nothing
 _USERS: Final = 1000
 _AT_ONCE: Final = 16
 _CREDENTIALS: Final = struct.Struct("3i")
@@ -162,11 +163,12 @@ def _opened(folder: Path, uid: int) -> int:
 def _places(environ: Mapping[str, str]) -> Iterator[Place]:
     for uid, folder in _folders(environ):
         names: Sequence[str] = ()
+        most = _SOCKETS if uid == os.geteuid() else _SOCKETS_OF_OTHERS
         with suppress(OSError):
             descriptor = _opened(folder, uid)
             try:
                 with os.scandir(descriptor) as entries:
-                    names = sorted(entry.name for entry, _ in zip(entries, range(_SOCKETS), strict=False))
+                    names = sorted(entry.name for entry, _ in zip(entries, range(most), strict=False))
             finally:
                 os.close(descriptor)
         for name in names:
