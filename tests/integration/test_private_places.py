@@ -56,8 +56,6 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(home))
     for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)
-    (home / "until-logout").mkdir()
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(home / "until-logout"))
     (home / "work").mkdir()
     monkeypatch.chdir(home / "work")
     assert paddock("run", plan_of(home / "work"), "hello").returncode == 0
@@ -66,8 +64,12 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("level", ["ns", *repeating("bwrap")])
-def test_a_granted_home_shows_an_empty_folder_in_their_place(user: Path, write_module: WriteModule, level: str) -> None:
+def test_a_granted_home_shows_an_empty_folder_in_their_place(
+    user: Path, write_module: WriteModule, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     require_level("bwrap" if level == "bwrap" else "ns")
+    (user / "until-logout").mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(user / "until-logout"))
     source = write_module("tool-look", _LOOKING)
 
     def look(path: Path, **more: object) -> object:
