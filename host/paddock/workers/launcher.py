@@ -109,6 +109,8 @@ class LaunchSpec:
         private = {
             "name": self.name,
             "title": self.title,
+            # What runs a program for Paddock itself must not pass for that program.
+            "short_name": self.name if self.session else f"paddock-{self.name}",
             "working_dir": str(self.working_dir),
             "environ": dict(self.environ),
             "home_links": dict(self.home_links),

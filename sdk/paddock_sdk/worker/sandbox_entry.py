@@ -70,7 +70,7 @@ def enter_sandbox_and_run(
     try:
         particulars, log = _read_particulars(rpc)
         steps: tuple[tuple[str, Callable[[], object]], ...] = (
-            ("title", lambda: set_title(particulars["title"], particulars["name"])),
+            ("title", lambda: set_title(particulars["title"], particulars["short_name"])),
             ("attempt log", lambda: attempt_log.share(log)),
             ("new session", os.setsid),
             ("signals", _take_signals),
