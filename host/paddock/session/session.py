@@ -44,11 +44,10 @@ from paddock.rpc.trace import Trace
 from paddock.session.hosted_session import HostedSession, ModuleStatus
 from paddock.session.instructing import changes_of_instruction, give_instruction
 from paddock.session.journal import OpenCall, closing_messages, interrupted
-from paddock.session.journals.journal_file import JournalError
 from paddock.session.journals.journal_folder import Journals, UnknownSessionError
-from paddock.session.journals.kept_session import KeptSession, Meta, time_text
+from paddock.session.journals.kept_session import KeptSession, Meta
 from paddock.session.journals.quarantines import Quarantines
-from paddock.session.journals.resume import CallOutcomes, Resume
+from paddock.session.journals.resume import CallOutcomes, Resume, summary
 from paddock.session.journals.session_journal import SessionJournal, meta_of
 from paddock.session.operated import OperatedSession, Turn
 from paddock.session.recorder import SessionRecorder
@@ -474,19 +473,11 @@ class Session:
             if self._resume is not None:
                 raise UnknownSessionError(self._id, ['a policy has no session kept: `[journal] keep = "off"`'])
             return None
-        if self._resume is None:
-            try:
-                journal = SessionJournal(await anyio.to_thread.run_sync(self._journals.create, self._id))
-            except OSError as error:
-                if rule.required:
-                    place = Path(error.filename or f"{self._id}.journal")
-                    raise JournalError(place, str(error), "a policy requires it: make room for it") from error
-                _log.warning("this session is not kept, as its journal cannot be made: %s", error)
-                return None
-        else:
+        if self._resume is not None:
             journal = await anyio.to_thread.run_sync(self._journals.resumed, self._id)
-        journal.rule = rule
-        return journal
+            journal.rule = rule
+            return journal
+        return await anyio.to_thread.run_sync(self._journals.begun, self._id, rule)
 
     async def _restore(self, kept: KeptSession, now: Meta, runtime: SessionRuntime) -> None:
         """Bring the context to where the session's last host had it, and answer the tool calls that were open then.
@@ -499,21 +490,10 @@ class Session:
         await self._close_dangling_calls(outcomes.answer)
         outcomes.tell_the_others()
         left_out = restore_state(kept, now, runtime.modules, self._kernel.hosted, runtime.marshaller)
-        self._resumed = (*self._summary(kept), *outcomes.lines, *left_out)
+        self._resumed = (*summary(kept, torn), *outcomes.lines, *left_out)
         found = {"interrupted": kept.was_interrupted, "calls": list(outcomes.lines)}
         self._audit.record("session.resumed", **found)
         await self.coordinator.hooks.emit("session:resumed", found)
-
-    def _summary(self, kept: KeptSession) -> tuple[str, ...]:
-        turns = "1 turn" if len(kept.turns) == 1 else f"{len(kept.turns)} turns"
-        count = kept.count_messages()
-        messages = "1 message" if count == 1 else f"{count} messages"
-        ended = f"; {kept.interruption}" if kept.interruption else ""
-        torn = self._journal.torn if self._journal is not None else None
-        return (
-            f"resuming {self._id} of {time_text(kept.began)}: {messages}, {turns}{ended}",
-            *((f"it is incomplete since {time_text(kept.last)}: the damaged rest is in {torn}",) if torn else ()),
-        )
 
     async def _close_dangling_calls(self, answer: Callable[[OpenCall], object] = interrupted) -> None:
         """Answer the tool calls that the turn left open, so that the next request to a provider is valid."""

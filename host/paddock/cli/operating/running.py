@@ -72,13 +72,18 @@ class Session:
         if status.turn_seconds is not None:
             turn += f" for {_short(status.turn_seconds)}"
         levels = ", ".join(sorted({module.row.level for module in self.modules}))
-        whose = "" if status.uid == os.geteuid() else f", uid {status.uid}"
+        uid = self.seen.place.uid  # of the socket's owner: what the session says of itself may be a lie
+        whose = "" if uid == os.geteuid() else f", uid {uid}"
         plan = "no plan file" if status.plan is None else os.path.basename(status.plan)
         return f"session {status.session[:SHORT]}, host {status.pid}{whose}, {plan}{turn}, isolation: {levels}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for scripts."""
-        return {**self.seen.status.model_dump(), "modules": [module.as_dict() for module in self.modules]}
+        return {
+            **self.seen.status.model_dump(),
+            "uid": self.seen.place.uid,
+            "modules": [module.as_dict() for module in self.modules],
+        }
 
 
 @dataclass(slots=True)

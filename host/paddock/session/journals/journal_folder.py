@@ -6,6 +6,7 @@ the oldest sessions go, and none that was interrupted in the last seven days.
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import re
@@ -33,6 +34,8 @@ from paddock.session.journals.quarantines import SUFFIX as QUARANTINES
 from paddock.session.journals.session_journal import SessionJournal
 from paddock.state_folder import make_private, state_folder, state_path
 from paddock_sources.near import near
+
+_log = logging.getLogger(__name__)
 
 LAST: Final = "last"
 SIZE_MAX: Final = 256 << 20  # bytes of all journals together, where no policy says another size
@@ -98,6 +101,24 @@ class Journals:
             hint = f"`paddock run --resume {session_id}` goes on with it; another one needs another id"
             problem = f"there is a session `{session_id}` already"
             raise KindError("SessionExistsError", problem, hints=[hint]) from error
+
+    def begun(self, session_id: str, rule: JournalRule) -> SessionJournal | None:
+        """Return the journal of a new session; where it cannot be made and need not be, say so and return None.
+
+        Raises:
+            SessionExistsError: there is one of this id.
+            JournalError: it cannot be made, and the rule requires it.
+        """
+        try:
+            journal = SessionJournal(self.create(session_id))
+        except OSError as error:
+            if rule.required:
+                place = Path(error.filename or f"{session_id}{SUFFIX}")
+                raise JournalError(place, str(error), "a policy requires it: make room for it") from error
+            _log.warning("this session is not kept, as its journal cannot be made: %s", error)
+            return None
+        journal.rule = rule
+        return journal
 
     def resumed(self, session_id: str) -> SessionJournal:
         """Return the journal of a session to go on with it.

@@ -10,13 +10,14 @@ import shlex
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final
 
 from paddock.errors import KindError
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded
 from paddock.session.journal import OpenCall, open_calls, tables
-from paddock.session.journals.kept_session import KeptCall, KeptModule, KeptSession, Meta
+from paddock.session.journals.kept_session import KeptCall, KeptModule, KeptSession, Meta, time_text
 from paddock_sdk.protocol import RemoteProtocolError
 
 NOT_STARTED: Final = "Error: the host ended before this tool call was started; it did not run"
@@ -65,6 +66,18 @@ class Resume:
         if not found or self.accept_changes or (self.ask is not None and await self.ask(found)):
             return
         raise ResumeRefusedError(now.session, found, tuple(_ways_back(earlier, now)))
+
+
+def summary(kept: KeptSession, torn: Path | None) -> tuple[str, ...]:
+    """Return what people are told first of a session that is resumed; its damaged end is in `torn`."""
+    turns = "1 turn" if len(kept.turns) == 1 else f"{len(kept.turns)} turns"
+    count = kept.count_messages()
+    messages = "1 message" if count == 1 else f"{count} messages"
+    ended = f"; {kept.interruption}" if kept.interruption else ""
+    return (
+        f"resuming {kept.id} of {time_text(kept.began)}: {messages}, {turns}{ended}",
+        *((f"it is incomplete since {time_text(kept.last)}: the damaged rest is in {torn}",) if torn else ()),
+    )
 
 
 def differences(earlier: Meta, now: Meta) -> Iterator[str]:
