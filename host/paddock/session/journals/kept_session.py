@@ -254,6 +254,7 @@ def _take(kept: KeptSession, place: int, record: Record) -> None:
             kept.since = place
         case Kind.END:
             kept.reached = end = _head(End, head)
+            kept.was_interrupted = kept.was_interrupted and end.turn > 0  # version 1 has no `OVER`, and no numbers
             kept.turns[-1] = kept.turns[-1]._replace(ended=record.at, end=end)
         case Kind.CLEAR:
             kept.entries.clear()
