@@ -92,7 +92,8 @@ def test_commands_in_hints_exist_with_their_options() -> None:
         known = every if command is None else _options(command)
         if words[0] == "--" or "\\" in written:
             continue  # the arguments of another program; a template of a replacement
-        is_whole = command is None or not isinstance(command, click.Group) or rest[:1] in ([], [_FILLED_IN], ["…"])
+        is_whole = not isinstance(command, click.Group) or command.invoke_without_command
+        is_whole = is_whole or rest[:1] in ([], [_FILLED_IN], ["…"])
         options = {word.partition("=")[0] for word in rest if word.startswith("--")}
         families = ("--allow-X", "--allow-…", "--X")
         unknown = {one for one in options - known - _OF_OTHERS if one != "--allow-" and not one.startswith(families)}

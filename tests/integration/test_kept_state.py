@@ -198,7 +198,7 @@ async def test_a_home_that_cannot_be_made_is_named_with_a_way_out(project: Proje
     with pytest.raises(PlanError) as caught:
         await project.note("one")
     (problem,) = caught.value.problems
-    assert problem.path == "tools[0].state" and f"'{project.state}/paddock'" in problem.message
+    assert problem.path == "tools[0].state" and f"'{project.state}'" in problem.message
     assert "XDG_STATE_HOME" in problem.hint
 
 

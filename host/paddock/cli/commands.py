@@ -45,7 +45,7 @@ _INSIDE = {
     "audit": ("verify",),
     "policy": ("check", "forget", "show"),
     "cache": ("clean", "dir", "list", "prune", "size", "verify"),
-    "sessions": ("delete", "export", "list", "show"),
+    "sessions": ("delete", "export", "lift", "list", "show"),
 }
 
 

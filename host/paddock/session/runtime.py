@@ -21,6 +21,7 @@ from paddock.audit import AuditLog
 from paddock.authorization.authorizer import AuthorizedModule
 from paddock.plan.permissions import grants_of
 from paddock.plan.plain_data import merged
+from paddock.policy.grants import Grants
 from paddock.policy.limits import OUTPUT_PER_SECOND
 from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.marshal import Marshaller
@@ -121,6 +122,7 @@ class SessionRuntime:
         self._mirrors = core.mirrors
         self._resources = resources
         self._sandboxes = sandboxes
+        self._granted: dict[HostedModule, Grants] = {}
         self._tasks = tasks
         self._audit = audit
         self._name = name
@@ -171,8 +173,8 @@ class SessionRuntime:
             async with anyio.create_task_group() as finishing:
                 for module in self.modules.all:
                     finishing.start_soon(module.attempts.finish)  # the last are in its log once it ended
-            for module in self.modules.all:
-                record_use(module, self._sandboxes.of(module.entry).confinement.grants)
+            for module, grants in self._granted.items():
+                record_use(module, grants)
 
     async def kill(self) -> None:
         """End every process at once, and start none again; calls that wait for one fail."""
@@ -233,6 +235,7 @@ class SessionRuntime:
         )
         networks.tell_denials(entry, module.deny)
         self.modules.add(module)
+        self._granted[module] = sandboxed.confinement.grants
         if sandboxed.home is not None:
             from paddock.workers.limits.folder_quota import FolderQuota  # only here, as few modules keep their home
 
