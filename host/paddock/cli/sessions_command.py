@@ -87,7 +87,7 @@ def show_session(session: str, as_json: bool) -> int:
                 "prompt": turn.prompt,
                 "began": time_text(turn.began),
                 "ended": None if turn.ended is None else time_text(turn.ended),
-                "outcome": "interrupted" if turn.end is None else turn.end.outcome,
+                "outcome": turn.outcome,
             }
             for turn in kept.turns
         ]
@@ -196,16 +196,11 @@ def _facts(kept: KeptSession, in_use: bool) -> dict[str, Any]:
 
 
 def _call_facts(call: KeptCall) -> dict[str, object]:
-    outcome = "ended"
-    if call.ended is None:
-        outcome = "unknown"
-    elif call.answer is None:
-        outcome = "failed or stopped"
     return {
         "tool": call.tool,
         "module": call.module,
         "at": time_text(call.began),
-        "outcome": outcome,
+        "outcome": call.outcome,
     }
 
 

@@ -1,23 +1,23 @@
 """The audit log's lines on one session.
 
-The files are the user's own, and may be cut off, edited or rotated: a line that is none is counted and left out. Only
-ordinary files are read, never waited for, and no more of each than a host writes.
+The log is the user's own, and may be cut off, edited or rotated: a line that is none is counted and left out.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import stat
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
-from paddock.state_folder import state_folder
+from paddock.audit import audit_path
+from paddock.audit_reading import audit_lines
+from paddock.errors import KindError
 
-_MOST_BYTES: Final = 64 << 20  # of one file; a host begins another at a quarter of it
+_NO_LINE: Final = "the audit log has no line on this session"
+_NOT_RECORDED: Final = "refusals, ends and the use of grants are not recorded"
+_CUT: Final = "the audit log does not have the beginning of this session any more: what was earlier is not recorded"
 
 
 class _Fields(BaseModel):
@@ -78,38 +78,26 @@ class AuditLine(_Fields):
     modules: dict[str, Any] = Field(default_factory=dict)
 
 
-class AuditLines:
-    """The lines on one session, the earliest first; `unread` counts those that are damaged."""
-
-    def __init__(self, session: str, environ: Mapping[str, str] | None = None) -> None:
-        self.unread = 0
-        self.all: list[AuditLine] = []
-        path = state_folder(environ) / "audit.jsonl"
-        named = json.dumps(session).encode()
-        for file in (path.with_name(f"{path.name}.1"), path):
-            for line in _lines(file):
-                if named in line:
-                    self._add(line, session)
-
-    def of(self, event: str) -> list[AuditLine]:
-        """Return the lines of an event."""
-        return [line for line in self.all if line.event == event]
-
-    def _add(self, written: bytes, session: str) -> None:
-        try:
-            line = AuditLine.model_validate_json(written)
-        except ValidationError:
-            self.unread += 1
-            return
-        if line.session == session:
-            self.all.append(line)
-
-
-def _lines(path: Path) -> Iterator[bytes]:
+def lines_on(session: str, environ: Mapping[str, str] | None = None) -> tuple[list[AuditLine], list[str]]:
+    """Return the lines on a session, the earliest first, and notes on those that are missing."""
+    found, damaged, reason = [], 0, _NO_LINE
+    named = json.dumps(session).encode()
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return
-    with open(descriptor, "rb") as file:
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            yield from file.read(_MOST_BYTES).splitlines()
+        for written in audit_lines(audit_path(environ)):
+            if named in written.text:
+                try:
+                    found.append(AuditLine.model_validate_json(written.text))
+                except ValidationError:
+                    damaged += 1
+    except KindError as error:
+        reason = error.summary
+    found = [line for line in found if line.session == session]
+    notes = []
+    if not found:
+        notes.append(f"{reason}; {_NOT_RECORDED}")
+    elif all(line.event != "session.started" for line in found):
+        notes.append(_CUT)
+    if damaged:
+        notes.append(f"{damaged} lines of the audit log are damaged, and left out")
+    left_out = [line for line in found if line.event == "audit.left_out"]
+    return found, [*notes, *(f"the audit log left out {one.left_out} lines on `{one.module}`" for one in left_out)]

@@ -20,18 +20,16 @@ from paddock.isolation.record import ModuleRecord, SessionInUseError, SessionRec
 from paddock.plan.grant_use import SEEN_BY_HOST, SEEN_BY_MODULE, places_of, unused
 from paddock.plan.limits import limit_written
 from paddock.plan.permissions import FAMILIES, Permissions, grants_of, is_exclusion, permissions_line, without_value
-from paddock.report.audit_lines import AuditLine, AuditLines
+from paddock.report.audit_lines import AuditLine, lines_on
 from paddock.session.journals.journal_file import JournalError
 from paddock.session.journals.journal_folder import Journals
-from paddock.session.journals.kept_session import KeptCall, KeptSession
+from paddock.session.journals.kept_session import KeptCall, KeptSession, KeptTurn
 from paddock_sandbox.profile import ANY_PROGRAM
 from paddock_sources.near import near
 
 LAST: Final = "last"
 _SHORTEST: Final = 4  # characters of an id that stand for it
 _MOST_CALLS: Final = 1000  # of the facts for scripts
-_NO_LINE: Final = "the audit log has no line on this session: refusals, ends and the use of grants are not recorded"
-_CUT: Final = "the audit log does not have the beginning of this session any more: what was earlier is not recorded"
 _NO_JOURNAL: Final = "no journal was kept of this session: its turns and the calls of its tools are not recorded"
 
 GrantState = Literal["used", "not seen used", "not known", "excludes"]
@@ -86,7 +84,7 @@ class Connections:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a tool; an `outcome` is `ended`, `failed or stopped` or `unknown`."""
+    """A call of a tool, with its outcome."""
 
     module: str
     tool: str
@@ -196,62 +194,50 @@ def record_of(asked: str, folder: Path, environ: Mapping[str, str] | None = None
 
 def facts_of(record: SessionRecord, environ: Mapping[str, str] | None = None) -> Facts:
     """Return what is known of a session."""
-    lines = AuditLines(record.id, environ)
-    kept, in_use, problem = _kept(record.id, environ)
-    started = lines.of("session.started")
-    notes = [problem] if problem else []
-    if not lines.all:
-        notes.append(_NO_LINE)
-    elif not started:
-        notes.append(_CUT)
-    if lines.unread:
-        notes.append(f"{lines.unread} lines of the audit log are damaged, and left out")
-    left_out = lines.of("audit.left_out")
-    notes += [f"the audit log left out {line.left_out} lines on `{line.module}`" for line in left_out]
-    pins: dict[str, Any] = dict(started[-1].modules) if started else {}
+    lines, missing = lines_on(record.id, environ)
+    kept, problem = _kept(record.id, environ)
+    by_module: dict[str, list[AuditLine]] = defaultdict(list)
+    started, was_lost = None, False
+    for line in lines:
+        by_module[line.module].append(line)
+        started = line if line.event == "session.started" else started
+        was_lost |= line.event == "session.lost"
+    pins: dict[str, Any] = {} if started is None else dict(started.modules)
     if kept is not None:
         pins |= {name: one.model_dump() for name, one in kept.metas[-1].modules.items()}
-    by_module: dict[str, list[AuditLine]] = defaultdict(list)
-    for line in lines.all:
-        by_module[line.module].append(line)
-    modules = (_module(one, by_module[one.name], pins, is_whole=bool(started)) for one in record.modules)
+    modules = (_module(one, by_module[one.name], pins, is_whole=started is not None) for one in record.modules)
     return Facts(
         session=record.id,
-        state=_state(record, in_use or _is_held(record.id, environ), bool(lines.of("session.lost"))),
+        state=_state(record, was_lost, environ),
         plan=record.plan,
         working_dir=record.working_dir,
-        accepted=started[-1].accepted if started else None,
+        accepted=None if started is None else started.accepted,
         began=record.started,
         ended=record.ended,
-        notes=tuple(notes),
+        notes=(*problem, *missing),
         modules=tuple(modules),
-        turns=() if kept is None else _turns(kept),
+        turns=() if kept is None else tuple(map(_turn, kept.turns)),
         calls=() if kept is None else tuple(map(_call, kept.calls.values())),
     )
 
 
-def _kept(session: str, environ: Mapping[str, str] | None) -> tuple[KeptSession | None, bool, str]:
+def _kept(session: str, environ: Mapping[str, str] | None) -> tuple[KeptSession | None, list[str]]:
     try:
-        kept, in_use = Journals(environ=environ).read(session)
+        return Journals(environ=environ).read(session)[0], []
     except FileNotFoundError:
-        return None, False, _NO_JOURNAL
+        return None, [_NO_JOURNAL]
     except JournalError as error:
-        return None, False, f"{error.summary}: turns and calls of tools are not recorded"
-    return kept, in_use, ""
+        return None, [f"{error.summary}: turns and calls of tools are not recorded"]
 
 
-def _is_held(session: str, environ: Mapping[str, str] | None) -> bool:
+def _state(record: SessionRecord, was_lost: bool, environ: Mapping[str, str] | None) -> State:
+    if record.ended is not None:
+        return "its host was killed" if was_lost else "ended"
     try:
-        SessionRecords(environ=environ).check_free(session)
+        SessionRecords(environ=environ).check_free(record.id)
     except SessionInUseError:
-        return True
-    return False
-
-
-def _state(record: SessionRecord, is_held: bool, was_lost: bool) -> State:
-    if record.ended is None:
-        return "running" if is_held else "its host was killed"
-    return "its host was killed" if was_lost else "ended"
+        return "running"
+    return "its host was killed"
 
 
 # -- one module ----------------------------------------------------------------------------
@@ -387,23 +373,13 @@ def _connections(lines: Sequence[AuditLine]) -> tuple[Connections, ...]:
 # -- the conversation ----------------------------------------------------------------------
 
 
-def _turns(kept: KeptSession) -> tuple[Turn, ...]:
-    return tuple(
-        Turn(
-            turn.prompt,
-            _time(turn.began),
-            None if turn.ended is None else _time(turn.ended),
-            "interrupted" if turn.end is None else turn.end.outcome,
-        )
-        for turn in kept.turns
-    )
+def _turn(turn: KeptTurn) -> Turn:
+    return Turn(turn.prompt, _time(turn.began), None if turn.ended is None else _time(turn.ended), turn.outcome)
 
 
 def _call(call: KeptCall) -> Call:
-    if call.ended is None:
-        return Call(call.module, call.tool, _time(call.began), None, "unknown")
-    outcome = "failed or stopped" if call.answer is None else "ended"
-    return Call(call.module, call.tool, _time(call.began), _time(call.ended), outcome)
+    ended = None if call.ended is None else _time(call.ended)
+    return Call(call.module, call.tool, _time(call.began), ended, call.outcome)
 
 
 def _time(seconds: float) -> datetime:

@@ -129,8 +129,10 @@ def test_a_session_of_which_nothing_was_audited_says_so(ground: Ground) -> None:
     facts = ground.facts(record)
     assert [note.partition(":")[0] for note in facts.notes] == [
         "no journal was kept of this session",
-        "the audit log has no line on this session",
+        "nothing was recorded here",
     ]
+    ground.file.touch()
+    assert "the audit log has no line on this session" in ground.facts(record).notes[1]
     found = facts.modules[0]
     assert (found.unused, found.peak_memory_bytes, found.lives) == (None, None, ())
     assert {state for state, _ in _states(found).values()} == {"not known"}
@@ -154,7 +156,7 @@ def test_a_damaged_audit_log_is_read_as_far_as_it_goes(damage: str, ground: Grou
     elif damage == "garbage":
         assert "1 lines of the audit log are damaged" in told and facts.modules[0].unused
     else:
-        assert "has no line on this session" in told
+        assert f"cannot be read: {ground.file}" in told and "refusals, ends" in told
 
 
 def test_a_refusal_is_told_once_with_its_line_and_who_says_so(ground: Ground) -> None:

@@ -142,6 +142,13 @@ class KeptCall(NamedTuple):
     ended: float | None = None
     answer: bytes | None = None
 
+    @property
+    def outcome(self) -> str:
+        """`ended`, `failed or stopped`, or `unknown`."""
+        if self.ended is None:
+            return "unknown"
+        return "failed or stopped" if self.answer is None else "ended"
+
 
 class KeptTurn(NamedTuple):
     """A turn; `end` is None for one that was cut off."""
@@ -150,6 +157,11 @@ class KeptTurn(NamedTuple):
     prompt: str
     ended: float | None = None
     end: End | None = None
+
+    @property
+    def outcome(self) -> str:
+        """That of its end, or `interrupted`."""
+        return "interrupted" if self.end is None else self.end.outcome
 
 
 @dataclass(slots=True)
