@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from coding_agent.mending_model import MendingModel
-from paddock.cli.output_file import OutputFile
+from paddock.cli.output_file import output_file
 from paddock.demo.demonstration import DemoWorkspace
 from paddock.demo.story import BEHAVED, ends_of
 from paddock.errors import IsolationUnavailableError
@@ -166,8 +166,8 @@ class CodingAgent:
         """Write the report of the session, in place of that of an earlier run."""
         path = self._folder / "report.html"
         path.unlink(missing_ok=True)
-        with OutputFile(path) as file:
-            file.write(page_of(facts_of(record_of(session, repository, environ), environ)))
+        with output_file(path) as write:
+            write(page_of(facts_of(record_of(session, repository, environ), environ)))
         return path
 
     async def _note(self, event: str, data: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ import click
 from paddock.cli import options
 from paddock.cli.answer import CommandAnswer, CommandReport
 from paddock.cli.command_group import example
-from paddock.cli.output_file import OutputFile
+from paddock.cli.output_file import output_file
 from paddock.cli.terminal.render import Screen
 from paddock.isolation.record import SessionRecords
 from paddock.report.facts import LAST, facts_of, record_of
@@ -59,8 +59,8 @@ def report(session: str, output: Path | None, author_of: str | None, working_dir
         if as_json and output is None:
             return CommandAnswer({"file": None, "report": facts.as_dict()})
         path = output or Path(f"report-{record.id[:_SHORT]}.html")
-        with OutputFile(path) as file:
-            file.write(page_of(facts, is_for_author=author_of is not None))
+        with output_file(path) as write:
+            write(page_of(facts, is_for_author=author_of is not None))
         return CommandAnswer(
             {"file": str(path), "report": facts.as_dict() if as_json else None},
             lambda screen: screen.labelled([("written  ", str(path))]),

@@ -31,7 +31,7 @@ from paddock.cli.options import (
     plan_and_prompt,
     session_options,
 )
-from paddock.cli.output_file import OutputFile
+from paddock.cli.output_file import output_file
 from paddock.cli.session_on_screen import SessionOpener, row_of
 from paddock.cli.terminal.answer_ends import AnswerEnds
 from paddock.cli.terminal.approval import TerminalApproval
@@ -140,10 +140,10 @@ def run(
     turn = _Turn(plan, screen, opener, follows, trace, verbose=verbose, prints_grants=prints_grants)
     with LogLines(screen, verbose=verbose), opener.fetching, ExitStack() as files:
         try:
-            trace_file = None if trace_to is None else files.enter_context(OutputFile(trace_to))
+            write = None if trace_to is None else files.enter_context(output_file(trace_to))
             asyncio.run(turn.run(prompt or ""))
-            if trace is not None and trace_file is not None and trace.has_calls:
-                trace_file.write(trace.as_json(screen.mask))
+            if trace is not None and write is not None and trace.has_calls:
+                write(trace.as_json(screen.mask))
         except KeyboardInterrupt:
             turn.interrupt()
         except SystemExit:
