@@ -8,8 +8,9 @@ handed-over secrets are read, and whether a module's own loopback is used. What 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any, Final
 
 from paddock.plan.net_rule import SELF
@@ -29,28 +30,22 @@ class GrantUse:
     def __init__(self, permissions: Permissions) -> None:
         self._granted = grants_of(permissions)
         self._used: dict[str, set[int]] = {}
-        self._known: dict[tuple[str, str], tuple[int, ...]] = {}
+        self._places = lru_cache(_KNOWN)(self._matching)
 
     def note(self, family: str, target: str) -> None:
         """Note that the grants of a family which match a target served it."""
-        granted = getattr(self._granted, family)
-        if not granted:
-            return
-        places = self._known.get((family, target))
-        if places is None:
-            places = tuple(place for place, grant in enumerate(granted[:MOST]) if _matches(family, grant, target))
-            if len(self._known) < _KNOWN:
-                self._known[family, target] = places
-        self.note_places(family, places)
+        self._note(family, self._places(family, target))
 
-    def note_places(self, family: str, places: Iterable[int]) -> None:
-        """Note that the grants at these places of a family served it."""
+    def note_written(self, family: str, written: Collection[str]) -> None:
+        """Note that the grants of a family in these words served it."""
+        self._note(family, places_of(self._granted, family, written))
+
+    def _note(self, family: str, places: Iterable[int]) -> None:
         self._used.setdefault(family, set()).update(places)
 
-    def note_paths(self, family: str, written: Collection[str]) -> None:
-        """Note that paths which were granted under `read` or `write` in these words served it."""
+    def _matching(self, family: str, target: str) -> tuple[int, ...]:
         granted = getattr(self._granted, family)[:MOST]
-        self.note_places(family, (place for place, grant in enumerate(granted) if grant in written))
+        return tuple(place for place, grant in enumerate(granted) if _matches(family, grant, target))
 
     def as_dict(self) -> dict[str, list[int]]:
         """Return the places of the grants that served it, by family."""
@@ -75,9 +70,9 @@ def unused(permissions: Permissions, used: Mapping[str, Collection[int]], unseen
     return Permissions().model_copy(update=left)
 
 
-def places_of(permissions: Permissions, family: str, written: Collection[str]) -> Sequence[int]:
-    """Return the places of grants of `net` or `secrets` that are these rules or names."""
-    granted = getattr(grants_of(permissions), family)
+def places_of(permissions: Permissions, family: str, written: Collection[str]) -> list[int]:
+    """Return the places of the grants of a family that are these words, or secrets of these names."""
+    granted = getattr(grants_of(permissions), family)[:MOST]
     names = (grant.name if family == "secrets" else grant for grant in granted)
     return [place for place, name in enumerate(names) if name in written]
 

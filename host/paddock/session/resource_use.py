@@ -53,7 +53,7 @@ def record_use(module: HostedModule, grants: Grants) -> None:
     """
     use, opened = module.authority.use, module.supervisor.opened_paths
     for family, written in grants.opened(opened).items():
-        use.note_paths(family, written)
+        use.note_written(family, written)
     unseen = [family for family, places in opened.items() if SOMEWHERE in places]
     programs = list(module.attempts.programs)
     module.audit.record(
