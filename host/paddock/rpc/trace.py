@@ -8,11 +8,13 @@ not among them. A session without a trace runs none of this. Beyond a bound, cal
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from paddock.rpc.calls import RoutedCall
@@ -28,7 +30,7 @@ _MICROSECONDS: Final = 1e6
 
 @dataclass(slots=True)
 class _Span:
-    """One call: `begin` and `end` in seconds; without an end it was open when the trace ended."""
+    """One call, which is open until its end; `begin` and `end` are in seconds."""
 
     process: int
     name: str
@@ -36,8 +38,8 @@ class _Span:
     size: int
     parent: _Span | None
     begin: float
-    end: float | None = None
-    outcome: str = ""
+    end: float = math.inf
+    outcome: str = "open"
     lane: int = _FIRST_LANE
 
 
@@ -89,25 +91,18 @@ class Trace:
 
     def as_json(self, mask: Callable[[str], str]) -> str:
         """Return the trace as the text of a file, with secrets in names hidden."""
-        shown: dict[str, str] = {}
-
-        def show(name: str) -> str:
-            if name not in shown:
-                shown[name] = escape(mask(name))
-            return shown[name]
-
+        show = cache(lambda name: escape(mask(name)))
         now = time.perf_counter()
-        _lay_out(self._spans, now)
+        _lay_out(self._spans)
         events: list[dict[str, Any]] = [
             {"ph": "M", "name": "process_name", "pid": pid, "tid": _FIRST_LANE, "args": {"name": show(name)}}
             for pid, name in self._names.items()
         ]
         for number, span in enumerate(self._spans):
             place = {"pid": span.process, "tid": span.lane, "ts": _micro(span.begin)}
-            outcome = "open" if span.end is None else span.outcome
             call = {"ph": "X", "name": show(span.name), "cat": span.kind, **place}
-            duration = _micro((now if span.end is None else span.end) - span.begin)
-            events.append({**call, "dur": duration, "args": {"bytes": span.size, "outcome": outcome}})
+            duration = _micro(min(span.end, now) - span.begin)
+            events.append({**call, "dur": duration, "args": {"bytes": span.size, "outcome": span.outcome}})
             if span.parent is not None:
                 arrow = {"name": "call", "cat": "call", "id": number}
                 events.append({"ph": "s", **arrow, **place, "pid": span.parent.process, "tid": span.parent.lane})
@@ -155,13 +150,13 @@ class _TracedCalls(OpenCalls):
         return super().take_all()
 
 
-def _lay_out(spans: Iterable[_Span], now: float) -> None:
+def _lay_out(spans: Iterable[_Span]) -> None:
     """Give calls that one process served at the same time lanes of their own."""
     free_from: dict[int, list[float]] = {}
     for span in spans:
         lanes = free_from.setdefault(span.process, [])
         place = next((lane for lane, free in enumerate(lanes) if free <= span.begin), len(lanes))
-        lanes[place : place + 1] = [now if span.end is None else span.end]
+        lanes[place : place + 1] = [span.end]
         span.lane = _FIRST_LANE + place
 
 
