@@ -149,6 +149,10 @@ class Facts:
         facts: dict[str, Any] = to_jsonable_python(replace(self, calls=self.calls[-_MOST_CALLS:]))
         return {**facts, "calls_left_out": max(len(self.calls) - _MOST_CALLS, 0)}
 
+    def calls_of(self, module: ModuleFacts) -> list[Call]:
+        """Return the calls of one module's tools."""
+        return [call for call in self.calls if call.module == module.name]
+
     def module(self, name: str) -> ModuleFacts:
         """Return the facts on the module that goes by a name.
 

@@ -48,7 +48,7 @@ def for_author(facts: Facts, name: str, record: SessionRecord) -> Facts:
         notes=tuple(note for note in facts.notes if "`" not in note or f"`{module.name}`" in note),
         modules=(module,),
         turns=tuple(replace(turn, prompt="") for turn in facts.turns),
-        calls=tuple(call for call in facts.calls if call.module == module.name),
+        calls=tuple(facts.calls_of(module)),
     )
     hidden_facts: Facts = _rewritten(alone, hide)
     return hidden_facts

@@ -61,10 +61,7 @@ def page_of(facts: Facts, *, is_for_author: bool = False) -> str:
         parts.append(tag("div", *(tag("p", note) for note in facts.notes), class_="notes"))
     parts.append(timeline(facts))
     parts += [] if is_for_author else [_overview(facts), _turns(facts)]
-    by_module: dict[str, list[Call]] = defaultdict(list)
-    for call in facts.calls:
-        by_module[call.module].append(call)
-    parts += [_module(module, by_module[module.name]) for module in facts.modules]
+    parts += [_module(module, facts.calls_of(module)) for module in facts.modules]
     return page(title, _STYLE, tag("main", *parts))
 
 
@@ -88,7 +85,7 @@ def _session(facts: Facts) -> Markup:
         ("ended", "not yet" if facts.ended is None else _time(facts.ended)),
         *([("accepted by", facts.accepted)] if facts.accepted else []),
     ]
-    return _table((), rows)
+    return _facts(rows)
 
 
 def _overview(facts: Facts) -> Markup:
@@ -98,8 +95,8 @@ def _overview(facts: Facts) -> Markup:
             module.kind,
             module.level,
             "" if module.calls is None else module.calls,
-            tag("span", len(module.refusals), class_="bad") if module.refusals else 0,
-            tag("span", "; ".join(deaths), class_="bad") if (deaths := _deaths(module)) else "",
+            _bad(len(module.refusals)),
+            _bad("; ".join(life.message for life in module.lives if not life.was_ordinary)),
         )
         for module in facts.modules
     ]
@@ -107,17 +104,12 @@ def _overview(facts: Facts) -> Markup:
     return tag("section", tag("h2", "Modules"), _table(head, rows))
 
 
-def _deaths(module: ModuleFacts) -> list[str]:
-    return [life.message for life in module.lives if not life.was_ordinary]
-
-
 def _turns(facts: Facts) -> Markup:
     rows = [
         (number, _time(turn.began), _seconds(turn.began, turn.ended), turn.outcome, turn.prompt)
         for number, turn in enumerate(facts.turns, 1)
     ]
-    table = _table(("turn", "began", "took", "outcome", "prompt"), rows) if rows else tag("p", _NOT_RECORDED)
-    return tag("section", tag("h2", "Turns"), table)
+    return tag("section", tag("h2", "Turns"), _table(("turn", "began", "took", "outcome", "prompt"), rows))
 
 
 # -- one module ----------------------------------------------------------------------------
@@ -126,7 +118,7 @@ def _turns(facts: Facts) -> Markup:
 def _module(module: ModuleFacts, calls: Sequence[Call]) -> Markup:
     parts = [
         tag("h2", module.name),
-        _table((), [("kind", module.kind), ("source", module.source), ("pin", module.pin or "none")]),
+        _facts([("kind", module.kind), ("source", module.source), ("pin", module.pin or "none")]),
         tag("h3", "Granted, and used"),
         _grants(module),
         tag("h3", "Refused"),
@@ -153,7 +145,7 @@ def _grants(module: ModuleFacts) -> Markup:
         )
         for one in module.grants
     ]
-    parts = [_table(("family", "grant", "use", "says"), rows) if rows else tag("p", "Nothing was granted.")]
+    parts = [_table(("family", "grant", "use", "says"), rows, "Nothing was granted.")]
     if module.unused:
         parts.append(tag("p", "Granted, and not seen used: ", tag("code", module.unused)))
     if module.unseen:
@@ -177,39 +169,30 @@ def _refusals(module: ModuleFacts) -> Markup:
     ]
     head = ("may not", "why", "times", "first", "the line that would allow it", "says")
     left_out = module.refusals_left_out
-    more = [tag("p", f"{left_out} more are not recorded one by one.")] if left_out else []
-    return tag("div", _table(head, rows) if rows else tag("p", "Nothing, as far as is recorded."), *more)
+    more = tag("p", f"{left_out} more are not recorded one by one.") if left_out else ""
+    return tag("div", _table(head, rows, "Nothing, as far as is recorded."), more)
 
 
 def _limits(module: ModuleFacts) -> Markup:
-    hit: dict[str, str] = {}
+    peaks: dict[str, object] = {}
+    if module.peak_memory_bytes is not None:
+        peaks["memory_max"] = f"{size_text(module.peak_memory_bytes)} at most"
     for life in module.lives:
         if life.limit:
-            hit[life.limit.partition(",")[0]] = life.limit
-    peaks = {
-        "memory_max": None if module.peak_memory_bytes is None else f"{size_text(module.peak_memory_bytes)} at most",
-    }
-    rows = [
-        (name, value, tag("span", f"ended for it: {hit[name]}", class_="bad") if name in hit else peaks.get(name) or "")
-        for name, value in module.limits.items()
-    ]
+            peaks[life.limit.partition(",")[0]] = _bad(f"ended for it: {life.limit}")
+    rows = [(name, value, peaks.get(name, "")) for name, value in module.limits.items()]
     cpu = _NOT_RECORDED if module.cpu_seconds is None else f"{module.cpu_seconds:.2f} s"
     restarts = _NOT_RECORDED if module.restarts is None else module.restarts
-    return tag(
-        "div", _table(("limit", "set to", "peak"), rows), tag("p", f"Processor time: {cpu}. Restarts: {restarts}.")
-    )
+    said = tag("p", f"Processor time: {cpu}. Restarts: {restarts}.")
+    return tag("div", _table(("limit", "set to", "peak"), rows), said)
 
 
 def _lives(module: ModuleFacts) -> Markup:
     rows = [
-        (
-            _time(life.began),
-            _seconds(life.began, life.ended),
-            tag("span", life.message, class_="quiet" if life.was_ordinary else "bad"),
-        )
+        (_time(life.began), _seconds(life.began, life.ended), life.message if life.was_ordinary else _bad(life.message))
         for life in module.lives
     ]
-    return _table(("began", "lived", "end"), rows) if rows else tag("p", _NOT_RECORDED)
+    return _table(("began", "lived", "end"), rows)
 
 
 def _calls(calls: Sequence[Call]) -> Markup:
@@ -220,9 +203,7 @@ def _calls(calls: Sequence[Call]) -> Markup:
     for tool, made in by_tool.items():
         took = [(call.ended - call.began).total_seconds() for call in made if call.ended is not None]
         failed = sum(call.outcome != "ended" for call in made)
-        longest = f"{max(took):.3f} s" if took else ""
-        bad = tag("span", failed, class_="bad") if failed else 0
-        rows.append((tool, len(made), bad, f"{sum(took):.3f} s", longest))
+        rows.append((tool, len(made), _bad(failed), f"{sum(took):.3f} s", f"{max(took, default=0.0):.3f} s"))
     return _table(("tool", "calls", "failed or unknown", "all together", "longest"), rows)
 
 
@@ -234,23 +215,29 @@ def _connections(module: ModuleFacts) -> Markup:
     return _table(("to", "by the grant", "outcome", "times", "sent", "received"), rows)
 
 
-def _table(head: Sequence[str], rows: Sequence[Iterable[object]]) -> Markup:
-    """Return a table, of which the latest rows are shown; without a head, the first column names each row."""
-    shown = rows[-_MOST_ROWS:]
-    lines = [tag("tr", *(tag("th", one, scope="col") for one in head))] if head else []
-    if len(shown) < len(rows):
-        left_out = f"{len(rows) - len(shown)} earlier rows are left out"
-        lines.append(tag("tr", tag("td", left_out, colspan=len(head) or 2)))
-    for row in shown:
-        if head:  # a narrow screen shows the names beside the cells
-            labelled = zip(head, row, strict=True)
-            lines.append(
-                tag("tr", *(tag("td", tag("span", f"{name}: ", class_="label"), one) for name, one in labelled))
-            )
-        else:
-            first, *rest = row
-            lines.append(tag("tr", tag("th", first, scope="row"), *(tag("td", one) for one in rest)))
-    return tag("div", tag("table", *lines, class_="rows" if head else "facts"), class_="table")
+def _facts(rows: Iterable[tuple[str, object]]) -> Markup:
+    """Return a table whose first column names each row."""
+    lines = (tag("tr", tag("th", name, scope="row"), tag("td", value)) for name, value in rows)
+    return tag("div", tag("table", *lines), class_="table")
+
+
+def _table(head: Sequence[str], rows: Sequence[Iterable[object]], nothing: str = _NOT_RECORDED) -> Markup:
+    """Return a table, of which the latest rows are shown, or what is said where there are none."""
+    if not rows:
+        return tag("p", nothing)
+    lines = [tag("tr", *(tag("th", one, scope="col") for one in head))]
+    if len(rows) > _MOST_ROWS:
+        left_out = f"{len(rows) - _MOST_ROWS} earlier rows are left out"
+        lines.append(tag("tr", tag("td", left_out, colspan=len(head))))
+    for row in rows[-_MOST_ROWS:]:  # a narrow screen shows the names beside the cells
+        labelled = zip(head, row, strict=True)
+        lines.append(tag("tr", *(tag("td", tag("span", f"{name}: ", class_="label"), one) for name, one in labelled)))
+    return tag("div", tag("table", *lines, class_="rows"), class_="table")
+
+
+def _bad(content: object) -> object:
+    """Return what shows that something went wrong, unless that is 0 or an empty text."""
+    return tag("span", content, class_="bad") if content else content
 
 
 def _time(at: datetime) -> str:

@@ -5,7 +5,6 @@ However many calls there are, a row has no more marks than it has places: those 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -41,22 +40,19 @@ class _Mark:
 
 def timeline(facts: Facts) -> Markup:
     """Return the picture, with its labels and its scale."""
-    scale = _Scale.of(facts)
-    calls: dict[str, list[Call]] = defaultdict(list)
-    for call in facts.calls:
-        calls[call.module].append(call)
-    rows = []
+    rows: list[tuple[str, list[_Mark]]] = []
     if facts.turns:
-        turns = [_Mark("turn", turn.outcome, turn.began, turn.ended) for turn in facts.turns]
-        rows.append(_row("turns", turns, scale))
-    for module in facts.modules[:_MOST_ROWS]:
-        marks = [*_marks_of(module, calls[module.name])]
-        rows.append(_row(module.name, marks, scale))
+        rows.append(("turns", [_Mark("turn", turn.outcome, turn.began, turn.ended) for turn in facts.turns]))
+    rows += [(one.name, [*_marks_of(one, facts.calls_of(one))]) for one in facts.modules[:_MOST_ROWS]]
+    times = [facts.began, facts.ended or facts.began]
+    for _, marks in rows:
+        times += [mark.began for mark in marks]
+        times += [mark.ended for mark in marks if mark.ended is not None]
+    scale = _Scale(min(times), max((max(times) - min(times)).total_seconds(), 0.001))
     left_out = len(facts.modules) - _MOST_ROWS
-    if left_out > 0:
-        rows.append(tag("p", f"{left_out} more modules have no row."))
-    span = f"From {scale.first:%Y-%m-%d %H:%M:%S} UTC, {scale.seconds:.1f} s. "
-    return tag("section", tag("h2", "Timeline"), *rows, tag("p", span, _LEGEND, class_="quiet"))
+    more = tag("p", f"{left_out} more modules have no row.") if left_out > 0 else ""
+    span = tag("p", f"From {scale.first:%Y-%m-%d %H:%M:%S} UTC, {scale.seconds:.1f} s. ", _LEGEND, class_="quiet")
+    return tag("section", tag("h2", "Timeline"), *(_row(*row, scale) for row in rows), more, span)
 
 
 def _marks_of(module: ModuleFacts, calls: Sequence[Call]) -> Iterator[_Mark]:
