@@ -132,10 +132,6 @@ class Channel(asyncio.BufferedProtocol):
         """The latest of the calls that are open, or were when the connection was lost."""
         return self.calls.latest() or self._latest_lost
 
-    def keep_calls(self, calls: OpenCalls) -> None:
-        """Keep the calls, of which there is none yet, in another table."""
-        self.calls = calls
-
     def await_room(self, wants_room: bool) -> None:
         """Turn on or off reports to the receiver when calls have ended."""
         self.wants_room = wants_room

@@ -60,7 +60,7 @@ class Trace:
     def follow(self, peer: Peer, pid: int, name: str, method_name: Callable[[RoutedCall], str]) -> None:
         """Record the calls of a worker, which has not been called yet, as those of a process with this name."""
         self._names[pid] = name
-        peer.channel.keep_calls(_TracedCalls(self, peer, pid, method_name))
+        peer.channel.calls = _TracedCalls(self, peer, pid, method_name)
 
     @contextmanager
     def turn(self) -> Iterator[None]:

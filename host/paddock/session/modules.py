@@ -62,7 +62,7 @@ class HostedModules:
         self._of_tools = CallPolicy(answer_max=journal.result_max)
         self._by_peer: WeakKeyDictionary[Peer, HostedModule] = WeakKeyDictionary()  # as long as a caller asks for one
         self.of = self._by_peer.__getitem__
-        self._follow: Follow | None = None
+        self.follow: Follow | None = None  # called with each new life of a module, before any call of it
         self.in_session = InSession(
             self._on_start,
             self._restore_context,
@@ -76,14 +76,10 @@ class HostedModules:
         if module.kind == "context":
             self._journal.bound(module.limits.conversation_max)
 
-    def follow_by(self, follow: Follow) -> None:
-        """Have `follow` called with each new life of a module, before any call of it."""
-        self._follow = follow
-
     def _on_start(self, peer: Peer, module: HostedModule) -> None:
         self._by_peer[peer] = module
-        if self._follow is not None:
-            self._follow(peer, module)
+        if self.follow is not None:
+            self.follow(peer, module)
 
     def at(self, path: str) -> HostedModule | None:
         """Return the module of the entry at a place in the plan, if it was taken on."""

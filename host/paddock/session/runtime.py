@@ -118,7 +118,7 @@ class SessionRuntime:
         )
         self.host_calls = HostCalls(self.router)
         if resources.options.trace is not None:
-            self.modules.follow_by(partial(self._follow, resources.options.trace))
+            self.modules.follow = partial(self._follow, resources.options.trace)
         self._mirrors = core.mirrors
         self._resources = resources
         self._sandboxes = sandboxes

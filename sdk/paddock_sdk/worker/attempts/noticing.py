@@ -203,13 +203,11 @@ class AttemptRecorder:
         ]
 
     def _note_opened(self, kind: Kind, text: str) -> None:
-        unopened = []
-        for one in self._unopened:
-            if one[0] == kind and f"{text}/".startswith(f"{one[2]}/"):
-                self._log.note_path(kind, one[1])
-            else:
-                unopened.append(one)
-        self._unopened = unopened
+        opened = {one for one in self._unopened if one[0] == kind and f"{text}/".startswith(f"{one[2]}/")}
+        if opened:
+            self._unopened = [one for one in self._unopened if one not in opened]
+            for _, place, _ in opened:
+                self._log.note_path(kind, place)
 
     def _made_takers(self) -> dict[str, Callable[..., None]]:
         note = self._note
