@@ -27,8 +27,9 @@ from paddock.demo.demonstration import DemoWorkspace
 from paddock.demo.story import BEHAVED, ends_of
 from paddock.errors import IsolationUnavailableError
 from paddock.isolation.levels import guarantees_missing
+from paddock.isolation.record import SessionRecords
 from paddock.module_sources.resolve import SourceOptions
-from paddock.report.facts import facts_of, record_of
+from paddock.report.facts import facts_of
 from paddock.report.page import page_of
 from paddock.session.journals.journal_folder import Journals
 from paddock.session.session import ModuleStatus, Session
@@ -167,7 +168,7 @@ class CodingAgent:
         path = self._folder / "report.html"
         path.unlink(missing_ok=True)
         with output_file(path) as write:
-            write(page_of(facts_of(record_of(session, repository, environ), environ)))
+            write(page_of(facts_of(SessionRecords(environ=environ).find(session, repository), environ)))
         return path
 
     async def _note(self, event: str, data: Mapping[str, Any]) -> None:

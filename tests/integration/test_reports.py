@@ -94,9 +94,9 @@ def _module(facts: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("report",), 1, "no session is recorded that ran in"),
-        (("report", "nobody"), 1, "no session `nobody` is recorded"),
-        (("why", "--unused"), 1, "no session is recorded that ran in"),
+        (("report",), 1, "no session is known that ran in"),
+        (("report", "nobody"), 1, "no session `nobody` is known"),
+        (("why", "--unused"), 1, "no session is known that ran in"),
         (("why", "--unused", "x", "read", "/a"), 2, "--unused is about what a session used"),
     ],
 )

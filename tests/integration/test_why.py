@@ -152,8 +152,7 @@ async def test_what_is_explained_is_what_a_module_finds(
     monkeypatch.setenv("PAGER", "less")
     differing = []
     async with trying(level, open_session, write_module) as (session, tries):
-        record = SessionRecords().of(session.session_id)
-        assert record is not None
+        record = SessionRecords().find(session.session_id, Path("/"))
         module = record.module("tool-try")
         assert module is not None
         with located_paths() as runtime:

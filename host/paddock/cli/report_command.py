@@ -18,12 +18,12 @@ from paddock.cli.answer import CommandAnswer, CommandReport
 from paddock.cli.command_group import example
 from paddock.cli.output_file import output_file
 from paddock.cli.terminal.render import Screen
-from paddock.isolation.record import SessionRecords
-from paddock.report.facts import LAST, facts_of, record_of
+from paddock.isolation.record import LAST, SessionRecords
+from paddock.report.facts import facts_of
 from paddock.report.for_author import for_author
 from paddock.report.page import page_of
+from paddock.session.journals.journal_folder import SHORT_ID
 
-_SHORT: Final = 8  # characters of an id in the name of a file
 _PRIVATE: Final = "the page is private: it has prompts, paths, hosts and names of secrets"
 _FOR_AUTHOR: Final = "read the page before you pass it on; it lists first what it contains"
 
@@ -52,13 +52,13 @@ def report(session: str, output: Path | None, author_of: str | None, working_dir
     folder = (working_dir or Path.cwd()).resolve()
 
     def work() -> CommandAnswer:
-        record = record_of(session, folder)
+        record = SessionRecords().find(session, folder)
         facts = facts_of(record)
         if author_of is not None:
             facts = for_author(facts, author_of, record)
         if as_json and output is None:
             return CommandAnswer({"file": None, "report": facts.as_dict()})
-        path = output or Path(f"report-{record.id[:_SHORT]}.html")
+        path = output or Path(f"report-{record.id[:SHORT_ID]}.html")
         with output_file(path) as write:
             write(page_of(facts, is_for_author=author_of is not None))
         return CommandAnswer(

@@ -14,7 +14,8 @@ from typing import Final
 
 from paddock.cli.answer import CommandAnswer, CommandReport
 from paddock.cli.terminal.render import Screen
-from paddock.report.facts import LAST, ModuleFacts, facts_of, record_of
+from paddock.isolation.record import LAST, SessionRecords
+from paddock.report.facts import ModuleFacts, facts_of
 
 _WORTH: Final = "what was not seen used may be needed at another time: take a grant out, and run what matters"
 
@@ -23,7 +24,7 @@ def run_unused_answer(module: str | None, session: str | None, place: Path, *, a
     """Print the answer about one module of a session, or about all, and return the exit code."""
 
     def work() -> CommandAnswer:
-        facts = facts_of(record_of(session or LAST, place))
+        facts = facts_of(SessionRecords().find(session or LAST, place))
         modules = facts.modules if module is None else (facts.module(module),)
         rows = [(one.name, text) for one in modules for text in _texts(one)]
         return CommandAnswer(

@@ -32,7 +32,7 @@ from paddock.policy.secrets.store import SecretSources
 from paddock.session.preview import Preview, located_paths, refusals_of
 from paddock.text import escape
 from paddock_sources.cache import SourceCache
-from paddock_sources.near import meant, near
+from paddock_sources.near import meant
 
 _REFUSED: Final = 4
 _MAX_UNREAD: Final = 3  # records that are named
@@ -214,7 +214,7 @@ def _explain(
             if module is None:
                 raise _no_such_module(name, f"plan `{plan}`", preview.names)
         else:
-            record, module = _recorded(name, place) if session is None else _recorded_in(name, session)
+            record, module = _recorded(name, place) if session is None else _recorded_in(name, session, place)
         point, _, tool = target.partition(":")
         if family == "call" and point == "tools" and tool in record.own_names:
             target = f"tools:{record.own_names[tool]}"
@@ -247,14 +247,8 @@ def _recorded(name: str, place: Path) -> tuple[SessionRecord, ModuleRecord]:
     raise KindError("NothingToExplainError", f"no session is known that ran in `{place}`", hints=hints)
 
 
-def _recorded_in(name: str, session: str) -> tuple[SessionRecord, ModuleRecord]:
-    record = SessionRecords().of(session)
-    if record is None:
-        known = [one.id for one in SessionRecords().all()]
-        begun = [one for one in known if session and one.startswith(session)]
-        close = (begun or near(session, known, limit=3))[:3]
-        hint = f"did you mean {' or '.join(f'`{one}`' for one in close)}?" if close else _known("sessions", known)
-        raise KindError("NothingToExplainError", f"no session `{session}` is known", hints=[hint])
+def _recorded_in(name: str, session: str, place: Path) -> tuple[SessionRecord, ModuleRecord]:
+    record = SessionRecords().find(session, place)
     module = record.module(name)
     if module is None:
         raise _no_such_module(name, f"session `{session}`", [one.name for one in record.modules])
@@ -263,14 +257,10 @@ def _recorded_in(name: str, session: str) -> tuple[SessionRecord, ModuleRecord]:
 
 def _no_such_module(name: str, where: str, known: Iterable[str], hints: Iterable[str] = ()) -> KindError:
     names = list(dict.fromkeys(known))
-    first = meant(name, names, _known("modules", names))
+    more = f", and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    shown = f"modules known: {', '.join(names[:_MAX_NAMED])}{more}" if names else "no modules are known"
+    first = meant(name, names, shown)
     return KindError("NothingToExplainError", f"there is no module `{name}` in {where}", hints=[first, *hints])
-
-
-def _known(what: str, names: Iterable[str]) -> str:
-    shown = list(names)
-    more = f", and {len(shown) - _MAX_NAMED} more" if len(shown) > _MAX_NAMED else ""
-    return f"{what} known: {', '.join(shown[:_MAX_NAMED])}{more}" if shown else f"no {what} are known"
 
 
 # -- for people ----------------------------------------------------------------------------

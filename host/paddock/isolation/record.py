@@ -12,7 +12,7 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -39,8 +39,12 @@ from paddock.state_folder import make_private, open_own, state_folder
 from paddock_sandbox.profile import IsolationLevel, Mount, SandboxProfile
 from paddock_sources import Resolution
 from paddock_sources.lock.lock_file import LOCK_FILE
+from paddock_sources.near import near
 
+LAST: Final = "last"  # in place of an id
 _VERSION: Final = 1
+_SHORTEST: Final = 4  # characters of an id that may stand for it
+_NAMED: Final = 8  # ids, of those that are known
 _KEPT: Final = 50  # sessions; the oldest of those that have ended are removed
 _MAX_FILE_BYTES: Final = 2 << 20  # a session of a dozen modules takes a hundred KiB
 _MAX_CHARACTERS: Final = 4096  # PATH_MAX
@@ -305,14 +309,27 @@ class SessionRecords:
                 self._has_failed = True
                 _log.warning("no record of this session is kept, and `paddock why` cannot explain it: %s", error)
 
-    def of(self, session_id: str) -> SessionRecord | None:
-        """Return the record of a session, if there is one.
+    def find(self, asked: str, folder: Path) -> SessionRecord:
+        """Return the record of the session that an id, the beginning of one, or `last` (the newest of a folder) means.
 
         Raises:
-            DamagedRecordError: the file is invalid.
+            KindError: none is meant, or several are.
         """
-        folder = self._existing()
-        return None if folder is None else _read(folder / _file_name(_plain(session_id)))
+        unread: list[str] = []
+        records = self.all(lambda error: unread.append(error.summary))
+        if asked == LAST:
+            meant = [one for one in records if one.working_dir == str(folder)]
+            problem, hints = f"no session is known that ran in `{folder}`", ["name one of another folder by its id"]
+        else:
+            ids = [one.id for one in records]
+            found, hints = meant_id(asked, ids)
+            meant = [one for one in records if one.id == found]
+            problem = f"no session `{asked:.200}` is known"
+            if ids and not hints:
+                hints = [f"sessions known: {', '.join(ids[:_NAMED])}"]
+        if meant:
+            return meant[0]
+        raise KindError("NothingToExplainError", problem, detail=unread[:3], hints=hints)
 
     def all(self, on_unread: Callable[[DamagedRecordError], None] | None = None) -> tuple[SessionRecord, ...]:
         """Return every record there is, the newest session first; `on_unread` gets those that cannot be read."""
@@ -395,6 +412,20 @@ def _without_values(permissions: Permissions) -> Permissions:
 def _without_value(grant: str) -> str:
     name, is_set, value = grant.partition("=")
     return grant if not is_set or _REFERENCE.fullmatch(value) else f"{name}={_HIDDEN}"
+
+
+def meant_id(asked: str, ids: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Return the one of `ids` that an id, or the beginning of one, means; None if there is not one, with hints."""
+    if asked in ids:
+        return asked, []
+    begun = sorted(id for id in ids if asked and id.startswith(asked))
+    if not begun:
+        return None, [f"did you mean `{close}`?" for close in near(asked, ids)]
+    if len(asked) < _SHORTEST:
+        return None, [f"of an id, {_SHORTEST} characters at least stand for it"]
+    if len(begun) > 1:
+        return None, [f"it is the beginning of several ids: {', '.join(begun[:5])}"]
+    return begun[0], []
 
 
 def stem_of(session_id: str) -> str:

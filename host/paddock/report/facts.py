@@ -25,10 +25,7 @@ from paddock.session.journals.journal_file import JournalError
 from paddock.session.journals.journal_folder import Journals
 from paddock.session.journals.kept_session import KeptCall, KeptSession, KeptTurn
 from paddock_sandbox.profile import ANY_PROGRAM
-from paddock_sources.near import near
 
-LAST: Final = "last"
-_SHORTEST: Final = 4  # characters of an id that stand for it
 _MOST_CALLS: Final = 1000  # of the facts for scripts
 _NO_JOURNAL: Final = "no journal was kept of this session: its turns and the calls of its tools are not recorded"
 
@@ -165,35 +162,6 @@ class Facts:
             hint = f"its modules are {', '.join(names)}"
             raise KindError("NothingToReportError", f"session `{self.session}` has no module `{name}`", hints=[hint])
         return found
-
-
-def record_of(asked: str, folder: Path, environ: Mapping[str, str] | None = None) -> SessionRecord:
-    """Return the record of the session that an id, the beginning of one, or `last` (the newest of a folder) means.
-
-    Raises:
-        KindError: none is meant, or several are.
-    """
-    unread: list[str] = []
-    records = SessionRecords(environ=environ).all(lambda error: unread.append(error.summary))
-    if asked == LAST:
-        meant = [one for one in records if one.working_dir == str(folder)][:1]
-        problem, hints = f"no session is recorded that ran in `{folder}`", ["name one of another folder by its id"]
-    else:
-        meant = [one for one in records if one.id == asked]
-        meant = meant or [one for one in records if len(asked) >= _SHORTEST and one.id.startswith(asked)]
-        close = near(asked, [one.id for one in records], limit=1)
-        hints = [f"did you mean `{close[0]}`?"] if close else []
-        problem = f"no session `{asked:.200}` is recorded"
-    if len(meant) > 1:
-        problem, hints = f"`{asked:.200}` is the beginning of several ids", [", ".join(one.id for one in meant[:5])]
-    if len(meant) == 1:
-        return meant[0]
-    raise KindError(
-        "NothingToReportError",
-        problem,
-        detail=unread[:3],
-        hints=[*hints, "the latest 50 sessions are recorded; an id has 4 or more"],
-    )
 
 
 def facts_of(record: SessionRecord, environ: Mapping[str, str] | None = None) -> Facts:

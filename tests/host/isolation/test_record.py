@@ -44,10 +44,14 @@ def records(tmp_path: Path) -> SessionRecords:
     return SessionRecords(tmp_path / "sessions")
 
 
+def _of(records: SessionRecords, id: str) -> SessionRecord | None:
+    return next((one for one in records.all() if one.id == id), None)
+
+
 def test_a_record_is_read_back_as_it_was(tmp_path: Path, records: SessionRecords) -> None:
     kept = session(tmp_path, "s-1", module(tmp_path, read=["."], secrets=["KEY"], net=["example.org"]))
     records.keep(kept)
-    assert records.of("s-1") == kept
+    assert _of(records, "s-1") == kept
     assert records.all() == (kept,)
     found = kept.modules[0]
     assert (found.name, found.kind, found.level, found.place) == ("tool-x", "tool", "ns", "tools[0]")
@@ -64,7 +68,7 @@ def test_names_that_modules_give_their_tools_cost_no_record(tmp_path: Path, reco
     }
     records.keep(session(tmp_path, "s-1"))
     records.keep(session(tmp_path, "s-1").tools(chosen).end())
-    assert (found := records.of("s-1")) is not None and found.ended is not None
+    assert (found := _of(records, "s-1")) is not None and found.ended is not None
     assert found.own_names["my_tool"] == "my-tool" and len(found.own_names) < 1000
 
 
@@ -80,7 +84,7 @@ def test_a_preset_stays_one(tmp_path: Path, records: SessionRecords) -> None:
         written, module_at(tmp_path / "m"), Confinement(SandboxProfile(), tmp_path), ResourceLimits.of(written)
     )
     records.keep(session(tmp_path, "s", kept))
-    read = records.of("s")
+    read = _of(records, "s")
     assert read is not None and read.modules[0].entry.permissions.preset == "workspace"
 
 
@@ -136,9 +140,8 @@ def test_by_default_records_are_in_the_users_state_folder_and_private(tmp_path: 
 @pytest.mark.parametrize("session_id", ["../../x", "/etc/x", ".", "..", "", "a/b", "x" * 5000, "\0", "\udc80", "é"])
 def test_a_session_may_be_called_anything(tmp_path: Path, records: SessionRecords, session_id: str) -> None:
     records.keep(session(tmp_path, session_id))
-    assert records.of(session_id) is not None
+    assert len(records.all()) == 1
     (file,) = (tmp_path / "sessions").iterdir()
-    assert records.of("other") is None
     assert len(file.name) < 255
 
 
@@ -148,7 +151,7 @@ def test_paths_that_are_no_text_are_kept_as_escapes(tmp_path: Path, records: Ses
     written = entry()
     found = ModuleRecord.of(written, module_at(tmp_path / "m"), Confinement(odd, tmp_path), ResourceLimits.of(written))
     records.keep(session(tmp_path, "s", found))
-    read = records.of("s")
+    read = _of(records, "s")
     assert read is not None and read.modules[0].mounts[0][0] == "/a\\udcff"
 
 
@@ -246,15 +249,15 @@ def test_what_is_damaged_is_no_record_and_hides_no_other(
 ) -> None:
     records.keep(session(tmp_path, "good"))
     records.keep(session(tmp_path, "bad"))
-    assert records.of("bad") is not None
+    assert _of(records, "bad") is not None
     spoil(tmp_path / "sessions/bad.json")
-    with pytest.raises(DamagedRecordError, match="is no record of a session"):
-        records.of("bad")
-    assert [record.id for record in records.all()] == ["good"]
+    damaged: list[DamagedRecordError] = []
+    assert [record.id for record in records.all(damaged.append)] == ["good"]
+    assert "is no record of a session" in damaged[0].summary
 
 
 def test_where_no_session_ran_there_is_no_record(tmp_path: Path) -> None:
-    assert SessionRecords().all() == () and SessionRecords().of("s") is None
+    assert SessionRecords().all() == () and _of(SessionRecords(), "s") is None
     (tmp_path / "file").touch()
     assert SessionRecords(tmp_path / "file" / "sessions").all() == ()
 

@@ -16,7 +16,7 @@ from paddock.audit import AuditLog
 from paddock.errors import Denial, PaddockError
 from paddock.isolation.record import ModuleRecord, SessionRecord, SessionRecords
 from paddock.plan.permissions import Permissions, added_grants, grants_of, permissions_in_line
-from paddock.report.facts import Facts, ModuleFacts, facts_of, record_of
+from paddock.report.facts import Facts, ModuleFacts, facts_of
 from paddock.report.for_author import for_author
 from paddock.session.journals.journal_folder import Journals
 
@@ -190,29 +190,30 @@ def test_a_session_runs_ended_or_was_killed(ground: Ground) -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ("missing", "no session `missing` is recorded"),
-        ("same", "is the beginning of several ids"),
-        ("sam", "no session `sam` is recorded"),
-        ("../sessions", "no session"),
-        ("", "no session"),
+        ("missing", "no session `missing` is known"),
+        ("same", "it is the beginning of several ids: same-1, same-2"),
+        ("sam", "of an id, 4 characters at least stand for it"),
+        ("../sessions", "sessions known: same-"),
+        ("", "sessions known: same-"),
     ],
 )
 def test_a_session_that_is_not_meant_is_not_reported(asked: str, said: str, ground: Ground) -> None:
     for id in ("same-1", "same-2"):
         ground.keep(id=id)
     (ground.folder / "state/paddock/sessions/broken.json").write_text("{")
-    with pytest.raises(PaddockError, match=said) as refused:
-        record_of(asked, ground.folder, ground.environ)
+    with pytest.raises(PaddockError, match="no session") as refused:
+        SessionRecords(environ=ground.environ).find(asked, ground.folder)
+    assert said in f"{refused.value} {refused.value.hints}"
     assert "broken.json` is no record of a session" in refused.value.detail[0]
 
 
 def test_a_session_is_named_by_its_id_its_beginning_or_as_the_last_of_a_folder(ground: Ground) -> None:
     for id in ("same-1", "same-2", "other"):
         ground.keep(id=id)
-    found = [record_of(one, ground.folder, ground.environ).id for one in ("same-1", "othe", "last")]
-    assert found == ["same-1", "other", "other"]
-    with pytest.raises(PaddockError, match="no session is recorded that ran in"):
-        record_of("last", Path("/nowhere"), ground.environ)
+    records = SessionRecords(environ=ground.environ)
+    assert [records.find(one, ground.folder).id for one in ("same-1", "othe", "last")] == ["same-1", "other", "other"]
+    with pytest.raises(PaddockError, match="no session is known that ran in"):
+        records.find("last", Path("/nowhere"))
 
 
 def test_an_author_gets_the_module_alone_without_home_prompts_or_others_secrets(ground: Ground) -> None:

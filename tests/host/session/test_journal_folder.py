@@ -167,7 +167,7 @@ def test_the_beginning_of_several_ids_means_none(tmp_path: Path) -> None:
     with pytest.raises(KindError) as meant:
         journals.find("othre")
     assert "did you mean `other`?" in meant.value.hints
-    assert caught.value.hints == ("it is the beginning of several ids: abcd-1, abcd-2",)
+    assert caught.value.hints[0] == "it is the beginning of several ids: abcd-1, abcd-2"
     assert (journals.find("abcd-1"), journals.find("othe")) == ("abcd-1", "other")
     for asked in ("oth", "abcd-3"):
         with pytest.raises(KindError):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from paddock.errors import KindError
-from paddock.isolation.record import SessionInUseError, stem_of
+from paddock.isolation.record import LAST, SessionInUseError, meant_id, stem_of
 from paddock.policy.journal_rule import JournalRule
 from paddock.session.journals import sub_journals
 from paddock.session.journals.journal_file import (
@@ -33,16 +33,13 @@ from paddock.session.journals.kept_session import KeptSession, kept_session
 from paddock.session.journals.quarantines import SUFFIX as QUARANTINES
 from paddock.session.journals.session_journal import SessionJournal
 from paddock.state_folder import make_private, state_folder, state_path
-from paddock_sources.near import near
 
 _log = logging.getLogger(__name__)
 
-LAST: Final = "last"
 SIZE_MAX: Final = 256 << 20  # bytes of all journals together, where no policy says another size
 COUNT_MAX: Final = 1000  # journals
 SUFFIX: Final = ".journal"
 _HASHED: Final = re.compile(r"=[0-9a-f]{64}")
-_SHORTEST: Final = 4  # characters of an id that may stand for it
 _INTERRUPTED_SECONDS: Final = 7 * 86_400  # for which a session stays that its host's end interrupted
 _AT_A_GLANCE: Final = (Kind.META, Kind.TURN, Kind.END, Kind.OVER, Kind.CALL, Kind.RESULT)
 SHORT_ID: Final = 8  # characters of an id: enough to tell two sessions apart by eye
@@ -160,18 +157,10 @@ class Journals:
         if asked == LAST:
             return self._latest((folder or Path.cwd()).resolve())
         ids = self.ids()
-        if _name_of(asked) in ids:
-            return self._id_of(_name_of(asked))
-        meant = [id for id in ids if len(asked) >= _SHORTEST and id.startswith(asked)]
-        if len(meant) == 1:
-            return self._id_of(meant[0])
-        if meant:
-            raise UnknownSessionError(asked, [f"it is the beginning of several ids: {', '.join(sorted(meant)[:5])}"])
-        close = near(asked, ids)
-        hints = [f"did you mean `{close[0]}`?"] if close else []
-        if len(asked) < _SHORTEST and any(id.startswith(asked) for id in ids):
-            hints = [f"of an id, {_SHORTEST} characters at least stand for it"]
-        raise UnknownSessionError(asked, [*hints, "`paddock sessions list` shows them all"])
+        name, hints = meant_id(_name_of(asked) if _name_of(asked) in ids else asked, ids)
+        if name is None:
+            raise UnknownSessionError(asked, [*hints, "`paddock sessions list` shows them all"])
+        return self._id_of(name)
 
     def interrupted_in(self, folder: Path, besides: str) -> KeptSession | None:
         """Return the latest session of a folder with turns, `besides` one, if its host was killed.
