@@ -8,14 +8,15 @@ handed-over secrets are read, and whether a module's own loopback is used. What 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from paddock.plan.net_rule import SELF
-from paddock.plan.permissions import Permissions, grants_of, is_exclusion
+from paddock.plan.permissions import FAMILIES, Permissions, grants_of, is_exclusion
 
+GrantState = Literal["used", "not seen used", "not known", "excludes"]
 SEEN_BY_HOST: Final = ("net", "secrets", "call", "emit", "hooks", "mount")
 SEEN_BY_MODULE: Final = ("read", "write", "run")
 MOST: Final = 64
@@ -52,22 +53,24 @@ class GrantUse:
         return {family: sorted(places) for family, places in self._used.items() if places}
 
 
-def unused(permissions: Permissions, used: Mapping[str, Collection[int]], unseen: Collection[str]) -> Permissions:
-    """Return the grants of a module that were not seen used: always a part of what it is granted.
+def states_of(
+    permissions: Permissions, used: Mapping[str, Collection[int]], unseen: Collection[str]
+) -> Iterator[tuple[str, Any, GrantState]]:
+    """Yield each grant of a module after its family, and whether it served.
 
     `used` are the places of used grants by family. Nothing is said of `unseen` families, nor of what nobody sees.
     """
     granted = grants_of(permissions)
-    left = {
-        family: tuple(
-            grant
-            for place, grant in enumerate(getattr(granted, family)[:MOST])
-            if place not in used.get(family, ()) and _can_be_seen(family, grant)
-        )
-        for family in (*SEEN_BY_HOST, *SEEN_BY_MODULE)
-        if family not in unseen
-    }
-    return Permissions().model_copy(update=left)
+    for family in FAMILIES:
+        for place, grant in enumerate(getattr(granted, family)):
+            if family == "read" and is_exclusion(grant):
+                yield family, grant, "excludes"
+            elif place in used.get(family, ()):
+                yield family, grant, "used"
+            elif place < MOST and family not in unseen and _can_be_seen(family, grant):
+                yield family, grant, "not seen used"
+            else:
+                yield family, grant, "not known"
 
 
 def places_of(permissions: Permissions, family: str, written: Collection[str]) -> list[int]:
@@ -80,7 +83,7 @@ def places_of(permissions: Permissions, family: str, written: Collection[str]) -
 def _can_be_seen(family: str, grant: Any) -> bool:
     if family == "secrets":
         return grant.inject is not None
-    return not (family == "net" and grant == SELF) and not (family == "read" and is_exclusion(grant))
+    return family in (*SEEN_BY_HOST, *SEEN_BY_MODULE) and (family, grant) != ("net", SELF)
 
 
 def _matches(family: str, grant: str, target: str) -> bool:

@@ -17,9 +17,9 @@ from pydantic_core import to_jsonable_python
 
 from paddock.errors import KindError
 from paddock.isolation.record import ModuleRecord, SessionInUseError, SessionRecord, SessionRecords
-from paddock.plan.grant_use import SEEN_BY_HOST, SEEN_BY_MODULE, places_of, unused
+from paddock.plan.grant_use import SEEN_BY_HOST, SEEN_BY_MODULE, GrantState, places_of, states_of
 from paddock.plan.limits import limit_written
-from paddock.plan.permissions import FAMILIES, Permissions, grants_of, is_exclusion, permissions_line, without_value
+from paddock.plan.permissions import FAMILIES, Permissions, grants_of, permissions_line, without_value
 from paddock.report.audit_lines import AuditLine, lines_on
 from paddock.session.journals.journal_file import JournalError
 from paddock.session.journals.journal_folder import Journals
@@ -29,7 +29,6 @@ from paddock_sandbox.profile import ANY_PROGRAM
 _MOST_CALLS: Final = 1000  # of the facts for scripts
 _NO_JOURNAL: Final = "no journal was kept of this session: its turns and the calls of its tools are not recorded"
 
-GrantState = Literal["used", "not seen used", "not known", "excludes"]
 State = Literal["running", "ended", "its host was killed"]
 
 
@@ -222,7 +221,7 @@ def _module(
     connections = [line for line in lines if line.event == "egress.connection"]
     places = _used_places(module.permissions, used, connections)
     unseen = _unseen(module, used, is_whole and not any(line.left_out for line in connections))
-    not_used = unused(module.permissions, places, unseen)
+    grants = [*states_of(module.permissions, places, unseen)]
     pin = pins.get(module.name) or pins.get(module.place)
     return ModuleFacts(
         name=module.name,
@@ -231,8 +230,8 @@ def _module(
         source=module.source,
         pin=str(pin.get("commit") or pin.get("tree") or "") if isinstance(pin, dict) else "",
         level=module.level,
-        grants=_grants(module.permissions, places, not_used),
-        unused=(permissions_line(not_used) if any(_values(not_used)) else "") if used else None,
+        grants=tuple(_grant(*one) for one in grants),
+        unused=_unused(grants) if used else None,
         unseen=unseen,
         programs=tuple(dict.fromkeys(name for line in used for name in line.programs)) if used else None,
         limits={name: limit_written(name, value) for name, value in module.limits.items() if value is not None},
@@ -284,21 +283,18 @@ def _unseen(module: ModuleRecord, used: Sequence[AuditLine], has_connections: bo
     return tuple(family for family in FAMILIES if family in unseen and getattr(granted, family))
 
 
-def _grants(permissions: Permissions, places: Mapping[str, set[int]], not_used: Permissions) -> tuple[GrantFact, ...]:
-    granted, found = grants_of(permissions), []
-    for family in FAMILIES:
-        left = getattr(not_used, family)
-        for place, grant in enumerate(getattr(granted, family)):
-            state: GrantState = "not known"
-            if family == "read" and is_exclusion(grant):
-                state = "excludes"
-            elif place in places.get(family, ()):
-                state = "used"
-            elif grant in left:
-                state = "not seen used"
-            who = "Paddock" if family in SEEN_BY_HOST else "the module"
-            found.append(GrantFact(family, _text_of(family, grant), state, who if "used" in state else ""))
-    return tuple(found)
+def _grant(family: str, grant: Any, state: GrantState) -> GrantFact:
+    who = "Paddock" if family in SEEN_BY_HOST else "the module"
+    return GrantFact(family, _text_of(family, grant), state, who if "used" in state else "")
+
+
+def _unused(grants: Sequence[tuple[str, Any, GrantState]]) -> str:
+    """Return the grants that were not seen used as a line of a plan; empty if there is none."""
+    left: dict[str, tuple[Any, ...]] = {}
+    for family, grant, state in grants:
+        if state == "not seen used":
+            left[family] = (*left.get(family, ()), grant)
+    return permissions_line(Permissions().model_copy(update=left)) if left else ""
 
 
 def _text_of(family: str, grant: Any) -> str:
@@ -356,7 +352,3 @@ def _call(call: KeptCall) -> Call:
 
 def _time(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
-
-
-def _values(permissions: Permissions) -> list[Any]:
-    return [getattr(permissions, family) for family in FAMILIES]

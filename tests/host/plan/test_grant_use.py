@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.plan.grant_use import MOST, SEEN_BY_HOST, SEEN_BY_MODULE, GrantUse, places_of, unused
-from paddock.plan.permissions import FAMILIES, Permissions, added_grants, grants_of
+from paddock.plan.grant_use import MOST, SEEN_BY_HOST, SEEN_BY_MODULE, GrantUse, places_of, states_of
+from paddock.plan.permissions import FAMILIES, Permissions
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_an_act_is_the_use_of_each_grant_that_allows_it(
     assert use.as_dict() == ({family: places} if places else {})
 
 
-def test_what_was_not_seen_used_is_a_part_of_what_is_granted() -> None:
+def test_of_each_grant_it_is_said_whether_it_was_used_unless_nobody_sees_it() -> None:
     granted = Permissions.parse(
         {
             "preset": "workspace",
@@ -41,19 +41,20 @@ def test_what_was_not_seen_used_is_a_part_of_what_is_granted() -> None:
     )
     used = {"net": places_of(granted, "net", {"a.example.org"}), "secrets": places_of(granted, "secrets", {"USED"})}
     used["read"] = places_of(granted, "read", {"."})
-    left = unused(granted, used, ["write"])
-    assert left.as_written() == {
-        "read": ["/data"],
-        "net": ["b.example.org"],
-        "secrets": [{"name": "KEPT", "inject": "host"}],
-        "call": ["tools:a"],
+    found: dict[str, list[str]] = {}
+    for family, grant, state in states_of(granted, used, ["write"]):
+        found.setdefault(state, []).append(f"{family} {getattr(grant, 'name', grant)}")
+    assert {state: sorted(grants) for state, grants in found.items()} == {
+        "used": ["net a.example.org", "read .", "secrets USED"],
+        "not seen used": ["call tools:a", "net b.example.org", "read /data", "secrets KEPT"],
+        "not known": ["env LANG", "net self", "secrets HANDED", "write ."],
+        "excludes": ["read !.env", "read !@secrets"],
     }
-    assert not any(added_grants(grants_of(granted), left))
 
 
 def test_nothing_is_said_of_grants_beyond_those_that_are_watched() -> None:
     granted = Permissions.parse({"call": [f"tools:t{number}" for number in range(MOST + 1)]})
-    assert len(unused(granted, {}, ()).call) == MOST
+    assert [state for _, _, state in states_of(granted, {}, ())] == [*["not seen used"] * MOST, "not known"]
 
 
 def test_a_module_that_invents_events_does_not_fill_the_memory() -> None:
