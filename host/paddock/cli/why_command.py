@@ -1,6 +1,10 @@
 """Explain what a module may do, in a past session or by a plan: the answer, the rules behind it, the line to add.
 
 Nothing is started and nothing tried. The exit code is the answer as well: 0 for permitted, 4 for refused.
+
+With `--unused`: which grants of a session's modules were not seen used, as lines of a plan, which have only what is
+granted. As JSON: `{"session", "modules": [{"module", "place", "unused", "unseen"}…], "error"}`; `unused` is null where
+the use was not recorded, `unseen` has the families of which too little is known.
 """
 
 from __future__ import annotations
@@ -9,10 +13,10 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import click
 
@@ -23,7 +27,7 @@ from paddock.cli.command_group import example
 from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError, PaddockError, Refusal
 from paddock.isolation.denials.explain import Explanation, Family, explain
-from paddock.isolation.record import ModuleRecord, SessionRecord, SessionRecords
+from paddock.isolation.record import LAST, ModuleRecord, SessionRecord, SessionRecords
 from paddock.plan.net_rule import TO_FILL_IN
 from paddock.plan.permissions import added_grants, allow_option
 from paddock.plan.problems import NotAcceptedError
@@ -34,7 +38,11 @@ from paddock.text import escape
 from paddock_sources.cache import SourceCache
 from paddock_sources.near import meant
 
+if TYPE_CHECKING:
+    from paddock.report.facts import ModuleFacts
+
 _REFUSED: Final = 4
+_WORTH: Final = "what was not seen used may be needed at another time: take a grant out, and run what matters"
 _MAX_UNREAD: Final = 3  # records that are named
 _MAX_NAMED: Final = 8  # of the existing names
 _VERBS: Final[dict[Family, str]] = {
@@ -144,10 +152,8 @@ def why(
     if unused:
         if kind is not None or question["plan"] is not None:
             raise click.UsageError("--unused is about what a session used: name a module at most, and --session")
-        from paddock.cli.unused_answer import run_unused_answer  # rarely asked for
-
         place = (question["working_dir"] or Path.cwd()).resolve()
-        return run_unused_answer(module, session, place, as_json=question["as_json"])
+        return _run_unused(module, session, place, as_json=question["as_json"])
     if module is None or kind is None or target is None:
         missing = next(
             name for name, given in (("MODULE", module), ("KIND", kind), ("TARGET", target)) if given is None
@@ -323,3 +329,40 @@ def _rule_against(refusal: Refusal) -> tuple[str, str]:
 
 def _place_of(file: str, line: int | None) -> str:
     return file if line is None else f"{file}:{line}"
+
+
+# -- what was not seen used ----------------------------------------------------------------
+
+
+def _run_unused(module: str | None, session: str | None, place: Path, *, as_json: bool) -> int:
+    from paddock.report.facts import facts_of  # rarely asked for
+
+    def work() -> CommandAnswer:
+        facts = facts_of(SessionRecords().find(session or LAST, place))
+        modules = facts.modules if module is None else (facts.module(module),)
+        rows = [(one.name, text) for one in modules for text in _unused_texts(one)]
+        return CommandAnswer(
+            {
+                "session": facts.session,
+                "modules": [
+                    {"module": one.name, "place": one.place, "unused": one.unused, "unseen": list(one.unseen)}
+                    for one in modules
+                ],
+            },
+            lambda screen: screen.listing(rows),
+            notes=[_WORTH, *facts.notes],
+        )
+
+    return CommandReport(Screen(sys.stderr), as_json, beside={"session": None, "modules": []}).answer(work)
+
+
+def _unused_texts(module: ModuleFacts) -> Iterator[str]:
+    if module.unused is None:
+        yield "its use is not recorded"
+        return
+    if module.unused:
+        yield module.unused
+    elif module.grants and not module.unseen:
+        yield "each grant of which the use is seen was used"
+    if module.unseen:
+        yield f"too little is known of the use of: {', '.join(module.unseen)}"
