@@ -15,15 +15,8 @@ from paddock.report.html import Markup, tag
 
 _PLACES: Final = 1000
 _ROW: Final = 20
-_HEIGHTS: Final = {  # of the kinds of marks, in the order in which they are drawn
-    "turn": _ROW,
-    "life": _ROW,
-    "died": _ROW,
-    "call": _ROW // 2,
-    "failed": _ROW // 2,
-    "open": _ROW // 2,
-    "refused": _ROW,
-}
+_KINDS: Final = ("turn", "life", "died", "call", "failed", "open", "refused")  # of marks, as they are drawn
+_LOW: Final = ("call", "failed", "open")  # half as high as the others
 _MOST_ROWS: Final = 60
 _LEGEND: Final = "The band is a module's process, on it the calls of its tools; red: failed, refused or died."
 
@@ -92,7 +85,8 @@ class _Scale:
 
 def _row(label: str, marks: Sequence[_Mark], scale: _Scale) -> Markup:
     drawn = []
-    for kind, height in _HEIGHTS.items():
+    for kind in _KINDS:
+        height = _ROW // 2 if kind in _LOW else _ROW
         of_kind = [mark for mark in marks if mark.kind == kind]
         for begin, end, text in _merged(of_kind, scale):
             place = {"x": begin, "y": _ROW - height, "width": end - begin, "height": height}
