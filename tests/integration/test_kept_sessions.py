@@ -22,9 +22,7 @@ from paddock.cli.sessions_command import sessions
 from paddock.session.journals import journal_file
 from paddock.session.journals.journal_file import Kind, read_journal
 from paddock.session.journals.journal_folder import Journals, UnknownSessionError
-from paddock.session.journals.kept_session import kept_session
 from paddock.session.journals.resume import UNKNOWN, Resume
-from paddock.session.journals.sub_journals import place_of
 from paddock.workers.restart import RestartPolicy
 
 _MARKING = """
@@ -310,7 +308,7 @@ async def test_open_calls_of_a_sub_session_are_answered_by_what_is_known(
         spawn = session.coordinator.get_capability("session.spawn")
         turn = asyncio.create_task(spawn(agent_name="leaf", instruction="go", sub_session_id="mine"))
         assert session.journal is not None
-        place = place_of(session.journal, "mine")
+        place = Journals.below(session.journal).path_of("mine")
         while not place.exists() or [one.kind for one in read_journal(place)[0]].count(Kind.RESULT) < 2:
             await asyncio.sleep(0.01)
         shutil.copytree(tmp_path / "journals", tmp_path / "killed")  # what a host that is killed now leaves
@@ -322,8 +320,8 @@ async def test_open_calls_of_a_sub_session_are_answered_by_what_is_known(
         resume = second.coordinator.get_capability("session.resume")
         assert (await resume(sub_session_id="mine", instruction="go on"))["output"] == "resumed"
         assert second.journal is not None
-        place = place_of(second.journal, "mine")
-    said = kept_session(place, read_journal(place)[0]).messages()
+        below = Journals.below(second.journal)
+    said = below.read("mine")[0].messages()
     assert [one["content"] for one in said if one["role"] == "user"] == ["go", "go on"]
     assert [one["content"] for one in said if one["role"] == "tool"] == ["marked a", "marked b", UNKNOWN]
     Journals(tmp_path / "killed").delete(second.session_id)

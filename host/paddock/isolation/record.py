@@ -432,7 +432,7 @@ def stem_of(session_id: str) -> str:
     """Return the name of a session's file, without its end: an application may call its sessions what it likes."""
     if _PLAIN_NAME.fullmatch(session_id):
         return session_id
-    return f"={hashlib.sha256(session_id.encode()).hexdigest()}"
+    return f"={hashlib.sha256(session_id.encode(errors='surrogatepass')).hexdigest()}"
 
 
 def _file_name(session_id: str) -> str:

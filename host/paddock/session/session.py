@@ -485,12 +485,11 @@ class Session:
         Modules get back what they left in `session_state`.
         """
         await runtime.modules.restore_context()
-        torn = self._journal.torn if self._journal is not None else None
-        outcomes = CallOutcomes(kept, runtime.marshaller, is_whole=torn is None)
+        outcomes = CallOutcomes(kept, runtime.marshaller)
         await self._close_dangling_calls(outcomes.answer)
         outcomes.tell_the_others()
         left_out = restore_state(kept, now, runtime.modules, self._kernel.hosted, runtime.marshaller)
-        self._resumed = (*summary(kept, torn), *outcomes.lines, *left_out)
+        self._resumed = (*summary(kept), *outcomes.lines, *left_out)
         found = {"interrupted": kept.was_interrupted, "calls": list(outcomes.lines)}
         self._audit.record("session.resumed", **found)
         await self.coordinator.hooks.emit("session:resumed", found)

@@ -26,7 +26,7 @@ from paddock.errors import statement_of
 from paddock.rpc.calls import current, holding
 from paddock.session.hosted_session import HostedSession
 from paddock.session.journal import closing_messages, opening, tables
-from paddock.session.journals.kept_session import KeptSpawn
+from paddock.session.journals.kept_session import KeptSession, KeptSpawn
 from paddock.session.journals.resume import CallOutcomes
 from paddock.session.journals.session_journal import SessionJournal
 from paddock.session.proxies.hook import HookProxy
@@ -109,6 +109,43 @@ class SubSessions:
             RuntimeError: no more sub-sessions may be started.
             Exception: the turn's own.
         """
+        request = await self._read(
+            agent_name=agent_name,
+            instruction=instruction,
+            sub_session_id=sub_session_id,
+            tool_inheritance=tool_inheritance,
+            hook_inheritance=hook_inheritance,
+            orchestrator_config=orchestrator_config,
+            parent_messages=parent_messages,
+            provider_preferences=provider_preferences,
+            self_delegation_depth=self_delegation_depth,
+            session_metadata=session_metadata,
+        )
+        self._check_parent(parent_session)
+        conversation = self._begun(request)
+        conversation.wishes = self._encoded(
+            {
+                "tool_inheritance": tool_inheritance,
+                "hook_inheritance": hook_inheritance,
+                "orchestrator_config": request.payload.orchestrator_config,
+                "session_metadata": request.payload.metadata,
+                "provider_preferences": [
+                    {"provider": one.provider, "model": one.model, "config": dict(one.config)}
+                    for one in request.preferences
+                ],
+                "self_delegation_depth": request.self_delegation_depth,
+            }
+        )
+        return await self._run(conversation, request.instruction)
+
+    async def _read(
+        self, *, orchestrator_config: object, parent_messages: object, session_metadata: object, **others: Any
+    ) -> SpawnRequest:
+        """Return the request in these keywords.
+
+        Raises:
+            TypeError, ValueError: the request is invalid.
+        """
         payload = await anyio.to_thread.run_sync(  # which may be much, and must not hold up the loop
             partial(
                 SpawnPayload.read,
@@ -118,32 +155,7 @@ class SubSessions:
                 above=self._parent.plan.passed_on,
             )
         )
-        request = SpawnRequest.read(
-            agent_name=agent_name,
-            instruction=instruction,
-            sub_session_id=sub_session_id,
-            tool_inheritance=tool_inheritance,
-            hook_inheritance=hook_inheritance,
-            payload=payload,
-            provider_preferences=provider_preferences,
-            self_delegation_depth=self_delegation_depth,
-        )
-        self._check_parent(parent_session)
-        conversation = self._begun(request)
-        conversation.wishes = self._encoded(
-            {
-                "tool_inheritance": tool_inheritance,
-                "hook_inheritance": hook_inheritance,
-                "orchestrator_config": payload.orchestrator_config,
-                "session_metadata": payload.metadata,
-                "provider_preferences": [
-                    {"provider": one.provider, "model": one.model, "config": dict(one.config)}
-                    for one in request.preferences
-                ],
-                "self_delegation_depth": request.self_delegation_depth,
-            }
-        )
-        return await self._run(conversation, request.instruction)
+        return SpawnRequest.read(payload=payload, **others)
 
     def _begun(self, request: SpawnRequest) -> SubSessionState:
         """Return a session as the present plan has it for a request.
@@ -174,47 +186,33 @@ class SubSessions:
             Exception: the turn's own.
         """
         id, parent_id = text("sub_session_id", sub_session_id), self._parent.session_id
-        earlier = self._session_tree.earlier(parent_id, id)
-        if earlier is not None:
-            self._session_tree.keep(await self._begun_earlier(id, earlier))
+        kept = await anyio.to_thread.run_sync(self._session_tree.read_earlier, parent_id, id)
+        if kept is not None and kept.spawn is not None:
+            self._session_tree.keep(await self._begun_earlier(kept, kept.spawn))
         conversation = self._session_tree.kept(parent_id, id)
         return await self._run(conversation, text("instruction", instruction))
 
-    async def _begun_earlier(self, id: str, spawn: KeptSpawn) -> SubSessionState:
+    async def _begun_earlier(self, kept: KeptSession, spawn: KeptSpawn) -> SubSessionState:
         """Return a session of an earlier host, made again as the present plan has it: only wishes are of that time.
 
         Tool calls that were open when that host ended are answered in its conversation.
 
         Raises:
-            TypeError, ValueError: the plan has no such agent any more, the wishes are none, or nothing is kept of it.
+            TypeError, ValueError: the plan has no such agent any more, or the wishes are none.
             RuntimeError: it would be nested too deeply.
         """
         wishes = self._session_runtime.marshaller.codec.decode(spawn.wishes)
-        payload = SpawnPayload.read(
-            orchestrator_config=wishes["orchestrator_config"],
-            parent_messages=None,
-            session_metadata=wishes["session_metadata"],
-            above=self._parent.plan.passed_on,
-        )
-        request = SpawnRequest.read(
-            agent_name=spawn.agent,
-            instruction="",
-            sub_session_id=None,
-            tool_inheritance=wishes["tool_inheritance"],
-            hook_inheritance=wishes["hook_inheritance"],
-            payload=payload,
-            provider_preferences=wishes["provider_preferences"],
-            self_delegation_depth=wishes["self_delegation_depth"],
+        request = await self._read(
+            agent_name=spawn.agent, instruction="", sub_session_id=None, parent_messages=None, **wishes
         )
         conversation = self._begun(request)
-        conversation.id, conversation.wishes = id, spawn.wishes
-        kept, is_whole = await anyio.to_thread.run_sync(self._session_tree.read_earlier, id)
+        conversation.id, conversation.wishes = kept.id, spawn.wishes
         messages = kept.messages()
         if messages:  # else it was ended before its first turn had begun
-            outcomes = CallOutcomes(kept, self._session_runtime.marshaller, is_whole=is_whole)
+            outcomes = CallOutcomes(kept, self._session_runtime.marshaller)
             conversation.transcript = self._encoded([*messages, *closing_messages(messages, outcomes.answer)])
             outcomes.tell_the_others()
-            audit = self._audit.of_sub_session(id)
+            audit = self._audit.of_sub_session(kept.id)
             audit.record("session.resumed", interrupted=kept.was_interrupted, calls=list(outcomes.lines))
         return conversation
 

@@ -37,13 +37,12 @@ def _kept(folder: Path, id: str, *, days: float = 0.0, ended: bool = True, size:
     return file
 
 
-def test_the_oldest_sessions_that_have_ended_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_sessions_that_have_ended_are_removed(tmp_path: Path) -> None:
     for day in range(5):
         _kept(tmp_path, f"day-{day}", days=day).close()
-    monkeypatch.setattr(journal_folder, "COUNT_MAX", 3)
     journals = Journals(tmp_path)
-    assert journals.prune(JournalRule(keep=math.inf)) == []
-    assert journals.prune(JournalRule()) == ["day-3", "day-4"]
+    assert journals.prune(JournalRule(keep=math.inf), 3) == []
+    assert journals.prune(JournalRule(), 3) == ["day-3", "day-4"]
     assert journals.ids() == ["day-0", "day-1", "day-2"]
     assert (journals.is_first_removal(), journals.is_first_removal()) == (True, False)
 

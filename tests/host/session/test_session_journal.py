@@ -11,7 +11,7 @@ from paddock.rpc.marshal import Marshaller
 from paddock.session.journal_store import JournalEntry
 from paddock.session.journals import session_journal
 from paddock.session.journals.journal_file import JournalFile, read_journal
-from paddock.session.journals.kept_session import KeptModule, KeptSpawn, Meta, kept_session
+from paddock.session.journals.kept_session import KeptModule, Meta, kept_session
 from paddock.session.journals.session_journal import SessionJournal
 from paddock.session.state.session_state import WrittenState
 
@@ -43,7 +43,6 @@ async def test_a_journal_that_has_grown_keeps_what_still_counts(
         journal.append(_said("x" * 100))
         for key in ("one", "two"):
             journal.state([WrittenState(key, "tool-x", f"{turn}".encode() * 50, is_live=False)])
-        journal.spawned(f"child-{turn % 3}", KeptSpawn("s", "helper", f"wished {turn}".encode() * 50))
         if turn % 10 == 9:
             journal.replace([_said("all in short")._replace(method="set_messages")])
         await journal.end("answer")
@@ -52,11 +51,6 @@ async def test_a_journal_that_has_grown_keeps_what_still_counts(
     kept = kept_session(journal.path, read_journal(journal.path)[0])
     assert [turn.prompt for turn in kept.turns] == [f"prompt {turn}" for turn in range(100)]
     assert {key: one.change for key, one in kept.state.items()} == {"one": b"99" * 50, "two": b"99" * 50}
-    assert [(id, one.wishes[:9]) for id, one in kept.spawns.items()] == [
-        ("child-1", b"wished 97"),
-        ("child-2", b"wished 98"),
-        ("child-0", b"wished 99"),
-    ]
     assert max(sizes) < 40_000
 
 

@@ -57,7 +57,7 @@ class Kind(IntEnum):
     CALL = 7  # a call of a tool, before the tool hears of it
     RESULT = 8  # its answer, before the caller hears of it; without a body, the call ended without one
     STATE = 9  # a key of `session_state`
-    SPAWN = 10  # a sub-session, whose conversation is in a journal of its own
+    SPAWN = 10  # the journal is a sub-session's
     OVER = 11  # its host has ended the session
 
 

@@ -10,17 +10,17 @@ import logging
 import math
 import os
 import re
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from paddock.errors import KindError
 from paddock.isolation.record import LAST, SessionInUseError, meant_id, stem_of
 from paddock.policy.journal_rule import JournalRule
-from paddock.session.journals import sub_journals
 from paddock.session.journals.journal_file import (
     JournalError,
     JournalFile,
@@ -44,6 +44,7 @@ _INTERRUPTED_SECONDS: Final = 7 * 86_400  # for which a session stays that its h
 _AT_A_GLANCE: Final = (Kind.META, Kind.TURN, Kind.END, Kind.OVER, Kind.CALL, Kind.RESULT)
 SHORT_ID: Final = 8  # characters of an id: enough to tell two sessions apart by eye
 _LOOKED_AT: Final = 10  # of the latest sessions, for one that was interrupted
+_BELOW: Final = ".sub-sessions"  # a folder beside a journal, with those of its sub-sessions
 _TOLD: Final = "removals-told"  # a file beside the journals: somebody was told that old ones are removed
 
 
@@ -83,6 +84,11 @@ class Journals:
     def folder(self) -> Path:
         """Where they are, or would be, as it is named."""
         return self._folder or state_path(os.environ if self._environ is None else self._environ) / "journals"
+
+    @classmethod
+    def below(cls, journal: Path) -> Self:
+        """Return those of the sub-sessions of a session, which count as a part of it and are removed with it."""
+        return cls(journal.with_suffix(_BELOW))
 
     def create(self, session_id: str) -> JournalFile:
         """Make the journal of a new session.
@@ -135,7 +141,8 @@ class Journals:
         except JournalError:
             file.close()
             raise
-        return SessionJournal(file, kept, torn)
+        kept.torn, kept.is_cut = torn, torn is not None
+        return SessionJournal(file, kept)
 
     def path_of(self, session_id: str) -> Path:
         """Return where the journal of a session is, or would be.
@@ -248,19 +255,19 @@ class Journals:
                 if torn.suffix.removeprefix(".torn-").isdigit():  # an application may give an id that looks like one
                     torn.unlink()
             path.with_suffix(QUARANTINES).unlink(missing_ok=True)
-            sub_journals.remove_all(path)
+            shutil.rmtree(path.with_suffix(_BELOW), ignore_errors=True)
         finally:
             if file is not None:
                 file.close()
 
-    def prune(self, rule: JournalRule) -> list[str]:
-        """Remove the oldest sessions beyond the bounds of a rule; return the names of their files.
+    def prune(self, rule: JournalRule, most: int = COUNT_MAX) -> list[str]:
+        """Remove the oldest sessions beyond the bounds of a rule, and beyond `most`; return the names of their files.
 
         Raises:
             OSError: one cannot be removed.
         """
         size = rule.size or (math.inf if rule.is_forever else SIZE_MAX)
-        count = math.inf if rule.is_forever else COUNT_MAX
+        count = math.inf if rule.is_forever else most
         before = time.time() - (math.inf if rule.keep is None else rule.keep)
         removed, taken = [], 0
         for number, file in enumerate(self._files(), 1):
@@ -302,10 +309,17 @@ class Journals:
                     with suppress(OSError):
                         status = entry.stat(follow_symlinks=False)
                         path = Path(entry.path)
-                        found.append(_File(status.st_mtime, path, status.st_size + sub_journals.bytes_of(path)))
+                        found.append(_File(status.st_mtime, path, status.st_size + _bytes_below(path)))
         return sorted(found, reverse=True)
 
     def _made(self) -> Path:
         folder = self._folder if self._folder is not None else state_folder(self._environ) / "journals"
         make_private(folder)
         return folder
+
+
+def _bytes_below(journal: Path) -> int:
+    """Return how many bytes the sub-sessions of a session take."""
+    with suppress(OSError), os.scandir(journal.with_suffix(_BELOW)) as entries:
+        return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
+    return 0

@@ -112,7 +112,7 @@ class KeptState(NamedTuple):
 
 
 class Spawn(StrictModel):
-    """A sub-session when a turn of it begins; so many bytes of its starter's `wishes` follow."""
+    """That the journal is a sub-session's; so many bytes of its starter's `wishes` follow."""
 
     id: str
     parent: str
@@ -121,7 +121,7 @@ class Spawn(StrictModel):
 
 
 class KeptSpawn(NamedTuple):
-    """A sub-session that can be gone on with: who started it, its agent, and its starter's wishes."""
+    """What made a sub-session: who started it, its agent, and its starter's wishes."""
 
     parent: str
     agent: str
@@ -169,9 +169,9 @@ class KeptSession:
     """One session, read from its journal; `metas` are those of its hosts, the latest last.
 
     `places` are those of the records of `entries`, `since` is that of the last turn's beginning (-1 before the first),
-    `reached` says which turn and host the last record of a turn is of, and `left_out` counts messages that hold live
-    objects. With `is_cut`, something is missing since `last`. A session
-    `was_interrupted` if its last host did not end it.
+    `reached` says which turn and host the last record of a turn is of. A sub-session has a `spawn`. With `is_cut`,
+    something is missing since `last`, which a host that goes on with the session has moved to the file `torn`. A
+    session `was_interrupted` if its last host did not end it.
     """
 
     path: Path
@@ -183,11 +183,11 @@ class KeptSession:
     places: list[int] = field(default_factory=list)
     calls: dict[int, KeptCall] = field(default_factory=dict)
     state: dict[str, KeptState] = field(default_factory=dict)
-    spawns: dict[str, KeptSpawn] = field(default_factory=dict)
-    left_out: int = 0
+    spawn: KeptSpawn | None = None
     since: int = -1
     reached: Place = field(default_factory=Place)
     is_cut: bool = False
+    torn: Path | None = None
     was_interrupted: bool = False
 
     @property
@@ -247,11 +247,9 @@ def _take(kept: KeptSession, place: int, record: Record) -> None:
         if record.kind == Kind.SET:
             kept.entries.clear()
             kept.places.clear()
-        if not record.body:
-            kept.left_out += 1
-            return
-        kept.entries.append(JournalEntry(_METHODS[Kind(record.kind)], Encoded(record.body)))
-        kept.places.append(place)
+        if record.body:  # else it holds live objects, which have ended
+            kept.entries.append(JournalEntry(_METHODS[Kind(record.kind)], Encoded(record.body)))
+            kept.places.append(place)
         return
     head, _, rest = record.body.partition(b"\n")
     match record.kind:
@@ -283,8 +281,7 @@ def _take(kept: KeptSession, place: int, record: Record) -> None:
                 kept.state[state.key] = KeptState(state.module, source, rest, state.is_live)
         case Kind.SPAWN:
             spawn = _head(Spawn, head)
-            kept.spawns.pop(spawn.id, None)  # the latest is last
-            kept.spawns[spawn.id] = KeptSpawn(spawn.parent, spawn.agent, rest[: spawn.wishes])
+            kept.spawn = KeptSpawn(spawn.parent, spawn.agent, rest[: spawn.wishes])
         case Kind.RESULT:
             number = _head(Result, head).call
             if number in kept.calls:  # else it is before what was read

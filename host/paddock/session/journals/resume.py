@@ -10,7 +10,6 @@ import shlex
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Final
 
 from paddock.errors import KindError
@@ -68,15 +67,16 @@ class Resume:
         raise ResumeRefusedError(now.session, found, tuple(_ways_back(earlier, now)))
 
 
-def summary(kept: KeptSession, torn: Path | None) -> tuple[str, ...]:
-    """Return what people are told first of a session that is resumed; its damaged end is in `torn`."""
+def summary(kept: KeptSession) -> tuple[str, ...]:
+    """Return what people are told first of a session that is resumed."""
     turns = "1 turn" if len(kept.turns) == 1 else f"{len(kept.turns)} turns"
     count = kept.count_messages()
     messages = "1 message" if count == 1 else f"{count} messages"
     ended = f"; {kept.interruption}" if kept.interruption else ""
+    torn = f"it is incomplete since {time_text(kept.last)}: the damaged rest is in {kept.torn}"
     return (
         f"resuming {kept.id} of {time_text(kept.began)}: {messages}, {turns}{ended}",
-        *((f"it is incomplete since {time_text(kept.last)}: the damaged rest is in {torn}",) if torn else ()),
+        *([torn] if kept.is_cut else []),
     )
 
 
@@ -134,12 +134,11 @@ class CallOutcomes:
     and the journal is whole.
     """
 
-    def __init__(self, kept: KeptSession, marshaller: Marshaller, *, is_whole: bool = True) -> None:
+    def __init__(self, kept: KeptSession, marshaller: Marshaller) -> None:
         self.lines: list[str] = []
         self._unrecorded = 0
         self._kept = kept
         self._marshaller = marshaller
-        self._is_whole = is_whole
         self._left = [(one, *self._told_of(one)) for one in _latest_calls(kept, marshaller)]
 
     @cached_property
@@ -156,7 +155,7 @@ class CallOutcomes:
             return self._of_call(*exact[0])
         told = {call.id, *(id for _, id, _ in same)}
         self._unrecorded += 1  # as many as a context likes
-        may_have_run = not self._is_whole or (same and not told <= self._asked)
+        may_have_run = self._kept.is_cut or (same and not told <= self._asked)
         if self._unrecorded <= _MOST_UNRECORDED:
             said = f"{_MAY_HAVE_RUN}; the model is told so" if may_have_run else "was not started"
             self._tell(call.tool, call.input, said)

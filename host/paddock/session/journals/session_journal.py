@@ -11,9 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-import sys
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from paddock import __version__
@@ -25,7 +23,6 @@ from paddock.policy.journal_rule import JournalRule
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.rpc.peer import CallPolicy, Encoded, Peer
 from paddock.session.journal_store import JournalEntry, MemoryStore
-from paddock.session.journals import sub_journals
 from paddock.session.journals.journal_file import JournalError, JournalFile, Kind, Record
 from paddock.session.journals.kept_session import (
     Call,
@@ -39,7 +36,6 @@ from paddock.session.journals.kept_session import (
     State,
     Turn,
     encoded,
-    kept_session,
 )
 from paddock.session.state.session_state import WrittenState
 from paddock.workers.worker_host import run_undisturbed
@@ -50,9 +46,8 @@ from paddock_sources.errors import without_credentials
 _SMALL: Final = 4 << 20  # bytes of a file that is not worth rewriting
 _GROWTH: Final = 3  # times the size after the last rewriting
 _LONGEST_ERROR: Final = 1000  # characters
-# With the name of each, and how many names there may be.
-_REPLACED_BY_NAME: Final = {Kind.STATE: ("key", sys.maxsize), Kind.SPAWN: ("id", 256)}
 _OF_CONVERSATION: Final = (Kind.ADD, Kind.SET, Kind.CLEAR)
+_REPLACED: Final = (*_OF_CONVERSATION, Kind.STATE, Kind.SPAWN)  # kinds of which later records replace earlier ones
 
 _log = logging.getLogger(__name__)
 
@@ -63,16 +58,14 @@ class SessionJournal(MemoryStore):
     Args:
         file: the journal, which this closes.
         kept: what the journal told when it was opened; None for a new one.
-        torn: the file to which its damaged end was moved.
     """
 
     rule = JournalRule()
 
-    def __init__(self, file: JournalFile, kept: KeptSession | None = None, torn: Path | None = None) -> None:
+    def __init__(self, file: JournalFile, kept: KeptSession | None = None) -> None:
         super().__init__()
         self.path = file.path
         self.kept = kept
-        self.torn = torn
         self.problem: OSError | None = None
         self._file = file
         self._secrets: SecretValues = NO_SECRETS
@@ -136,28 +129,13 @@ class SessionJournal(MemoryStore):
             has_data = one.writer and not one.is_live and one.message is not None
             self._note(Kind.STATE, head, one.message or b"" if has_data else b"")
 
-    def spawned(self, id: str, spawn: KeptSpawn) -> None:
-        """Write that a turn of a sub-session begins, in place of what was written of it before."""
-        head = Spawn(id=id, parent=spawn.parent, agent=spawn.agent, wishes=len(spawn.wishes))
-        self._note(Kind.SPAWN, head, spawn.wishes)
-
-    def of_sub_session(self, id: str, is_new: bool) -> SessionJournal:
-        """Return the journal of a sub-session that begins or goes on, which may not outlive this one.
-
-        Raises:
-            JournalError: it cannot be used.
-            OSError: it cannot be made or read.
-        """
+    def begin_below(self, journal: SessionJournal, id: str, spawn: KeptSpawn) -> None:
+        """Begin the journal of a sub-session, under the same rule and with the same secrets."""
         assert self._meta is not None, "a session begins before its sub-sessions"
-        file, records, torn = sub_journals.opened(self.path, id, is_new=is_new)
-        try:
-            journal = SessionJournal(file, kept_session(file.path, records) if records else None, torn)
-        except JournalError:
-            file.close()
-            raise
         journal.rule = self.rule
         journal.begin(self._meta.model_copy(update={"session": id}), self._secrets)
-        return journal
+        head = Spawn(id=id, parent=spawn.parent, agent=spawn.agent, wishes=len(spawn.wishes))
+        journal._note(Kind.SPAWN, head, spawn.wishes)
 
     async def end(self, outcome: str, error: BaseException | None = None) -> None:
         """Write the outcome of the turn; what no longer counts may leave the file, also if the caller is cancelled."""
@@ -276,25 +254,20 @@ def _without_objects(message: Encoded) -> bytes:
 
 
 def _still_counting(records: Sequence[Record]) -> Iterator[Record]:
-    reset = max((at for at, one in enumerate(records) if one.kind in (Kind.SET, Kind.CLEAR)), default=0)
-    latest = _latest(records)
-    return (
-        _without_answer(record)
-        for at, record in enumerate(records)
-        if (record.kind not in _OF_CONVERSATION or at >= reset)
-        and (record.kind not in _REPLACED_BY_NAME or at in latest)
-    )
-
-
-def _latest(records: Sequence[Record]) -> set[int]:
-    """Return the places of those records of a kind that are not replaced by later ones of the same name."""
-    places: dict[int, dict[str, int]] = {kind: {} for kind in _REPLACED_BY_NAME}
+    latest: dict[object, int] = {}  # the places of records that later ones replace, by what they are of
     for at, record in enumerate(records):
-        if record.kind in places:
-            name = json.loads(record.body.partition(b"\n")[0])[_REPLACED_BY_NAME[Kind(record.kind)][0]]
-            places[record.kind].pop(name, None)
-            places[record.kind][name] = at
-    return {at for kind, (_, most) in _REPLACED_BY_NAME.items() for at in [*places[kind].values()][-most:]}
+        match record.kind:
+            case Kind.SET | Kind.CLEAR:
+                latest["conversation"] = at
+            case Kind.STATE:
+                latest[Kind.STATE, json.loads(record.body.partition(b"\n")[0])["key"]] = at
+            case Kind.SPAWN:
+                latest[Kind.SPAWN] = at
+    places = {*latest.values()}
+    for at, record in enumerate(records):
+        is_said = record.kind in _OF_CONVERSATION and at >= latest.get("conversation", 0)
+        if is_said or at in places or record.kind not in _REPLACED:
+            yield _without_answer(record)
 
 
 def _without_answer(record: Record) -> Record:

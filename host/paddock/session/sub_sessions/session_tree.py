@@ -11,20 +11,22 @@ import logging
 import re
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 import anyio.to_thread
 
 from paddock.authorization.authorizer import AuthorizedModule
+from paddock.errors import KindError
+from paddock.isolation.record import stem_of
 from paddock.plan.model import Agent
 from paddock.plan.units import size_text
+from paddock.policy.journal_rule import JournalRule
 from paddock.policy.limits import SUB_SESSIONS_MAX
-from paddock.session.journals.journal_file import JournalError, read_journal
-from paddock.session.journals.kept_session import KeptSession, KeptSpawn, kept_session
+from paddock.session.journals.journal_folder import Journals
+from paddock.session.journals.kept_session import KeptSession, KeptSpawn
 from paddock.session.journals.session_journal import SessionJournal
-from paddock.session.journals.sub_journals import place_of
 from paddock.session.resources import SessionResources
 from paddock.session.session_plan import SessionPlan
 from paddock.session.sub_sessions.spawn_payload import weight
@@ -35,6 +37,7 @@ SELF: Final = "self"  # as the name of an agent: the requesting session, once mo
 _DEPTH_MAX: Final = 8  # sessions below the first
 _KEPT_BYTES: Final = 64 << 20  # of all conversations together, with their sessions' plans
 _KEPT_MAX: Final = 256  # conversations
+_JOURNAL_BYTES: Final = 64 << 20  # of all their journals together, when another begins
 _AGENT_IN_ID: Final = 64  # characters of an agent's name in the ids of its sessions
 _NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9.-]+", re.ASCII)
 _BESIDE: Final = 8192  # for lists of entries and the like
@@ -101,7 +104,9 @@ class SessionTree:
         self._kept: dict[str, tuple[SubSessionState, int]] = {}  # each with its size, the oldest first
         self._kept_bytes = 0
         self._journal = journal
-        self._earlier = dict(journal.kept.spawns) if journal is not None and journal.kept is not None else {}
+        self._journals = None if journal is None else Journals.below(journal.path)
+        is_resumed = journal is not None and journal.kept is not None
+        self._earlier = {*self._journals.ids()} if is_resumed and self._journals is not None else set()  # by file
 
     def agent(self, name: str) -> Agent | None:
         """Return an agent of the plan, None for the requesting session itself.
@@ -135,7 +140,7 @@ class SessionTree:
         """
         if wanted is None:
             return f"{parent}-{secrets.token_hex(8)}_{_NOT_IN_IDS.sub('-', agent)[:_AGENT_IN_ID]}"
-        if wanted == self._first or wanted in {*self._alive, *self._kept, *self._earlier}:
+        if wanted == self._first or wanted in {*self._alive, *self._kept} or stem_of(wanted) in self._earlier:
             raise ValueError(f"there is a session `{wanted}` already; `session.resume` goes on with one that has ended")
         return wanted
 
@@ -159,17 +164,12 @@ class SessionTree:
     def keep(self, conversation: SubSessionState) -> None:
         """Keep the conversation of a session that ended, to resume it; beyond the bound the oldest are forgotten."""
         self._forget(conversation.id)
-        self._earlier.pop(conversation.id, None)
+        self._earlier.discard(stem_of(conversation.id))
         size = conversation.size()
         self._kept[conversation.id] = conversation, size
         self._kept_bytes += size
         while self._kept_bytes > _KEPT_BYTES or len(self._kept) > self._kept_max:
             self._forget(next(iter(self._kept)))
-
-    def earlier(self, parent: str, id: str) -> KeptSpawn | None:
-        """Return a session that `parent` started before the host of that time ended; None if there is none."""
-        found = self._earlier.get(id)
-        return found if found is not None and found.parent == parent else None
 
     async def journal_of(self, conversation: SubSessionState) -> SessionJournal | None:
         """Return the journal in which a sub-session's next turn outlives the host, for the caller to close.
@@ -177,35 +177,35 @@ class SessionTree:
         There is none where the first session has none, or where its starter's wishes are no data.
 
         Raises:
-            OSError, JournalError: a policy requires it, and it cannot be used.
+            OSError, KindError: a policy requires it, and it cannot be used.
         """
-        first = self._journal
-        if first is None or conversation.wishes is None:
+        first, journals, wishes = self._journal, self._journals, conversation.wishes
+        if first is None or journals is None or wishes is None:
             return None
-        id, is_new = conversation.id, conversation.transcript is None
-        first.spawned(id, KeptSpawn(conversation.parent_id, conversation.agent, conversation.wishes))
         try:
-            return await anyio.to_thread.run_sync(first.of_sub_session, id, is_new)
-        except (OSError, JournalError) as error:
+            journal = await anyio.to_thread.run_sync(_opened, journals, conversation)
+        except (OSError, KindError) as error:
             if first.rule.required:
                 raise
-            _log.warning("sub-session `%s` is not kept: %s", id, error)
+            _log.warning("sub-session `%s` is not kept: %s", conversation.id, error)
             return None
+        first.begin_below(journal, conversation.id, KeptSpawn(conversation.parent_id, conversation.agent, wishes))
+        return journal
 
-    def read_earlier(self, id: str) -> tuple[KeptSession, bool]:
-        """Return what a sub-session's journal tells of the time before this host, and whether it is whole.
+    def read_earlier(self, parent: str, id: str) -> KeptSession | None:
+        """Return what is kept of a session that `parent` started before the host of that time ended, if it did.
 
         Raises:
-            ValueError: it is not kept any more, or cannot be used.
+            ValueError: it cannot be used.
         """
-        assert self._journal is not None, "only a journal tells of earlier sub-sessions"
-        place = place_of(self._journal.path, id)
+        if self._journals is None or stem_of(id) not in self._earlier:
+            return None
         try:
-            records, is_cut, _ = read_journal(place)
-            return kept_session(place, records), not is_cut
-        except (OSError, JournalError) as error:
+            kept, _ = self._journals.read(id)
+        except (OSError, KindError) as error:
             _log.warning("sub-session `%s` cannot be gone on with: %s", id, error)
             raise ValueError(f"session `{id}` is not kept any more; `session.spawn` starts another") from error
+        return kept if kept.spawn is not None and (kept.id, kept.spawn.parent) == (id, parent) else None
 
     def _forget(self, id: str) -> None:
         _, size = self._kept.pop(id, (None, 0))
@@ -225,3 +225,13 @@ class SessionTree:
                 "`session.spawn` starts another"
             )
         return conversation
+
+
+def _opened(journals: Journals, conversation: SubSessionState) -> SessionJournal:
+    with suppress(FileNotFoundError):
+        if conversation.transcript is not None:
+            return journals.resumed(conversation.id)
+        journals.delete(conversation.id)  # it is of one that did not begin, or that is forgotten
+    journal = SessionJournal(journals.create(conversation.id))
+    journals.prune(JournalRule(size=_JOURNAL_BYTES), _KEPT_MAX)
+    return journal
