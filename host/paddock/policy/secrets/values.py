@@ -76,24 +76,6 @@ class SecretValues(Mapping[str, str]):
         """Return a masker for one text that arrives in pieces."""
         return SecretStream(self.mask, self._spellings, self._pattern)
 
-    def mask_value(self, value: Any) -> Any:
-        """Return a copy of a JSON value with the secrets in it masked: in texts, in keys, and written as numbers."""
-        if isinstance(value, str):
-            return self.mask(value)
-        if isinstance(value, Mapping):
-            return {self.mask_value(key): self.mask_value(item) for key, item in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [self.mask_value(item) for item in value]
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return self._mask_number(value)
-        return value
-
-    def _mask_number(self, number: int | float) -> int | float | str:
-        if self._pattern is None or (isinstance(number, int) and number.bit_length() > 256):
-            return number
-        text = str(number)
-        return self.mask(text) if self._pattern.fullmatch(text) else number
-
     def _masked(self, match: re.Match[str]) -> str:
         return f"[secret {self._spellings[match[0]]}]"
 
