@@ -7,7 +7,7 @@ store. The store keeps all entries at hand, whatever else it writes them to, so 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from paddock.rpc.peer import Encoded
 
@@ -19,21 +19,11 @@ class JournalEntry(NamedTuple):
     message: Encoded
 
 
-class JournalStore(Protocol):
-    """Keeps the entries of one conversation, in the order in which it gets them; a failure is its own to tell of."""
+class JournalStore:
+    """Keeps the entries of one conversation, in the order in which it gets them, for as long as the host lives.
 
-    def append(self, entry: JournalEntry) -> None:
-        """Add an entry at the end."""
-
-    def replace(self, entries: Sequence[JournalEntry]) -> None:
-        """Have these entries in place of all that there are."""
-
-    def load(self) -> Sequence[JournalEntry]:
-        """Return the entries."""
-
-
-class MemoryStore:
-    """Keeps the entries for as long as the host lives."""
+    A store that writes them elsewhere as well extends this; a failure to do so is its own to tell of.
+    """
 
     def __init__(self) -> None:
         self._entries: list[JournalEntry] = []

@@ -31,7 +31,7 @@ from paddock.rpc.tasks import SessionTasks
 from paddock.rpc.trace import Trace
 from paddock.session.host_api.service import HostService
 from paddock.session.journal import ContextJournal
-from paddock.session.journal_store import MemoryStore
+from paddock.session.journal_store import JournalStore
 from paddock.session.journals.quarantines import Quarantines
 from paddock.session.journals.session_journal import SessionJournal
 from paddock.session.module import HostedModule
@@ -107,7 +107,7 @@ class SessionRuntime:
         self.coordinator = core.coordinator
         self.marshaller = core.marshaller
         self.deadlines = ShutdownDeadlines()
-        self.journal = ContextJournal(core.marshaller, MemoryStore() if journal is None else journal)
+        self.journal = ContextJournal(core.marshaller, JournalStore() if journal is None else journal)
         self.modules = HostedModules(core.marshaller, self.journal, journal)
         # A knot: the host's methods answer through the router, which hands requests on to them.
         self.router = Router(

@@ -24,7 +24,7 @@ from paddock.rpc.router import Router
 from paddock.rpc.tasks import SessionTasks
 from paddock.session.host_api.service import HostService
 from paddock.session.journal import ContextJournal
-from paddock.session.journal_store import MemoryStore
+from paddock.session.journal_store import JournalStore
 from paddock.session.module import HostedModule
 from paddock.session.modules import HostedModules
 from paddock.session.shutdown import ShutdownDeadlines
@@ -141,7 +141,7 @@ class Hosted:
     def __init__(self, tasks: SessionTasks, stack: contextlib.ExitStack) -> None:
         self.marshaller = Marshaller()
         self.mirrors = CountedMirrors(self.marshaller)
-        self.journal = ContextJournal(self.marshaller, MemoryStore())
+        self.journal = ContextJournal(self.marshaller, JournalStore())
         self.modules = HostedModules(self.marshaller, self.journal)
         session = SimpleNamespace(session_id="the-session", parent_id=None, config={"session": {}})
         self.coordinator = HostedCoordinator(session, self.marshaller, self.mirrors)

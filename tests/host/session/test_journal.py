@@ -11,7 +11,7 @@ import pytest
 from paddock.rpc.peer import Encoded
 from paddock.session import journal as conversation
 from paddock.session.journal import ContextJournal
-from paddock.session.journal_store import MemoryStore
+from paddock.session.journal_store import JournalStore
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol.methods import HostMethod
 from support.scripted_end import ASYNC
@@ -78,7 +78,7 @@ async def _restored(
 
 
 def _journal(hosted: Hosted, *noted: tuple[str, Any]) -> ContextJournal:
-    journal = ContextJournal(hosted.marshaller, MemoryStore())
+    journal = ContextJournal(hosted.marshaller, JournalStore())
     for method, given in noted:
         journal.note(method, hosted.marshaller.encode([[given] if given is not None else [], {}]), 0)
     return journal
@@ -165,7 +165,7 @@ async def test_the_prompts_factory_is_handed_over_again_and_first(hosted: Hosted
 
 
 async def test_messages_given_by_name_count_as_well(hosted: Hosted) -> None:
-    journal = ContextJournal(hosted.marshaller, MemoryStore())
+    journal = ContextJournal(hosted.marshaller, JournalStore())
     journal.note("add_message", hosted.marshaller.encode([[], {"message": _message(1)}]), 0)
     journal.note("add_message", hosted.marshaller.encode([[_message(2)], {}]), 0)
     assert journal.messages() == [_message(1), _message(2)]
@@ -299,7 +299,7 @@ def _say(hosted: Hosted, size: int, role: str = "tool", **further: Any) -> Encod
 
 
 def _small(hosted: Hosted) -> ContextJournal:
-    journal = ContextJournal(hosted.marshaller, MemoryStore())
+    journal = ContextJournal(hosted.marshaller, JournalStore())
     journal.max_weight = _MOST
     return journal
 

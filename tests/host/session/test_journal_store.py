@@ -11,7 +11,7 @@ import pytest
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded
 from paddock.session.journal import ContextJournal
-from paddock.session.journal_store import JournalStore, MemoryStore
+from paddock.session.journal_store import JournalStore
 from paddock.session.journals.journal_file import JournalFile
 from paddock.session.journals.session_journal import SessionJournal
 
@@ -45,7 +45,7 @@ def _kept(store: JournalStore) -> list[dict[str, Any]]:
 @pytest.fixture(params=["memory", "file"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[JournalStore]:
     if request.param == "memory":
-        yield MemoryStore()
+        yield JournalStore()
         return
     journal = SessionJournal(JournalFile.create(tmp_path / "s.journal"))
     yield journal
@@ -77,7 +77,7 @@ def test_a_later_journal_goes_on_where_the_store_ends(store: JournalStore) -> No
 
 
 def test_the_same_message_twice_has_two_numbers() -> None:
-    journal = ContextJournal(_MARSHALLER, MemoryStore())
+    journal = ContextJournal(_MARSHALLER, JournalStore())
     message, empty = _say(1), journal.room
     first, second = journal.admit("add_message", message), journal.admit("add_message", message)
     taken = empty - journal.room

@@ -22,7 +22,7 @@ from paddock.plan.problems import StrictModel
 from paddock.policy.journal_rule import JournalRule
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.rpc.peer import CallPolicy, Encoded, Peer
-from paddock.session.journal_store import JournalEntry, MemoryStore
+from paddock.session.journal_store import JournalEntry, JournalStore
 from paddock.session.journals.journal_file import JournalError, JournalFile, Kind, Record
 from paddock.session.journals.kept_session import (
     Call,
@@ -52,7 +52,7 @@ _REPLACED: Final = (*_OF_CONVERSATION, Kind.STATE, Kind.SPAWN)  # kinds of which
 _log = logging.getLogger(__name__)
 
 
-class SessionJournal(MemoryStore):
+class SessionJournal(JournalStore):
     """Writes one session's journal; as a store of the conversation, it also keeps the entries at hand.
 
     Args:
