@@ -59,9 +59,8 @@ def list_sessions(as_json: bool) -> int:
 
     def work() -> CommandAnswer:
         unread: list[str] = []
-        facts = []
-        for kept, in_use in Journals().all(lambda error: unread.append("; ".join([error.summary, *error.hints]))):
-            facts.append(_facts(kept, in_use))
+        listed = Journals().all(lambda error: unread.append("; ".join([error.summary, *error.hints])))
+        facts = [_facts(kept, in_use) for kept, in_use in listed]
         rows = [_TITLES, *map(_row, facts)] if facts else []
         nothing = () if facts else ("no session was kept yet; `paddock run` and `paddock chat` keep each",)
         return CommandAnswer(
@@ -131,10 +130,7 @@ def delete_sessions(session: str | None, older_than: float | None, dry_run: bool
             ids = [journals.find(session)]
         else:
             before = time.time() - (older_than or 0.0)
-            ids = []
-            for kept, in_use in journals.all(lambda error: None):
-                if kept.last < before and not in_use:
-                    ids.append(kept.id)
+            ids = [kept.id for kept, in_use in journals.all() if kept.last < before and not in_use]
         for id in ids if not dry_run else ():
             journals.delete(id)
         said = "would be deleted" if dry_run else "deleted"
@@ -154,8 +150,7 @@ def lift_quarantine(session: str, module: str, as_json: bool) -> int:
     """Let MODULE, which ended too often in SESSION, be started again when the session is resumed."""
 
     def work() -> CommandAnswer:
-        journals = Journals()
-        kept, in_use = journals.read(journals.find(session))
+        kept, in_use = _found(session)
         if in_use:
             raise SessionInUseError(kept.id, kept.metas[-1].pid)
         quarantines = Quarantines(kept.path, kept.id)
@@ -196,12 +191,7 @@ def _facts(kept: KeptSession, in_use: bool) -> dict[str, Any]:
 
 
 def _call_facts(call: KeptCall) -> dict[str, object]:
-    return {
-        "tool": call.tool,
-        "module": call.module,
-        "at": time_text(call.began),
-        "outcome": call.outcome,
-    }
+    return {"tool": call.tool, "module": call.module, "at": time_text(call.began), "outcome": call.outcome}
 
 
 def _row(facts: dict[str, Any]) -> tuple[str, ...]:

@@ -42,7 +42,11 @@ def _give_back(
 ) -> str:
     """Return what stood in the way, nothing if it is there now."""
     try:
-        change = _change(key, one, marshaller)
+        match marshaller.codec.decode(one.change):
+            case [[[found], [value]]] if found == key:
+                change: Change = [[key], [value]]
+            case _:
+                return "its value cannot be read"
         item = [("state", key)]
         module.quota.check(weight_of(one.change), item, item)
     except (RemoteProtocolError, OverLimitError, ValueError) as error:
@@ -50,10 +54,3 @@ def _give_back(
     if not coordinator.give_back_state(module.peer, module.authority, key, change):
         return "it has been set since, or is the application's"
     return ""
-
-
-def _change(key: str, one: KeptState, marshaller: Marshaller) -> Change:
-    match marshaller.codec.decode(one.change):
-        case [[[found], [value]]] if found == key:
-            return [[key], [value]]
-    raise ValueError("its value cannot be read")

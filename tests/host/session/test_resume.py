@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from paddock.errors import KindError
 from paddock.rpc.marshal import Marshaller
 from paddock.session.journal import OpenCall, closing_messages
 from paddock.session.journals.journal_file import JournalError, JournalFile, Kind, Record
@@ -27,7 +28,6 @@ from paddock.session.journals.resume import (
     UNKNOWN,
     CallOutcomes,
     Resume,
-    ResumeRefusedError,
     differences,
 )
 from paddock_sdk.contract.models import ToolResult
@@ -91,7 +91,7 @@ async def test_each_difference_is_told(now: Meta, told: list[str]) -> None:
 
     await Resume("s-1", accept_changes=True, ask=ask).check(_BEFORE, now)
     if told:
-        with pytest.raises(ResumeRefusedError) as caught:
+        with pytest.raises(KindError, match="was of another plan") as caught:
             await Resume("s-1", ask=ask).check(_BEFORE, now)
         assert list(caught.value.detail) == told
         assert "--accept-changes" in caught.value.hints[-1]
@@ -102,13 +102,13 @@ async def test_each_difference_is_told(now: Meta, told: list[str]) -> None:
 
 async def test_a_refusal_tells_the_plan_and_the_folder_that_it_had() -> None:
     elsewhere = _BEFORE.model_copy(update={"plan": "/q.yaml", "working_dir": "/q"})
-    with pytest.raises(ResumeRefusedError) as caught:
+    with pytest.raises(KindError, match="was of another plan") as caught:
         await Resume("s-1").check(_BEFORE, elsewhere)
     assert caught.value.hints[:2] == (
         "to go on with the plan that it had, name that one: `/p/plan.yaml`",
         "to have modules work where they did: `-C /p`",
     )
-    with pytest.raises(ResumeRefusedError) as caught:
+    with pytest.raises(KindError, match="was of another plan") as caught:
         await Resume("s-1").check(_BEFORE, _BEFORE.model_copy(update={"digest": "d2"}))
     assert len(caught.value.hints) == 1
 

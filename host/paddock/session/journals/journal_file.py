@@ -98,13 +98,7 @@ class JournalFile:
             FileExistsError: there is one.
             OSError: it cannot be made.
         """
-        descriptor = _made(path)
-        try:
-            _write(descriptor, _head_of(VERSION))
-        except BaseException:
-            _discard(descriptor, path)
-            raise
-        return cls(path, descriptor, _HEAD_SIZE, VERSION)
+        return cls(path, _made(path, VERSION), _HEAD_SIZE, VERSION)
 
     @classmethod
     def open(cls, path: Path) -> tuple[Self, list[Record], Path | None]:
@@ -188,9 +182,8 @@ class JournalFile:
         """Return the descriptor of a new file, and the place up to which this one was read for it."""
         records, end, _, version = _read(self._descriptor, self.path)
         unfinished.unlink(missing_ok=True)
-        descriptor = _made(unfinished)
+        descriptor = _made(unfinished, version)
         try:
-            _write(descriptor, _head_of(version))
             for record in still_counting(records):
                 _write(descriptor, _framed(record.kind, record.at, record.body, version))
             os.fsync(descriptor)
@@ -248,7 +241,12 @@ def read_ends(path: Path) -> tuple[list[Record], list[Record], bool]:
         if _version_of(file, path) != VERSION:
             return [], [], in_use
         size = os.fstat(file.fileno()).st_size
-        first, end = _first(file, size)
+        first, end = [], _HEAD_SIZE
+        for record, after in _frames(file, end, min(size, _AT_ENDS), VERSION):
+            first.append(record)
+            end = after
+            if record.kind == Kind.TURN:
+                break
         start = max(end, size - _AT_ENDS)
         return first, _last(os.pread(file.fileno(), size - start, start), is_rest=start == end), in_use
 
@@ -262,10 +260,6 @@ def _is_in_use(file: BinaryIO) -> bool:
     return False
 
 
-def _head_of(version: int) -> bytes:
-    return MAGIC + bytes([version])
-
-
 def _framed(kind: int, at: float, body: bytes, version: int) -> bytes:
     if len(body) > RECORD_MAX:
         raise OSError(f"a record of {len(body)} bytes is over the {RECORD_MAX >> 20} MiB that one may have")
@@ -274,13 +268,15 @@ def _framed(kind: int, at: float, body: bytes, version: int) -> bytes:
     return length + _LENGTH.pack(zlib.crc32(checked)) + checked + length[: _BEHIND[version]]
 
 
-def _made(path: Path) -> int:
+def _made(path: Path, version: int) -> int:
+    """Return the descriptor of a new file, which has its head, and is locked."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)
     try:
         _lock(descriptor, path)
+        _write(descriptor, MAGIC + bytes([version]))
     except BaseException:
-        os.close(descriptor)
+        _discard(descriptor, path)
         raise
     return descriptor
 
@@ -345,17 +341,6 @@ def _version_of(file: BinaryIO, path: Path) -> int:
         problem = f"its format is version {head[-1]}, and this Paddock reads versions 1 to {VERSION}"
         raise JournalError(path, problem, "resume it with the Paddock that wrote it")
     return head[-1]
-
-
-def _first(file: BinaryIO, size: int) -> tuple[list[Record], int]:
-    """Return the first records, up to the first turn, and where they end."""
-    records, end = [], _HEAD_SIZE
-    for record, after in _frames(file, end, min(size, _AT_ENDS), VERSION):
-        records.append(record)
-        end = after
-        if record.kind == Kind.TURN:
-            break
-    return records, end
 
 
 def _last(ending: bytes, *, is_rest: bool) -> list[Record]:

@@ -174,14 +174,14 @@ class Journals:
 
         It is looked for among the latest of the user alone, since this is done at every start.
         """
-        for kept, in_use in islice(self.all(lambda error: None), _LOOKED_AT):
-            if kept.turns and kept.id != besides and kept.metas[-1].working_dir == str(folder):
+        for kept, in_use in islice(self.all(), _LOOKED_AT):
+            if kept.was_said_in(folder) and kept.id != besides:
                 return kept if kept.was_interrupted and not in_use else None
         return None
 
     def _latest(self, folder: Path) -> str:
-        for kept, _ in self.all(lambda error: None):
-            if kept.turns and kept.metas[-1].working_dir == str(folder):
+        for kept, _ in self.all():
+            if kept.was_said_in(folder):
                 return kept.id
         hints = ["`paddock sessions list` shows those of all folders; name one by its id"]
         raise UnknownSessionError(LAST, [f"none worked in {folder}", *hints])
@@ -220,7 +220,7 @@ class Journals:
                 return kept, in_use
         return self.read(path.stem)
 
-    def all(self, on_unread: Callable[[JournalError], None]) -> Iterator[tuple[KeptSession, bool]]:
+    def all(self, on_unread: Callable[[JournalError], None] = lambda error: None) -> Iterator[tuple[KeptSession, bool]]:
         """Yield each session without its conversation, and whether a host has it, the latest first.
 
         `on_unread` gets those that cannot be read. Of turns, only the first one's prompt and the last one's end are

@@ -207,6 +207,10 @@ class KeptSession:
         when = "during" if self.turns and self.turns[-1].end is None else "after"
         return f"its host was killed {when} turn {self.turn_count}" if self.turns else "its host was killed"
 
+    def was_said_in(self, folder: Path) -> bool:
+        """Whether it has a turn, and its modules worked in a folder: one in which nothing was said is none to go on."""
+        return bool(self.turns) and self.metas[-1].working_dir == str(folder)
+
     def open_calls(self) -> list[KeptCall]:
         """Return the calls whose end was not recorded: what they did is not known."""
         return [call for call in self.calls.values() if call.ended is None]

@@ -10,14 +10,12 @@ from __future__ import annotations
 import logging
 import os
 import shlex
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from pydantic import ValidationError
-
 from paddock.plan.problems import StrictModel
 from paddock.session.journals.journal_file import JournalError
+from paddock.state_folder import open_own
 from paddock.workers.supervisor import Supervisor
 
 SUFFIX: Final = ".quarantined"
@@ -81,29 +79,19 @@ class Quarantines:
             self._path.unlink(missing_ok=True)
             return
         unfinished = self._path.with_suffix(".unfinished-quarantine")
-        with suppress(FileNotFoundError):
-            unfinished.unlink()
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with open(os.open(unfinished, flags, 0o600), "wb") as file:
+        unfinished.unlink(missing_ok=True)
+        with open(unfinished, "xb", opener=open_own) as file:
             file.write(_Quarantined(modules=self._sources).model_dump_json().encode())
         os.replace(unfinished, self._path)
 
 
 def _read(path: Path) -> dict[str, str]:
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
-            content = file.read(_BYTES_MAX + 1)
+        with open(path, "rb", opener=open_own) as file:
+            return _Quarantined.model_validate_json(file.read(_BYTES_MAX)).modules
     except FileNotFoundError:
         return {}
-    except OSError as error:
-        raise JournalError(path, os.strerror(error.errno or 0), _hint(path)) from error
-    try:
-        if len(content) > _BYTES_MAX:
-            raise ValueError("it is too large")
-        return _Quarantined.model_validate_json(content).modules
-    except (ValidationError, ValueError) as error:
-        raise JournalError(path, "it names no modules", _hint(path)) from error
-
-
-def _hint(path: Path) -> str:
-    return f"remove it, which lifts the quarantine of each module in it: `{shlex.join(['rm', '-r', str(path)])}`"
+    except (OSError, ValueError) as error:
+        problem = (error.strerror or str(error)) if isinstance(error, OSError) else "it names no modules"
+        hint = f"remove it, which lifts the quarantine of each module in it: `{shlex.join(['rm', '-r', str(path)])}`"
+        raise JournalError(path, problem, hint) from error

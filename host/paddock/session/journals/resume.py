@@ -34,19 +34,6 @@ Ask = Callable[[Sequence[str]], Awaitable[bool]]
 """Asks a person whether to go on in spite of these differences."""
 
 
-class ResumeRefusedError(KindError):
-    """Raised for a session that has changed since, where nobody agreed to it."""
-
-    def __init__(self, session_id: str, differences: Sequence[str], ways_back: Sequence[str]) -> None:
-        super().__init__(
-            "ResumeRefusedError",
-            f"session `{session_id}` was of another plan, other code or other grants",
-            exit_code=4,
-            detail=differences,
-            hints=[*ways_back, "to go on with what is there now: `--accept-changes`"],
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class Resume:
     """The session to go on with: its id, the beginning of one, or `last`; and who agrees to what has changed."""
@@ -59,12 +46,18 @@ class Resume:
         """Have somebody agree to what is different now.
 
         Raises:
-            ResumeRefusedError: nobody does.
+            KindError: nobody does.
         """
         found = tuple(differences(earlier, now))
         if not found or self.accept_changes or (self.ask is not None and await self.ask(found)):
             return
-        raise ResumeRefusedError(now.session, found, tuple(_ways_back(earlier, now)))
+        raise KindError(
+            "ResumeRefusedError",
+            f"session `{now.session}` was of another plan, other code or other grants",
+            exit_code=4,
+            detail=found,
+            hints=[*_ways_back(earlier, now), "to go on with what is there now: `--accept-changes`"],
+        )
 
 
 def summary(kept: KeptSession) -> tuple[str, ...]:
