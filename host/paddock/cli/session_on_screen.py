@@ -23,7 +23,7 @@ from paddock.policy.files.policy import Policy
 from paddock.policy.journal_rule import JournalRule
 from paddock.rpc.trace import Trace
 from paddock.session.hosted_session import ModuleStatus
-from paddock.session.journals.journal_folder import SHORT_ID, Journals, is_first
+from paddock.session.journals.journal_folder import SHORT_ID, Journals
 from paddock.session.journals.resume import Ask, Resume
 from paddock.session.session import Session
 from paddock.text import escape
@@ -80,7 +80,6 @@ class SessionOpener:
         self,
         approval: TerminalApproval,
         consent: Consent,
-        session_id: str | None = None,
         plan: MountPlan | None = None,
         ask: Ask | None = None,
         goes_on_with: str | None = None,
@@ -103,7 +102,6 @@ class SessionOpener:
             working_dir=options.working_dir,
             approval=approval,
             display=ScreenDisplay(screen, self._level.say),
-            session_id=session_id,
             journal=None if kept.no_journal else Journals(),
             resume=resume,
             on_output=self._speak,
@@ -148,7 +146,7 @@ class SessionOpener:
             return
         if not session.resumed:
             self._tell_interrupted(session.session_id)
-        if not session.resumed and self._screen.is_terminal and is_first(session.journal):
+        if not session.resumed and self._screen.is_terminal and len(Journals().ids()) == 1:
             self._screen.note(
                 f"sessions are kept, so that they can be resumed: this one in {session.journal}; `paddock sessions "
                 "delete` removes one, `--no-journal` keeps none"

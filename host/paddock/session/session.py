@@ -47,12 +47,11 @@ from paddock.session.journal import OpenCall, closing_messages, interrupted
 from paddock.session.journals.journal_folder import Journals, UnknownSessionError
 from paddock.session.journals.kept_session import KeptSession, Meta
 from paddock.session.journals.quarantines import Quarantines
-from paddock.session.journals.resume import CallOutcomes, Resume, summary
+from paddock.session.journals.resume import CallOutcomes, Resume, restore_state, summary
 from paddock.session.journals.session_journal import SessionJournal, meta_of
 from paddock.session.operated import OperatedSession, Turn
 from paddock.session.recorder import SessionRecorder
 from paddock.session.resources import OnOutput, SessionResources, StartOptions
-from paddock.session.resumed_state import restore_state
 from paddock.session.runtime import SessionRuntime
 from paddock.session.session_plan import SessionPlan
 from paddock.session.spawning import SubSessions
@@ -361,16 +360,11 @@ class Session:
         kernel.hosted.tell_state_changes()
         if journal is None:
             return await self._answer(kernel, prompt)
-        await journal.turn(prompt)
-        try:
-            answer = await self._answer(kernel, prompt)
-        except BaseException as error:
-            journal.state(kernel.hosted.take_written_state())
-            await journal.end("error" if isinstance(error, Exception) else "cancelled", error)
-            raise
-        journal.state(kernel.hosted.take_written_state())
-        await journal.end("answer")
-        return answer
+        async with journal.during(prompt):
+            try:
+                return await self._answer(kernel, prompt)
+            finally:
+                journal.state(kernel.hosted.take_written_state())
 
     async def _answer(self, kernel: HostedSession, prompt: str) -> str:
         answer = ""

@@ -28,7 +28,6 @@ from paddock.session.hosted_session import HostedSession
 from paddock.session.journal import closing_messages, opening, tables
 from paddock.session.journals.kept_session import KeptSession, KeptSpawn
 from paddock.session.journals.resume import CallOutcomes
-from paddock.session.journals.session_journal import SessionJournal
 from paddock.session.proxies.hook import HookProxy
 from paddock.session.runtime import SessionRuntime
 from paddock.session.shutdown import ShutdownDeadlines
@@ -320,8 +319,7 @@ class SubSessions:
             await session.start()
             await _remind(session, session_runtime, conversation)
             if journal is not None:
-                await journal.turn(instruction)
-                stack.push_async_exit(partial(_write_end, journal))
+                await stack.enter_async_context(journal.during(instruction))
             try:
                 try:
                     output = await session.execute(instruction)
@@ -375,14 +373,6 @@ class SubSessions:
             return
         conversation.said(transcript)
         self._session_tree.keep(conversation)
-
-
-async def _write_end(journal: SessionJournal, _: object, error: BaseException | None, __: object) -> None:
-    """Write the outcome of a turn; of the arguments of an `__exit__`."""
-    if error is None:
-        await journal.end("answer")
-    else:
-        await journal.end("error" if isinstance(error, Exception) else "cancelled", error)
 
 
 class _TurnReport:

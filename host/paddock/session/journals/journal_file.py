@@ -36,6 +36,7 @@ MAGIC: Final = b"PADDOCKJ"
 VERSION: Final = 2
 RECORD_MAX: Final = 64 << 20  # bytes of one body; a message of a conversation has half of it at most
 FILE_MAX: Final = 256 << 20  # bytes; a conversation is bounded by its context's memory, far below
+UNFINISHED: Final = ".unfinished"  # the end of the name of a shorter file, until it is in the journal's place
 _HEAD_SIZE: Final = len(MAGIC) + 1
 _FRAME: Final = struct.Struct("<IIBd")
 _LENGTH: Final = struct.Struct("<I")
@@ -162,7 +163,7 @@ class JournalFile:
         Raises:
             OSError: they cannot be written; then the file is as it was.
         """
-        unfinished = self.path.with_suffix(".unfinished")
+        unfinished = self.path.with_suffix(UNFINISHED)
         descriptor, end = await anyio.to_thread.run_sync(self._written_anew, unfinished, still_counting)
         try:
             if end < self.size:

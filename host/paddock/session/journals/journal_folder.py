@@ -22,6 +22,7 @@ from paddock.errors import KindError
 from paddock.isolation.record import LAST, SessionInUseError, meant_id, stem_of
 from paddock.policy.journal_rule import JournalRule
 from paddock.session.journals.journal_file import (
+    UNFINISHED,
     JournalError,
     JournalFile,
     JournalInUseError,
@@ -46,11 +47,6 @@ SHORT_ID: Final = 8  # characters of an id: enough to tell two sessions apart by
 _LOOKED_AT: Final = 10  # of the latest sessions, for one that was interrupted
 _BELOW: Final = ".sub-sessions"  # a folder beside a journal, with those of its sub-sessions
 _TOLD: Final = "removals-told"  # a file beside the journals: somebody was told that old ones are removed
-
-
-def is_first(journal: Path) -> bool:
-    """Whether a journal is the only one in its folder."""
-    return sum(1 for _ in journal.parent.glob(f"*{SUFFIX}")) == 1
 
 
 class _File(NamedTuple):
@@ -254,7 +250,8 @@ class Journals:
             for torn in path.parent.glob(f"{path.stem}.torn-*"):
                 if torn.suffix.removeprefix(".torn-").isdigit():  # an application may give an id that looks like one
                     torn.unlink()
-            path.with_suffix(QUARANTINES).unlink(missing_ok=True)
+            for beside in (QUARANTINES, UNFINISHED):
+                path.with_suffix(beside).unlink(missing_ok=True)
             shutil.rmtree(path.with_suffix(_BELOW), ignore_errors=True)
         finally:
             if file is not None:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from paddock import __version__
@@ -108,6 +109,21 @@ class SessionJournal(JournalStore):
                 f"the session's journal, which a policy requires, cannot be written: {self.problem}; make room for "
                 f"{self.path}, and resume the session"
             )
+
+    @asynccontextmanager
+    async def during(self, prompt: str) -> AsyncIterator[None]:
+        """Write the beginning of a turn and, when this is left, its outcome.
+
+        Raises:
+            JournalError: a policy requires the journal, and it cannot be written.
+        """
+        await self.turn(prompt)
+        try:
+            yield
+        except BaseException as error:
+            await self.end("error" if isinstance(error, Exception) else "cancelled", error)
+            raise
+        await self.end("answer")
 
     async def turn(self, prompt: str) -> None:
         """Write that a turn begins.
