@@ -359,12 +359,9 @@ class OpenCall(NamedTuple):
     input: object
 
 
-def interrupted(call: OpenCall) -> object:
-    """Return the answer to a call of a turn that ended first."""
-    return _ANSWER
-
-
-def closing_messages(messages: object, answer: Callable[[OpenCall], object] = interrupted) -> list[dict[str, Any]]:
+def closing_messages(
+    messages: object, answer: Callable[[OpenCall], object] = lambda _: _ANSWER
+) -> list[dict[str, Any]]:
     """Return the messages that answer the open tool calls of a conversation, to be put at its end.
 
     A turn that ended first leaves them, and providers refuse a conversation with such calls. The contents of a context

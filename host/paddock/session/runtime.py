@@ -32,7 +32,6 @@ from paddock.rpc.trace import Trace
 from paddock.session.host_api.service import HostService
 from paddock.session.journal import ContextJournal
 from paddock.session.journal_store import JournalStore
-from paddock.session.journals.quarantines import Quarantines
 from paddock.session.journals.session_journal import SessionJournal
 from paddock.session.module import HostedModule
 from paddock.session.modules import HostedModules
@@ -102,7 +101,6 @@ class SessionRuntime:
         audit: AuditLog,
         name: str | None,
         journal: SessionJournal | None = None,
-        quarantines: Quarantines | None = None,
     ) -> None:
         self.coordinator = core.coordinator
         self.marshaller = core.marshaller
@@ -126,7 +124,7 @@ class SessionRuntime:
         self._tasks = tasks
         self._audit = audit
         self._name = name
-        self._quarantines = quarantines
+        self._quarantines = None if journal is None else journal.quarantines
 
     @classmethod
     @asynccontextmanager
@@ -138,12 +136,11 @@ class SessionRuntime:
         audit: AuditLog | None = None,
         name: str | None = None,
         journal: SessionJournal | None = None,
-        quarantines: Quarantines | None = None,
     ) -> AsyncIterator[SessionRuntime]:
         """Provide the runtime of a session's modules; leaving ends them.
 
         `name` marks the output of modules in a sub-session; the first session has none, and uses the sandboxes that
-        were planned. A `journal` outlives this process, and is its owner's to close; so do `quarantines`.
+        were planned. A `journal` outlives this process, and is its owner's to close.
         """
         audit = audit or resources.options.audit
         async with AsyncExitStack() as steps:
@@ -153,7 +150,7 @@ class SessionRuntime:
                 sandboxes = await steps.enter_async_context(
                     further_sandboxes(resources.sandbox_planner, resources.folder, audit)
                 )
-            runtime = cls(core, resources, sandboxes, tasks, audit, name, journal, quarantines)
+            runtime = cls(core, resources, sandboxes, tasks, audit, name, journal)
             steps.enter_context(resources.listing(name or "", runtime.modules.all))
             try:
                 yield runtime

@@ -11,7 +11,7 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -43,7 +43,7 @@ from paddock.rpc.peer import Handle
 from paddock.rpc.trace import Trace
 from paddock.session.hosted_session import HostedSession, ModuleStatus
 from paddock.session.instructing import changes_of_instruction, give_instruction
-from paddock.session.journal import OpenCall, closing_messages, interrupted
+from paddock.session.journal import closing_messages
 from paddock.session.journals.journal_folder import Journals, UnknownSessionError
 from paddock.session.journals.kept_session import KeptSession, Meta
 from paddock.session.journals.quarantines import Quarantines
@@ -136,7 +136,6 @@ class Session:
             session_id = self._journals.find(self._resume.session, Path(working_dir or Path.cwd()))
         self._id = session_id or str(uuid.uuid4())
         self._journal: SessionJournal | None = None
-        self._quarantines: Quarantines | None = None
         self._resumed: tuple[str, ...] = ()
         self._policy = Policy.given(policy)
         self._working_dir = check_working_dir(Path(working_dir or Path.cwd()))
@@ -297,7 +296,7 @@ class Session:
             )
             if journal is not None:
                 stack.callback(journal.close)
-                self._quarantines = Quarantines(journal.path, self._id)
+                journal.quarantines = Quarantines(journal.path, self._id)
             modules = await stack.enter_async_context(
                 confined(self._request, authorizer, self._options, self._session_recorder)
             )
@@ -309,9 +308,7 @@ class Session:
                     await self._resume.check(journal.kept.metas[-1], meta)
                 journal.begin(meta, modules.resources.secrets)
             runtime = await stack.enter_async_context(
-                SessionRuntime.open(
-                    self._kernel.core, modules.resources, journal=journal, quarantines=self._quarantines
-                )
+                SessionRuntime.open(self._kernel.core, modules.resources, journal=journal)
             )
             self._kernel.attach_runtime(modules.by_path, runtime)
             operated = OperatedSession(
@@ -408,8 +405,8 @@ class Session:
             OSError: where the session is kept, this cannot be kept; then the module stays quarantined.
         """
         supervisors = self._supervisors_of(module)
-        if self._quarantines is not None:
-            self._quarantines.lift(module)
+        if self._journal is not None and self._journal.quarantines is not None:
+            self._journal.quarantines.lift(module)
         for supervisor in supervisors:
             supervisor.lift_quarantine()
         self._audit.record("quarantine.lifted", module=module)
@@ -480,23 +477,22 @@ class Session:
         """
         await runtime.modules.restore_context()
         outcomes = CallOutcomes(kept, runtime.marshaller)
-        await self._close_dangling_calls(outcomes.answer)
-        outcomes.tell_the_others()
+        await self._close_dangling_calls(outcomes)
         left_out = restore_state(kept, now, runtime.modules, self._kernel.hosted, runtime.marshaller)
         self._resumed = (*summary(kept), *outcomes.lines, *left_out)
         found = {"interrupted": kept.was_interrupted, "calls": list(outcomes.lines)}
         self._audit.record("session.resumed", **found)
         await self.coordinator.hooks.emit("session:resumed", found)
 
-    async def _close_dangling_calls(self, answer: Callable[[OpenCall], object] = interrupted) -> None:
-        """Answer the tool calls that the turn left open, so that the next request to a provider is valid."""
+    async def _close_dangling_calls(self, outcomes: CallOutcomes | None = None) -> None:
+        """Answer the tool calls that a turn left open, so that the next request to a provider is valid."""
         context = self.coordinator.get("context")
         try:
             try:
                 messages = await context.get_messages()
             except Exception:  # it may be more than it can send at once; the journal knows the messages as well
                 messages = self._kernel.runtime.journal.messages()
-            for message in closing_messages(messages, answer):
+            for message in closing_messages(messages) if outcomes is None else outcomes.closing(messages):
                 await context.add_message(message)
         except Exception as exc:  # the turn's own error is the one to report
             _log.warning("open tool calls could not be closed: %s", exc)

@@ -15,6 +15,7 @@ import contextvars
 import logging
 from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
 
@@ -108,33 +109,25 @@ class SubSessions:
             RuntimeError: no more sub-sessions may be started.
             Exception: the turn's own.
         """
+        wishes = {
+            "tool_inheritance": tool_inheritance,
+            "hook_inheritance": hook_inheritance,
+            "orchestrator_config": orchestrator_config,
+            "session_metadata": session_metadata,
+            "self_delegation_depth": self_delegation_depth,
+        }
         request = await self._read(
             agent_name=agent_name,
             instruction=instruction,
             sub_session_id=sub_session_id,
-            tool_inheritance=tool_inheritance,
-            hook_inheritance=hook_inheritance,
-            orchestrator_config=orchestrator_config,
             parent_messages=parent_messages,
             provider_preferences=provider_preferences,
-            self_delegation_depth=self_delegation_depth,
-            session_metadata=session_metadata,
+            **wishes,
         )
         self._check_parent(parent_session)
         conversation = self._begun(request)
-        conversation.wishes = self._encoded(
-            {
-                "tool_inheritance": tool_inheritance,
-                "hook_inheritance": hook_inheritance,
-                "orchestrator_config": request.payload.orchestrator_config,
-                "session_metadata": request.payload.metadata,
-                "provider_preferences": [
-                    {"provider": one.provider, "model": one.model, "config": dict(one.config)}
-                    for one in request.preferences
-                ],
-                "self_delegation_depth": request.self_delegation_depth,
-            }
-        )
+        preferences = [asdict(one) for one in request.preferences]  # which may be objects
+        conversation.wishes = self._encoded({**wishes, "provider_preferences": preferences})
         return await self._run(conversation, request.instruction)
 
     async def _read(
@@ -209,8 +202,7 @@ class SubSessions:
         messages = kept.messages()
         if messages:  # else it was ended before its first turn had begun
             outcomes = CallOutcomes(kept, self._session_runtime.marshaller)
-            conversation.transcript = self._encoded([*messages, *closing_messages(messages, outcomes.answer)])
-            outcomes.tell_the_others()
+            conversation.transcript = self._encoded([*messages, *outcomes.closing(messages)])
             audit = self._audit.of_sub_session(kept.id)
             audit.record("session.resumed", interrupted=kept.was_interrupted, calls=list(outcomes.lines))
         return conversation

@@ -9,7 +9,6 @@ import pytest
 
 from paddock.errors import KindError
 from paddock.rpc.marshal import Marshaller
-from paddock.session.journal import OpenCall, closing_messages
 from paddock.session.journals.journal_file import JournalError, JournalFile, Kind, Record
 from paddock.session.journals.kept_session import (
     Call,
@@ -163,9 +162,10 @@ def _kept(*written: tuple[Kind, bytes]) -> KeptSession:
 def test_an_open_call_is_answered_by_what_is_known_of_it(calls: list[tuple[Kind, bytes]], answers: list[str]) -> None:
     kept = _kept(_add({"role": "user", "content": "go"}), _add(_asking(("c1", "mark", {"a": 1}))), *calls)
     outcomes = CallOutcomes(kept, _MARSHALLER)
-    closing = closing_messages(kept.messages(), outcomes.answer)
+    closing = outcomes.closing(kept.messages())
     assert [(one["tool_call_id"], one["content"]) for one in closing] == [("c1", answers[0])]
-    assert len(outcomes.lines) == 1 and outcomes.lines[0].startswith("mark {'")
+    assert outcomes.lines[0].startswith("mark {'")
+    assert all(line.endswith("the conversation does not have it") for line in outcomes.lines[1:])
 
 
 def test_a_call_that_began_before_the_conversation_was_set_counts() -> None:
@@ -173,7 +173,7 @@ def test_a_call_that_began_before_the_conversation_was_set_counts() -> None:
     compacted = Kind.SET, bytes(_MARSHALLER.encode([[[request]], {}]).body)
     kept = _kept((Kind.TURN, encoded(Turn(prompt="go"))), _add(request), _call(1, "mark", {"a": 1}, "c1"), compacted)
     outcomes = CallOutcomes(kept, _MARSHALLER)
-    assert [message["content"] for message in closing_messages(kept.messages(), outcomes.answer)] == [
+    assert [message["content"] for message in outcomes.closing(kept.messages())] == [
         UNKNOWN,
         NOT_STARTED,
     ]
@@ -182,8 +182,7 @@ def test_a_call_that_began_before_the_conversation_was_set_counts() -> None:
 def test_a_damaged_journal_says_of_no_call_that_it_did_not_run() -> None:
     kept = _kept(_add(_asking(("c1", "mark", {"a": 1}))))
     kept.is_cut = True
-    outcomes = CallOutcomes(kept, _MARSHALLER)
-    assert outcomes.answer(OpenCall("c1", "mark", {"a": 1})) == UNKNOWN
+    assert [one["content"] for one in CallOutcomes(kept, _MARSHALLER).closing(kept.messages())] == [UNKNOWN]
 
 
 @pytest.mark.parametrize(
@@ -200,8 +199,7 @@ def test_a_context_that_lies_hides_no_call_that_was_under_way(
 ) -> None:
     kept = _kept(_add(_asking(("c1", "mark", {"a": 1}))), _call(1, "mark", {"a": 1}, "c1"))
     outcomes = CallOutcomes(kept, _MARSHALLER)
-    closing = closing_messages([_asking(*told)], outcomes.answer)
-    outcomes.tell_the_others()
+    closing = outcomes.closing([_asking(*told)])
     assert [one["content"] for one in closing] == ([] if content is None else [content])
     assert len(outcomes.lines) == len(lines)
     assert all(line.startswith(start) for line, start in zip(outcomes.lines, lines, strict=True))
@@ -210,7 +208,7 @@ def test_a_context_that_lies_hides_no_call_that_was_under_way(
 def test_a_line_of_what_became_of_a_call_is_short() -> None:
     kept = _kept(_add(_asking(("c1", "m" * 5000, {"a": "x" * 5000}))))
     outcomes = CallOutcomes(kept, _MARSHALLER)
-    closing_messages(kept.messages(), outcomes.answer)
+    outcomes.closing(kept.messages())
     assert len(outcomes.lines[0]) < 1000
 
 
@@ -218,8 +216,7 @@ def test_a_context_that_asks_for_much_hides_nothing_and_tells_little() -> None:
     asked = [(f"c{number}", "mark", {}) for number in range(5000)]
     kept = _kept(_add(_asking(*asked)), _call(1, "mark", {}, "c4999"))
     outcomes = CallOutcomes(kept, _MARSHALLER)
-    assert len(closing_messages(kept.messages(), outcomes.answer)) == 5000
-    outcomes.tell_the_others()
+    assert len(outcomes.closing(kept.messages())) == 5000
     assert len(outcomes.lines) < 30
     assert any("it may have run" in line for line in outcomes.lines)
     assert "4979 more" in outcomes.lines[-1]
@@ -229,9 +226,7 @@ def test_a_context_that_asks_for_much_hides_nothing_and_tells_little() -> None:
 def test_a_call_without_a_list_of_arguments_is_passed_over(args: object) -> None:
     written = Kind.ADD, bytes(_MARSHALLER.encode([args, {}]).body)
     kept = _kept(_add(_asking(("c1", "mark", {}))), written, _call(1, "mark", {}, "c1"))
-    assert [one["content"] for one in closing_messages(kept.messages(), CallOutcomes(kept, _MARSHALLER).answer)] == [
-        UNKNOWN
-    ]
+    assert [one["content"] for one in CallOutcomes(kept, _MARSHALLER).closing(kept.messages())] == [UNKNOWN]
 
 
 def test_a_call_of_an_earlier_request_does_not_answer_a_later_one() -> None:
@@ -243,7 +238,7 @@ def test_a_call_of_an_earlier_request_does_not_answer_a_later_one() -> None:
         _add(answered),
         _add(_asking(("c2", "mark", {"a": 1}))),
     )
-    assert CallOutcomes(kept, _MARSHALLER).answer(OpenCall("c2", "mark", {"a": 1})) == NOT_STARTED
+    assert [one["content"] for one in CallOutcomes(kept, _MARSHALLER).closing(kept.messages())] == [NOT_STARTED]
 
 
 def test_two_equal_calls_are_answered_each_by_its_own() -> None:
@@ -253,8 +248,8 @@ def test_two_equal_calls_are_answered_each_by_its_own() -> None:
         _call(2, "mark", {}, "c1"),
         _result(1, "of two"),
     )
-    outcomes = CallOutcomes(kept, _MARSHALLER)
-    assert [outcomes.answer(OpenCall(id, "mark", {})) for id in ("c1", "c2")] == [UNKNOWN, "of two"]
+    closing = CallOutcomes(kept, _MARSHALLER).closing(kept.messages())
+    assert [one["content"] for one in closing] == [UNKNOWN, "of two"]
 
 
 def test_what_a_journal_tells_of_turns() -> None:

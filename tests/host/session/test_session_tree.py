@@ -10,6 +10,7 @@ import pytest
 
 from paddock.plan.load import load_plan
 from paddock.session.session_plan import SessionPlan
+from paddock.session.sub_sessions import session_tree
 from paddock.session.sub_sessions.session_tree import SessionTree, SubSessionState
 
 _PLAN = load_plan(
@@ -20,9 +21,9 @@ _PLAN = load_plan(
 )
 
 
-def _family(**bounds: int) -> SessionTree:
+def _family() -> SessionTree:
     session_resources: Any = None  # nothing is started here
-    return SessionTree("first", session_resources, {}, _PLAN.agents, **bounds)
+    return SessionTree("first", session_resources, {}, _PLAN.agents)
 
 
 def _conversation(id: str, parent: str = "first", *, bytes: int = 10, told: int = 0) -> SubSessionState:
@@ -55,8 +56,9 @@ def test_an_id_that_a_session_has_is_refused() -> None:
     assert family.new_id("first", "researcher", "running") == "running"
 
 
-def test_there_are_only_so_many_at_one_time() -> None:
-    family = _family(alive_max=2)
+def test_there_are_only_so_many_at_one_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_tree, "SUB_SESSIONS_MAX", 2)
+    family = _family()
     with family.alive("one"), family.alive("two"):
         with pytest.raises(RuntimeError, match="2 sub-sessions are running"), family.alive("three"):
             pass
@@ -64,8 +66,9 @@ def test_there_are_only_so_many_at_one_time() -> None:
         pass
 
 
-def test_they_are_nested_only_so_deep() -> None:
-    family = _family(depth_max=2)
+def test_they_are_nested_only_so_deep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_tree, "_DEPTH_MAX", 2)
+    family = _family()
     family.check_depth(2)
     with pytest.raises(RuntimeError, match="nested 2 deep"):
         family.check_depth(3)
@@ -100,8 +103,9 @@ def test_the_oldest_conversations_are_forgotten_when_they_are_too_much(what: str
     assert family.kept("first", "three") and family.kept("first", "four")
 
 
-def test_only_so_many_conversations_are_kept() -> None:
-    family = _family(kept_max=2)
+def test_only_so_many_conversations_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_tree, "_KEPT_MAX", 2)
+    family = _family()
     for id in ("one", "two", "one", "three"):
         family.keep(_conversation(id))
     assert family.kept("first", "one") and family.kept("first", "three")

@@ -114,10 +114,6 @@ class JournalFile:
         descriptor = _opened(path, os.O_RDWR | os.O_APPEND)
         try:
             _lock(descriptor, path)
-            if os.fstat(descriptor).st_ino != os.stat(path, follow_symlinks=False).st_ino:
-                raise JournalInUseError(
-                    errno.EBUSY, os.strerror(errno.EBUSY), path
-                )  # its host has just put another file in its place
             records, end, size, version = _read(descriptor, path)
             torn = None
             if end < size:
@@ -307,8 +303,11 @@ def _discard(descriptor: int, path: Path) -> None:
 def _lock(descriptor: int, path: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise JournalInUseError(errno.EBUSY, os.strerror(errno.EBUSY), path) from error
+        if os.fstat(descriptor).st_ino == os.stat(path, follow_symlinks=False).st_ino:
+            return  # else its host has just put another file in its place
+    except BlockingIOError:
+        pass
+    raise JournalInUseError(errno.EBUSY, os.strerror(errno.EBUSY), path)
 
 
 def _write(descriptor: int, data: bytes) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Final
 from paddock.errors import KindError
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded
-from paddock.session.journal import OpenCall, open_calls, tables
+from paddock.session.journal import OpenCall, closing_messages, open_calls, tables
 from paddock.session.journals.kept_session import KeptCall, KeptModule, KeptSession, KeptState, Meta, time_text
 from paddock.session.module import HostedModule
 from paddock.session.modules import HostedModules
@@ -146,7 +146,13 @@ class CallOutcomes:
     def _asked(self) -> set[str]:
         return {call.id for call in open_calls(self._kept.messages())}
 
-    def answer(self, call: OpenCall) -> object:
+    def closing(self, messages: object) -> list[dict[str, Any]]:
+        """Return the messages that answer the open calls of a conversation, once, and tell of calls that it lacks."""
+        closing = closing_messages(messages, self._answer)
+        self._tell_the_others()
+        return closing
+
+    def _answer(self, call: OpenCall) -> object:
         """Return the content that answers an open call; calls are asked for in the conversation's order."""
         same = [one for one in self._left if one[0].tool == call.tool]
         by_id = [one for one in self._left if one[1] == call.id]
@@ -162,7 +168,7 @@ class CallOutcomes:
             self._tell(call.tool, call.input, said)
         return UNKNOWN if may_have_run else NOT_STARTED
 
-    def tell_the_others(self) -> None:
+    def _tell_the_others(self) -> None:
         """Tell of calls that were under way and that the conversation does not have, and how many were not told of."""
         if self._unrecorded > _MOST_UNRECORDED:
             self.lines.append(

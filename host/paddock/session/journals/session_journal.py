@@ -38,6 +38,7 @@ from paddock.session.journals.kept_session import (
     Turn,
     encoded,
 )
+from paddock.session.journals.quarantines import Quarantines
 from paddock.session.state.session_state import WrittenState
 from paddock.workers.worker_host import run_undisturbed
 from paddock_sdk.contract.boundary_errors import OverLimitError
@@ -68,6 +69,7 @@ class SessionJournal(JournalStore):
         self.path = file.path
         self.kept = kept
         self.problem: OSError | None = None
+        self.quarantines: Quarantines | None = None  # of a session for itself; sub-sessions have none
         self._file = file
         self._secrets: SecretValues = NO_SECRETS
         self._calls = max(kept.calls, default=0) if kept is not None else 0

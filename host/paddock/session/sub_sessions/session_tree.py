@@ -87,19 +87,12 @@ class SessionTree:
         session_resources: SessionResources,
         authorized: Mapping[str, AuthorizedModule],
         agents: Mapping[str, Agent],
-        *,
-        depth_max: int = _DEPTH_MAX,
-        alive_max: int = SUB_SESSIONS_MAX,
-        kept_max: int = _KEPT_MAX,
         journal: SessionJournal | None = None,
     ) -> None:
         self.session_resources = session_resources
         self.authorized = authorized
         self._first = first
         self._agents = agents
-        self._depth_max = depth_max
-        self._alive_max = alive_max
-        self._kept_max = kept_max
         self._alive: set[str] = set()
         self._kept: dict[str, tuple[SubSessionState, int]] = {}  # each with its size, the oldest first
         self._kept_bytes = 0
@@ -129,8 +122,8 @@ class SessionTree:
         Raises:
             RuntimeError: it would be.
         """
-        if depth > self._depth_max:
-            raise RuntimeError(f"sub-sessions are nested {self._depth_max} deep already, and may not be deeper")
+        if depth > _DEPTH_MAX:
+            raise RuntimeError(f"sub-sessions are nested {_DEPTH_MAX} deep already, and may not be deeper")
 
     def new_id(self, parent: str, agent: str, wanted: str | None) -> str:
         """Return the id of a new sub-session: the wanted one, or a new one.
@@ -153,8 +146,8 @@ class SessionTree:
         """
         if id in self._alive:
             raise RuntimeError(f"session `{id}` is running")
-        if len(self._alive) >= self._alive_max:
-            raise RuntimeError(f"{self._alive_max} sub-sessions are running, and there may not be more at one time")
+        if len(self._alive) >= SUB_SESSIONS_MAX:
+            raise RuntimeError(f"{SUB_SESSIONS_MAX} sub-sessions are running, and there may not be more at one time")
         self._alive.add(id)
         try:
             yield
@@ -168,7 +161,7 @@ class SessionTree:
         size = conversation.size()
         self._kept[conversation.id] = conversation, size
         self._kept_bytes += size
-        while self._kept_bytes > _KEPT_BYTES or len(self._kept) > self._kept_max:
+        while self._kept_bytes > _KEPT_BYTES or len(self._kept) > _KEPT_MAX:
             self._forget(next(iter(self._kept)))
 
     async def journal_of(self, conversation: SubSessionState) -> SessionJournal | None:
@@ -221,7 +214,7 @@ class SessionTree:
         if conversation is None or conversation.parent_id != parent:
             raise ValueError(
                 f"there is no session `{id:.200}` to go on with: this one started none of that id that has ended, or "
-                f"it is forgotten, as the latest {self._kept_max} are kept, of {size_text(_KEPT_BYTES)} together; "
+                f"it is forgotten, as the latest {_KEPT_MAX} are kept, of {size_text(_KEPT_BYTES)} together; "
                 "`session.spawn` starts another"
             )
         return conversation
