@@ -270,7 +270,6 @@ class SessionInUseError(KindError):
     """Raised for a session id that another host has at this time."""
 
     def __init__(self, session_id: str, pid: int | None, since: datetime | None = None) -> None:
-        self.pid = pid
         whose = "another process" if pid is None else f"pid {pid}"
         first = "end it first" if pid is None else f"end it first: `kill {pid}`"
         began = "" if since is None else f" since {since.isoformat(timespec='seconds')}"

@@ -10,10 +10,8 @@ from typing import Final, Literal
 from paddock.plan.problems import NotAcceptedError
 from paddock.plan.units import parse_age
 
-_OFF: Final = 0.0
-_FOREVER: Final = math.inf
 Durability = Literal["host", "power"]
-_WORDS: Final = {"off": _OFF, "forever": _FOREVER}
+_WORDS: Final = {"off": 0.0, "forever": math.inf}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +42,12 @@ class JournalRule:
     @property
     def is_off(self) -> bool:
         """Whether no session is kept."""
-        return self.keep == _OFF
+        return self.keep == _WORDS["off"]
 
     @property
     def is_forever(self) -> bool:
         """Whether each session is kept, however old, unless a size is said."""
-        return self.keep == _FOREVER
+        return self.keep == _WORDS["forever"]
 
     @property
     def outlives_power(self) -> bool:

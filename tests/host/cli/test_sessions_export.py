@@ -7,7 +7,6 @@ import re
 import sys
 from pathlib import Path
 
-import anyio
 import pytest
 
 from paddock.cli.sessions_command import export_session, list_sessions, sessions, show_session
@@ -15,7 +14,7 @@ from paddock.policy.secrets.values import NO_SECRETS
 from paddock.rpc.marshal import Marshaller
 from paddock.session.journals.journal_file import Kind
 from paddock.session.journals.journal_folder import Journals
-from paddock.session.journals.kept_session import Call, Meta, encoded
+from paddock.session.journals.kept_session import Call, Meta, Turn, encoded
 from paddock.session.journals.session_journal import SessionJournal
 
 
@@ -54,7 +53,7 @@ def test_a_list_tells_of_each_session_what_is_known(
         paddock="1", session=file.path.stem, pid=1, plan="/a/plan.yaml", digest="", working_dir="/w", modules={}
     )
     journal.begin(meta, NO_SECRETS)
-    anyio.run(journal.turn, "what\nis here?")
+    file.append(Kind.TURN, encoded(Turn(prompt="what\nis here?", turn=1, host=1)))
     file.append(Kind.CALL, encoded(Call(call=1, module="m", tool="mark")))
     file.mark_missing()
     journal.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -39,13 +40,12 @@ async def test_a_journal_that_has_grown_keeps_what_still_counts(
     journal.begin(_META, NO_SECRETS)
     sizes = []
     for turn in range(100):
-        await journal.turn(f"prompt {turn}")
-        journal.append(_said("x" * 100))
-        for key in ("one", "two"):
-            journal.state([WrittenState(key, "tool-x", f"{turn}".encode() * 50, is_live=False)])
-        if turn % 10 == 9:
-            journal.replace([_said("all in short")._replace(method="set_messages")])
-        await journal.end("answer")
+        async with journal.during(f"prompt {turn}"):
+            journal.append(_said("x" * 100))
+            for key in ("one", "two"):
+                journal.state([WrittenState(key, "tool-x", f"{turn}".encode() * 50, is_live=False)])
+            if turn % 10 == 9:
+                journal.replace([_said("all in short")._replace(method="set_messages")])
         sizes.append(journal.path.stat().st_size)
     journal.close()
     kept = kept_session(journal.path, read_journal(journal.path)[0])
@@ -58,9 +58,10 @@ async def test_a_journal_that_has_grown_keeps_what_still_counts(
 async def test_a_secret_that_is_a_word_of_the_form_leaves_a_journal_readable(tmp_path: Path, value: str) -> None:
     journal = SessionJournal(JournalFile.create(tmp_path / "s.journal"))
     journal.begin(_META.model_copy(update={"pid": 51234}), SecretValues({"KEY": value}))
-    await journal.turn(f"it is {value}")
-    journal.state([WrittenState("one", "tool-x", value.encode(), is_live=False)])
-    await journal.end("error", ValueError(value))
+    with suppress(ValueError):
+        async with journal.during(f"it is {value}"):
+            journal.state([WrittenState("one", "tool-x", value.encode(), is_live=False)])
+            raise ValueError(value)
     journal.close()
     kept = kept_session(journal.path, read_journal(journal.path)[0])
     assert (kept.metas[0].pid, kept.turns[0].prompt) == (51234, "it is [secret KEY]")

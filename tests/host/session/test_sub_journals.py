@@ -37,7 +37,8 @@ async def _turn(
     state = SubSessionState(id, "s", "leaf", SessionPlan.of(_PLAN), 0, "", (), transcript, wishes=b"wished")
     journal = await tree.journal_of(state)
     assert journal is not None
-    await journal.turn("x" * bytes)
+    async with journal.during("x" * bytes):
+        pass
     journal.close()
     os.utime(journal.path, (at, at))
     return 0 if journal.kept is None else len(journal.kept.turns)

@@ -17,7 +17,7 @@ from typing import Any, Final
 from paddock.errors import KindError
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded
-from paddock.session.journal import OpenCall, closing_messages, open_calls, tables
+from paddock.session.journal import OpenCall, closing_messages, messages_of, open_calls
 from paddock.session.journals.kept_session import KeptCall, KeptModule, KeptSession, KeptState, Meta, time_text
 from paddock.session.module import HostedModule
 from paddock.session.modules import HostedModules
@@ -220,20 +220,10 @@ def _latest_calls(kept: KeptSession, marshaller: Marshaller) -> Iterator[KeptCal
             break  # of a long conversation nothing need be read
         if entry.method == "set_messages":
             continue
-        try:
-            args, _ = marshaller.decode(entry.message)
-            messages = args[0] if args and isinstance(args[0], list) else args
-        except (RemoteProtocolError, ValueError, TypeError, LookupError):
-            continue
-        if any(_asks_for_tools(message) for message in tables(messages)):
+        if open_calls(messages_of([entry], marshaller)):
             asked = place
             break
     return (call for call in kept.calls.values() if call.place > asked)
-
-
-def _asks_for_tools(message: dict[str, Any]) -> bool:
-    blocks = tables(message.get("content"))
-    return bool(message.get("tool_calls")) or any(block.get("type") == "tool_call" for block in blocks)
 
 
 def restore_state(

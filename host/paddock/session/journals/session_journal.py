@@ -119,26 +119,18 @@ class SessionJournal(JournalStore):
         Raises:
             JournalError: a policy requires the journal, and it cannot be written.
         """
-        await self.turn(prompt)
-        try:
-            yield
-        except BaseException as error:
-            await self.end("error" if isinstance(error, Exception) else "cancelled", error)
-            raise
-        await self.end("answer")
-
-    async def turn(self, prompt: str) -> None:
-        """Write that a turn begins.
-
-        Raises:
-            JournalError: a policy requires the journal, and it cannot be written.
-        """
         self._turn += 1
         self._note(Kind.TURN, Turn(prompt=prompt, turn=self._turn, host=self._host))
         await self._sync()
         if self.rule.required and self.problem is not None:
             hint = "a policy requires it (`paddock policy show`): make room there, and resume the session"
             raise JournalError(self.path, str(self.problem), hint)
+        try:
+            yield
+        except BaseException as error:
+            await self._end("error" if isinstance(error, Exception) else "cancelled", error)
+            raise
+        await self._end("answer")
 
     def state(self, written: Iterable[WrittenState]) -> None:
         """Write what was left in `session_state`, as of now; nothing of what the application or an object is there."""
@@ -155,7 +147,7 @@ class SessionJournal(JournalStore):
         head = Spawn(id=id, parent=spawn.parent, agent=spawn.agent, wishes=len(spawn.wishes))
         journal._note(Kind.SPAWN, head, spawn.wishes)
 
-    async def end(self, outcome: str, error: BaseException | None = None) -> None:
+    async def _end(self, outcome: str, error: BaseException | None = None) -> None:
         """Write the outcome of the turn; what no longer counts may leave the file, also if the caller is cancelled."""
         told = "" if error is None else str(error)[:_LONGEST_ERROR]
         self._note(Kind.END, End(outcome=outcome, error=told, turn=self._turn, host=self._host))
