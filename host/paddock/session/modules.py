@@ -8,7 +8,7 @@ started again first. This is the session's table of failures; it decides, and as
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -20,13 +20,16 @@ from paddock.rpc.calls import RoutedCall
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import CallPolicy, Encoded, Handle, Peer
 from paddock.session.journal import ContextJournal
+from paddock.session.journals.kept_session import KeptSession, Meta
 from paddock.session.journals.session_journal import SessionJournal
 from paddock.session.module import HostedModule, InSession
+from paddock.session.state.coordinator import HostedCoordinator
 from paddock.workers.exit_report import ExitReport
 from paddock_sdk.contract.boundary_errors import ModuleGoneError, OverLimitError
 from paddock_sdk.contract.llm_errors import ProviderUnavailableError
 from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.protocol import RemoteProtocolError
+from paddock_sdk.protocol.caps import weight_of
 from paddock_sdk.protocol.frames import Buffer
 
 Follow = Callable[[Peer, HostedModule], None]
@@ -216,6 +219,39 @@ class HostedModules:
         handle = module.handle_at("context")
         if handle is not None:
             await self._journal.restore(handle, module.ask_mounted, notes_more=notes_more)
+
+    def give_back_state(self, kept: KeptSession, now: Meta, coordinator: HostedCoordinator) -> Iterator[str]:
+        """Give modules back what they left in `session_state`; yield, for people, what is not resumed and why.
+
+        It comes back as if its module had written it: the module is charged for it, and owns no more than before. It
+        does so only where a module of the same name and source is there, and nobody has set the key.
+        """
+        by_name = {module.name: module for module in self.all}
+        for key, one in kept.state.items():
+            module = by_name.get(one.module)
+            if one.is_live:
+                problem = f"an object of {one.module}"
+            elif module is None or now.modules[module.name].source != one.source:
+                problem = f"{one.module}, which left it, is gone or of another source"
+            else:
+                problem = self._give_back(key, one.change, module, coordinator)
+            if problem:
+                yield f'not resumed: session_state["{key}"]: {problem}'
+
+    def _give_back(self, key: str, change: bytes, module: HostedModule, coordinator: HostedCoordinator) -> str:
+        """Return what stood in the way, nothing if it is there now."""
+        item = [("state", key)]
+        try:
+            match self._marshaller.codec.decode(change):
+                case [[[found], [value]]] if found == key:
+                    module.quota.check(weight_of(change), item, item)
+                case _:
+                    return "its value cannot be read"
+        except (RemoteProtocolError, OverLimitError, ValueError) as error:
+            return str(error)
+        if not coordinator.give_back_state(module.peer, module.authority, key, [[key], [value]]):
+            return "it has been set since, or is the application's"
+        return ""
 
     async def turn_ended(self) -> None:
         """Wait until the orchestrator has ended its turn, also one that was given up.

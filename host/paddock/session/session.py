@@ -47,7 +47,7 @@ from paddock.session.journal import closing_messages
 from paddock.session.journals.journal_folder import Journals, UnknownSessionError
 from paddock.session.journals.kept_session import KeptSession, Meta
 from paddock.session.journals.quarantines import Quarantines
-from paddock.session.journals.resume import CallOutcomes, Resume, restore_state, summary
+from paddock.session.journals.resume import CallOutcomes, Resume, summary
 from paddock.session.journals.session_journal import SessionJournal, meta_of
 from paddock.session.operated import OperatedSession, Turn
 from paddock.session.recorder import SessionRecorder
@@ -478,7 +478,7 @@ class Session:
         await runtime.modules.restore_context()
         outcomes = CallOutcomes(kept, runtime.marshaller)
         await self._close_dangling_calls(outcomes)
-        left_out = restore_state(kept, now, runtime.modules, self._kernel.hosted, runtime.marshaller)
+        left_out = runtime.modules.give_back_state(kept, now, self._kernel.hosted)
         self._resumed = (*summary(kept), *outcomes.lines, *left_out)
         found = {"interrupted": kept.was_interrupted, "calls": list(outcomes.lines)}
         self._audit.record("session.resumed", **found)
