@@ -253,7 +253,7 @@ def test_two_equal_calls_are_answered_each_by_its_own() -> None:
 
 
 def test_what_a_journal_tells_of_turns() -> None:
-    turn, end = (Kind.TURN, encoded(Turn(prompt="one"))), (Kind.END, encoded(End(outcome="answer")))
+    turn, end = (Kind.TURN, encoded(Turn(prompt="one"))), (Kind.END, encoded(End(outcome="answer", turn=1)))
     assert _kept(turn).interruption == "its host was killed during turn 1"
     assert _kept(turn, end).interruption == "its host was killed after turn 1"
     assert _kept().interruption == "its host was killed"
