@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, Literal
 
-from paddock.plan.problems import NotAcceptedError
+from paddock.plan.problems import NotAcceptedError, StrictModel
 from paddock.plan.units import parse_age
 
-Durability = Literal["host", "power"]
 _WORDS: Final = {"off": 0.0, "forever": math.inf}
 
 
-@dataclass(frozen=True, slots=True)
-class JournalRule:
+class JournalRule(StrictModel):
     """What `[journal]` says: for how many seconds a session is kept after its end, and the bytes of all together.
 
     None stands for what is not said. With `required`, a session does not go on where its journal cannot be written.
@@ -25,7 +22,7 @@ class JournalRule:
 
     keep: float | None = None
     size: int | None = None
-    durability: Durability = "host"
+    durability: Literal["host", "power"] = "host"
     required: bool = False
 
     @classmethod
@@ -33,10 +30,10 @@ class JournalRule:
         """Return the rule that keeps no more than each of these does."""
         rules = tuple(rules)
         return cls(
-            min((one.keep for one in rules if one.keep is not None), default=None),
-            min((one.size for one in rules if one.size is not None), default=None),
-            "power" if any(one.outlives_power for one in rules) else "host",
-            any(one.required for one in rules),
+            keep=min((one.keep for one in rules if one.keep is not None), default=None),
+            size=min((one.size for one in rules if one.size is not None), default=None),
+            durability="power" if any(one.outlives_power for one in rules) else "host",
+            required=any(one.required for one in rules),
         )
 
     @property

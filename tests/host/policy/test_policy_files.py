@@ -287,9 +287,9 @@ def test_the_strictest_rule_about_kept_sessions_counts() -> None:
         return JournalRule.strictest(PolicyFile.parse(text, "p").journal for text in texts)
 
     assert rule() == rule("minimum_isolation = 'ns'") == JournalRule()
-    assert rule("[journal]\nkeep = '30d'\nsize = '64M'") == JournalRule(30 * 86_400, 64 << 20)
+    assert rule("[journal]\nkeep = '30d'\nsize = '64M'") == JournalRule(keep=30 * 86_400, size=64 << 20)
     assert rule("journal = {keep = 'forever'}", "journal = {keep = '8w', required = true}") == JournalRule(
-        56 * 86_400, None, required=True
+        keep=56 * 86_400, required=True
     )
     assert rule("journal = {keep = '30d'}", "journal = {keep = 'off'}").is_off
     both = rule("journal = {durability = 'power'}", "journal = {durability = 'host'}")

@@ -24,7 +24,7 @@ from paddock.plan.units import parse_size
 from paddock.policy.files.owned_file import OperatorFile
 from paddock.policy.files.source_pattern import SourcePattern
 from paddock.policy.grant_caps import GrantCaps, SecretCap
-from paddock.policy.journal_rule import Durability, JournalRule, read_keep
+from paddock.policy.journal_rule import JournalRule, read_keep
 from paddock.policy.owner import Owner
 from paddock.policy.rule import Rule, written_list
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
@@ -102,13 +102,11 @@ class _ModuleTable(StrictModel):
     deny: Annotated[str, AfterValidator(_reason)] | None = None
 
 
-class _JournalTable(StrictModel):
+class _JournalTable(JournalRule):
     """`[journal]`, as written."""
 
     keep: Annotated[float | None, BeforeValidator(read_keep)] = None
     size: Annotated[int | None, BeforeValidator(parse_size)] = None
-    durability: Durability = "host"
-    required: bool = False
 
 
 class _AuditTable(StrictModel):
@@ -220,7 +218,7 @@ class PolicyFile:
             table.bind_local_git,
             tuple(_module_rule(f"module[{index}]", one, positions) for index, one in enumerate(table.module)),
             table.mirrors,
-            JournalRule(**table.journal.model_dump()),
+            table.journal,
             table.audit.forward,
             table.audit.required,
         )
