@@ -2,14 +2,14 @@
 
 Values that the host reads and writes for a worker are charged to its budget. While a worker is in debt, its further
 requests wait, in order, and the deadline of a call that it serves runs on. Nothing else waits, in particular not its
-answers, and no worker is ended for it. A request that is cancelled meanwhile is skipped.
+answers, and no worker is ended for it. A request that is cancelled meanwhile is forgotten with its body.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,7 +56,7 @@ class AdmissionControl:
         self._fail = fail
         self._loop = asyncio.get_running_loop()
         self._owes_until = 0.0
-        self._put_off: deque[Callable[[], None]] = deque()
+        self._put_off: OrderedDict[Hashable, Callable[[], None]] = OrderedDict()
 
     @property
     def seconds_owed(self) -> float:
@@ -72,9 +72,13 @@ class AdmissionControl:
             self.is_behind = True
             self._look_later()
 
-    def put_off(self, dispatch: Callable[[], None]) -> None:
+    def put_off(self, request: Hashable, dispatch: Callable[[], None]) -> None:
         """Keep a request until the worker is out of debt and the requests before it were admitted."""
-        self._put_off.append(dispatch)
+        self._put_off[request] = dispatch
+
+    def give_up(self, request: Hashable) -> None:
+        """Keep a request that was put off no longer: what it takes does not count among the worker's any more."""
+        self._put_off.pop(request, None)
 
     def forget(self) -> None:
         """Admit none of the requests: the worker is gone."""
@@ -88,7 +92,7 @@ class AdmissionControl:
             if self.seconds_owed > 0 or not self._put_off:
                 break
             try:
-                self._put_off.popleft()()
+                self._put_off.popitem(last=False)[1]()
             except Exception as exc:
                 self._fail(exc)
                 return

@@ -118,7 +118,7 @@ class Router:
                 self.fail(call, self.host_methods.refuse(peer, handle))
                 return
         if peer.admission.is_behind:
-            peer.admission.put_off(partial(self._dispatch, call, handle, request.method, message))
+            peer.admission.put_off(call, partial(self._dispatch, call, handle, request.method, message))
         else:
             self._dispatch(call, handle, request.method, message)
 
@@ -300,6 +300,7 @@ class Router:
             self.cancel_call(call.served_by)
             self.fail(call, asyncio.CancelledError())
         else:  # it was put off
+            call.peer.admission.give_up(call)
             self.fail(call, asyncio.CancelledError())
 
     # -- calls from one worker to another --------------------------------------------------

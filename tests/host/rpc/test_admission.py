@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
@@ -100,6 +102,19 @@ async def test_a_request_that_was_put_off_can_be_given_up(network: Network) -> N
     await until(lambda: not peer.admission.is_behind)
     assert served == []
     await worker.round_trip()
+
+
+async def test_a_request_that_was_put_off_and_given_up_is_kept_no_longer(network: Network) -> None:
+    peer, worker = await network.connect("worker", work=_never())
+    await worker.ask(0, 7, _MUCH)
+    id = worker.request(0, 8, "much" * 25_000)
+    await until(lambda: peer.incoming)
+    kept = weakref.ref(peer.incoming[id])
+    worker.write(worker.connection.send_cancel(id))
+    await until(lambda: not peer.incoming)
+    gc.collect()
+    assert kept() is None
+    assert peer.admission.is_behind
 
 
 async def test_a_stream_that_was_put_off_starts_with_the_credit_it_was_given(network: Network) -> None:
