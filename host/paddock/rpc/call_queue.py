@@ -20,6 +20,8 @@ SMALL_CALL: Final = 1 << 20  # bytes; as many of these as are handed over at onc
 _MAX_WAITING: Final = 4096  # calls of one caller, twice the requests that a module may have open by default
 _MAX_UNREAD: Final = 16 * 1024 * 1024  # bytes that a worker may have yet to read when it is handed another call
 _MAX_BLOCKED: Final = 8  # calls in which one worker is blocked, each in the one before; real code nests one or two
+# Calls of one level, with those that need not wait: a worker that gives up each such call has not made it blocked.
+_MAX_WITH_BLOCKED: Final = 2 * MAX_HANDED
 
 
 class CallQueue:
@@ -39,7 +41,12 @@ class CallQueue:
     def is_for(self, call: RoutedCall) -> bool:
         """Whether a call must wait for its turn; a call that its owner itself waits for need not."""
         origin = call.origin
-        if origin is not None and origin.blocks and len(origin.peer.blocked) <= _MAX_BLOCKED:
+        if (
+            origin is not None
+            and origin.blocks
+            and len(origin.peer.blocked) <= _MAX_BLOCKED
+            and call.owner.channel.calls.number(call.level) < _MAX_WITH_BLOCKED
+        ):
             return False  # its caller serves nothing meanwhile, also nothing that the owner may wait for
         return self.has(call.owner, call.level) or not has_room(call.owner, call.level)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from paddock.rpc.call_queue import MAX_HANDED
 from paddock.rpc.peer import Encoded, Handle
 from paddock_sdk.contract.boundary_errors import DeadlockError
 from paddock_sdk.protocol import Flag, Frame, Kind
@@ -11,7 +12,7 @@ from paddock_sdk.protocol.description import Flavour
 from support.scripted_end import ASYNC, SYNC
 
 from .conftest import Network
-from .scripted_worker import ScriptedWorker
+from .scripted_worker import ScriptedWorker, until
 
 
 class _Two:
@@ -140,3 +141,23 @@ async def _either(asking: ScriptedWorker, answering: ScriptedWorker) -> Frame:
         if worker.heard(kind):
             return await worker.take(kind)
     raise AssertionError("neither forwarded nor refused")
+
+
+async def test_blocked_calls_that_are_given_up_are_bounded(network: Network) -> None:
+    owner_peer, owner = await network.connect("owner", runtime_max=600.0)
+    caller_peer, caller = await network.connect("caller")
+    target = await network.lend(owner, owner.own(5, {"work": ASYNC}), caller_peer)
+    given_up = 0
+    while not owner_peer.waiting:
+        id = caller.call_object(target, flags=Flag.BLOCKED)
+        await until(lambda: caller_peer.incoming)
+        if not owner_peer.waiting:
+            caller.write(caller.connection.send_cancel(id))
+            await until(lambda: not caller_peer.incoming)
+            given_up += 1
+            assert given_up <= 2 * MAX_HANDED
+    assert given_up == owner_peer.channel.connection.outgoing
+    for _ in range(given_up):
+        owner.respond((await owner.request_from_host()).id)
+    owner.respond((await owner.request_from_host()).id, "at last")
+    assert await caller.answer(id) == "at last"
