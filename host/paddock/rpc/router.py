@@ -281,6 +281,7 @@ class Router:
             return False
         if call.cause is not None and not call.is_idle:
             call.ends(self.loop.time())
+        call.serve_by(None)  # a circle would keep the bodies of both until the next collection of garbage
         return True
 
     def _on_cancel(self, peer: Peer, id: int) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 
 from paddock_sdk.protocol import Flag, HandleEntry, HandleSide, Kind
@@ -199,3 +202,25 @@ async def test_an_answer_that_outgrows_a_frame_fails_alone(network: Network) -> 
     answering.respond(request.id, answering.again(31))
     assert asking.description(await asking.answer(id)).attributes == {"text": "x" * 1000}
     assert held.object_id == 31
+
+
+@pytest.mark.parametrize("ends", ["answered", "given up"])
+async def test_nothing_of_a_call_that_has_ended_waits_for_a_collection(network: Network, ends: str) -> None:
+    _, owner = await network.connect("owner")
+    caller_peer, caller = await network.connect("caller")
+    target = await network.lend(owner, owner.own(5, {"work": ASYNC}), caller_peer)
+    gc.disable()
+    try:
+        id = caller.call_object(target, 0, "much" * 25_000)
+        request = await owner.request_from_host()
+        kept = weakref.ref(caller_peer.incoming[id])
+        if ends == "answered":
+            owner.respond(request.id)
+            await caller.answer(id)
+        else:
+            caller.write(caller.connection.send_cancel(id))
+            await owner.take(Kind.CANCEL)
+        await caller.round_trip()
+        assert kept() is None
+    finally:
+        gc.enable()
