@@ -65,7 +65,10 @@ class ControlSocket:
         try:
             listener, name = _bound(place)
             try:
-                server = await asyncio.start_server(control._serve, sock=listener, limit=REQUEST_BYTES)
+                # `backlog` is also how many asyncio takes at once, before everything else has its turn.
+                server = await asyncio.start_server(
+                    control._serve, sock=listener, limit=REQUEST_BYTES, backlog=_CONNECTIONS
+                )
                 try:
                     yield
                 finally:

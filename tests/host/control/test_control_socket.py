@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -124,6 +125,16 @@ async def test_a_flood_and_silence_end_alone_and_others_are_served(
         for line in (silent, flooding):
             assert await anyio.to_thread.run_sync(_ended, line)
         assert len(served.asked) == 1
+
+
+async def test_few_connections_wait_for_one_turn_of_the_session(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as lines:
+        async with _listening(tmp_path) as (_, path):
+            with pytest.raises(BlockingIOError):
+                for _ in range(20):
+                    line = lines.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+                    line.setblocking(False)
+                    line.connect(str(path))
 
 
 async def test_a_reader_that_stops_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
