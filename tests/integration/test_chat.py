@@ -386,6 +386,18 @@ def test_leaving_during_a_turn_waits_for_it_and_keeps_a_history(plan: Callable[.
     assert "+one\\x1b[31m\n+two\n" in history.read_text(encoding="utf-8")
 
 
+def test_a_chat_ends_with_a_session_that_was_ended_and_says_how_to_go_on(plan: Callable[..., Path]) -> None:
+    plan("one")
+    with _chat() as terminal:
+        terminal.until(_OPEN)
+        (session,) = json.loads(paddock("ps", "--json").stdout)["sessions"]
+        assert paddock("end", session["session"]).returncode == 0
+        terminal.type("one\r")
+        terminal.until("the session is over: an operator ended it")
+        terminal.until("paddock chat --resume")
+        assert terminal.exit_code() == 5
+
+
 def test_without_a_terminal_a_line_is_answered_by_a_line(plan: Callable[..., Path]) -> None:
     plan("one", {"error": {"type": "RateLimitError", "message": "slow down"}}, "**three**")
     done = paddock("chat", stdin="a\n\nb\n/cost\n/nosuch\nc\n", environ={"PADDOCK": ""})

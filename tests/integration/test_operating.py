@@ -18,6 +18,7 @@ import pytest
 from integration.command_line import Terminal, paddock, require_level
 from integration.conftest import OpenSession, WriteModule
 from paddock import Session
+from paddock.session.operated import SessionEndedError
 from paddock.state_folder import control_folder
 
 _ASKING = """
@@ -126,8 +127,9 @@ async def test_an_operator_sees_a_module_reads_it_and_ends_it(tool: Tool, open_s
 
         ended = json.loads((await _command("end", session.session_id[:8], "--json")).stdout)
         assert ended["ended"] == {"session": session.session_id, "module": None}
-        with pytest.raises(Exception, match=r"supervisor was stopped|operator"):
+        with pytest.raises(SessionEndedError, match="the session is over: an operator ended it") as refused:
             await _call(session, "idle")
+        assert refused.value.exit_code == 5 and refused.value.hints == ("it was not kept: start a new one",)
     lines = map(json.loads, (control_folder().parent / "audit.jsonl").read_text().splitlines())
     acts = [(line["event"], line.get("module")) for line in lines if "peer_pid" in line]
     assert acts == [("module.ended_by_operator", "tool-busy"), ("session.ended_by_operator", None)]
@@ -164,7 +166,7 @@ async def test_an_end_during_a_question_says_so_and_takes_it_back(tool: Tool, op
         await person.is_asked.wait()
         done = await _command("end", session.session_id)
         assert done.returncode == 0 and "1 question of its modules was open" in done.stderr
-        with pytest.raises(Exception, match="an operator ended it"):
+        with pytest.raises(Exception, match="the session is over: an operator ended it"):
             await turn
         await person.has_left.wait()
 

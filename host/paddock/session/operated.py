@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -24,6 +25,7 @@ from paddock import __version__
 from paddock.audit import AuditLog
 from paddock.control.socket import ControlSocket, Peer
 from paddock.control.status import Done, LogLine, LogLines, ModuleRow, Request, SessionStatus, State, cut
+from paddock.errors import KindError, ModuleDiedError
 from paddock.rpc.calls import RoutedCall
 from paddock.session.module import HostedModule
 from paddock.session.resources import SessionResources
@@ -45,6 +47,10 @@ class Turn(NamedTuple):
 
     number: int = 0
     began: float | None = None
+
+
+class SessionEndedError(KindError):
+    """Raised for a turn of a session that an operator ended; a chat ends with it."""
 
 
 _Done = tuple[float, int, int]
@@ -71,8 +77,23 @@ class OperatedSession:
         self._audit = audit
         self._turn = turn
         self._cancel = cancel
+        self._ended_by: Peer | None = None
         self._began = time.time()
         self._quiet: WeakKeyDictionary[HostedModule, tuple[_Done, float]] = WeakKeyDictionary()  # and since when
+
+    def ended(self, *, is_kept: bool) -> SessionEndedError | None:
+        """Return what each turn fails with since an operator ended the session; None if nobody did."""
+        if self._ended_by is None:
+            return None
+        folder = self._resources.options.working_dir
+        elsewhere = [] if folder == Path.cwd() else ["-C", str(folder)]
+        goes_on = shlex.join(["paddock", "chat", "--resume", self._id, *elsewhere])
+        return SessionEndedError(
+            "SessionEndedError",
+            f"the session is over: {_by(self._ended_by)}",
+            exit_code=ModuleDiedError.exit_code,
+            hints=[f"to go on with it: `{goes_on}`"] if is_kept else ["it was not kept: start a new one"],
+        )
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
@@ -217,6 +238,7 @@ class OperatedSession:
         who = {"peer_pid": peer.pid, "peer_uid": peer.uid}
         if request.do == "end" and request.module is None:
             self._audit.record("session.ended_by_operator", **who)
+            self._ended_by = peer
             self._cancel()
             self._runtime.router.tasks.spawn(self._kill(modules, peer))  # once this is answered
             return Done(done="end", said=tuple(said))

@@ -184,6 +184,7 @@ class Session:
         )
         self._resources: SessionResources | None = None  # there are none before the modules are confined
         self._turn = Turn()
+        self._operated: OperatedSession | None = None
         self._stack = AsyncExitStack()
         self._state: Literal["new", "opening", "open", "over"] = "new"
 
@@ -311,7 +312,7 @@ class Session:
                 SessionRuntime.open(self._kernel.core, modules.resources, journal=journal)
             )
             self._kernel.attach_runtime(modules.by_path, runtime)
-            operated = OperatedSession(
+            self._operated = OperatedSession(
                 self._id,
                 self.plan.origin,
                 modules.resources,
@@ -320,7 +321,7 @@ class Session:
                 lambda: self._turn,
                 lambda: self.cancel(immediate=True),
             )
-            await stack.enter_async_context(operated.listening())
+            await stack.enter_async_context(self._operated.listening())
             stack.push_async_callback(runtime.deadlines.run, self._kernel.cleanup)
             if self.plan.agents:
                 session_tree = SessionTree(
@@ -350,6 +351,7 @@ class Session:
 
         Raises:
             ModuleDiedError: the orchestrator's process ended during the turn.
+            SessionEndedError: an operator ended the session.
             KindError: a policy requires the audit log, and it cannot be written; the turn is ended at once.
             Exception: what the orchestrator raised.
         """
@@ -371,8 +373,12 @@ class Session:
             try:
                 with scope:
                     answer = await kernel.execute(prompt)
-            except ModuleDiedError:
-                await self._close_dangling_calls()
+            except Exception as error:
+                ended = self._operated and self._operated.ended(is_kept=self._journal is not None)
+                if ended:
+                    raise ended from error
+                if isinstance(error, ModuleDiedError):
+                    await self._close_dangling_calls()
                 raise
             finally:
                 self._turn = Turn(self._turn.number)

@@ -1,7 +1,8 @@
 """A chat on a terminal: its first session, and another one for each change of the plan, which takes over what was said.
 
 What needs consent is asked before the first line can be typed; keys typed meanwhile wait for that line. A failed turn
-is reported, and the prompt opens again. Leaving ends the session and all of its processes.
+is reported, and the prompt opens again, unless an operator ended the session. Leaving ends the session and all of its
+processes.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ from paddock.plan.problems import NotAcceptedError
 from paddock.policy.owner import Owner
 from paddock.policy.trust import placed, places_of
 from paddock.session.instructing import over_half_a_window, preferred_provider
+from paddock.session.operated import SessionEndedError
 from paddock.session.session import ModuleStatus, Session
 from paddock.state_folder import state_folder
 from paddock.text import escape
@@ -96,6 +98,7 @@ class ChatSession:
         self._said_changes: set[str] = set()  # by the session that runs, of its instruction and its files
         self._declined: set[str] = set()  # modules that are to get no more in this chat
         self._conversation: ChatConversation | None = None
+        self._code = 0
 
     def _words(self, before: str) -> list[str]:
         return [] if self._commands is None else [*self._commands.words(before)]
@@ -116,7 +119,7 @@ class ChatSession:
                         return failure.exit_code(error)
                     following = Next.RESTART
                 if following is Next.LEAVE:
-                    return 0
+                    return self._code
                 self._change_plan()
 
     def _change_plan(self) -> None:
@@ -235,7 +238,10 @@ class ChatSession:
                 return following
         if scope.cancelled_caught:
             return Next.GO_ON
-        await conversation.turn(await self._with_files(conversation.session, line))
+        outcome = await conversation.turn(await self._with_files(conversation.session, line))
+        if isinstance(outcome.error, SessionEndedError):
+            self._code = outcome.error.exit_code
+            return Next.LEAVE
         with anyio.CancelScope() as scope, on_interrupt(scope.cancel):
             return await self._answer_denials(conversation)
         return Next.GO_ON

@@ -1,7 +1,7 @@
 """The conversation of a person with a session: its turns, their display, and their interruption.
 
-A turn that fails or is interrupted leaves the session able to take the next one. Denials and the ends of modules are
-shown once, after the turn in which they happened.
+A turn that fails or is interrupted leaves the session able to take the next one, unless an operator ended it. Denials
+and the ends of modules are shown once, after the turn in which they happened.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A chat without a terminal: each line of stdin is a prompt or a command, each answer goes to stdout.
 
 An answer is written as it is, with a line end. Everything else goes to stderr, and no question is asked. The end of
-the input ends the chat, and so does Ctrl-C: the turn that runs is stopped first.
+the input ends the chat, and so does Ctrl-C: the turn that runs is stopped first. So does a turn of a session that an
+operator ended.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from paddock.errors import render
 from paddock.plan.edit import grant_lines
 from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import Permissions
+from paddock.session.operated import SessionEndedError
 
 
 class LineChat:
@@ -94,6 +96,8 @@ class LineChat:
                 return
             if outcome.error is not None:
                 self._code = failure.exit_code(outcome.error)
+            if isinstance(outcome.error, SessionEndedError):
+                return
 
     async def _regrant(self, entry: ModuleEntry, permissions: Permissions, keeps_home: bool) -> bool:
         line = ", ".join(grant_lines(self._plan, permissions, keeps_home=keeps_home))
