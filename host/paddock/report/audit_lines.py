@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from paddock.audit import audit_path
 from paddock.audit_reading import audit_lines
@@ -77,6 +77,12 @@ class AuditLine(_Fields):
     accepted: str | None = None
     modules: dict[str, Any] = Field(default_factory=dict)
 
+    @field_validator("calls", mode="before")
+    @classmethod
+    def _counted(cls, calls: object) -> object:
+        """Count none for `session.resumed`, whose `calls` are texts."""
+        return 0 if isinstance(calls, list) else calls
+
 
 def lines_on(session: str, environ: Mapping[str, str] | None = None) -> tuple[list[AuditLine], list[str]]:
     """Return the lines on a session, the earliest first, and notes on those that are missing."""
@@ -98,6 +104,7 @@ def lines_on(session: str, environ: Mapping[str, str] | None = None) -> tuple[li
     elif all(line.event != "session.started" for line in found):
         notes.append(_CUT)
     if damaged:
-        notes.append(f"{damaged} lines of the audit log are damaged, and left out")
+        are = "1 line of the audit log is" if damaged == 1 else f"{damaged} lines of the audit log are"
+        notes.append(f"{are} damaged, and left out")
     left_out = [line for line in found if line.event == "audit.left_out"]
     return found, [*notes, *(f"the audit log left out {one.left_out} lines on `{one.module}`" for one in left_out)]

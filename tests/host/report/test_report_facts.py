@@ -154,9 +154,15 @@ def test_a_damaged_audit_log_is_read_as_far_as_it_goes(damage: str, ground: Grou
     if damage == "cut":
         assert "does not have the beginning" in told and facts.modules[0].unseen == ("net",)
     elif damage == "garbage":
-        assert "1 lines of the audit log are damaged" in told and facts.modules[0].unused
+        assert "1 line of the audit log is damaged" in told and facts.modules[0].unused
     else:
         assert f"cannot be read: {ground.file}" in told and "refusals, ends" in told
+
+
+def test_the_line_of_a_resume_with_open_calls_is_not_damaged(ground: Ground) -> None:
+    _ran(ground)
+    ground.audit.record("session.resumed", interrupted=True, calls=["bash: outcome unknown"])
+    assert "damaged" not in " ".join(ground.facts(ground.keep(module(ground.folder))).notes)
 
 
 def test_a_refusal_is_told_once_with_its_line_and_who_says_so(ground: Ground) -> None:
