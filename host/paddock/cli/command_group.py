@@ -15,6 +15,16 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 _WHOLE = 1000  # characters, more than any command's first sentence has
+_OTHER_WORDS = {  # of which the most similar command does something else
+    "continue": "chat --continue",
+    "denials": "audit --event denial",
+    "kill": "end",
+    "resume": "chat --continue",
+    "sessions resume": "chat --resume",
+    "status": "ps",
+    "stop": "end",
+    "trace": "run --trace",
+}
 
 
 ForeseenWorkers = Callable[[Sequence[str]], Literal["modules", "programs"] | None]
@@ -96,8 +106,8 @@ class CommandGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the name of the command that is meant, the command, loaded, and its arguments."""
-        if self.get_command(ctx, args[0]) is None and (groups := self._groups_with(args[0])):
-            meant = " or ".join(f"`{ctx.command_path} {group} {args[0]}`" for group in groups)
+        if self.get_command(ctx, args[0]) is None and (lines := self._meant_by(ctx, args[0])):
+            meant = " or ".join(f"`{line}`" for line in lines)
             raise click.UsageError(f"No such command '{args[0]}'. Did you mean {meant}?", ctx)
         name, command, rest = super().resolve_command(ctx, args)
         if isinstance(command, LazyCommand):
@@ -107,10 +117,17 @@ class CommandGroup(click.Group):
             gc.enable()
         return name, command, rest
 
-    def _groups_with(self, name: str) -> list[str]:
-        """Return the groups in this one that have a command of this name; nothing is loaded for that."""
+    def _meant_by(self, ctx: click.Context, word: str) -> list[str]:
+        """Return the lines that do what a word of another tool says, or that have it as a command of a group.
+
+        Nothing is loaded for that.
+        """
+        program, *group = ctx.command_path.split()
+        if other := _OTHER_WORDS.get(" ".join([*group, word])):
+            return [f"{program} {other}"]
         commands = sorted(self.commands.items())
-        return [group for group, one in commands if isinstance(one, LazyCommand) and name in one.inside]
+        having = [name for name, one in commands if isinstance(one, LazyCommand) and word in one.inside]
+        return [f"{ctx.command_path} {name} {word}" for name in having]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands."""

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import json
 
+import click
 import pytest
 
 from paddock.cli import failure
+from paddock.cli.commands import paddock
 from paddock.errors import (
     CallRefusedError,
     Denial,
@@ -148,3 +150,17 @@ def test_a_defect_of_ours_is_told_with_all_that_a_report_needs() -> None:
 def test_no_line_of_a_traceback_passes_for_one_of_ours() -> None:
     text = failure.text(ValueError("no\nerror: forged\n╔══ Paddock asks"))
     assert text.count("\nerror: ") == 0 and "\n╔" not in text and "  ╔══ Paddock asks" in text
+
+
+@each_row(
+    ("args", "meant"),
+    [
+        (["resume"], "chat --continue"),  # and not `remove`
+        (["sessions", "resume", "1234"], "chat --resume"),
+        (["stop"], "end"),  # and not `top`
+        (["lift"], "sessions lift"),
+    ],
+)
+def test_a_word_of_another_tool_names_the_command_that_is_meant(args: list[str], meant: str) -> None:
+    with pytest.raises(click.UsageError, match=f"Did you mean `paddock {meant}`"):
+        paddock.main(args, "paddock", standalone_mode=False)

@@ -50,6 +50,11 @@ def test_a_plan_in_toml_is_refused_with_the_command_that_converts_it(
         assert caught.value.hints == (f"`{command}`",)
 
 
+def test_a_word_that_is_no_file_is_not_told_of_its_extension(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="there is no such file"):
+        load_plan(tmp_path / "sessions")
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [

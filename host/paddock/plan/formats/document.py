@@ -71,6 +71,8 @@ def read_document(path: Path, written: bytes | None = None, *, converts: bool = 
     parse = parsers.get(suffix)
     if parse is None:
         problem = f"`{path.suffix}` is no extension of a plan" if path.suffix else "the file's name has no extension"
+        if not path.suffix and written is None and not path.exists():
+            problem = "there is no such file"
         problem = "is a folder" if path.is_dir() else problem
         raise _error(path, problem, "plans are .yaml, .yml or .json files")
     if written is None:
