@@ -180,7 +180,7 @@ class Journals:
             if kept.was_said_in(folder):
                 return kept.id
         hints = ["`paddock sessions list` shows those of all folders; name one by its id"]
-        raise UnknownSessionError(LAST, [f"none worked in {folder}", *hints])
+        raise UnknownSessionError(LAST, [f"no session of {folder} had a turn", *hints])
 
     def _id_of(self, name: str) -> str:
         return self._glance(self.path_of(name))[0].id if _HASHED.fullmatch(name) else name
