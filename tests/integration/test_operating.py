@@ -124,6 +124,8 @@ async def test_an_operator_sees_a_module_reads_it_and_ends_it(tool: Tool, open_s
         rows = {row.module: row for row in session.modules}
         assert "an operator ended it" in rows["tool-busy"].exit_reports[0].describe()
         assert await _call(session, "busy") == "done"  # it was started again
+        gone = (await _command("logs", "tool-busy")).stderr
+        assert f"tool-busy: {len(f'hello {_HOSTILE}'.encode()) + 1} earlier bytes are not kept" in gone
 
         ended = json.loads((await _command("end", session.session_id[:8], "--json")).stdout)
         assert ended["ended"] == {"session": session.session_id, "module": None}

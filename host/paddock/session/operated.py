@@ -216,6 +216,8 @@ class OperatedSession:
             before = module.supervisor.printed_bytes - output.total_bytes + module.supervisor.restarts
             position = since.get(cut(name), 0)
             found, lost = output.since(position - before)
+            if position < before:
+                lost = max(0, lost - module.supervisor.restarts)  # an end is no byte
             lost += sum(len(line.text) + 1 for line in found[:-_LINES])
             for line in found[-_LINES:]:
                 text = self._resources.secrets.mask(line.text)
