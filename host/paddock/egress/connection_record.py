@@ -6,7 +6,7 @@ Bytes are those between the host and the destination, as they were on the wire. 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal, Protocol
 
 from paddock.egress.errors import EgressRefusedError
@@ -17,6 +17,9 @@ from paddock.plan.net_rule import NetRule
 Route = Literal["direct", "proxy"]
 Spoken = Literal["", "tls", "http", "raw", "inject"]
 Outcome = Literal["ended", "refused", "failed", "idle", "cut"]
+
+UsedGrants = Mapping[str, set[str]]
+"""Grants by family, `net` and `secrets`, that allowed connections: rules as written, and names of inserted secrets."""
 
 EVENT: Final = "egress.connection"
 
@@ -32,7 +35,7 @@ class Recorder(Protocol):
 class ConnectionRecord(TrafficCounts):
     """The record of one connection of a module."""
 
-    def __init__(self, recorder: Recorder, module: str, way: Route) -> None:
+    def __init__(self, recorder: Recorder, module: str, way: Route, used: UsedGrants) -> None:
         super().__init__()
         self.destination = ""
         self.address = ""
@@ -44,6 +47,7 @@ class ConnectionRecord(TrafficCounts):
         self._recorder = recorder
         self._module = module
         self._way = way
+        self._used = used
         self._since = time.monotonic()
         self._has_ended = False
 
@@ -54,6 +58,7 @@ class ConnectionRecord(TrafficCounts):
     def reaches(self, address: str) -> None:
         """Note which of the destination's addresses the connection leads to."""
         self.address = address
+        self._used["net"].add(self.rule)
 
     def speaks(self, protocol: Spoken) -> None:
         """Note the protocol."""
@@ -66,11 +71,12 @@ class ConnectionRecord(TrafficCounts):
     def count_keys(self, injected: Iterable[str] = (), *, echoes: int = 0) -> None:
         """Note the keys that were put into a request, and how often one was found in its answer."""
         self._injected |= set(injected)
+        self._used["secrets"].update(self._injected)
         self._echoes += echoes
 
     def next(self) -> ConnectionRecord:
         """Return the record of another connection, which begins now, with the same destination and client."""
-        record = ConnectionRecord(self._recorder, self._module, self._way)
+        record = ConnectionRecord(self._recorder, self._module, self._way, self._used)
         record.destination, record.rule, record.protocol = self.destination, self.rule, self.protocol
         return record
 
@@ -84,6 +90,8 @@ class ConnectionRecord(TrafficCounts):
         if self._has_ended:
             return
         self._has_ended = True
+        if outcome != "refused":
+            self._used["net"].add(self.rule)
         more: dict[str, object] = {"reason": reason} if reason else {}
         if self.requests:
             more["requests"] = self.requests

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from paddock.egress.connection_record import ConnectionRecord, Recorder, Route
+from paddock.egress.connection_record import ConnectionRecord, Recorder, Route, UsedGrants
 from paddock.egress.dialer import Dialer, NameResolver
 from paddock.egress.errors import DialError, EgressRefusedError, not_granted
 from paddock.egress.injection import InjectedKeys, KeyInjection, keys_for
@@ -49,6 +49,7 @@ class EgressContext:
         self._module = module
         self.rules = rules
         self.bounds = bounds
+        self.used: UsedGrants = {"net": set(), "secrets": set()}
         self.requests = TokenBucket(bounds.requests_per_second, bounds.requests_at_once)
         self.authority = _authority_for(injections)
         self._injections = tuple(injections)
@@ -61,7 +62,7 @@ class EgressContext:
 
     def record(self, way: Route) -> ConnectionRecord:
         """Return the record of a connection that begins now."""
-        return ConnectionRecord(self._recorder, self._module, way)
+        return ConnectionRecord(self._recorder, self._module, way, self.used)
 
     def keys_for(self, destination: Destination) -> InjectedKeys:
         """Return the keys to put into requests for a destination."""

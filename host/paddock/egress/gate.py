@@ -16,7 +16,7 @@ from ipaddress import IPv4Address, ip_address
 from typing import Final
 
 from paddock.egress.connection import ProxiedConnection
-from paddock.egress.connection_record import Recorder
+from paddock.egress.connection_record import Recorder, UsedGrants
 from paddock.egress.context import EgressContext
 from paddock.egress.dialer import NameResolver, SystemResolver
 from paddock.egress.dns import LookupSocket
@@ -126,6 +126,11 @@ class EgressGate:
         """The certificate for the worker to trust besides others, in PEM; empty where no key is injected."""
         authority = self._egress_context.authority
         return "" if authority is None else authority.pem
+
+    @property
+    def used(self) -> UsedGrants:
+        """The grants that allowed connections so far."""
+        return self._egress_context.used
 
     def attach(self, listeners: Sequence[socket.socket], dns: socket.socket) -> None:
         """Take over the sockets of a new life, which are listening and do not block; the one before has to be over."""

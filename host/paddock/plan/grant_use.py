@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from pathlib import PurePath
 from typing import Any, Final, Literal
 
 from paddock.plan.net_rule import SELF
 from paddock.plan.permissions import FAMILIES, Permissions, grants_of, is_exclusion
+from paddock_sandbox.profile import ANY_PROGRAM
 
 GrantState = Literal["used", "not seen used", "not known", "excludes"]
 SEEN_BY_HOST: Final = ("net", "secrets", "call", "emit", "hooks", "mount")
@@ -38,8 +40,10 @@ class GrantUse:
         self._note(family, self._places(family, target))
 
     def note_written(self, family: str, written: Collection[str]) -> None:
-        """Note that the grants of a family in these words served it."""
-        self._note(family, places_of(self._granted, family, written))
+        """Note that the grants of a family in these words served it, or secrets of these names."""
+        granted = getattr(self._granted, family)[:MOST]
+        names = (grant.name if family == "secrets" else grant for grant in granted)
+        self._note(family, (place for place, name in enumerate(names) if name in written))
 
     def _note(self, family: str, places: Iterable[int]) -> None:
         self._used.setdefault(family, set()).update(places)
@@ -73,13 +77,6 @@ def states_of(
                 yield family, grant, "not known"
 
 
-def places_of(permissions: Permissions, family: str, written: Collection[str]) -> list[int]:
-    """Return the places of the grants of a family that are these words, or secrets of these names."""
-    granted = getattr(grants_of(permissions), family)[:MOST]
-    names = (grant.name if family == "secrets" else grant for grant in granted)
-    return [place for place, name in enumerate(names) if name in written]
-
-
 def _can_be_seen(family: str, grant: Any) -> bool:
     if family == "secrets":
         return grant.inject is not None
@@ -89,4 +86,6 @@ def _can_be_seen(family: str, grant: Any) -> bool:
 def _matches(family: str, grant: str, target: str) -> bool:
     if family == "call":
         return grant in ("*", target, target.partition(":")[0])
+    if family == "run":
+        return grant == ANY_PROGRAM or PurePath(grant).name == target
     return fnmatchcase(target, grant) if family in ("emit", "hooks") else grant == target

@@ -72,7 +72,6 @@ class AuditLine(_Fields):
     outcome: str = ""
     up: int = 0
     down: int = 0
-    injected: list[str] = Field(default_factory=list)
     # session.started
     accepted: str | None = None
     modules: dict[str, Any] = Field(default_factory=dict)

@@ -10,21 +10,19 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final, Literal
 
 from pydantic_core import to_jsonable_python
 
 from paddock.errors import KindError
 from paddock.isolation.record import ModuleRecord, SessionInUseError, SessionRecord, SessionRecords
-from paddock.plan.grant_use import SEEN_BY_HOST, SEEN_BY_MODULE, GrantState, places_of, states_of
+from paddock.plan.grant_use import SEEN_BY_HOST, SEEN_BY_MODULE, GrantState, states_of
 from paddock.plan.limits import limit_written
 from paddock.plan.permissions import FAMILIES, Permissions, grants_of, permissions_line, without_value
 from paddock.report.audit_lines import AuditLine, lines_on
 from paddock.session.journals.journal_file import JournalError
 from paddock.session.journals.journal_folder import Journals
 from paddock.session.journals.kept_session import KeptCall, KeptSession, KeptTurn
-from paddock_sandbox.profile import ANY_PROGRAM
 
 _MOST_CALLS: Final = 1000  # of the facts for scripts
 _NO_JOURNAL: Final = "no journal was kept of this session: its turns and the calls of its tools are not recorded"
@@ -176,7 +174,7 @@ def facts_of(record: SessionRecord, environ: Mapping[str, str] | None = None) ->
     pins: dict[str, Any] = {} if started is None else dict(started.modules)
     if kept is not None:
         pins |= {name: one.model_dump() for name, one in kept.metas[-1].modules.items()}
-    modules = (_module(one, by_module[one.name], pins, is_whole=started is not None) for one in record.modules)
+    modules = (_module(one, by_module[one.name], pins) for one in record.modules)
     return Facts(
         session=record.id,
         state=_state(record, was_lost, environ),
@@ -214,13 +212,11 @@ def _state(record: SessionRecord, was_lost: bool, environ: Mapping[str, str] | N
 # -- one module ----------------------------------------------------------------------------
 
 
-def _module(
-    module: ModuleRecord, lines: Sequence[AuditLine], pins: Mapping[str, Any], *, is_whole: bool
-) -> ModuleFacts:
+def _module(module: ModuleRecord, lines: Sequence[AuditLine], pins: Mapping[str, Any]) -> ModuleFacts:
     used = [line for line in lines if line.event == "module.used"]
     connections = [line for line in lines if line.event == "egress.connection"]
-    places = _used_places(module.permissions, used, connections)
-    unseen = _unseen(module, used, is_whole and not any(line.left_out for line in connections))
+    places = {family: {place for line in used for place in line.grants.get(family, ())} for family in FAMILIES}
+    unseen = _unseen(module, used)
     grants = [*states_of(module.permissions, places, unseen)]
     pin = pins.get(module.name) or pins.get(module.place)
     return ModuleFacts(
@@ -246,36 +242,10 @@ def _module(
     )
 
 
-def _used_places(
-    permissions: Permissions, used: Sequence[AuditLine], connections: Sequence[AuditLine]
-) -> dict[str, set[int]]:
-    """Return the places of the grants that served, by family."""
-    places: dict[str, set[int]] = defaultdict(set)
-    for line in used:
-        for family, found in line.grants.items():
-            places[family].update(found)
-        run = enumerate(grants_of(permissions).run)
-        places["run"].update(place for place, grant in run if line.programs and _starts(grant, line.programs))
-    allowed = [line for line in connections if line.outcome != "refused"]
-    places["net"].update(places_of(permissions, "net", {line.rule for line in allowed}))
-    places["secrets"].update(places_of(permissions, "secrets", {name for line in allowed for name in line.injected}))
-    return places
-
-
-def _starts(grant: str, programs: Sequence[str]) -> bool:
-    return grant == ANY_PROGRAM or Path(grant).name in programs
-
-
-def _unseen(module: ModuleRecord, used: Sequence[AuditLine], has_connections: bool) -> tuple[str, ...]:
+def _unseen(module: ModuleRecord, used: Sequence[AuditLine]) -> tuple[str, ...]:
     """Return the families of grants of whose use too little is known to call one unused."""
     granted = grants_of(module.permissions)
-    unseen = set() if used else {*SEEN_BY_HOST, *SEEN_BY_MODULE}
-    for line in used:
-        unseen.update(line.unseen)
-        if line.programs:
-            unseen.add("run")  # a program may start others
-    if not has_connections:
-        unseen |= {"net", "secrets"}
+    unseen = {family for line in used for family in line.unseen} if used else {*SEEN_BY_HOST, *SEEN_BY_MODULE}
     if granted.run:
         unseen |= {"read", "write"}  # nobody sees what programs open
     if module.level == "none":

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from paddock.plan.units import size_text
 from paddock.policy.grants import Grants
 from paddock.session.module import HostedModule
-from paddock_sdk.worker.attempts.attempt_log import SOMEWHERE
+from paddock_sdk.worker.attempts.attempt_log import MOST_PATHS, SOMEWHERE
+
+if TYPE_CHECKING:
+    from paddock.egress.gate import EgressGate
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +49,25 @@ class ResourceUse:
         }
 
 
-def record_use(module: HostedModule, grants: Grants) -> None:
+def record_use(module: HostedModule, grants: Grants, gate: EgressGate | None) -> None:
     """Write the one line of the audit log on a module that has ended: which of its grants served it, and its peaks.
 
     Grants go by their places in their families; of `unseen` families that is not known. Programs are some it started.
     """
-    use, opened = module.authority.use, module.supervisor.opened_paths
-    for family, written in grants.opened(opened).items():
+    use, opened, programs = module.authority.use, module.supervisor.opened_paths, list(module.attempts.programs)
+    for family, written in {**grants.opened(opened), **({} if gate is None else gate.used)}.items():
         use.note_written(family, written)
-    unseen = [family for family, places in opened.items() if SOMEWHERE in places]
-    programs = list(module.attempts.programs)
+    for name in programs:
+        use.note("run", name)
+    unseen = [
+        family
+        for family, names in grants.named().items()
+        if len(names) > MOST_PATHS or SOMEWHERE in opened.get(family, ())
+    ]
+    if unseen == ["read"]:
+        unseen.append("write")  # a grant to write may have served a reader
+    if programs:
+        unseen.append("run")  # a program may start others
     module.audit.record(
         "module.used",
         module=module.name,

@@ -171,7 +171,7 @@ class SessionRuntime:
                 for module in self.modules.all:
                     finishing.start_soon(module.attempts.finish)  # the last are in its log once it ended
             for module, grants in self._granted.items():
-                record_use(module, grants)
+                record_use(module, grants, self._sandboxes.networks.gate_of(module.entry))
 
     async def kill(self) -> None:
         """End every process at once, and start none again; calls that wait for one fail."""

@@ -222,6 +222,7 @@ async def test_each_client_reaches_what_was_granted_and_no_more(
     spoken = {
         (record["destination"], record["protocol"]) for record in ledger.records if record["outcome"] != "refused"
     }
+    assert gate.used == {"net": {"api.test", "api.test:80", "keyed.test"}, "secrets": {"KEY"}}
     ports = {"https": 443, "http": 80}
     assert spoken == {
         (f"{host}:{ports[scheme]}", protocol)

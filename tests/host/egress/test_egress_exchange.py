@@ -83,7 +83,7 @@ class Stage:
         self.upstream = End()
 
     def exchange(self, said: bytes, *injections: KeyInjection) -> HttpExchange:
-        record = ConnectionRecord(Ledger(), "tool-x", "direct")
+        record = ConnectionRecord(Ledger(), "tool-x", "direct", {"net": set(), "secrets": set()})
         record.requests = 1
         link = UpstreamConnection(
             Destination("api.test", 443), self.upstream, self.upstream, record, InjectedKeys(injections)

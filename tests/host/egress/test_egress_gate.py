@@ -31,6 +31,7 @@ async def test_a_granted_address_is_reached_and_recorded() -> None:
         line = await ground.connect(LOOPBACK, port)
         await line.say(b"{hello}\n")
         assert await line.hear(8) == b"{HELLO}\n"
+        assert ground.gate.used["net"] == {f"{LOOPBACK}:{port}"}  # as long as it is open as well
         line.end()
         assert await line.rest() == b""
         await line.close()
@@ -165,6 +166,7 @@ async def test_a_name_that_leads_to_what_is_not_public_is_refused(address: str) 
     assert denial.target == "api.test:443"
     assert "it leads to" in denial.reason
     assert (record["outcome"], record["address"]) == ("refused", "")
+    assert not ground.gate.used["net"]
 
 
 async def test_a_name_that_leads_elsewhere_the_second_time_is_refused_then() -> None:

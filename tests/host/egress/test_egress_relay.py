@@ -34,7 +34,7 @@ async def relayed() -> AsyncIterator[Ends]:
     with ExitStack() as opened:
         client, near_client = _connected(opened)
         server, near_server = _connected(opened)
-        record = ConnectionRecord(Ledger(), "tool-x", "direct")
+        record = ConnectionRecord(Ledger(), "tool-x", "direct", {"net": set(), "secrets": set()})
         relay = Relay(near_client, near_server, record)
         try:
             yield Ends(client, server, relay, record, (near_client, near_server))

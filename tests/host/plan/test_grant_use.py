@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.plan.grant_use import MOST, SEEN_BY_HOST, SEEN_BY_MODULE, GrantUse, places_of, states_of
+from paddock.plan.grant_use import MOST, SEEN_BY_HOST, SEEN_BY_MODULE, GrantUse, states_of
 from paddock.plan.permissions import FAMILIES, Permissions
 
 
@@ -17,6 +17,7 @@ from paddock.plan.permissions import FAMILIES, Permissions
         ("emit", ["llm:*", "llm:request", "tool:*"], "llm:request", [0, 1]),
         ("hooks", ["tool:pre"], "tool:post", []),
         ("mount", ["context", "providers"], "providers", [1]),
+        ("run", ["git", "/opt/x/git", "*", "make"], "git", [0, 1, 2]),
     ],
 )
 def test_an_act_is_the_use_of_each_grant_that_allows_it(
@@ -39,8 +40,10 @@ def test_of_each_grant_it_is_said_whether_it_was_used_unless_nobody_sees_it() ->
             "call": ["tools:a"],
         }
     )
-    used = {"net": places_of(granted, "net", {"a.example.org"}), "secrets": places_of(granted, "secrets", {"USED"})}
-    used["read"] = places_of(granted, "read", {"."})
+    use = GrantUse(granted)
+    for family, written in {"net": "a.example.org", "secrets": "USED", "read": "."}.items():
+        use.note_written(family, {written, "unknown"})
+    used = use.as_dict()
     found: dict[str, list[str]] = {}
     for family, grant, state in states_of(granted, used, ["write"]):
         found.setdefault(state, []).append(f"{family} {getattr(grant, 'name', grant)}")

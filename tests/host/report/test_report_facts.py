@@ -69,9 +69,8 @@ def _states(found: ModuleFacts) -> dict[str, tuple[str, str]]:
 
 
 def test_each_grant_is_used_not_seen_used_or_not_known_by_who_says_so(ground: Ground) -> None:
-    _ran(ground, {"read": [1], "call": [0]})
-    ground.audit.record("egress.connection", module="tool-x", rule="b.example.org", outcome="ended", injected=["KEY"])
-    ground.audit.record("egress.connection", module="tool-x", rule="a.example.org", outcome="refused")
+    _ran(ground, {"read": [1], "call": [0], "net": [2], "secrets": [1]})
+    ground.audit.record("egress.connection", module="tool-x", rule="a.example.org", outcome="ended")  # no text decides
     found = ground.only(
         read=["/a", "/b", "!.env"],
         net=["self", "a.example.org", "b.example.org"],
@@ -104,7 +103,12 @@ def test_each_grant_is_used_not_seen_used_or_not_known_by_who_says_so(ground: Gr
     ("permissions", "lines", "unused", "unseen"),
     [
         ({"read": ["/a"], "run": ["git", "make"]}, {"programs": []}, 'permissions: {run: ["git", "make"]}', ("read",)),
-        ({"read": ["/a"], "run": ["git", "make"]}, {"programs": ["git"]}, "", ("read", "run")),
+        (
+            {"read": ["/a"], "run": ["git", "make"]},
+            {"programs": ["make"], "unseen": ["run"], "grants": {"run": [0]}},
+            "",
+            ("read", "run"),
+        ),
         ({"read": ["/a"], "write": ["/b"]}, {"unseen": ["write"]}, 'permissions: {read: ["/a"]}', ("write",)),
         (
             {"preset": "workspace", "call": ["tools"]},
@@ -152,7 +156,7 @@ def test_a_damaged_audit_log_is_read_as_far_as_it_goes(damage: str, ground: Grou
     facts = ground.facts(ground.keep(module(ground.folder, net=["a.example.org"])))
     told = " ".join(facts.notes)
     if damage == "cut":
-        assert "does not have the beginning" in told and facts.modules[0].unseen == ("net",)
+        assert "does not have the beginning" in told and facts.modules[0].unused
     elif damage == "garbage":
         assert "1 line of the audit log is damaged" in told and facts.modules[0].unused
     else:
