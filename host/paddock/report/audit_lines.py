@@ -72,6 +72,9 @@ class AuditLine(_Fields):
     outcome: str = ""
     up: int = 0
     down: int = 0
+    # sub_session.started
+    agent: str | None = None
+    parent: str = ""
     # session.started
     accepted: str | None = None
     modules: dict[str, Any] = Field(default_factory=dict)

@@ -7,7 +7,7 @@ never a guess: a grant that nobody could see used is not called unused.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
@@ -19,6 +19,7 @@ from paddock.isolation.record import ModuleRecord, SessionInUseError, SessionRec
 from paddock.plan.grant_use import SEEN_BY_HOST, SEEN_BY_MODULE, GrantState, states_of
 from paddock.plan.limits import limit_written
 from paddock.plan.permissions import FAMILIES, Permissions, grants_of, permissions_line, without_value
+from paddock.plan.problems import path_text
 from paddock.report.audit_lines import AuditLine, lines_on
 from paddock.session.journals.journal_file import JournalError
 from paddock.session.journals.journal_folder import Journals
@@ -99,11 +100,15 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class ModuleFacts:
-    """One module; what is None was not recorded. `unused` is a line of a plan, and `unseen` what it says nothing of."""
+    """One module; what is None was not recorded. `unused` is a line of a plan, and `unseen` what it says nothing of.
+
+    Modules of one name at the places `shared_with` have some of its audit lines in common with it.
+    """
 
     name: str
     kind: str
     place: str
+    shared_with: tuple[str, ...]
     source: str
     pin: str
     level: str
@@ -144,8 +149,8 @@ class Facts:
         return {**facts, "calls_left_out": max(len(self.calls) - _MOST_CALLS, 0)}
 
     def calls_of(self, module: ModuleFacts) -> list[Call]:
-        """Return the calls of one module's tools."""
-        return [call for call in self.calls if call.module == module.name]
+        """Return the calls of one module's tools; those of agents' are in journals of their own."""
+        return [call for call in self.calls if call.module == module.name and not _is_of_agent(module.place)]
 
     def module(self, name: str) -> ModuleFacts:
         """Return the facts on the module that goes by a name.
@@ -165,16 +170,15 @@ def facts_of(record: SessionRecord, environ: Mapping[str, str] | None = None) ->
     """Return what is known of a session."""
     lines, missing = lines_on(record.id, environ)
     kept, problem = _kept(record.id, environ)
-    by_module: dict[str, list[AuditLine]] = defaultdict(list)
     started, was_lost = None, False
     for line in lines:
-        by_module[line.module].append(line)
         started = line if line.event == "session.started" else started
         was_lost |= line.event == "session.lost"
     pins: dict[str, Any] = {} if started is None else dict(started.modules)
     if kept is not None:
         pins |= {name: one.model_dump() for name, one in kept.metas[-1].modules.items()}
-    modules = (_module(one, by_module[one.name], pins) for one in record.modules)
+    told, shared = _by_place(record, lines)
+    modules = (_module(one, told[one.place], pins, shared[one.place]) for one in record.modules)
     return Facts(
         session=record.id,
         state=_state(record, was_lost, environ),
@@ -188,6 +192,44 @@ def facts_of(record: SessionRecord, environ: Mapping[str, str] | None = None) ->
         turns=() if kept is None else tuple(map(_turn, kept.turns)),
         calls=() if kept is None else tuple(map(_call, kept.calls.values())),
     )
+
+
+def _by_place(
+    record: SessionRecord, lines: Sequence[AuditLine]
+) -> tuple[dict[str, list[AuditLine]], dict[str, dict[str, None]]]:
+    """Return the lines on each module by its place in the plan, and the places with which it shares some of them."""
+    named: dict[str, list[str]] = defaultdict(list)
+    for module in record.modules:
+        named[module.name].append(module.place)
+    begun = {line.sub_session: line for line in lines if line.event == "sub_session.started"}
+    told: dict[str, list[AuditLine]] = defaultdict(list)
+    shared: dict[str, dict[str, None]] = defaultdict(dict)
+    for line in lines:
+        meant = _meant(named[line.module], line.sub_session, begun, record.id)
+        for place in meant:
+            told[place].append(line)
+            shared[place].update(dict.fromkeys(other for other in meant if other != place))
+    return told, shared
+
+
+def _meant(places: Sequence[str], sub_session: str, begun: Mapping[str, AuditLine], session: str) -> Sequence[str]:
+    """Return those of the places of one name that a line of a sub-session is about: where it is not known, all.
+
+    A sub-session has its agent's own modules, and else those of the session that started it.
+    """
+    left = dict(begun) if len(places) > 1 else {}
+    while sub_session in left:  # each once: a log may have been edited
+        one = left.pop(sub_session)
+        own = [place for place in places if place.startswith(f"{path_text('agents', one.agent or '')}.")]
+        if own:
+            return own
+        sub_session = one.parent
+    ours = [place for place in places if not _is_of_agent(place)]
+    return ours if ours and sub_session in ("", session) else places
+
+
+def _is_of_agent(place: str) -> bool:
+    return place.startswith(("agents.", "agents["))
 
 
 def _kept(session: str, environ: Mapping[str, str] | None) -> tuple[KeptSession | None, list[str]]:
@@ -212,17 +254,22 @@ def _state(record: SessionRecord, was_lost: bool, environ: Mapping[str, str] | N
 # -- one module ----------------------------------------------------------------------------
 
 
-def _module(module: ModuleRecord, lines: Sequence[AuditLine], pins: Mapping[str, Any]) -> ModuleFacts:
+def _module(
+    module: ModuleRecord, lines: Sequence[AuditLine], pins: Mapping[str, Any], shared: Iterable[str]
+) -> ModuleFacts:
     used = [line for line in lines if line.event == "module.used"]
     connections = [line for line in lines if line.event == "egress.connection"]
-    places = {family: {place for line in used for place in line.grants.get(family, ())} for family in FAMILIES}
-    unseen = _unseen(module, used)
+    shared = tuple(shared)
+    of_grants = [] if shared else used  # places of one module's grants say nothing of another's
+    places = {family: {place for line in of_grants for place in line.grants.get(family, ())} for family in FAMILIES}
+    unseen = _unseen(module, of_grants)
     grants = [*states_of(module.permissions, places, unseen)]
-    pin = pins.get(module.name) or pins.get(module.place)
+    pin = pins.get(module.place) or pins.get(module.name)
     return ModuleFacts(
         name=module.name,
         kind=module.kind,
         place=module.place,
+        shared_with=shared,
         source=module.source,
         pin=str(pin.get("commit") or pin.get("tree") or "") if isinstance(pin, dict) else "",
         level=module.level,

@@ -46,7 +46,7 @@ def for_author(facts: Facts, name: str, record: SessionRecord) -> Facts:
         facts,
         accepted=None,
         notes=tuple(note for note in facts.notes if "`" not in note or f"`{module.name}`" in note),
-        modules=(module,),
+        modules=(replace(module, shared_with=()),),
         turns=tuple(replace(turn, prompt="") for turn in facts.turns),
         calls=tuple(facts.calls_of(module)),
     )

@@ -118,7 +118,15 @@ def _turns(facts: Facts) -> Markup:
 def _module(module: ModuleFacts, calls: Sequence[Call]) -> Markup:
     parts = [
         tag("h2", module.name),
-        _facts([("kind", module.kind), ("source", module.source), ("pin", module.pin or "none")]),
+        _facts(
+            [
+                ("kind", module.kind),
+                ("place in the plan", module.place),
+                ("source", module.source),
+                ("pin", module.pin or "none"),
+            ]
+        ),
+        *([_shared(module)] if module.shared_with else []),
         tag("h3", "Granted, and used"),
         _grants(module),
         tag("h3", "Refused"),
@@ -153,6 +161,12 @@ def _grants(module: ModuleFacts) -> Markup:
     if module.programs:
         parts.append(tag("p", f"Programs that it says it started: {', '.join(module.programs)}."))
     return tag("div", *parts)
+
+
+def _shared(module: ModuleFacts) -> Markup:
+    places = ", ".join(module.shared_with)
+    said = f"What follows is shared with the module of this name at {places}: which grants served it is not known."
+    return tag("p", said, class_="quiet")
 
 
 def _refusals(module: ModuleFacts) -> Markup:

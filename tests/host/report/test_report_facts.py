@@ -188,6 +188,46 @@ def test_a_refusal_is_told_once_with_its_line_and_who_says_so(ground: Ground) ->
     assert refusal.grant == denial.grant and found.refusals_left_out == 4
 
 
+def _use(ground: Ground, session: str, place: int, agent: str | None = None, parent: str = "s-1") -> None:
+    """Write the lines of a sub-session in which a module used the grant to read at this place."""
+    audit = ground.audit.of_sub_session(session)
+    if agent != "not told":
+        audit.record("sub_session.started", agent=agent, parent=parent)
+    audit.record("module.used", module="tool-x", grants={"read": [place]}, unseen=[], programs=[], calls=1)
+
+
+def _of_agent(record: ModuleRecord, place: str) -> ModuleRecord:
+    return record.model_copy(update={"place": place})
+
+
+def _read_states(ground: Ground, *places: str) -> dict[str, list[str]]:
+    one = module(ground.folder, read=["/a", "/b"])
+    found = ground.facts(ground.keep(one, *(_of_agent(one, place) for place in places)))
+    return {one.place: [grant.state for grant in one.grants] for one in found.modules}
+
+
+def test_lines_of_one_name_are_told_of_the_plans_or_its_agents_module(ground: Ground) -> None:
+    _ran(ground)
+    _use(ground, "below-a", 1, "a")
+    _use(ground, "further", 1, parent="below-a")
+    _use(ground, "other", 0, "without modules")
+    assert _read_states(ground, "agents.a.tools[0]", 'agents["b c"].tools[0]') == {
+        "tools[0]": ["used", "not seen used"],
+        "agents.a.tools[0]": ["not seen used", "used"],
+        'agents["b c"].tools[0]': ["not known", "not known"],
+    }
+
+
+@pytest.mark.parametrize("loops", [False, True])
+def test_lines_that_may_be_of_several_modules_say_nothing_of_grants(loops: bool, ground: Ground) -> None:
+    _use(ground, "below", 1, None if loops else "not told", parent="below")
+    one = module(ground.folder, read=["/a", "/b"])
+    found = ground.facts(ground.keep(one, _of_agent(one, "agents.a.tools[0]"))).modules
+    assert [one.shared_with for one in found] == [("agents.a.tools[0]",), ("tools[0]",)]
+    assert {state for one in found for state, _ in _states(one).values()} == {"not known"}
+    assert [(one.unused, one.calls) for one in found] == [("", 1), ("", 1)]
+
+
 def test_a_session_runs_ended_or_was_killed(ground: Ground) -> None:
     assert ground.facts(ground.keep(id="ended")).state == "ended"
     assert ground.facts(session(ground.folder, "gone")).state == "its host was killed"

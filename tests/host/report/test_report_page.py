@@ -42,6 +42,7 @@ def _facts(calls: int = 3, name: str = "tool-x") -> Facts:
         name=name,
         kind="tool",
         place="tools[0]",
+        shared_with=(),
         source="./tool-x",
         pin="c0ffee",
         level="ns",
@@ -173,6 +174,9 @@ def test_what_was_not_recorded_is_said() -> None:
     module = replace(_facts().modules[0], **nothing, lives=(), refusals=(), grants=())  # type: ignore[arg-type]
     text = _Page(page_of(replace(_facts(), modules=(module,), turns=(), calls=(), ended=None, plan=None))).text
     assert text.count("not recorded") >= 4 and "Nothing was granted." in text and "not yet" in text
+    shared = replace(module, shared_with=("agents.a.tools[0]",))
+    said = "shared with the module of this name at agents.a.tools[0]"
+    assert said not in text and said in _Page(page_of(replace(_facts(), modules=(shared,)))).text
 
 
 @pytest.mark.exhaustive
