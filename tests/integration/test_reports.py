@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from host.egress.ground import serving
 from integration.command_line import paddock
 from integration.conftest import OpenSession, WriteModule
 from integration.tricky_tool import json_output
@@ -16,6 +19,7 @@ from paddock.session.journals.journal_folder import Journals
 pytestmark = pytest.mark.usefixtures("commands_end")
 
 _LOOKING = """
+    import socket
     from pathlib import Path
 
     from amplifier_core.models import ToolResult
@@ -29,6 +33,9 @@ _LOOKING = """
 
         async def execute(self, input):
             Path(input["used"], "file").read_text()
+            self.opened = socket.create_connection(("127.0.0.1", input["port"]))
+            self.opened.sendall(b"{hello}\\n")
+            self.opened.recv(1)
             await self.coordinator.hooks.emit("llm:request", {})
             open(input["refused"])
 
@@ -46,16 +53,33 @@ _HEARING = """
 """
 
 
+@pytest.fixture
+async def port() -> AsyncIterator[int]:
+    """Have a server that says one byte to each client."""
+
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"!")
+        await reader.read()
+
+    async with serving(greet) as port:
+        yield port
+
+
 @pytest.mark.costly
 async def test_what_a_module_used_and_was_refused_is_on_the_page_and_in_the_lines(
-    open_session: OpenSession, write_module: WriteModule, tmp_path: Path
+    open_session: OpenSession, write_module: WriteModule, port: int, tmp_path: Path
 ) -> None:
     for name in ("used", "unused", "refused"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").touch()
-    granted = {"read": [f"{tmp_path}/unused", f"{tmp_path}/used"], "emit": ["llm:*", "tool:*"]}
+    granted = {
+        "read": [f"{tmp_path}/unused", f"{tmp_path}/used"],
+        "net": ["a.example.org", f"127.0.0.1:{port}"],
+        "emit": ["llm:*", "tool:*"],
+    }
     entry = {"module": "tool-look", "source": write_module("tool-look", _LOOKING), "permissions": granted}
-    order = {"tool": "look", "input": {"used": f"{tmp_path}/used", "refused": f"{tmp_path}/refused/file"}}
+    acts = {"used": f"{tmp_path}/used", "port": port, "refused": f"{tmp_path}/refused/file"}
+    order = {"tool": "look", "input": acts}
     work = tmp_path / "work"
     hook = {
         "module": "hooks-hear",
@@ -72,6 +96,8 @@ async def test_what_a_module_used_and_was_refused_is_on_the_page_and_in_the_line
     states = {one["grant"]: (one["state"], one["seen_by"]) for one in found["grants"] if one["family"] != "write"}
     assert states[f"{tmp_path}/used"] == ("used", "the module")
     assert states[f"{tmp_path}/unused"] == ("not seen used", "the module")
+    assert states[f"127.0.0.1:{port}"] == ("used", "Paddock")  # it was open up to the end
+    assert states["a.example.org"] == ("not seen used", "Paddock")
     assert (states["llm:*"], states["tool:*"]) == (("used", "Paddock"), ("not seen used", "Paddock"))
     assert [one["target"] for one in found["refusals"]] == [f"{tmp_path}/refused/file"]
     assert [turn["outcome"] for turn in facts["turns"]] == ["answer"]
