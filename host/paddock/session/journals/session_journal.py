@@ -62,12 +62,11 @@ class SessionJournal(JournalStore):
         kept: what the journal told when it was opened; None for a new one.
     """
 
-    rule = JournalRule()
-
     def __init__(self, file: JournalFile, kept: KeptSession | None = None) -> None:
         super().__init__()
         self.path = file.path
         self.kept = kept
+        self.rule = JournalRule()
         self.problem: OSError | None = None
         self.quarantines: Quarantines | None = None  # of a session for itself; sub-sessions have none
         self._file = file
