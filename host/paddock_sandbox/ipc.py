@@ -12,10 +12,11 @@ import mmap
 import os
 import signal
 import struct
+import time
 from typing import Final
 
 from paddock_sandbox import namespaces
-from paddock_sandbox.syscalls import call
+from paddock_sandbox.syscalls import WAIT_SECONDS, call
 
 SEGMENT_BYTES: Final = 8 << 20  # of all segments together
 _SEGMENTS: Final = 64
@@ -78,7 +79,7 @@ def enter_bounded_namespace() -> None:
                 with open(f"/proc/sys/kernel/{name}", "w", encoding="ascii") as setting:
                     setting.write(value)
             os.write(say, b".")
-            signal.pause()
+            time.sleep(WAIT_SECONDS)
         finally:
             os._exit(0)
     os.close(say)

@@ -22,6 +22,7 @@ _clone: Final = _libc.clone
 _clone.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
 _CLONE_VM: Final = 0x0000_0100
 _STACK_BYTES: Final = 1 << 14
+WAIT_SECONDS: Final = 30  # its parent ends a waiting child within a moment; one that is killed leaves it for so long
 
 Argument = int | bytes | ctypes.Structure | ctypes.Array[ctypes.c_char] | None
 """A number, bytes with a final NUL added (a path), a structure passed by its address, or a null pointer."""
@@ -43,7 +44,7 @@ def call(name: str | int, *arguments: Argument) -> int:
 
 
 class WaitingProcess:
-    """A child with this process's memory, of which nothing is copied for it; it waits, and runs no code of Python.
+    """A child with this process's memory, of which nothing is copied; it waits for a while, and runs no code of Python.
 
     The caller has one thread, and calls `end`.
 
@@ -54,11 +55,11 @@ class WaitingProcess:
     def __init__(self, flags: int) -> None:
         self._stack = ctypes.create_string_buffer(_STACK_BYTES)
         top = (ctypes.addressof(self._stack) + _STACK_BYTES) & ~0xF
-        wait = ctypes.cast(_libc.pause, ctypes.c_void_p)
+        wait = ctypes.cast(_libc.sleep, ctypes.c_void_p)
         # A signal to both would have it run this process's handler, in the same memory at the same time.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
-            self.pid: int = _clone(wait, top, flags | _CLONE_VM | signal.SIGCHLD, None)
+            self.pid: int = _clone(wait, top, flags | _CLONE_VM | signal.SIGCHLD, WAIT_SECONDS)
             error = ctypes.get_errno()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import select
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -281,3 +285,26 @@ except OSError as error:
 """
     refused = run_apart(program, user="ordinary")
     assert refused == ["EPERM", f"uid_map: {os.strerror(errno.EPERM)}", "ECHILD"]
+
+
+_KILLED = """
+import os, signal, sys
+from paddock_sandbox import syscalls
+syscalls.WAIT_SECONDS = 3
+print(syscalls.WaitingProcess(0).pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_parent_that_is_killed_leaves_no_child_that_waits_for_ever() -> None:
+    given = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen([sys.executable, "-c", _KILLED], stdout=subprocess.PIPE, text=True, env=given) as parent:
+        assert parent.stdout is not None
+        child = os.pidfd_open(int(parent.stdout.readline()))
+    try:
+        ended, _, _ = select.select([child], [], [], 20)
+        assert ended
+    finally:
+        if not ended:
+            signal.pidfd_send_signal(child, signal.SIGKILL)
+        os.close(child)
