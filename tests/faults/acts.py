@@ -1,4 +1,4 @@
-"""What is done to a session, drawn from a seed: the same acts at the same moments each time, whatever becomes of them.
+"""What is done to a session, drawn from a seed: the same acts at the same moments each time.
 
 All acts lie in one deck, which is shuffled for each seed and dealt to its steps; a longer session shuffles it again. So
 a dozen seeds of a few steps do every act of it.

@@ -66,7 +66,7 @@ async def port() -> AsyncIterator[int]:
 
 
 @pytest.mark.costly
-async def test_what_a_module_used_and_was_refused_is_on_the_page_and_in_the_lines(
+async def test_what_a_module_used_and_was_refused_is_on_the_page(
     open_session: OpenSession, write_module: WriteModule, port: int, tmp_path: Path
 ) -> None:
     for name in ("used", "unused", "refused"):

@@ -172,7 +172,7 @@ def _refusal(peer: Peer, inits: frozenset[int]) -> str:
     if peer.pid <= 0:
         return "you are in another pid namespace"
     try:
-        if peer.uid == os.geteuid():  # another root may do to this process whatever it likes
+        if peer.uid == os.geteuid():  # another root may do anything to this process
             for kind in _NAMESPACES:
                 if os.readlink(f"/proc/{peer.pid}/ns/{kind}") != os.readlink(f"/proc/self/ns/{kind}"):
                     return f"you are in another {kind} namespace"

@@ -1,7 +1,7 @@
 """The place of a conversation's record: calls of the context, in their order.
 
 A call of the context is noted without waiting, while its answer is on the way: what a caller knows to be said is in the
-store. The store keeps all entries at hand, whatever else it writes them to, so the session itself loses nothing.
+store. The store keeps all entries at hand, also those that it could not write, so the session itself loses nothing.
 """
 
 from __future__ import annotations

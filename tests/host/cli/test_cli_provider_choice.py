@@ -294,7 +294,7 @@ def test_a_number_that_is_none_of_those_offered_is_asked_again(
     assert "there is no number 9" in typing.shown
 
 
-def test_an_address_where_nothing_answers_is_told_before_the_model_is_asked_for(
+def test_an_address_where_nothing_answers_is_told_before_the_model(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     typing = Typing(monkeypatch, capsys, "none", "m")

@@ -195,7 +195,7 @@ def test_another_user_and_another_namespace_are_refused(peer: Peer, why: str) ->
     assert not control_socket._refusal(Peer(os.getpid(), os.geteuid()), frozenset())
 
 
-async def test_whoever_is_below_an_init_is_refused(tmp_path: Path) -> None:
+async def test_a_process_below_an_init_is_refused(tmp_path: Path) -> None:
     async with _listening(tmp_path, os.getpid()) as (served, path):
         place = Place(tmp_path, path.name, os.geteuid())
         with pytest.raises(NoAnswerError, match="a process of a module"):

@@ -29,7 +29,7 @@ def test_an_act_is_the_use_of_each_grant_that_allows_it(
     assert use.as_dict() == ({family: places} if places else {})
 
 
-def test_of_each_grant_it_is_said_whether_it_was_used_unless_nobody_sees_it() -> None:
+def test_each_grant_is_told_as_used_or_not_unless_nobody_sees_it() -> None:
     granted = Permissions.parse(
         {
             "preset": "workspace",

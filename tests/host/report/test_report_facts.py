@@ -257,7 +257,7 @@ def test_a_session_that_is_not_meant_is_not_reported(asked: str, said: str, grou
     assert "broken.json` is no record of a session" in refused.value.detail[0]
 
 
-def test_a_session_is_named_by_its_id_its_beginning_or_as_the_last_of_a_folder(ground: Ground) -> None:
+def test_a_session_is_named_by_its_id_its_beginning_or_last(ground: Ground) -> None:
     for id in ("same-1", "same-2", "other"):
         ground.keep(id=id)
     records = SessionRecords(environ=ground.environ)
@@ -266,7 +266,7 @@ def test_a_session_is_named_by_its_id_its_beginning_or_as_the_last_of_a_folder(g
         records.find("last", Path("/nowhere"))
 
 
-def test_an_author_gets_the_module_alone_without_home_prompts_or_others_secrets(ground: Ground) -> None:
+def test_an_author_gets_the_module_alone_without_private_facts(ground: Ground) -> None:
     home = str(Path.home())
     one = module(ground.folder, secrets=["OWN_KEY"])
     other = _named(module(ground.folder, secrets=["OTHER_KEY"]), "tool-y")

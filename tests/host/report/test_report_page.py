@@ -148,7 +148,7 @@ def test_no_attribute_that_acts_can_be_made(attribute: dict[str, str]) -> None:
     assert isinstance(tag("p", "<b>"), Markup) and tag("p", "<b>") == "<p>&lt;b&gt;</p>"
 
 
-def test_a_page_says_that_it_is_private_and_one_for_an_author_what_it_contains() -> None:
+def test_a_page_says_it_is_private_and_an_authors_what_it_contains() -> None:
     own, authors = _Page(page_of(_facts())).text, _Page(page_of(_facts(), is_for_author=True)).text
     assert "This page is private." in own and "What is here?" in own
     assert authors.index("It contains:") < authors.index("5e551011-0000")

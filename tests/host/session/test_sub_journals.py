@@ -58,7 +58,7 @@ async def test_the_oldest_go_when_another_begins(
     assert {*Journals.below(first.path).ids()} == {*left}
 
 
-async def test_one_that_goes_on_has_what_it_had_and_a_new_one_of_its_id_has_nothing(tmp_path: Path) -> None:
+async def test_one_that_goes_on_has_what_it_had_and_a_new_one_nothing(tmp_path: Path) -> None:
     first, id = _first(tmp_path), "../odd"
     assert [await _turn(first, id, transcript=said) for said in (None, b"said", b"said", None)] == [0, 1, 2, 0]
 

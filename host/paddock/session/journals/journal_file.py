@@ -201,7 +201,7 @@ class JournalFile:
     def close(self) -> None:
         """Release the journal."""
         os.close(self._descriptor)
-        self._descriptor = -1  # whatever still writes gets an error, and no other file
+        self._descriptor = -1  # a late write gets an error, and no other file
 
 
 def read_journal(path: Path) -> tuple[list[Record], bool, bool]:
