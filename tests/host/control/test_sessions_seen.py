@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 import pytest
@@ -21,9 +22,16 @@ _OTHER = 65534
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def elsewhere() -> Iterator[Path]:
+    """A folder with a short name: that of a socket has 107 bytes at most."""
+    with TemporaryDirectory(prefix="p-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def run(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of this user's sockets, where no other one has any."""
-    folder = tmp_path / "run"
+    folder = elsewhere / "run"
     folder.mkdir(mode=0o700)
     monkeypatch.setattr(sessions, "control_paths", lambda environ: (folder,))
     monkeypatch.setattr(pwd, "getpwall", list)
@@ -31,9 +39,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def of_another(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def of_another(run: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of another user's sockets, as root sees it."""
-    folder = tmp_path / "home/.local/state/paddock/run"
+    folder = elsewhere / "home/.local/state/paddock/run"
     folder.mkdir(parents=True)
     uid = os.geteuid()
     if uid == 0:
@@ -41,7 +49,7 @@ def of_another(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
         os.chown(folder, uid, uid)
     else:  # to a process that takes itself for root, this user is another one
         monkeypatch.setattr(os, "geteuid", lambda: 0)
-    user = SimpleNamespace(pw_uid=uid, pw_dir=str(tmp_path / "home"))
+    user = SimpleNamespace(pw_uid=uid, pw_dir=str(elsewhere / "home"))
     monkeypatch.setattr(pwd, "getpwall", lambda: [user])
     return folder
 
@@ -123,14 +131,14 @@ def test_a_session_that_says_nothing_is_waited_for_within_bounds(run: Path, monk
     assert not found and "gave no answer" in said
 
 
-def test_root_follows_and_removes_nothing_of_another_user(of_another: Path, tmp_path: Path) -> None:
+def test_root_follows_and_removes_nothing_of_another_user(of_another: Path, elsewhere: Path) -> None:
     with (
         socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stale,
-        _answering(tmp_path / "2.sock", _status()) as asked,
+        _answering(elsewhere / "2.sock", _status()) as asked,
     ):
         stale.bind(str(of_another / "1.sock"))
-        (of_another / "2.sock").symlink_to(tmp_path / "2.sock")
-        os.link(tmp_path / "2.sock", of_another / "3.sock")
+        (of_another / "2.sock").symlink_to(elsewhere / "2.sock")
+        os.link(elsewhere / "2.sock", of_another / "3.sock")
         if os.getuid() == 0:
             os.chown(of_another / "1.sock", _OTHER, _OTHER)
         else:
