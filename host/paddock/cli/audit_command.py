@@ -67,6 +67,7 @@ def audit(
 
     def work() -> str:
         is_empty = True
+        events: set[str] = set()
         for line in (follow_lines if follow else audit_lines)(audit_path()):
             if line is None:
                 sys.stdout.flush()  # a reader that has left ends it
@@ -76,8 +77,12 @@ def audit(
             elif is_wanted(facts):
                 is_empty = False
                 show(facts)
+            else:
+                events.add(str(facts.get("event")))
         if is_empty:
-            screen.note("no line of the audit log is like that")
+            screen.note("the audit log has no such line")
+            if event is not None and events:
+                screen.note(f"its events are {', '.join(sorted(events))}")
         return DONE
 
     done = DONE if context.invoked_subcommand is not None else CommandReport(screen, as_json).attempt(work)

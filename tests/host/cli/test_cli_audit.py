@@ -48,7 +48,8 @@ def test_lines_are_chosen_by_session_event_and_module(said: Said, log: AuditLog)
     assert events("--event", "session") == ["session.started", "session.ended"]
     assert events("--module", "tool-x") == ["session.started", "denial"]
     assert events("--event", "sess") == []
-    assert "no line of the audit log is like that" in said("--event", "denial", "--session", "another")[2]
+    assert "the audit log has no such line" in said("--event", "denial", "--session", "another")[2]
+    assert "its events are denial, session.ended, session.started" in said("--event", "denials")[2]
 
 
 def test_a_line_for_people_has_the_rest_behind_its_event(said: Said, log: AuditLog) -> None:
