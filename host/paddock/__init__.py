@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from paddock.errors import PaddockError
     from paddock.module_sources.resolve import SourceOptions
     from paddock.policy.files.policy import Policy
+    from paddock.session.host import Host
     from paddock.session.session import ModuleStatus, Session
     from paddock_sdk.contract.boundary_errors import SteeringQueueFull
     from paddock_sdk.kernel.emitter import event_emitter
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ConsentAnswer",
+    "Host",
     "LockUse",
     "ModuleStatus",
     "PaddockError",
@@ -33,6 +35,7 @@ __version__ = "0.1.0"
 
 _PLACES = {
     "ConsentAnswer": "paddock.authorization.consent",
+    "Host": "paddock.session.host",
     "LockUse": "paddock_sources.locked_sources",
     "ModuleStatus": "paddock.session.session",
     "PaddockError": "paddock.errors",

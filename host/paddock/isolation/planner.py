@@ -290,7 +290,7 @@ class SandboxPlanner:
             home=home,
             network=network,
             modules=planned.codes,
-            kept=(*self._place.kept, self.host.workers.folder),
+            kept=(*self._place.kept, self.host.folder),
             earlier=self._guarded.values(),
             holds_links=self._holds_links(level),
             lets_see=module.decision.lets_see,

@@ -10,9 +10,14 @@ import re
 import tempfile
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
+from copy import copy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
+
+import anyio
+import anyio.to_thread
 
 from paddock.errors import LevelFailure
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
@@ -25,7 +30,8 @@ from paddock.workers.launcher import LaunchSpec
 from paddock.workers.probe import Available, SandboxSupport, Unavailable, probe_sandbox_support
 from paddock.workers.room import check_room
 from paddock.workers.runtime import WorkerRuntime
-from paddock.workers.worker_host import WorkerHost
+from paddock.workers.scratch import remove_private_folder
+from paddock.workers.worker_host import WorkerHost, run_undisturbed
 from paddock_sandbox.profile import IsolationLevel, SandboxProfile
 
 _SCRATCH: Final[Mapping[IsolationLevel, str]] = {"ns": "/scratch", "bwrap": "/tmp"}  # noqa: S108 - of its own root
@@ -35,19 +41,26 @@ _AS_PYTHON_SAYS: Final = re.compile(r"^\w+Error: (?:\[Errno \d+\] )?")
 class SandboxHost:
     """Knows the runtime of `workers`, and what this machine can do.
 
-    `sandbox_support` are the results so far.
+    `folder` is that of the whole host, which no module may change; `workers.folder` is the same, or this part's own.
     """
 
     def __init__(self, workers: WorkerHost, runtime: WorkerRuntime) -> None:
         """`runtime` is what workers run in; its mounts are found here."""
         covers = workers.folder / "empty"
         covers.mkdir()
+        self.folder = workers.folder
         self.workers = workers
         self.paths = RuntimePaths.locate(runtime.interpreter, runtime.packages, covers)
         table = MountTable()
         self.paths.show(table, by_mounts=True)
         self.runtime = replace(runtime, mounts=table.mounts())
-        self.sandbox_support = SandboxSupport()
+        self._works: dict[IsolationLevel, Available] = {}
+        self._fails: dict[IsolationLevel, Unavailable] = {}
+
+    @property
+    def sandbox_support(self) -> SandboxSupport:
+        """The results so far."""
+        return SandboxSupport({**self._fails, **self._works})
 
     @classmethod
     @asynccontextmanager
@@ -66,6 +79,22 @@ class SandboxHost:
             async with WorkerHost.started() as workers:
                 yield cls(workers, runtime)
 
+    @asynccontextmanager
+    async def part(self) -> AsyncIterator[Self]:
+        """Provide this host to one of several sessions, with a folder of its own that is removed at the end.
+
+        The processes, the watchdog and the levels that work are those of the whole host. A level that fails is tried
+        again by the next session: what it lacked may have been lacking for a moment only.
+        """
+        part = copy(self)
+        part._fails = {}
+        folder = await anyio.to_thread.run_sync(partial(tempfile.mkdtemp, prefix="session-", dir=self.folder))
+        part.workers = replace(self.workers, folder=Path(folder))
+        try:
+            yield part
+        finally:  # in a thread: modules may have left any number of files
+            await run_undisturbed(anyio.to_thread.run_sync(remove_private_folder, part.workers.folder))
+
     async def try_levels(self, levels: Iterable[IsolationLevel]) -> SandboxSupport:
         """Find out which of these levels work, one after the other, unless that is known."""
         for level in levels:
@@ -79,7 +108,10 @@ class SandboxHost:
 
         A level may fail for another worker all the same, since each asks less or more of it; each is judged again.
         """
-        self.sandbox_support = SandboxSupport({**self.sandbox_support.findings, found.level: found})
+        if isinstance(found, Available):
+            self._works[found.level] = found
+        else:
+            self._fails[found.level] = found
 
     def scratch(self, level: IsolationLevel, folder: Path) -> Path:
         """Return a worker's private folder as it knows it: in a root of its own, or else made in `folder`."""

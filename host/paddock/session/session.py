@@ -41,6 +41,7 @@ from paddock.policy.owner import Owner
 from paddock.policy.secrets.values import NO_SECRETS, SecretStream, SecretValues
 from paddock.rpc.peer import Handle
 from paddock.rpc.trace import Trace
+from paddock.session.host import Host
 from paddock.session.hosted_session import HostedSession, ModuleStatus
 from paddock.session.instructing import changes_of_instruction, give_instruction
 from paddock.session.journal import closing_messages
@@ -97,6 +98,7 @@ class Session:
             ask for nothing that needs trust, and such a lock file is refused.
         on_confined: called with each module's sandbox, before the first module is started.
         trace: records the calls of modules.
+        host: starts the modules' processes, those of other sessions too; by default the session has one of its own.
         sources: where the code of modules may come from; by default the pins of the lock file beside the plan, and
             missing code is fetched and pinned there.
 
@@ -127,6 +129,7 @@ class Session:
         on_confined: OnConfined | None = None,
         sources: SourceOptions | None = None,
         trace: Trace | None = None,
+        host: Host | None = None,
     ) -> None:
         self._environ = dict(os.environ if environ is None else environ)
         self.plan: MountPlan = plan if isinstance(plan, MountPlan) else load_plan(plan, environ=self._environ)
@@ -135,6 +138,7 @@ class Session:
         if self._resume is not None and self._journals is not None:
             session_id = self._journals.find(self._resume.session, Path(working_dir or Path.cwd()))
         self._id = session_id or str(uuid.uuid4())
+        self._host = host
         self._journal: SessionJournal | None = None
         self._resumed: tuple[str, ...] = ()
         self._policy = Policy.given(policy)
@@ -298,8 +302,9 @@ class Session:
             if journal is not None:
                 stack.callback(journal.close)
                 journal.quarantines = Quarantines(journal.path, self._id)
+            host = None if self._host is None else await stack.enter_async_context(self._host.part())
             modules = await stack.enter_async_context(
-                confined(self._request, authorizer, self._options, self._session_recorder)
+                confined(self._request, authorizer, self._options, self._session_recorder, host=host)
             )
             self._resources = modules.resources
             self.judged = modules.authorization.digest
