@@ -16,7 +16,7 @@ import pytest
 from escape.ordinary_user import as_ordinary_user, home_of_its_own, require_root
 from integration.conftest import OpenSession, WriteModule
 from paddock import Session
-from paddock.workers.mount_guard import MountGuard
+from paddock.workers.mount_guard import SessionGuard
 from paddock.workers.process import ModuleProcess
 from paddock_sandbox.profile import Mount
 from paddock_sandbox.syscalls import call
@@ -163,21 +163,20 @@ async def test_what_is_saved_while_a_module_starts_is_told_to_be_so(
     work = tmp_path / "work"
     work.mkdir()
     (work / ".envrc").write_text("one\n")
-    follow = MountGuard.follow
+    follow = SessionGuard.follow
 
     async def follow_late(
-        self: MountGuard, name: str, process: ModuleProcess, mounts: Sequence[Mount], unheld: Sequence[Mount] = ()
+        self: SessionGuard, name: str, process: ModuleProcess, mounts: Sequence[Mount], unheld: Sequence[Mount] = ()
     ) -> None:
         if name == "tool-write":  # its mounts are made, and nobody has looked at them yet
             _by_renaming(work / ".envrc", "two lines\n")
         await follow(self, name, process, mounts, unheld)
 
-    monkeypatch.setattr(MountGuard, "follow", follow_late)
+    monkeypatch.setattr(SessionGuard, "follow", follow_late)
     async with open_session(tools=[_tool(write_module)]) as session:
         assert await _append(session, work / ".envrc") == "Read-only file system"
         assert await _told_of(session, work / ".envrc") == (
-            f"{work}/.envrc was replaced during the run, while the module was being started; "
-            "it was guarded again at once"
+            f"{work}/.envrc was replaced during the run, while nothing watched it; it was guarded again at once"
         )
 
 

@@ -27,11 +27,12 @@ from paddock.isolation.remedies import remedy
 from paddock.isolation.runtime_paths import RuntimePaths
 from paddock.workers.early_template import begun
 from paddock.workers.launcher import LaunchSpec
+from paddock.workers.mount_guard import MountGuard
 from paddock.workers.probe import Available, SandboxSupport, Unavailable, probe_sandbox_support
 from paddock.workers.room import check_room
 from paddock.workers.runtime import WorkerRuntime
 from paddock.workers.scratch import remove_private_folder
-from paddock.workers.worker_host import WorkerHost, run_undisturbed
+from paddock.workers.worker_host import WorkerHost, close_within_bound, run_undisturbed
 from paddock_sandbox.profile import IsolationLevel, SandboxProfile
 
 _SCRATCH: Final[Mapping[IsolationLevel, str]] = {"ns": "/scratch", "bwrap": "/tmp"}  # noqa: S108 - of its own root
@@ -54,6 +55,7 @@ class SandboxHost:
         table = MountTable()
         self.paths.show(table, by_mounts=True)
         self.runtime = replace(runtime, mounts=table.mounts())
+        self.mount_guard = MountGuard(self.runtime)
         self._works: dict[IsolationLevel, Available] = {}
         self._fails: dict[IsolationLevel, Unavailable] = {}
 
@@ -77,7 +79,12 @@ class SandboxHost:
         runtime = WorkerRuntime.locate(for_commands=for_commands)
         with begun(lambda: runtime):
             async with WorkerHost.started() as workers:
-                yield cls(workers, runtime)
+                host = cls(workers, runtime)
+                try:
+                    yield host
+                finally:
+                    await close_within_bound(workers.limit_enforcer.aclose)
+                    await close_within_bound(host.mount_guard.aclose)
 
     @asynccontextmanager
     async def part(self) -> AsyncIterator[Self]:

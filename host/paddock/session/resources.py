@@ -32,7 +32,7 @@ from paddock.rpc.trace import Trace
 from paddock.session.module import HostedModule
 from paddock.state_folder import control_folder
 from paddock.workers.launcher import MODULE_ENTRY, LaunchSpec
-from paddock.workers.mount_guard import MountGuard, Replacement, guarded_launcher
+from paddock.workers.mount_guard import Replacement, SessionGuard, guarded_launcher
 from paddock.workers.output import OutputLine
 from paddock.workers.room import own_umask
 from paddock.workers.scratch import remove_private_folder
@@ -95,7 +95,7 @@ class SessionResources:
         sandbox_planner: SandboxPlanner,
         networks: Networks,
         guarded: _GuardedFiles,
-        mount_guard: MountGuard,
+        mount_guard: SessionGuard,
     ) -> None:
         self.options = options
         self.workers = workers
@@ -133,7 +133,7 @@ class SessionResources:
                 on_confined=options.on_confined,
             )
             guarded = _GuardedFiles(options.audit)
-            mount_guard = MountGuard(host.runtime, guarded.on_replaced, guarded.on_unguarded)
+            mount_guard = SessionGuard(host.mount_guard, guarded.on_replaced, guarded.on_unguarded)
             steps.push_async_callback(close_within_bound, mount_guard.aclose)
             steps.push_async_callback(close_within_bound, networks.aclose)
             yield cls(options, workers, sandbox_planner, networks, guarded, mount_guard)

@@ -118,6 +118,7 @@ class ForkServerLauncher:
         """Put each process into a control group of its own, made where `groups` says, if anywhere."""
         self._groups = groups
         self._templates: dict[WorkerRuntime, Template] = {}
+        self._is_closed = False
 
     async def launch(self, spec: LaunchSpec) -> ModuleProcess:
         """Return a process that is entering its entry; see `Launcher.launch`."""
@@ -141,7 +142,8 @@ class ForkServerLauncher:
         raise LaunchError(spec.name, "template", "; ".join(filter(None, ["the template process ended", last_words])))
 
     async def aclose(self) -> None:
-        """End the templates, bounded in time; the processes they forked go on."""
+        """End the templates, bounded in time, and start none again; the processes they forked go on."""
+        self._is_closed = True
         while self._templates:
             _, template = self._templates.popitem()
             await template.aclose()
@@ -149,6 +151,8 @@ class ForkServerLauncher:
     def _running(self, spec: LaunchSpec) -> Template:
         template = self._templates.get(spec.runtime)
         if template is None:
+            if self._is_closed:
+                raise LaunchError(spec.name, "template", "the host was closed")
             try:
                 template = self._templates[spec.runtime] = Template(spec.runtime, self._groups)
             except OSError as error:

@@ -1,8 +1,7 @@
 """The host's end of the process that mounts guards again over files replaced in folders that workers may write to.
 
-The first worker with a guarded place starts the process; `aclose`, or the end of the host, ends it. The host names each
-worker to it before any code of the module runs. The host waits for it a bounded time: ten seconds a worker, five at the
-end.
+The first worker with a guarded place starts the process; the end of the host ends it. The host names each worker to it
+before any code of the module runs. The host waits for it a bounded time: ten seconds a worker, five at a session's end.
 """
 
 from __future__ import annotations
@@ -12,8 +11,10 @@ import errno
 import logging
 import os
 import socket
+import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
+from itertools import count
 from typing import Any, Final
 
 import anyio
@@ -23,6 +24,7 @@ from paddock.errors import LaunchError
 from paddock.workers.launcher import Launcher, LaunchSpec
 from paddock.workers.process import ModuleProcess
 from paddock.workers.reaper import Reaper
+from paddock.workers.restart import RestartPolicy, RestartState
 from paddock.workers.runtime import WorkerRuntime
 from paddock_sandbox.profile import Mount, SandboxProfile
 from paddock_sandbox.remounting import is_elsewhere, is_gone, kept_inside
@@ -32,6 +34,9 @@ _MESSAGE_BYTES: Final = 1 << 16
 _START_SECONDS: Final = 10.0  # for an interpreter to start, and to look at the guarded paths
 _ATTEMPTS: Final = 5  # a file that is saved just as it is mounted is hardly saved again a moment later
 _END_SECONDS: Final = 5.0  # to look a last time at replaced paths
+_RESTARTS: Final = RestartPolicy()
+_AGAIN_SECONDS: Final = 0.1  # after a death, so that one that dies at each start keeps nobody busy
+_NONE_AGAIN: Final = "what is replaced in granted folders is not guarded again: the process for that ended"
 
 _log = logging.getLogger(__name__)
 
@@ -52,8 +57,8 @@ class Replacement:
         return f"{self.path} was replaced during the run, {self.what}; {guarded}"
 
 
-class MountGuard:
-    """Guards for one host, with an interpreter of `runtime`.
+class SessionGuard:
+    """What one session has guarded by the process of its host, and hears of it.
 
     `on_replaced` is called on the loop with each replacement, and again at the end if its content changed since;
     `on_problem` with the reason why something is not guarded.
@@ -61,26 +66,18 @@ class MountGuard:
 
     def __init__(
         self,
-        runtime: WorkerRuntime,
+        guard: MountGuard,
         on_replaced: Callable[[Replacement], None],
         on_problem: Callable[[str], None],
     ) -> None:
-        self._runtime = runtime
-        self._on_replaced = on_replaced
-        self._on_problem = on_problem
-        self._names: list[str] = []
-        self._watching: list[asyncio.Event] = []
-        self._control: socket.socket | None = None
-        self._reaper: Reaper | None = None
-        self._ended = asyncio.Event()
-        self._is_closing = False
+        self.on_replaced = on_replaced
+        self.on_problem = on_problem
+        self.number = guard.next_number()
+        self._guard = guard
 
     def prepare(self) -> None:
         """Start the process before the first worker starts, so that the two starts overlap."""
-        try:
-            self._running()
-        except OSError:
-            pass  # `follow` tries again, and reports it
+        self._guard.prepare()
 
     async def follow(
         self, name: str, process: ModuleProcess, mounts: Sequence[Mount], unheld: Sequence[Mount] = ()
@@ -89,16 +86,87 @@ class MountGuard:
 
         `unheld` are links of those that are no mounts yet.
         """
-        watching = self._watch(name, process, mounts, unheld)
+        followed = _Followed(self, name, process, mounts, unheld)
+        self._guard.follow(followed)
         with anyio.move_on_after(_START_SECONDS):
-            await watching.wait()
+            await followed.watching.wait()
             return
-        self._on_problem(f"{name}: what is replaced in its folders may be guarded again late")
+        self.on_problem(f"{name}: what is replaced in its folders may be guarded again late")
 
-    def _watch(
-        self, name: str, process: ModuleProcess, mounts: Sequence[Mount], unheld: Sequence[Mount]
-    ) -> asyncio.Event:
-        watching = asyncio.Event()
+    async def aclose(self) -> None:
+        """Wait for the last replacements, and have the session forgotten; bounded in time."""
+        with anyio.CancelScope(shield=True), anyio.move_on_after(_END_SECONDS):
+            await self._guard.leave(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Followed:
+    """A worker whose mounts are guarded; `watching` is set once they are, or nothing can be waited for."""
+
+    session: SessionGuard
+    name: str
+    process: ModuleProcess
+    mounts: Sequence[Mount]
+    unheld: Sequence[Mount]
+    watching: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def request(self, number: int) -> bytes:
+        """Return the request to follow it, as `number`."""
+        mounts, unheld = ([astuple(mount) for mount in some] for some in (self.mounts, self.unheld))
+        return pack({"watch": {"id": number, "session": self.session.number, "mounts": mounts, "unheld": unheld}})
+
+
+class MountGuard:
+    """The process that guards for all sessions of one host, with an interpreter of `runtime`.
+
+    If it dies, another follows the workers that live, unless that happened too often of late.
+    """
+
+    def __init__(self, runtime: WorkerRuntime) -> None:
+        self._runtime = runtime
+        self._numbers = count()
+        self._followed: dict[int, _Followed] = {}
+        self._leaving: dict[int, asyncio.Event] = {}
+        self._deaths = RestartState()
+        self._control: socket.socket | None = None
+        self._reaper: Reaper | None = None
+        self._ended = asyncio.Event()
+        self._is_closing = False
+
+    def next_number(self) -> int:
+        """Return a number that no session or worker has had here."""
+        return next(self._numbers)
+
+    def prepare(self) -> None:
+        """Start the process, unless it runs."""
+        try:
+            self._running()
+        except OSError:
+            pass  # `follow` tries again, and reports it
+
+    def follow(self, followed: _Followed) -> None:
+        """Have a worker followed for as long as it lives."""
+        number = self.next_number()
+        self._followed[number] = followed
+        self._send(number, followed)
+
+    async def leave(self, session: SessionGuard) -> None:
+        """Wait for the last replacements in a session's folders, and forget its workers."""
+        numbers = [number for number, one in self._followed.items() if one.session is session]
+        try:
+            if numbers and self._control is not None:
+                left = self._leaving[session.number] = asyncio.Event()
+                self._control.send(pack({"leave": session.number}), socket.MSG_NOSIGNAL)
+                await left.wait()
+        except OSError:
+            pass  # it has ended, or does not answer
+        finally:
+            self._leaving.pop(session.number, None)
+            for number in numbers:
+                del self._followed[number]
+
+    def _send(self, number: int, followed: _Followed) -> None:
+        process = followed.process
         fds: list[int] = []
         try:
             folder = f"/proc/{process.pid}"
@@ -107,26 +175,20 @@ class MountGuard:
             fds.append(os.pidfd_open(process.pid))
             if process.status is not None:
                 raise ProcessLookupError  # and the opened file may be another one
-            watch = {
-                "id": len(self._names),
-                "mounts": [astuple(mount) for mount in mounts],
-                "unheld": [astuple(link) for link in unheld],
-            }
-            socket.send_fds(self._running(), [pack({"watch": watch})], fds, socket.MSG_NOSIGNAL)
-            self._names.append(name)
-            self._watching.append(watching)
+            socket.send_fds(self._running(), [followed.request(number)], fds, socket.MSG_NOSIGNAL)
         except (OSError, ValueError) as error:
-            watching.set()  # there is nothing to wait for
+            followed.watching.set()  # there is nothing to wait for
             if process.status is None:
                 reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-                self._on_problem(f"{name}: what is replaced in its folders is not guarded again: {reason.lower()}")
+                followed.session.on_problem(
+                    f"{followed.name}: what is replaced in its folders is not guarded again: {reason.lower()}"
+                )
         finally:
             for fd in fds:
                 os.close(fd)
-        return watching
 
     async def aclose(self) -> None:
-        """Wait for the last replacements, and end the process; bounded in time."""
+        """End the process; bounded in time."""
         self._is_closing = True
         control, reaper = self._control, self._reaper
         if control is None or reaper is None:
@@ -174,22 +236,44 @@ class MountGuard:
             return
         self._hang_up()
         if not self._is_closing:
-            self._on_problem("what is replaced in granted folders is not guarded again: the process for that ended")
+            self._deaths = self._deaths.after_death(_RESTARTS, time.monotonic())
+            asyncio.get_running_loop().call_later(_AGAIN_SECONDS, self._follow_again)
+
+    def _follow_again(self) -> None:
+        """Have the workers that live followed by another process; say so where it died too often for that."""
+        for number, followed in self._followed.items():
+            if followed.process.status is not None or self._is_closing:
+                followed.watching.set()
+            elif self._deaths.quarantined:
+                followed.watching.set()
+                followed.session.on_problem(_NONE_AGAIN)
+            else:
+                self._send(number, followed)
 
     def _note(self, message: dict[str, Any]) -> None:
-        if "watching" in message:
-            self._watching[message["watching"]].set()
-            return
-        if "open" in message:
-            name, reason = self._names[message["id"]], str(message["problem"]).lower()
-            self._on_problem(f"{name}: nothing keeps the link {message['open']} from being replaced: {reason}")
+        if "left" in message:
+            if (left := self._leaving.get(message["left"])) is not None:
+                left.set()
             return
         if "blind" in message:
-            self._on_problem(
-                f"what is moved in granted folders is guarded again later: {str(message['blind']).lower()}"
-            )
+            blind = f"what is moved in granted folders is guarded again later: {str(message['blind']).lower()}"
+            for session in {one.session: None for one in self._followed.values()}:
+                session.on_problem(blind)
             return
-        self._on_replaced(Replacement(self._names[message["id"]], message["path"], message["what"], message["problem"]))
+        followed = self._followed.get(message["watching"] if "watching" in message else message["id"])
+        if followed is None:  # its session left
+            return
+        if "watching" in message:
+            followed.watching.set()
+        elif "open" in message:
+            reason = str(message["problem"]).lower()
+            followed.session.on_problem(
+                f"{followed.name}: nothing keeps the link {message['open']} from being replaced: {reason}"
+            )
+        else:
+            followed.session.on_replaced(
+                Replacement(followed.name, message["path"], message["what"], message["problem"])
+            )
 
     def _hang_up(self) -> None:
         control, self._control = self._control, None
@@ -197,14 +281,16 @@ class MountGuard:
             asyncio.get_running_loop().remove_reader(control)
             control.close()
         self._ended.set()
-        for watching in self._watching:
-            watching.set()
+        for left in self._leaving.values():
+            left.set()
+        for followed in self._followed.values() if self._is_closing else ():
+            followed.watching.set()
 
 
 class GuardedLauncher:
     """A launcher for a module that may write to folders with something guarded `inside`."""
 
-    def __init__(self, launcher: Launcher, guard: MountGuard, inside: Sequence[Mount]) -> None:
+    def __init__(self, launcher: Launcher, guard: SessionGuard, inside: Sequence[Mount]) -> None:
         self._launcher = launcher
         self._guard = guard
         self._inside = inside
@@ -237,7 +323,7 @@ class GuardedLauncher:
         """Close nothing: the owner of the launcher and the guard closes them."""
 
 
-def guarded_launcher(launcher: Launcher, guard: MountGuard, profile: SandboxProfile) -> Launcher:
+def guarded_launcher(launcher: Launcher, guard: SessionGuard, profile: SandboxProfile) -> Launcher:
     """Return what launches workers of a profile: `launcher` itself, where none of them could replace anything guarded.
 
     The workers have namespaces of their own.

@@ -58,8 +58,8 @@ class WorkerHost:
             tasks = asyncio.TaskGroup()
             await tasks.__aenter__()
             steps.push_async_callback(tasks.__aexit__, None, None, None)
-            watchdog = Watchdog()
-            steps.callback(tasks.create_task(watchdog.run()).cancel)
+            limit_enforcer = LimitEnforcer(Watchdog())
+            steps.callback(tasks.create_task(limit_enforcer.run()).cancel)
             turns = anyio.CapacityLimiter(_LAUNCHES_AT_ONCE)
             launchers = {
                 "template": InTurn(ForkServerLauncher(groups), turns),
@@ -68,7 +68,7 @@ class WorkerHost:
             }
             for launcher in launchers.values():
                 steps.push_async_callback(close_within_bound, launcher.aclose)
-            yield cls(groups, folder.path, LimitEnforcer(watchdog), launchers)
+            yield cls(groups, folder.path, limit_enforcer, launchers)
 
     def launcher_at(self, level: IsolationLevel, spawn: Literal["template", "exec"] = "template") -> Launcher:
         """Return the launcher for a level."""

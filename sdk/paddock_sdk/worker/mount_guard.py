@@ -6,10 +6,11 @@ or folder of that name gets the mount as soon as it exists. Once it has it in ea
 worker that waits for that moment may be quicker: the promise is only that the path does not stay open, and that the
 report comes. The process ends with its control socket.
 
-The host sends `{"watch": {"id", "mounts", "unheld"}}` with three descriptors, where `unheld` are links that become
-mounts now; the answer is `{"watching": id}`, after `{"id", "open", "problem"}` for each that does not. A report is
-`{"id", "path", "what", "problem"}`, one for each guarded path that was replaced, and one more at the host's end if it
-changed since. `{"blind"}` means that the kernel gives no more notices of moves.
+The host sends `{"watch": {"id", "session", "mounts", "unheld"}}` with three descriptors, where `unheld` are links that
+become mounts now; the answer is `{"watching": id}`, after `{"id", "open", "problem"}` for each that does not. A report
+is `{"id", "path", "what", "problem"}`, one for each guarded path that was replaced, and one more at the session's end,
+`{"leave": session}`, if it changed since; then comes `{"left": session}`. `{"blind"}` means that the kernel gives no
+more notices of moves.
 """
 
 from __future__ import annotations
@@ -128,8 +129,9 @@ def _identity(path: str) -> tuple[int, int] | None:
 class _Worker:
     """One worker whose mounts are watched."""
 
-    def __init__(self, number: int, mounts: list[Mount], unheld: list[Mount], fds: list[int]) -> None:
+    def __init__(self, number: int, mounts: list[Mount], unheld: list[Mount], fds: list[int], session: int = 0) -> None:
         self.number = number
+        self.session = session
         self.namespace, self.mountinfo, self.pidfd = fds
         results = zip(unheld, put_back(self.namespace, unheld) if unheld else (), strict=True)
         self.open = {link: problem for link, problem in results if problem}
@@ -158,7 +160,7 @@ class _Worker:
     def what_became_of(self, path: str, now: _State) -> str:
         """Describe in a few words what a guarded path is now, compared with its earlier state."""
         if path in self.replaced_early and now == self.before[path]:
-            return "while the module was being started"
+            return "while nothing watched it"
         return self.before[path].difference(now)
 
     def put_back(self) -> bool:
@@ -217,22 +219,37 @@ class _Guard:
                 select.poll().poll(_REST_MS)
             self._part_with(ready)
         self._mend()
-        self._report_later_changes()
+        self._report_later_changes([*self._past, *self._workers])
 
     def _take(self) -> bool:
         """Take one worker more; return False once the host is done."""
         data, fds = receive(self._control, _FDS)
         if not data:
             return False
-        asked = unpack(data)["watch"]
+        message = unpack(data)
+        if "leave" in message:
+            self._leave(message["leave"])
+            return True
+        asked = message["watch"]
         mounts, unheld = ([Mount(*one) for one in asked[kind]] for kind in ("mounts", "unheld"))
-        worker = _Worker(asked["id"], mounts, unheld, fds)
+        worker = _Worker(asked["id"], mounts, unheld, fds, asked["session"])
         self._workers.append(worker)
         for link, problem in worker.open.items():
             self._report({"id": worker.number, "open": link.source, "problem": problem})
         self._mend()  # the module's first line runs as soon as the host knows that its folders are watched
         self._report({"watching": asked["id"]})
         return True
+
+    def _leave(self, session: int) -> None:
+        """Report the last changes in a session's folders, and forget its workers."""
+        self._mend()
+        leaving = [worker for worker in (*self._past, *self._workers) if worker.session == session]
+        self._report_later_changes(leaving)
+        self._past = [worker for worker in self._past if worker not in leaving]
+        for worker in [worker for worker in self._workers if worker in leaving]:
+            self._workers.remove(worker)
+            worker.close()
+        self._report({"left": session})
 
     def _listen(self) -> None:
         """Ask for a notice of each move of a guarded path, and of new files where one is missing."""
@@ -301,9 +318,9 @@ class _Guard:
         what = worker.what_became_of(path, now)
         self._report({"id": worker.number, "path": path, "what": what, "problem": problem})
 
-    def _report_later_changes(self) -> None:
+    def _report_later_changes(self, workers: list[_Worker]) -> None:
         """Report changes made after a path was guarded again: a process that had the new file open can still write."""
-        for worker in (*self._past, *self._workers):
+        for worker in workers:
             for path, (then, problem) in worker.reported.items():
                 now = _State.of(path)
                 if now != then:

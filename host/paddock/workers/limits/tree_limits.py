@@ -1,18 +1,27 @@
-"""Keep each process tree within its limits, by the best means there is: a control group, else the watchdog."""
+"""Keep each process tree within its limits, by the best means there is: a control group, else the watchdog.
+
+No tree goes on without: if the watchdog fails, it begins anew, and all trees of the time are ended with that reason.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import logging
 import signal
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
+from weakref import WeakKeyDictionary
+
+import anyio
 
 from paddock.plan.units import size_text
 from paddock.workers.exit_report import ExitReason, ExitStatus, LimitHit
 from paddock.workers.limits.process_tree import ProcessTree, name_of
 from paddock.workers.limits.unmapped_memory import UnmappedMemory
-from paddock.workers.limits.watchdog import Watch, Watchdog, WatchedLimits
+from paddock.workers.limits.watchdog import INTERVAL, Watch, Watchdog, WatchedLimits
 from paddock_sandbox.cgroup import Cgroup, CgroupReadings, CgroupUse
 
 _RECORD_LOCKS_MAX = 2048  # which no control group counts; a database takes some five for each connection
@@ -25,8 +34,13 @@ REASONS: Final[Mapping[str, ExitReason]] = {
 }
 """Why a tree was ended, by the name of the limit that the watchdog saw passed; it has each `WatchedName`."""
 
+_log = logging.getLogger(__name__)
 
-OnOverrun = Callable[[ExitReason, LimitHit], None]
+
+class OnOverrun(Protocol):
+    """Ends a tree for a reason; there is a limit that it passed, or a `detail` for people."""
+
+    def __call__(self, reason: ExitReason, limit: LimitHit | None = None, *, detail: str = "") -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +74,46 @@ class LimitableTree(Protocol):
 
     def take_inquiry(self) -> socket.socket | None: ...
 
+    def wait(self) -> Awaitable[object]: ...
+
 
 class LimitEnforcer:
-    """Puts limits on process trees; one for a host. Its watchdog has to run."""
+    """Puts limits on process trees; one for a host. It has to run."""
 
     def __init__(self, watchdog: Watchdog) -> None:
         self._watchdog = watchdog
+        self._trees: WeakKeyDictionary[LimitedTree, tuple[LimitableTree, OnOverrun]] = WeakKeyDictionary()
+        self._is_over = False
+
+    async def run(self) -> None:
+        """Have the trees watched until cancelled."""
+        while True:
+            try:
+                await self._watchdog.run()
+            except Exception as error:
+                _log.exception("the watch of all modules failed; they are ended, and it begins anew")
+                self._end_trees(f"the watch of its limits failed: {error}")
+                await anyio.sleep(INTERVAL)
+
+    async def aclose(self) -> None:
+        """End every tree, and let none begin: nothing watches them from here on."""
+        self._is_over = True
+        ending = [process.wait() for process, _ in self._trees.values()]
+        self._end_trees("its host was closed")
+        await asyncio.gather(*ending)
+
+    def _end_trees(self, detail: str) -> None:
+        for _, end in [*self._trees.values()]:
+            end(ExitReason.KILLED_BY_HOST, detail=detail)
 
     def begin(self, process: LimitableTree, tree_limits: TreeLimits, on_overrun: OnOverrun) -> LimitedTree:
         """Put limits on a tree that runs nothing untrusted yet.
 
         Raises:
-            OSError: a limit could not be set.
+            OSError: a limit could not be set, or the host was closed.
         """
+        if self._is_over:
+            raise OSError(errno.ESHUTDOWN, "the host was closed")
         group = process.cgroup
         controllers = frozenset[str]() if group is None else group.controllers
         if group is not None:
@@ -101,7 +142,9 @@ class LimitEnforcer:
                 kernel_kill,
                 process.pid if tree_limits.runs_programs else None,
             )
-        return LimitedTree(watch, tree_limits, group, process.init_pid)
+        tree = LimitedTree(watch, tree_limits, group, process.init_pid)
+        self._trees[tree] = (process, on_overrun)
+        return tree
 
 
 class LimitedTree:
