@@ -7,6 +7,7 @@ a bare id finds them. Their dependencies are locked and installed like those of 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from paddock_sources.errors import ManifestError, layout_error
@@ -33,6 +34,7 @@ class BuiltinSource:
         self.folder = folder if folder is not None else _shipped_folder()
         self._held: dict[Path, tuple[str, ...]] = {}
         self._homes: dict[str, Path] = {}
+        self._with_dependencies: dict[Path, bool] = {}
 
     def list(self) -> tuple[str, ...]:
         """Return the ids of all shipped modules, sorted; empty when the folder is missing.
@@ -76,7 +78,11 @@ class BuiltinSource:
             SourceError: its project file cannot be read.
         """
         folder = self._home(checked_module_id(module_id))
-        return folder is not None and declares_dependencies(folder)
+        if folder is None:
+            return False
+        if folder not in self._with_dependencies:
+            self._with_dependencies[folder] = declares_dependencies(folder)
+        return self._with_dependencies[folder]
 
     def _home(self, module_id: str) -> Path | None:
         """Return the project folder of a module; the one where its package is, by its name, is asked first."""
@@ -101,3 +107,13 @@ class BuiltinSource:
             return []
         except OSError as error:
             raise ManifestError(self.folder, error.strerror or str(error)) from error
+
+
+def shipped() -> BuiltinSource:
+    """Return the reference modules that were shipped; what their folders hold is read once in a process."""
+    return _shipped_in(_shipped_folder())
+
+
+@cache
+def _shipped_in(folder: Path) -> BuiltinSource:
+    return BuiltinSource(folder)

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from paddock_sources.builtin import BuiltinSource
+from paddock_sources.builtin import BuiltinSource, shipped
 from paddock_sources.cache import Bucket, SourceCache
 from paddock_sources.commands.command_runner import CommandRunner, RefusingRunner
 from paddock_sources.constraints import NO_RULES, DependencyRules
@@ -109,7 +109,7 @@ class Provisioner:
             runner=closed if offline else runner,
             repositories=self._repositories,
             dependencies=self._dependencies,
-            builtin=builtin if builtin is not None else BuiltinSource(),
+            builtin=builtin if builtin is not None else shipped(),
             preloaded=preloaded,
             installed=self._installed,
             constraints=settings.constraints,

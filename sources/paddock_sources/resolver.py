@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from paddock_sources.application import ApplicationResolver
-from paddock_sources.builtin import BuiltinSource
+from paddock_sources.builtin import BuiltinSource, shipped
 from paddock_sources.errors import LayerAnswer, SourceError, UnresolvedError
 from paddock_sources.file import FileSource
 from paddock_sources.module_id import checked_module_id, environment_variable_of_id
@@ -91,7 +91,7 @@ class Resolver:
     ) -> None:
         self._environ = environ
         self._base = base
-        self._builtin = builtin if builtin is not None else BuiltinSource()
+        self._builtin = builtin if builtin is not None else shipped()
         self._application = application
         self._settings = settings
         self._installed = installed

@@ -23,7 +23,6 @@ from paddock.policy.owner import Owner
 from paddock.policy.pins import Pin, Pins
 from paddock.policy.trust import PlanAcceptance, with_places
 from paddock_sources import (
-    BuiltinSource,
     BuiltinUri,
     PackageUri,
     Resolver,
@@ -32,6 +31,7 @@ from paddock_sources import (
     SourceUriError,
     parse_source,
 )
+from paddock_sources.builtin import shipped
 from paddock_sources.cache import SourceCache
 from paddock_sources.constraints import NO_RULES, DependencyRules
 from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile
@@ -283,7 +283,7 @@ def _written_key(entry: ModuleEntry, folder: Path) -> str | None:
 
 
 def _has_dependencies(uri: BuiltinUri) -> bool:
-    return BuiltinSource().has_dependencies(uri.module_id)
+    return shipped().has_dependencies(uri.module_id)
 
 
 def _find_installed(module_id: str) -> str | None:
