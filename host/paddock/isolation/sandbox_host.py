@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from copy import copy
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
@@ -95,8 +94,7 @@ class SandboxHost:
         """
         part = copy(self)
         part._fails = {}
-        folder = await anyio.to_thread.run_sync(partial(tempfile.mkdtemp, prefix="session-", dir=self.folder))
-        part.workers = replace(self.workers, folder=Path(folder))
+        part.workers = replace(self.workers, folder=Path(tempfile.mkdtemp(prefix="session-", dir=self.folder)))
         try:
             yield part
         finally:  # in a thread: modules may have left any number of files

@@ -92,7 +92,8 @@ class LimitEnforcer:
                 await self._watchdog.run()
             except Exception as error:
                 _log.exception("the watch of all modules failed; they are ended, and it begins anew")
-                self._end_trees(f"the watch of its limits failed: {error}")
+                found = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
+                self._end_trees(f"the watch of its limits failed: {found}")
                 await anyio.sleep(INTERVAL)
 
     async def aclose(self) -> None:
