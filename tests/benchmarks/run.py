@@ -47,6 +47,7 @@ from bench.sampling import Effort
 from bench.sandbox import measure_many, measure_sandboxed_calls
 from bench.search import measure_search
 from bench.seen import measure_seen
+from bench.sessions import measure_sessions
 from bench.sources import measure_sources
 from bench.start import measure_start
 from bench.sub_session import measure_sub_session
@@ -92,6 +93,7 @@ _PARTS: dict[str, Part] = {
     "sources": measure_sources,
     "bundles": measure_bundles,
     "sub-session": measure_sub_session,
+    "sessions": measure_sessions,
 }
 _SECONDS = 600.0  # for all of them; on an idle machine of two cores they take less than half of that
 _HANG_SECONDS = _SECONDS + 60  # by when cancelled parts have ended, unless one holds up the whole process
