@@ -137,16 +137,18 @@ def _left(host: Host) -> tuple[list[str], int, int, int]:
 
 
 async def test_sessions_of_a_host_share_no_secret_rule_certificate_or_id(
-    host: Host, open_session: OpenSession, spy: str
+    host: Host, open_session: OpenSession, spy: str, tmp_path: Path
 ) -> None:
     permissions = {"env": ["WHO"], "net": ["127.0.0.1:9"], "secrets": [{"name": "KEY", "inject": "host"}, "OTHER"]}
-    tools, noted = _tool(spy, permissions), _tool(spy, permissions, note="noted-by-one", secret="${OTHER}")
+    (tmp_path / "folder-of-one").mkdir()
+    its_own = {**permissions, "read": [str(tmp_path / "folder-of-one")]}
+    tools, noted = _tool(spy, permissions), _tool(spy, its_own, note="noted-by-one", secret="${OTHER}")
     environ = {"WHO": "one-by-name", "KEY": "kept-of-one", "OTHER": "given-to-one"}
     others = {"WHO": "two", "KEY": "kept-of-two", "OTHER": "given-to-two"}
     first = open_session(tools=noted, environ=environ, isolation="ns", host=host)
     async with first as one, open_session(tools=tools, environ=others, isolation="ns", host=host) as two:
         assert [(await _asked(each, "look"))["WHO"] for each in (one, two)] == ["one-by-name", "two"]
-        texts = [_shifted(text) for text in ("one-by-name", "noted-by-one", "given-to-one")]
+        texts = [_shifted(text) for text in ("one-by-name", "noted-by-one", "given-to-one", "folder-of-one")]
         assert await _asked(one, "remember", texts=texts) == dict.fromkeys(texts, True)
         assert await _asked(two, "remember", texts=texts) == dict.fromkeys(texts, False)
         trusted = [await _asked(each, "trust") for each in (one, two)]
