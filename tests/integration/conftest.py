@@ -119,6 +119,7 @@ def open_session(tmp_path: Path, write_module: WriteModule) -> OpenSession:
         orchestrator: dict[str, Any] | None = None,
         context: dict[str, Any] | None = None,
         agents: dict[str, Any] | None = None,
+        limits: dict[str, Any] | None = None,
         **options: Any,
     ) -> AsyncIterator[Session]:
         loop = orchestrator or {"module": "loop-direct", "source": write_module("loop-direct", DIRECT)}
@@ -131,6 +132,7 @@ def open_session(tmp_path: Path, write_module: WriteModule) -> OpenSession:
             "tools": [granted(tmp_path, entry) for entry in tools],
             "hooks": [granted(tmp_path, entry) for entry in hooks],
             **({"agents": agents} if agents is not None else {}),
+            **({"limits": limits} if limits is not None else {}),
         }
         working_dir = tmp_path / "work"
         working_dir.mkdir(exist_ok=True)

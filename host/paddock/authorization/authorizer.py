@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Self
 import anyio.to_thread
 
 from paddock.errors import ConsentRefusedError, PlanError, PlanProblem
+from paddock.plan.limits import Total
 from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.plan.permissions import (
     EXCLUDED_SECRETS,
@@ -42,9 +43,10 @@ from paddock.policy.files.accepted_plans import AcceptedGrant, AcceptedPlan
 from paddock.policy.files.grants import GrantsFile, GrantsNotKeptError
 from paddock.policy.files.policy import Policy
 from paddock.policy.grant_request import ModuleRequest, OperatorGrant
+from paddock.policy.limits import judge_totals
 from paddock.policy.owner import Owner
 from paddock.policy.pins import LockMovedError, Pins
-from paddock.policy.rule import Rule
+from paddock.policy.rule import PolicyFindings, Rule
 from paddock.policy.secrets.store import SecretSources
 from paddock.policy.secrets.values import SecretValues
 from paddock.policy.trust import PlanAcceptance, Trust, instruction_findings, own_rights_findings, with_places
@@ -86,7 +88,7 @@ class Authorization:
     """All modules of a session in their order, the secrets they use, and the `plan` they come from, if any.
 
     `accepts_weaker` means that the operator accepted a plan, and with it a weaker isolation level than usual. `digest`
-    is that of the plan as it was judged, including where its paths lead.
+    is that of the plan as it was judged, including where its paths lead. `totals` hold for all modules together.
     """
 
     modules: tuple[AuthorizedModule, ...]
@@ -95,6 +97,7 @@ class Authorization:
     accepts_weaker: bool = False
     digest: str = ""
     plan: MountPlan | None = None
+    totals: tuple[Total, ...] = ()
 
 
 class Authorizer:
@@ -254,7 +257,8 @@ class Authorizer:
                 exist.
         """
         asked = ModuleRequest(entry, resolution.source, (), named, resolution.commit, resolution.tree)
-        return await self._authorize([asked], [resolution], _BY_FLAGS, None)
+        authorization = await self._authorize([asked], [resolution], _BY_FLAGS, None)
+        return replace(authorization, totals=judge_totals(None, self._policy, [entry], PolicyFindings()))
 
     def check_call(self, granted: Permissions) -> None:
         """Refuse a variable or a secret that a flag names and that is not set, before any code is looked for.
@@ -342,10 +346,13 @@ class Authorizer:
             _log.warning("%s keeps its preset as you accepted it, without %s", place, *lacks)
         if trust_plan or given or acceptance != acceptance.of_today():
             await anyio.to_thread.run_sync(self._tell_of_presets, today)
-        raise_findings([instruction_findings(plan, acceptance.trust)], plan.positions)
+        in_general = instruction_findings(plan, acceptance.trust)
+        totals = judge_totals(plan, self._policy, tuple(plan.own_entries()), in_general)
+        raise_findings([in_general], plan.positions)
         codes = [resolutions[one.entry.path] for one in asked]
         authorization = await self._authorize(asked, codes, acceptance.trust, plan.positions, _folder_of(plan))
-        return replace(authorization, accepts_weaker=acceptance.trust.accepted, digest=plan.digest, plan=written)
+        accepted = acceptance.trust.accepted
+        return replace(authorization, accepts_weaker=accepted, digest=plan.digest, plan=written, totals=totals)
 
     async def check_places(self, authorization: Authorization) -> None:
         """Refuse a plan if a path now leads outside the working directory, elsewhere than when it was judged.

@@ -7,7 +7,7 @@ that have nothing to do with the machine's abilities are raised.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, get_args
@@ -24,13 +24,14 @@ from paddock.isolation.enforcement import Enforcement, enforcement
 from paddock.isolation.machine import Machine
 from paddock.isolation.remedies import cgroup_remedy, proc_remedy
 from paddock.isolation.sandbox_host import SandboxHost, failure_of
-from paddock.plan.limits import Limits, limit_text
+from paddock.plan.limits import Limits, Totals, limit_text
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
 from paddock.plan.units import size_text
 from paddock.policy.limits import OUTPUT_PER_SECOND, ResourceLimits
+from paddock.workers.limits.totals import CONTROLLER_OF
 from paddock.workers.probe import Available, Unavailable
 from paddock_sandbox import landlock
-from paddock_sandbox.cgroup import CgroupProblem, Controller
+from paddock_sandbox.cgroup import CgroupHome, CgroupProblem, Controller
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
 
 _CONTROLLER_OF: Final[Mapping[str, Controller]] = {"memory_max": "memory", "tasks_max": "pids", "cpu_quota": "cpu"}
@@ -38,6 +39,8 @@ _KINDS: Final[tuple[Kind, ...]] = get_args(Kind)[::-1]  # tools and hooks first:
 _OURS: Final = "paddock-"
 _WATCHED: Final = "looks from outside, several times a second; in between, it can be overrun"
 _UNMAPPED: Final = "what no process maps is counted every two seconds; what is not takes 64M at most"
+_COMMON: Final = "counts every host of this user whose control groups are in {}"
+_ALONE: Final = "each host counts its own sessions alone, so several hosts have several times as much"
 _NO_CONTROLLER: Final = "it takes a control group, and none with that controller can be made here"
 
 
@@ -53,7 +56,7 @@ async def examine(environ: Mapping[str, str]) -> Diagnosis:
     return Diagnosis(
         machine=machine,
         levels=levels,
-        limits=_limits(strongest(levels), groups.controllers, {one.problem.controller: one.fix for one in problems}),
+        limits=_limits(strongest(levels), groups, {one.problem.controller: one.fix for one in problems}),
         places=groups.places,
         problems=problems,
         settings=settings_that_matter(machine),
@@ -75,16 +78,27 @@ def _cgroup(problem: CgroupProblem, machine: Machine) -> CgroupFinding:
     return CgroupFinding(problem, cgroup_remedy(problem, machine))
 
 
-def _limits(
-    level: IsolationLevel, controllers: frozenset[Controller], fixes: Mapping[Controller, str]
-) -> tuple[LimitFinding, ...]:
+def _limits(level: IsolationLevel, groups: CgroupHome, fixes: Mapping[Controller, str]) -> tuple[LimitFinding, ...]:
     defaults = default_texts()
-    return tuple(
+    of_modules = tuple(
         _limit(found, defaults[found.limit], fixes.get(_CONTROLLER_OF[found.limit], ""))
         if found.limit in _CONTROLLER_OF
         else LimitFinding(found.limit, defaults[found.limit], found.mechanism, found.why, found.fix)
-        for found in enforcement(level, controllers).values()
+        for found in enforcement(level, groups.controllers).values()
     )
+    return (*of_modules, *_totals(level, groups, fixes))
+
+
+def _totals(level: IsolationLevel, groups: CgroupHome, fixes: Mapping[Controller, str]) -> Iterator[LimitFinding]:
+    """Yield the findings about totals, first of a session and then of a user."""
+    for name in Totals.model_fields:
+        yield LimitFinding(name, "none", "watchdog")
+    places = {one: place.directory for place in groups.places for one in place.controllers if level != "bwrap"}
+    for name, controller in CONTROLLER_OF.items():
+        place = places.get(controller)
+        counts = _ALONE if place is None else _COMMON.format(place)
+        fix = fixes.get(controller, "") if place is None else ""
+        yield LimitFinding(f"user_limits.{name}", "none", "watchdog", counts, fix)
 
 
 def _limit(found: Enforcement, default: str, fix: str) -> LimitFinding:

@@ -7,6 +7,7 @@ plan and each agent in it list their modules in the same way, so the same rules 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -14,7 +15,8 @@ from pydantic import ValidationError
 
 from paddock.errors import PlanError, PlanProblem
 from paddock.plan.instruction import Instruction
-from paddock.plan.model import ENTRY_KEYS, EntryPlace, Kind, ModuleEntry, PlanConstraints
+from paddock.plan.limits import Limits, Totals
+from paddock.plan.model import ENTRY_KEYS, EntryPlace, Kind, ModuleEntry, PlanWide
 from paddock.plan.problems import must_be, path_text, problems_of, unknown_key
 from paddock.plan.secret_references import malformed_references
 from paddock_sources.near import near
@@ -31,6 +33,7 @@ _SESSION_KEYS: Final = (
     "metadata",
     "raw",
 )
+_IN_ENTRY: Final = "it is for one module: write it in its entry, - {module: tool-filesystem, limits: {memory_max: 1G}}"
 _TELL: Final = "write instruction: text, or instruction: {file: ./AGENTS.md}"
 _RESOLVER_KEYS: Final = ("module-source-resolver", "module_source_resolver", "resolver", "resolvers")
 
@@ -61,13 +64,15 @@ class EntryReading:
             else:
                 yield key
 
-    def constraints(self, raw: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the constraints on what all modules of a plan depend on."""
+    def plan_wide(self, raw: Mapping[str, Any]) -> PlanWide:
+        """Return what a plan says about all its modules."""
         try:
-            return PlanConstraints.model_validate({"constraints": raw.get("constraints", [])}).constraints
+            return PlanWide.model_validate({key: raw[key] for key in PlanWide.model_fields if key in raw})
         except ValidationError as error:
-            self.problems.extend(problems_of(error, "", {"": ("constraints",)}, {}))
-            return ()
+            for problem in problems_of(error, "", {"limits": tuple(Totals.model_fields)}, {}):
+                of_module = (problem.at or "").removeprefix("limits.") in Limits.model_fields
+                self.problems.append(replace(problem, hint=_IN_ENTRY) if of_module else problem)
+            return PlanWide()
 
     def check_session(self, session: Mapping[str, Any], path: str) -> None:
         """Report problems of the table `session`, apart from the modules it names; an agent's has no instruction."""

@@ -1,4 +1,4 @@
-"""The limits that a plan sets for one module, parsed into plain numbers. None: the plan sets none."""
+"""The limits that a plan sets for one module, and its totals for all, as plain numbers. None: the plan sets none."""
 
 from __future__ import annotations
 
@@ -114,6 +114,23 @@ class Limits(StrictModel):
     calls_max: _Count = None
 
 
+class Totals(StrictModel):
+    """What all modules of a session, or all sessions of a user, may have at once: bytes; processes and threads."""
+
+    memory_total: _Memory = None
+    tasks_total: _Count = None
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """One total in effect: of a session, or of its user; `raised` says how a person allows more."""
+
+    name: str
+    most: int
+    raised: str
+    is_of_user: bool = False
+
+
 def limit_text(name: str, value: float | None) -> str:
     """Return the value of a limit for people; no limit is `unlimited`."""
     return "unlimited" if value is None or value == math.inf else _unit_of(name).show(value)
@@ -124,7 +141,7 @@ def limit_written(name: str, value: float) -> str:
     return _unit_of(name).write(value)
 
 
-def raised_limit_line(name: str, reached: float, written: Limits | None = None) -> str:
+def raised_limit_line(name: str, reached: float, written: Limits | Totals | None = None) -> str:
     """Return the line of a plan that Paddock proposes when a limit was reached: it allows twice as much.
 
     It has the other limits that the entry has `written`. It is empty where a plan cannot allow more.
@@ -145,6 +162,6 @@ def limit_option_in_line(line: str, name: str) -> str | None:
 
 
 def _unit_of(name: str) -> _Unit:
-    """Return the unit of a field of `Limits`; what else the host bounds, such as record locks, it counts."""
-    field = Limits.model_fields.get(name)
+    """Return the unit of a limit or a total; what else the host bounds, such as record locks, it counts."""
+    field = Limits.model_fields.get(name) or Totals.model_fields.get(name)
     return _NUMBER if field is None else next(one for one in field.metadata if isinstance(one, _Unit))

@@ -22,7 +22,7 @@ from paddock.errors import KindError, PlanError, PlanProblem
 from paddock.plan import EXTENDS
 from paddock.plan.entry_reading import SECTIONS, EntryReading
 from paddock.plan.formats.document import read_document
-from paddock.plan.model import Agent, EntryPlace, ModuleEntry, MountPlan, entries_over
+from paddock.plan.model import Agent, EntryPlace, ModuleEntry, MountPlan, PlanWide, entries_over
 from paddock.plan.plain_data import PlainData
 from paddock.plan.problems import must_be, path_text
 from paddock.plan.source_map import Positions
@@ -40,13 +40,17 @@ TreesOf = Callable[[Path, LockFile], AbstractContextManager["PinnedTrees"]]
 _READ_ELSEWHERE: Final = {  # with what a plan has in its place
     "bundle": ("is for bundles", "take it out; a plan that builds on a bundle has `extends: ADDRESS`"),
     "includes": ("is for bundles", "write `extends: ADDRESS`, or a list of addresses"),
-    **{
-        key: ("is for one module", f"write it in the entry of that module: - {{module: tool-filesystem, {example}}}")
-        for key, example in (("permissions", "permissions: workspace"), ("limits", "limits: {memory_max: 1G}"))
-    },
+    "permissions": (
+        "is for one module",
+        "write it in the entry of that module: - {module: tool-filesystem, permissions: workspace}",
+    ),
     "mcpServers": ("is read by clients of MCP, and not by Paddock", "take it out; a plan names modules"),
 }
-_TOP_KEYS = ("session", "providers", "tools", "hooks", "agents", "orchestrator", "context", "constraints", EXTENDS)
+_TOP_KEYS = (
+    *("session", "providers", "tools", "hooks", "agents", "orchestrator", "context"),
+    *PlanWide.model_fields,
+    EXTENDS,
+)
 
 _UNWRITTEN = "the plan"  # the name, in messages, of a plan without a file
 
@@ -186,7 +190,7 @@ class _Reading:
         orchestrator = self._session_module("orchestrator", session, raw)
         context = self._session_module("context", session, raw)
         modules = {section: entries.section(section, raw) for section in SECTIONS}
-        constraints = entries.constraints(raw)
+        plan_wide = entries.plan_wide(raw)
         instruction = entries.instruction(session)
         own = OwnEntries(orchestrator, context, modules["providers"], modules["tools"], modules["hooks"])
         agents = read_agents(raw.get("agents", {}), own, entries)
@@ -205,7 +209,8 @@ class _Reading:
             digest=digest,
             positions=self._positions,
             notes=tuple(entries.notes),
-            constraints=constraints,
+            constraints=plan_wide.constraints,
+            totals=plan_wide.limits,
             instruction=instruction,
             bundles=bundles,
         )

@@ -23,7 +23,7 @@ from pydantic import (
 
 from paddock.errors import PlanError, PlanProblem
 from paddock.plan.instruction import Instruction
-from paddock.plan.limits import Limits
+from paddock.plan.limits import Limits, Totals
 from paddock.plan.permissions import FAMILIES, Permissions, SecretGrant
 from paddock.plan.plain_data import merged
 from paddock.plan.problems import NotAcceptedError, StrictModel, must_be, path_text, problems_of
@@ -188,10 +188,11 @@ class ModuleEntry(StrictModel):
         return tuple(reference_problems(self.config, self._place.config_path, self.permissions, environ))
 
 
-class PlanConstraints(StrictModel):
-    """The constraints on what all modules of a plan depend on."""
+class PlanWide(StrictModel):
+    """What a plan says about all its modules: constraints on what they depend on, and what they may use together."""
 
     constraints: Constraints = ()
+    limits: Annotated[Totals, BeforeValidator(_empty_for_none)] = Field(default_factory=Totals)
 
 
 ENTRY_KEYS = tuple(ModuleEntry.model_fields)
@@ -293,10 +294,10 @@ class MountPlan:
 
     `raw` is the plan in the form of a session's configuration: `session.orchestrator` and `session.context` are tables,
     folders in `source` are absolute, references to secrets stay references, and its lists match the tuples here index
-    by index. `origin` is the file it came from, and `positions` its lines; `digest` covers the whole content of that
-    file as it was read. `notes` name values that were passed on without being understood. `constraints` are on what any
-    of its modules depends on. `instruction` is as it is written until its files are read. `bundles` is what it has from
-    those that it extends.
+    by index. `origin` is the file it came from, and `positions` its lines; `digest` covers the whole content of
+    that file as it was read. `notes` name values that were passed on without being understood. `constraints` are on
+    what any of its modules depends on, `totals` on what all of them use. `instruction` is as it is written until
+    its files are read. `bundles` is what it has from those that it extends.
     """
 
     orchestrator: ModuleEntry
@@ -311,6 +312,7 @@ class MountPlan:
     positions: Positions
     notes: tuple[str, ...]
     constraints: tuple[str, ...] = ()
+    totals: Totals = field(default_factory=Totals)
     instruction: Instruction = field(default_factory=Instruction)
     bundles: Bundles | None = None
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from paddock.plan.limits import Limits, limit_text
-from paddock.plan.model import Kind, ModuleEntry
+from paddock.plan.limits import Limits, Total, Totals, limit_text, raised_limit_line
+from paddock.plan.model import Kind, ModuleEntry, MountPlan
 from paddock.plan.permissions import grants_of
 from paddock.plan.problems import NotAcceptedError, path_text
 from paddock.plan.source_map import Location
@@ -180,7 +180,7 @@ def judge_limits(
 def _caps_of_files(policy: Policy) -> Iterator[Cap]:
     for file in policy.files:
         for name, value in file.max_limits:
-            if value is not None:
+            if value is not None and name in Limits.model_fields:
                 rule = file.rule(f"max_limits.{name}", limit_text(name, value))
                 yield Cap(name, value, rule, name in file.allow_unenforced)
 
@@ -191,6 +191,39 @@ def _caps_of_rules(held: Sequence[tuple[PolicyFile, ModuleRule]]) -> Iterator[Ca
             if value is not None:
                 rule = file.rule_of_module(module, f"limits.{name}", limit_text(name, value))
                 yield Cap(name, value, rule, name in file.allow_unenforced)
+
+
+def judge_totals(
+    plan: MountPlan | None, policy: Policy, entries: Sequence[ModuleEntry], findings: PolicyFindings
+) -> tuple[Total, ...]:
+    """Return the totals of a session, and note those of its plan that cannot be; `entries` are those that run at once.
+
+    A session has the lowest highest value of the policy where its plan writes none.
+    """
+    written = Totals() if plan is None else plan.totals
+    found: list[Total] = []
+    for name, asked in written:
+        caps = [(value, file) for file in policy.files if (value := getattr(file.max_limits, name)) is not None]
+        most, file = min(caps, key=lambda one: one[0], default=(math.inf, None))
+        path = path_text("limits", name)
+        if file is not None and (asked is None or asked > most):
+            rule = file.rule(f"max_limits.{name}", limit_text(name, most))
+            if asked is not None:
+                said = f"{limit_text(name, asked)} is more than {limit_text(name, most)}, which is the most there is"
+                findings.refuse(path, said, f"ask for less, or have the rule changed: {file.name}", rule)
+            found.append(Total(name, int(most), f"to allow the session more, change {rule.describe()}"))
+        elif asked is not None:
+            line = raised_limit_line(name, asked, written)
+            found.append(Total(name, asked, f"to allow the session more, write at the top of its plan: {line}"))
+            if name == "tasks_total" and asked < len(entries):
+                error = NotAcceptedError(f"{asked} is too little for {len(entries)} modules", "each has one at least")
+                findings.problem(path, error)
+        for one in policy.files:
+            if (value := getattr(one.user_limits, name)) is not None:
+                rule = one.rule(f"user_limits.{name}", limit_text(name, value))
+                raised = f"end other sessions (`paddock top` shows them), or change {rule.describe()}"
+                found.append(Total(name, value, raised, is_of_user=True))
+    return tuple(found)
 
 
 def with_lowered(entry: ModuleEntry, limits: ResourceLimits) -> ModuleEntry:

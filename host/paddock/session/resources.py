@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Self
 from weakref import WeakSet
@@ -31,7 +31,8 @@ from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.rpc.trace import Trace
 from paddock.session.module import HostedModule
 from paddock.state_folder import control_folder
-from paddock.workers.launcher import MODULE_ENTRY, LaunchSpec
+from paddock.workers.launcher import MODULE_ENTRY, Launcher, LaunchSpec
+from paddock.workers.limits.totals import LauncherWithinTotals, SharedTotal
 from paddock.workers.mount_guard import Replacement, SessionGuard, guarded_launcher
 from paddock.workers.output import OutputLine
 from paddock.workers.room import own_umask
@@ -101,6 +102,7 @@ class SessionResources:
         self.workers = workers
         self.sandbox_planner = sandbox_planner
         self.secrets: SecretValues = NO_SECRETS
+        self._totals: tuple[SharedTotal, ...] = ()
         self.sandboxes = SessionSandboxes(sandbox_planner.of, networks)
         self._guarded = guarded
         self._mount_guard = mount_guard
@@ -150,6 +152,7 @@ class SessionResources:
             PaddockError: they cannot be.
         """
         await self.sandbox_planner.plan_sandboxes(authorization)
+        self._totals = self.workers.limit_enforcer.totals_watch.shared(authorization.totals)
         self.secrets = authorization.secrets
 
     def supervisor(
@@ -176,17 +179,18 @@ class SessionResources:
             runtime=self.sandbox_planner.host.runtime.without(own_versions),
             entry=worker_entry,
             profile=sandboxed.confinement.profile,
-            tree_limits=sandboxed.tree_limits,
+            tree_limits=replace(sandboxed.tree_limits, totals=self._totals),
             on_line=on_line,
             session=self.options.session,
             output_per_second=output_per_second,
         )
-        launcher = self.workers.launcher_at(sandboxed.level, "exec" if own_versions else entry.spawn)
+        launcher: Launcher = self.workers.launcher_at(sandboxed.level, "exec" if own_versions else entry.spawn)
         if sandboxed.level in LEVELS_WITH_NAMESPACES:
             launcher = guarded_launcher(launcher, self._mount_guard, spec.profile)
         gate = networks.gate_of(entry)
         if gate is not None:
             launcher = NetworkedLauncher(launcher, gate)
+        launcher = LauncherWithinTotals(launcher)
         supervisor = Supervisor(launcher, spec, limit_enforcer=self.workers.limit_enforcer, written=entry.limits)
         self._supervisors.add(supervisor)
         if spec.name in self._revoked:

@@ -133,6 +133,7 @@ class LimitHit:
     """A limit that was reached: its name and value, the observed value in words, and the mechanism that saw it.
 
     A size is in bytes, a duration in seconds. `ended` are the processes that were ended for it before, in words.
+    `among` are those that a total is of, in words, and `raised` says how a person allows more of one.
     """
 
     name: str
@@ -140,6 +141,8 @@ class LimitHit:
     observed: str
     mechanism: Mechanism
     ended: tuple[str, ...] = ()
+    among: str = ""
+    raised: str = ""
 
     @property
     def configured(self) -> str:
@@ -220,6 +223,8 @@ class ExitReport:
 
     def _remedies(self, *, of_call: bool) -> tuple[str, ...]:
         limit = self.limit
+        if limit is not None and limit.raised:
+            return (limit.raised,)
         if limit is None or self.reason is ExitReason.PROTOCOL or limit.name not in Limits.model_fields:
             return ()  # the protocol's own limits break only for a worker that does not keep to it
         line = raised_limit_line(limit.name, limit.value, self.written)
@@ -235,6 +240,7 @@ class ExitReport:
             sentence += f": {self.detail}"
         if self.limit is not None:
             observed = f", {self.limit.observed} seen" if self.limit.observed else ""
+            observed += f" in {self.limit.among}" if self.limit.among else ""
             ended = f", after the end of {', '.join(self.limit.ended)}" if self.limit.ended else ""
             sentence += f" ({self.limit.name} {self.limit.configured}{observed}{ended})"
         if self.reason is not ExitReason.START:
@@ -259,6 +265,7 @@ class ExitReport:
                 "observed": limit.observed,
                 "mechanism": limit.mechanism,
                 **({"ended": list(limit.ended)} if limit.ended else {}),
+                **({"among": limit.among} if limit.among else {}),
             },
             "peak_memory_bytes": self.peak_memory_bytes,
             "uptime": self.uptime,

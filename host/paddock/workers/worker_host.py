@@ -22,6 +22,7 @@ from paddock.workers.exec_launcher import ExecLauncher
 from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.group_search import find_groups
 from paddock.workers.launcher import InTurn, Launcher
+from paddock.workers.limits.totals import TotalsWatch
 from paddock.workers.limits.tree_limits import LimitEnforcer
 from paddock.workers.limits.watchdog import Watchdog
 from paddock.workers.scratch import PrivateFolder, sweep
@@ -58,7 +59,7 @@ class WorkerHost:
             tasks = asyncio.TaskGroup()
             await tasks.__aenter__()
             steps.push_async_callback(tasks.__aexit__, None, None, None)
-            limit_enforcer = LimitEnforcer(Watchdog())
+            limit_enforcer = LimitEnforcer(Watchdog(), TotalsWatch(groups))
             steps.callback(tasks.create_task(limit_enforcer.run()).cancel)
             turns = anyio.CapacityLimiter(_LAUNCHES_AT_ONCE)
             launchers = {

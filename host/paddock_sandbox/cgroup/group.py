@@ -43,6 +43,7 @@ _ADVICE_FOR: dict[int, Advice] = {
     errno.EBUSY: "processes beside",
 }
 
+_DROPPED: Final = ("active_file", "inactive_file", "slab_reclaimable")
 _LONGEST_PAUSE: Final = 0.02  # seconds; the first look again comes after a twentieth of it
 _PIDFDS_AT_ONCE: Final = 64
 # The errors of a file that vanishes before it is opened, or before it is read.
@@ -229,6 +230,26 @@ class Cgroup:
             tasks=self._counted("pids", lambda part: files.number(part.directory, "pids.current")),
             cpu_seconds=self._counted("cpu", lambda part: _FILES_OF[part.version].cpu_seconds(part.directory)),
         )
+
+    def held_bytes(self) -> int | None:
+        """Return the memory that the group uses, without what the kernel can drop; None as in `CgroupUse`."""
+
+        def held(part: CgroupPlace) -> int:
+            counts = files.table(part.directory, "memory.stat")
+            cached = sum(counts.get(name, 0) for name in _DROPPED)
+            return max(0, _FILES_OF[part.version].memory_bytes(part.directory) - cached)
+
+        return self._counted("memory", held)
+
+    def most(self, controller: Controller) -> int | None:
+        """Return the limit of memory or of tasks that the group has; None where it has none."""
+        names = {"memory": ("memory.limit_in_bytes", "memory.max"), "pids": ("pids.max", "pids.max")}[controller]
+
+        def limit(part: CgroupPlace) -> int | None:
+            text = files.read(part.directory, names[part.version - 1]).strip()
+            return int(text) if text.isdecimal() else None
+
+        return self._counted(controller, limit)
 
     def memory_kills(self) -> int:
         """Return how many processes were killed so far at the limit of memory; 0 once the group is gone."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from paddock_sandbox.cgroup.group import CONTROLLERS, Cgroup, CgroupPlace, CgroupProblem, Controller
-from paddock_sandbox.cgroup.search import hierarchies, search
+from paddock_sandbox.cgroup.search import LEAF, hierarchies, search
 
 _MEMORY_BYTES = 64 << 20  # several times what the idle process needs
 _TASKS = 8
@@ -153,6 +153,14 @@ class CgroupHome:
             raise ValueError(f"{name!r} cannot be part of a control group's name")
         return Cgroup.make(self.places, f"{self.owner.prefix}{name}-{self.branch}{_unique()}")
 
+    def of_this_user(self) -> Iterator[Cgroup]:
+        """Yield the groups that hosts of this user, this one among them, made for workers in the same places."""
+        for name in {name for place in self.places for name in _names_in(place)}:
+            match, group = _OURS.match(name), Cgroup.found(self.places, name)
+            if match is not None and not name[match.end() :].startswith(LEAF):
+                if all(map(_is_of_this_user, group.parts)):
+                    yield group
+
     def remove_stale(self) -> int:
         """Remove the empty groups of dead hosts; return how many folders were removed.
 
@@ -215,6 +223,13 @@ def _names_in(place: CgroupPlace) -> list[str]:
         return os.listdir(place.directory)
     except OSError:
         return []
+
+
+def _is_of_this_user(place: CgroupPlace) -> bool:
+    try:
+        return os.stat(place.directory).st_uid == os.geteuid()
+    except OSError:
+        return False  # it is gone
 
 
 def _pid_namespace() -> int:

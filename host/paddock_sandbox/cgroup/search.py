@@ -21,7 +21,9 @@ from paddock_sandbox.cgroup.group import Advice, CgroupPlace, CgroupProblem, Con
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
-_LEAF = "host-"
+LEAF = "host-"
+"""How the rest of the name begins, of a group that a host moved itself into."""
+
 _ROUNDS = 10  # for children that were being started while their parents moved
 Attempt = Callable[[CgroupPlace], None]
 
@@ -206,7 +208,7 @@ class Subtree:
             raise OSError(errno.EBUSY, "it holds processes of others", os.path.join(self.directory, "cgroup.procs"))
         if processes:
             # Without delegation no group can be made: this fails, and nothing has moved.
-            leaf = os.path.join(self.directory, f"{self._prefix}{_LEAF}{os.urandom(4).hex()}")
+            leaf = os.path.join(self.directory, f"{self._prefix}{LEAF}{os.urandom(4).hex()}")
             os.mkdir(leaf, 0o755)
             self._leaf = leaf
             _move_all(self.directory, leaf)
@@ -216,7 +218,7 @@ class Subtree:
 def as_before_vacating(hierarchy: Hierarchy, prefix: str) -> Hierarchy:
     """Return the hierarchy as it was for this process before it moved, if it did: or it would move deeper each time."""
     around, name = os.path.split(hierarchy.own)
-    return replace(hierarchy, own=around) if name.startswith(f"{prefix}{_LEAF}") else hierarchy
+    return replace(hierarchy, own=around) if name.startswith(f"{prefix}{LEAF}") else hierarchy
 
 
 def _was_delegated(directory: str) -> bool:

@@ -128,6 +128,9 @@ def _bounds_of_all(file: PolicyFile) -> Iterator[str]:
     for name, value in file.max_limits:
         if value is not None:
             yield _line(file, f"max_limits.{name}", f"{name} is at most {limit_text(name, value)}")
+    for name, value in file.user_limits:
+        if value is not None:
+            yield _line(file, f"user_limits.{name}", f"all sessions of a user: {name} is {limit_text(name, value)}")
 
 
 def _about_journals(file: PolicyFile) -> Iterator[str]:

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from paddock.errors import PlanProblem
 from paddock.plan.host_name import host_text, parse_host, split_port
-from paddock.plan.limits import Limits, limit_text
+from paddock.plan.limits import Limits, Totals, limit_text
 from paddock.plan.permissions import FAMILIES, listed
 from paddock.plan.problems import NotAcceptedError, StrictModel, path_text
 from paddock.plan.source_map import Positions
@@ -116,6 +116,10 @@ class _AuditTable(StrictModel):
     required: bool = False
 
 
+class MaxLimits(Limits, Totals):
+    """The highest limits of each module, and the highest totals of a session."""
+
+
 class _FileTable(StrictModel):
     """A whole file, as written."""
 
@@ -126,7 +130,8 @@ class _FileTable(StrictModel):
     mirrors: Annotated[tuple[str, ...], BeforeValidator(listed), AfterValidator(_known_mirrors)] = ()
     require_pinned: bool = False
     refused_networks: Annotated[tuple[str, ...], BeforeValidator(listed), AfterValidator(_networks)] = ()
-    max_limits: Limits = Field(default_factory=Limits)
+    max_limits: MaxLimits = Field(default_factory=MaxLimits)
+    user_limits: Totals = Field(default_factory=Totals)
     module: Annotated[tuple[_ModuleTable, ...], BeforeValidator(listed)] = ()
     journal: _JournalTable = Field(default_factory=_JournalTable)
     audit: _AuditTable = Field(default_factory=_AuditTable)
@@ -140,7 +145,8 @@ _KNOWN: Final = {
     "grants": FAMILIES,
     "secrets": tuple(SecretCap.model_fields),
     "limits": _LIMITS,
-    "max_limits": _LIMITS,
+    "max_limits": tuple(MaxLimits.model_fields),
+    "user_limits": tuple(Totals.model_fields),
 }
 
 
@@ -164,6 +170,8 @@ class ModuleRule:
 class PolicyFile:
     """The rules of one file. `git_hosts` None: any; `allow_unenforced` names limits that may go unenforced.
 
+    `user_limits` are for all sessions of a user together.
+
     With `bind_local_git`, `git_hosts` has to list `127.0.0.1` for repositories on this machine.
 
     A module may not connect to any of `refused_networks`. Mirrors of the user's below `mirrors` stand for public
@@ -176,7 +184,8 @@ class PolicyFile:
     git_hosts: tuple[str, ...] | None = None
     require_pinned: bool = False
     refused_networks: tuple[Network, ...] = ()
-    max_limits: Limits = field(default_factory=Limits)
+    max_limits: MaxLimits = field(default_factory=MaxLimits)
+    user_limits: Totals = field(default_factory=Totals)
     bind_local_git: bool = False
     modules: tuple[ModuleRule, ...] = ()
     mirrors: tuple[str, ...] = ()
@@ -215,6 +224,7 @@ class PolicyFile:
             table.require_pinned,
             cast(tuple[Network, ...], table.refused_networks),
             table.max_limits,
+            table.user_limits,
             table.bind_local_git,
             tuple(_module_rule(f"module[{index}]", one, positions) for index, one in enumerate(table.module)),
             table.mirrors,

@@ -10,7 +10,7 @@ import errno
 import logging
 import signal
 import socket
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 from weakref import WeakKeyDictionary
@@ -20,6 +20,7 @@ import anyio
 from paddock.plan.units import size_text
 from paddock.workers.exit_report import ExitReason, ExitStatus, LimitHit
 from paddock.workers.limits.process_tree import ProcessTree, name_of
+from paddock.workers.limits.totals import SharedTotal, TotalsWatch
 from paddock.workers.limits.unmapped_memory import UnmappedMemory
 from paddock.workers.limits.watchdog import INTERVAL, Watch, Watchdog, WatchedLimits
 from paddock_sandbox.cgroup import Cgroup, CgroupReadings, CgroupUse
@@ -50,6 +51,7 @@ class TreeLimits:
     `watches_tasks` means that no other mechanism counts tasks where there is no control group for it. `private_folder`
     is the tmpfs that only this tree uses, if it has one, as its processes see it. A tree that `runs_programs` loses the
     largest process first at the limit of memory; in another one, a call could wait for the answer of that process.
+    `totals` are for it and others together.
     """
 
     memory_max: int | None = None
@@ -58,10 +60,13 @@ class TreeLimits:
     watches_tasks: bool = False
     private_folder: str = ""
     runs_programs: bool = False
+    totals: tuple[SharedTotal, ...] = ()
 
 
 class LimitableTree(Protocol):
-    """A process tree that can be limited."""
+    """A process tree that can be limited; `name` is its module's."""
+
+    name: str
 
     @property
     def init_pid(self) -> int: ...
@@ -80,16 +85,22 @@ class LimitableTree(Protocol):
 class LimitEnforcer:
     """Puts limits on process trees; one for a host. It has to run."""
 
-    def __init__(self, watchdog: Watchdog) -> None:
+    def __init__(self, watchdog: Watchdog, totals_watch: TotalsWatch | None = None) -> None:
+        self.totals_watch = totals_watch or TotalsWatch()
         self._watchdog = watchdog
         self._trees: WeakKeyDictionary[LimitedTree, tuple[LimitableTree, OnOverrun]] = WeakKeyDictionary()
         self._is_over = False
 
     async def run(self) -> None:
         """Have the trees watched until cancelled."""
+        async with anyio.create_task_group() as watches:
+            watches.start_soon(self._keep, self._watchdog.run)
+            watches.start_soon(self._keep, self.totals_watch.run)
+
+    async def _keep(self, run: Callable[[], Awaitable[None]]) -> None:
         while True:
             try:
-                await self._watchdog.run()
+                await run()
             except Exception as error:
                 _log.exception("the watch of all modules failed; they are ended, and it begins anew")
                 found = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
@@ -144,6 +155,8 @@ class LimitEnforcer:
                 process.pid if tree_limits.runs_programs else None,
             )
         tree = LimitedTree(watch, tree_limits, group, process.init_pid)
+        for total in tree_limits.totals:
+            total.add(process.name, tree, on_overrun)
         self._trees[tree] = (process, on_overrun)
         return tree
 
@@ -154,9 +167,10 @@ class LimitedTree:
     def __init__(
         self, watch: Watch | None, tree_limits: TreeLimits, group: Cgroup | None = None, init_pid: int = 0
     ) -> None:
+        self.tree_limits = tree_limits
+        self.group_name = "" if group is None else group.name
         self._init_pid = init_pid
         self._watch = watch
-        self._tree_limits = tree_limits
         self._group = group
         self._met: dict[str, int] = {}
 
@@ -172,11 +186,24 @@ class LimitedTree:
                 return CgroupUse()
             memory = counted.memory_bytes
             if memory is None:
-                memory = reading.resident_bytes if self._watch is None else tree.estimate(reading.pids)
+                memory = reading.resident_bytes
+                if self._watch is not None:
+                    memory = tree.estimate(reading.pids) + self._watch.unmapped_memory
             tasks = reading.tasks if counted.tasks is None else counted.tasks
             return CgroupUse(memory, tasks, counted.cpu_seconds or reading.cpu_seconds)
         except OSError:  # it has ended, or may not be read
             return CgroupUse()
+
+    def held_bytes(self) -> int:
+        """Return the memory that the tree has, without cached files; may take long, so it is called in a thread."""
+        try:
+            counted = None if self._group is None else self._group.held_bytes()
+            if counted is not None or self._watch is None:
+                return counted or 0
+            reading = self._watch.tree.read()
+            return 0 if reading is None else self._watch.tree.measure(reading.pids) + self._watch.unmapped_memory
+        except OSError:  # it has ended, or may not be read
+            return 0
 
     def met(self, used: CgroupReadings | None = None) -> tuple[str, ...]:
         """Return the limits that programs met since this was asked last, as far as anything counts them.
@@ -204,14 +231,16 @@ class LimitedTree:
 
     def end(self, status: ExitStatus) -> tuple[ExitReason, LimitHit] | None:
         """Note that the tree has ended; return the limit that ended it, if the kernel reports one."""
+        for total in self.tree_limits.totals:
+            total.remove(self)
         if self._watch is not None:
             self._watch.stop()
         used = status.used
-        if used is None or not used.memory_kills or self._tree_limits.memory_max is None:
+        if used is None or not used.memory_kills or self.tree_limits.memory_max is None:
             return None
         if status.code is not None or status.signal not in (None, signal.SIGKILL):
             return None  # it was a child that the kernel killed for it, and the worker went on
-        return ExitReason.MEMORY, _memory_hit(self._tree_limits.memory_max, used.memory_peak)
+        return ExitReason.MEMORY, _memory_hit(self.tree_limits.memory_max, used.memory_peak)
 
 
 class _KernelKills:

@@ -126,8 +126,8 @@ class Watch:
     """One tree, watched until it is gone, passes a limit, or `stop` is called.
 
     `peak_memory` is the most that was seen. Shared memory may be counted in each process, but never so that the peak
-    would be beyond a limit that was kept. `ended` counts the processes that the watchdog ended. `tree` is
-    what it looks at.
+    would be beyond a limit that was kept. `unmapped_memory` is the latest count of what no process maps. `ended` counts
+    the processes that the watchdog ended. `tree` is what it looks at.
     """
 
     def __init__(
@@ -140,6 +140,7 @@ class Watch:
         worker: int | None = None,
     ) -> None:
         self.peak_memory = 0
+        self.unmapped_memory = 0
         self.ended = 0
         self.is_stopped = False
         self.is_being_measured = False
@@ -300,9 +301,10 @@ class Watch:
         if self._unmapped is None:
             return 0
         with anyio.move_on_after(_SURVEY_SECONDS):
-            return await anyio.to_thread.run_sync(
+            self.unmapped_memory = await anyio.to_thread.run_sync(
                 self._unmapped.held_by, reading.pids, limit, abandon_on_cancel=True, limiter=limiter
             )
+            return self.unmapped_memory
         return self._most_unmapped(reading)
 
     def _release(self) -> None:
