@@ -20,7 +20,7 @@ import pytest
 from escape.ordinary_user import USER, as_ordinary_user, home_of_its_own, require_root
 from integration.command_line import diagnosis, paddock, reachable_level
 from paddock.isolation.remedies import CALLS_FOR_NAMESPACES
-from paddock.plan.limits import Limits
+from paddock.plan.limits import Limits, Totals
 from paddock_sandbox.profile import ISOLATION_LEVELS
 
 _SECONDS = 200  # for one examination or one call; hit only by a hang
@@ -112,7 +112,9 @@ def test_it_tells_scripts_all_there_is_to_know() -> None:
     assert [found["level"] for found in told["levels"]] == list(ISOLATION_LEVELS)
     assert told["ok"] == any(_level(told, level)["reachable"] for level in ("ns", "bwrap"))
     assert done.returncode == (0 if told["ok"] else 1)
-    assert [found["limit"] for found in told["limits"]] == list(Limits.model_fields)
+    totals = [*Totals.model_fields]
+    names = [*Limits.model_fields, *totals, *(f"user_limits.{name}" for name in totals)]
+    assert [found["limit"] for found in told["limits"]] == names
     assert told["machine"]["kernel"] == platform.release() and told["machine"]["uid"] == os.geteuid()
     assert told["machine"]["python"] == platform.python_version()
     assert told["machine"]["shares_objects"] == (sys.version_info >= (3, 12))

@@ -63,6 +63,7 @@ def ends(session: Session) -> list[ExitReport]:
     return [report for module in session.modules for report in module.exit_reports]
 
 
+@pytest.mark.exhaustive("no control group-memory", "no control group-tasks")
 @pytest.mark.parametrize(
     ("total", "modest", "greedy", "reason", "raised"),
     [
@@ -115,3 +116,15 @@ async def test_sessions_of_a_user_share_a_total(open_session: OpenSession, tools
     assert report.hints == (
         "end other sessions (`paddock top` shows them), or change a policy:1: user_limits.memory_total = 200 MiB",
     )
+
+
+async def test_a_module_that_no_task_is_left_for_does_not_start(
+    open_session: OpenSession, tools: Tools, caplog: pytest.LogCaptureFixture
+) -> None:
+    policy = Policy.parse("max_limits = {tasks_total = 3}", "a policy")
+    async with open_session(tools=tools, policy=policy) as session:
+        assert (await take(session, "modest"))["success"]
+        (report,) = ends(session)
+    told = "limits: 3 processes and threads are in all modules of this session, and `tasks_total` is 3"
+    assert (report.reason, report.detail) == (ExitReason.START, told)
+    assert "hint: to allow the session more, change a policy:1: max_limits.tasks_total = 3" in caplog.text

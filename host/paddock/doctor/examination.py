@@ -86,10 +86,10 @@ def _limits(level: IsolationLevel, groups: CgroupHome, fixes: Mapping[Controller
         else LimitFinding(found.limit, defaults[found.limit], found.mechanism, found.why, found.fix)
         for found in enforcement(level, groups.controllers).values()
     )
-    return (*of_modules, *_totals(level, groups, fixes))
+    return (*of_modules, *totals(level, groups, fixes))
 
 
-def _totals(level: IsolationLevel, groups: CgroupHome, fixes: Mapping[Controller, str]) -> Iterator[LimitFinding]:
+def totals(level: IsolationLevel, groups: CgroupHome, fixes: Mapping[Controller, str]) -> Iterator[LimitFinding]:
     """Yield the findings about totals, first of a session and then of a user."""
     for name in Totals.model_fields:
         yield LimitFinding(name, "none", "watchdog")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from paddock.doctor.diagnosis import NAMES, names_of, settings_that_matter
-from paddock.doctor.examination import default_texts
+from paddock.doctor.examination import default_texts, totals
 from paddock.isolation.machine import CAP_SYS_ADMIN, Machine
 from paddock.plan.limits import Limits
+from paddock_sandbox.cgroup import CgroupHome, CgroupPlace
 from support.rows import each_row
 
 
@@ -55,3 +56,13 @@ def test_capabilities_have_their_names_and_newer_ones_their_numbers() -> None:
     assert NAMES[CAP_SYS_ADMIN] == "SYS_ADMIN"
     assert len(NAMES) == 41
     assert names_of({21, 0, 63}) == ["CHOWN", "SYS_ADMIN", "63"]
+
+
+def test_the_total_of_a_user_is_told_to_be_shared_as_far_as_it_is() -> None:
+    groups = CgroupHome((CgroupPlace(1, "/place", frozenset({"memory"})),))
+    found = {one.limit: one for one in totals("ns", groups, {"pids": "have it mounted"})}
+    memory, tasks = found["user_limits.memory_total"], found["user_limits.tasks_total"]
+    assert (memory.why, memory.fix) == ("counts every host of this user whose control groups are in /place", "")
+    assert "each host counts its own sessions alone" in tasks.why and tasks.fix == "have it mounted"
+    assert {one.mechanism for one in found.values()} == {"watchdog"}
+    assert all("alone" in one.why for one in totals("bwrap", groups, {}) if one.limit.startswith("user"))

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.errors import PlanError, PlanProblem, render
+from paddock.plan.limits import Totals
 from paddock.plan.load import load_plan
 from paddock.plan.model import MountPlan
 from support.rows import each_row
@@ -35,6 +36,27 @@ def problem_of(written: Any) -> PlanProblem:
 
 
 # -- what a good plan becomes
+
+
+def test_what_all_modules_may_use_together_stands_at_the_top() -> None:
+    totals = load(plan(limits={"memory_total": "2G", "tasks_total": 300})).totals
+    assert (totals.memory_total, totals.tasks_total) == (2 << 30, 300)
+    assert load(plan()).totals == load(plan(limits=None)).totals == Totals()
+
+
+@each_row(
+    ("written", "told"),
+    [
+        ({"memory_max": "1G"}, "it is for one module: write it in its entry"),
+        ({"memory_totl": "1G"}, "did you mean `memory_total`?"),
+        ({"memory_total": "1M"}, "write 8M or more"),
+        ({"tasks_total": "many"}, "is not"),
+        ([], "must be a table"),
+    ],
+)
+def test_a_total_that_is_none_is_refused(written: object, told: str) -> None:
+    problem = problem_of(plan(limits=written))
+    assert problem.path.startswith("limits") and told in f"{problem.message} | {problem.hint}"
 
 
 def test_the_smallest_plan_has_an_orchestrator_a_context_and_empty_lists() -> None:

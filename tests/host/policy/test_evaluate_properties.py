@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from paddock.errors import PaddockError, PlanError, PolicyRefusedError
 from paddock.isolation.levels import choose_level
+from paddock.plan.limits import Limits
 from paddock.plan.net_rule import Destination, NetRule
 from paddock.plan.permissions import Permissions, grants_of, preset_grants
 from paddock.plan.problems import NotAcceptedError
@@ -218,8 +219,8 @@ def test_limits_and_levels_are_never_beyond_any_rule(
 
 
 def check_limits(limits: ResourceLimits, file: PolicyFile) -> None:
-    for name, cap in file.max_limits:
-        value = getattr(limits, name)
+    for name in Limits.model_fields:
+        cap, value = getattr(file.max_limits, name), getattr(limits, name)
         assert cap is None or (value is not None and value <= cap)
 
 

@@ -7,8 +7,11 @@ import math
 import pytest
 
 from paddock.plan.limits import Limits
-from paddock.plan.model import Kind
-from paddock.policy.limits import Cap, ResourceLimits, share_of_tasks
+from paddock.plan.load import load_plan
+from paddock.plan.model import Kind, MountPlan
+from paddock.policy.files.policy import Policy
+from paddock.policy.limits import Cap, ResourceLimits, judge_totals, share_of_tasks
+from paddock.policy.rule import PolicyFindings
 from paddock.workers import room
 from paddock.workers.room import TaskBound
 from support.rows import each_row
@@ -105,3 +108,44 @@ def test_what_is_written_counts_and_is_known_to_have_been_written() -> None:
 
 def test_there_is_a_number_for_every_limit_that_a_plan_can_set() -> None:
     assert set(Limits.model_fields) | {"written", "capped"} == set(ResourceLimits.__dataclass_fields__)
+
+
+@each_row(
+    ("written", "policy", "totals"),
+    [
+        ({}, "", []),
+        ({"tasks_total": 30}, "", [("tasks_total", 30, False)]),
+        ({}, "max_limits = {tasks_total = 20}", [("tasks_total", 20, False)]),
+        ({"tasks_total": 30}, "max_limits = {tasks_total = 40}", [("tasks_total", 30, False)]),
+        (
+            {"memory_total": "1G"},
+            "user_limits = {memory_total = '2G'}",
+            [("memory_total", 1 << 30, False), ("memory_total", 2 << 30, True)],
+        ),
+    ],
+)
+def test_a_session_has_the_totals_of_its_plan_and_of_the_policy(
+    written: dict[str, object], policy: str, totals: list[tuple[str, int, bool]]
+) -> None:
+    findings = PolicyFindings()
+    found = judge_totals(_plan(written), Policy.parse(policy), [entry()], findings)
+    assert [(one.name, one.most, one.is_of_user) for one in found] == totals and findings == PolicyFindings()
+    assert all(one.raised for one in found)
+
+
+def test_a_total_beyond_the_policy_or_too_little_is_refused() -> None:
+    findings, policy = PolicyFindings(), Policy.parse("max_limits = {tasks_total = 20}", "the policy")
+    judge_totals(_plan({"tasks_total": 30}), policy, [entry()], findings)
+    (refusal,) = findings.refusals
+    assert (refusal.path, refusal.rule_line) == ("limits.tasks_total", 1)
+    assert (refusal.message, refusal.hint) == (
+        "30 is more than 20, which is the most there is",
+        "ask for less, or have the rule changed: the policy",
+    )
+    findings = PolicyFindings()
+    judge_totals(_plan({"tasks_total": 1}), Policy(), [entry(), entry()], findings)
+    assert "1 is too little for 2 modules" in findings.problems[0].message
+
+
+def _plan(limits: dict[str, object]) -> MountPlan:
+    return load_plan({"session": {"orchestrator": "loop-x", "context": "context-x"}, "limits": limits})

@@ -116,7 +116,7 @@ class _AuditTable(StrictModel):
     required: bool = False
 
 
-class MaxLimits(Limits, Totals):
+class MaxLimits(Totals, Limits):
     """The highest limits of each module, and the highest totals of a session."""
 
 
