@@ -67,7 +67,7 @@ def ends(session: Session) -> list[ExitReport]:
 @pytest.mark.parametrize(
     ("total", "modest", "greedy", "reason", "raised"),
     [
-        ({"memory_total": "200M"}, {"mib": 60}, {"mib": 150}, ExitReason.MEMORY, "400M"),
+        ({"memory_total": "150M"}, {"mib": 30}, {"mib": 110}, ExitReason.MEMORY, "300M"),
         ({"tasks_total": 30}, {"threads": 6}, {"threads": 24}, ExitReason.TASKS, "60"),
     ],
     ids=["memory", "tasks"],
@@ -101,20 +101,20 @@ async def test_the_greediest_of_a_session_ends_at_its_total(
 
 async def test_sessions_of_a_user_share_a_total(open_session: OpenSession, tools: Tools, has_groups: bool) -> None:
     modest, greedy = tools
-    policy = Policy.parse('user_limits = {memory_total = "200M"}', "a policy")
+    policy = Policy.parse('user_limits = {memory_total = "150M"}', "a policy")
     async with Host() as host:
         async with (
             open_session(tools=[modest], policy=policy, host=host) as one,
             # Where control groups count, it is held by two hosts as well.
             open_session(tools=[greedy], policy=policy, **({} if has_groups else {"host": host})) as two,
         ):
-            await take(one, "modest", mib=60)
-            await take(two, "greedy", mib=150, stays=True)
-            assert (await take(one, "modest"))["output"] == 60 and not ends(one)
+            await take(one, "modest", mib=30)
+            await take(two, "greedy", mib=110, stays=True)
+            assert (await take(one, "modest"))["output"] == 30 and not ends(one)
             (report,) = ends(two)
     assert report.limit is not None and report.limit.among == "all sessions of this user"
     assert report.hints == (
-        "end other sessions (`paddock top` shows them), or change a policy:1: user_limits.memory_total = 200 MiB",
+        "end other sessions (`paddock top` shows them), or change a policy:1: user_limits.memory_total = 150 MiB",
     )
 
 

@@ -28,7 +28,7 @@ from paddock.plan.limits import Limits, Totals, limit_text
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
 from paddock.plan.units import size_text
 from paddock.policy.limits import OUTPUT_PER_SECOND, ResourceLimits
-from paddock.workers.limits.totals import CONTROLLER_OF
+from paddock.workers.limits.totals import KINDS
 from paddock.workers.probe import Available, Unavailable
 from paddock_sandbox import landlock
 from paddock_sandbox.cgroup import CgroupHome, CgroupProblem, Controller
@@ -94,7 +94,7 @@ def totals(level: IsolationLevel, groups: CgroupHome, fixes: Mapping[Controller,
     for name in Totals.model_fields:
         yield LimitFinding(name, "none", "watchdog")
     places = {one: place.directory for place in groups.places for one in place.controllers if level != "bwrap"}
-    for name, controller in CONTROLLER_OF.items():
+    for name, (_, controller, _) in KINDS.items():
         place = places.get(controller)
         counts = _ALONE if place is None else _COMMON.format(place)
         fix = fixes.get(controller, "") if place is None else ""

@@ -31,8 +31,8 @@ from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.rpc.trace import Trace
 from paddock.session.module import HostedModule
 from paddock.state_folder import control_folder
-from paddock.workers.launcher import MODULE_ENTRY, Launcher, LaunchSpec
-from paddock.workers.limits.totals import LauncherWithinTotals, SharedTotal
+from paddock.workers.launcher import MODULE_ENTRY, LaunchSpec
+from paddock.workers.limits.totals import SharedTotal
 from paddock.workers.mount_guard import Replacement, SessionGuard, guarded_launcher
 from paddock.workers.output import OutputLine
 from paddock.workers.room import own_umask
@@ -184,13 +184,12 @@ class SessionResources:
             session=self.options.session,
             output_per_second=output_per_second,
         )
-        launcher: Launcher = self.workers.launcher_at(sandboxed.level, "exec" if own_versions else entry.spawn)
+        launcher = self.workers.launcher_at(sandboxed.level, "exec" if own_versions else entry.spawn)
         if sandboxed.level in LEVELS_WITH_NAMESPACES:
             launcher = guarded_launcher(launcher, self._mount_guard, spec.profile)
         gate = networks.gate_of(entry)
         if gate is not None:
             launcher = NetworkedLauncher(launcher, gate)
-        launcher = LauncherWithinTotals(launcher)
         supervisor = Supervisor(launcher, spec, limit_enforcer=self.workers.limit_enforcer, written=entry.limits)
         self._supervisors.add(supervisor)
         if spec.name in self._revoked:

@@ -23,6 +23,7 @@ from paddock.plan.limits import Limits
 from paddock.time_limit import while_running
 from paddock.workers.exit_report import ExitReason, ExitReport, ExitStatus, LimitHit
 from paddock.workers.launcher import Launcher, LaunchSpec
+from paddock.workers.limits.totals import room_in
 from paddock.workers.limits.tree_limits import LimitedTree, LimitEnforcer
 from paddock.workers.limits.watchdog import Clock, SystemClock
 from paddock.workers.output import OutputRing
@@ -252,7 +253,8 @@ class Supervisor:
         self._is_presumed = False
         self.call_in_flight = None
         try:
-            process = await self._launcher.launch(self.spec)
+            with room_in(self.spec.tree_limits.totals, self.spec.name):
+                process = await self._launcher.launch(self.spec)
         except LaunchError as error:
             detail = f"{error.step}: {error.message}"
             self._conclude(ExitReport(self.spec.name, ExitReason.START, 0.0, detail=detail), died=True)

@@ -243,10 +243,10 @@ class Cgroup:
 
     def most(self, controller: Controller) -> int | None:
         """Return the limit of memory or of tasks that the group has; None where it has none."""
-        names = {"memory": ("memory.limit_in_bytes", "memory.max"), "pids": ("pids.max", "pids.max")}[controller]
 
         def limit(part: CgroupPlace) -> int | None:
-            text = files.read(part.directory, names[part.version - 1]).strip()
+            in_first = controller == "memory" and part.version == 1
+            text = files.read(part.directory, "memory.limit_in_bytes" if in_first else f"{controller}.max").strip()
             return int(text) if text.isdecimal() else None
 
         return self._counted(controller, limit)

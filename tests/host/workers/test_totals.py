@@ -10,7 +10,7 @@ import pytest
 from paddock.errors import LaunchError
 from paddock.plan.limits import Total
 from paddock.workers.exit_report import ExitReason, LimitHit
-from paddock.workers.limits.totals import SharedTotal, TotalsWatch
+from paddock.workers.limits.totals import SharedTotal, TotalsWatch, room_in
 from paddock.workers.limits.tree_limits import TreeLimits
 from paddock_sandbox.cgroup import CgroupHome, CgroupPlace, CgroupUse
 from support.rows import each_row
@@ -89,13 +89,11 @@ def test_nothing_else_ends_until_what_was_ended_is_gone() -> None:
 
 def test_a_tree_is_started_only_where_a_task_is_left_for_it() -> None:
     total = shared("tasks_total", 4, Tree(2))
-    with total.starting("a"), total.starting("b"):
+    with room_in((total,), "a"), room_in((total,), "b"):
         with pytest.raises(LaunchError, match="4 processes and threads are in all modules") as caught:
-            with total.starting("c"):
-                pass
+            total.check_room("c")
     assert caught.value.hints == ("to allow more, pay",)
-    with total.starting("c"):
-        pass
+    total.check_room("c")
 
 
 @pytest.mark.parametrize(("theirs", "mine", "is_mine"), [(30, 40, False), (80, 40, False), (70, 80, True)])
@@ -116,10 +114,10 @@ def test_a_host_ends_a_tree_of_its_own_alone(tmp_path: Path, theirs: int, mine: 
 async def test_what_the_kernel_can_drop_does_not_count() -> None:
     reads, over = Tree(40, cached=200), Tree(50)
     total, watch = shared("memory_total", 100, reads, over), TotalsWatch()
-    await watch._judge(total, anyio.CapacityLimiter(1))
+    await watch.judge(total, anyio.CapacityLimiter(1))
     assert not reads.ends and not over.ends
     over.used = 70
-    await watch._judge(total, anyio.CapacityLimiter(1))
+    await watch.judge(total, anyio.CapacityLimiter(1))
     assert over.ends and not reads.ends
 
 

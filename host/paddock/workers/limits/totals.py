@@ -3,9 +3,9 @@
 At a total, one tree is ended, and all others go on: the one that is furthest beyond its part. The parts of a total are
 in proportion to the trees' own limits, so one of them is beyond its part whenever all are beyond the total.
 
-There is one watch for a host. Five times a second it asks each tree what it uses: its control group, else `/proc`. The
-total of a user also counts the control groups of the user's other hosts in the same place; each host ends trees of its
-own alone, and all come to the same choice. Where no groups can be made, it counts this host's trees.
+Five times a second the watch asks each tree what it uses: its control group, else `/proc`. The total of a user also
+counts the control groups of the user's other hosts in the same place; each host ends only trees of its own, and all
+come to the same choice. Where no groups can be made, it counts this host's trees.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 import anyio
@@ -25,12 +25,10 @@ import anyio.to_thread
 from paddock.errors import LaunchError
 from paddock.plan.limits import Total, limit_text
 from paddock.workers.exit_report import ExitReason, LimitHit
-from paddock_sandbox.cgroup import Cgroup, CgroupHome, CgroupUse, Controller
+from paddock_sandbox.cgroup import Cgroup, CgroupHome, Controller
 
 if TYPE_CHECKING:
-    from paddock.workers.launcher import Launcher, LaunchSpec
-    from paddock.workers.limits.tree_limits import OnOverrun, TreeLimits
-    from paddock.workers.process import ModuleProcess
+    from paddock.workers.limits.tree_limits import LimitedTree, OnOverrun
 
 _logger = logging.getLogger(__name__)
 
@@ -38,44 +36,17 @@ _INTERVAL: Final = 0.2  # seconds
 _SECOND_LOOK_SECONDS: Final = 0.02  # a child that borrows its parent's memory is done by then
 _NAMED: Final = 3  # of the largest, in an exit report
 
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """How one total is counted: the limit of one tree that it is about, its controller, and why a tree is ended."""
-
-    own: str
-    controller: Controller
-    reason: ExitReason
-
-
-_KINDS: Final[Mapping[str, _Kind]] = {
-    "memory_total": _Kind("memory_max", "memory", ExitReason.MEMORY),
-    "tasks_total": _Kind("tasks_max", "pids", ExitReason.TASKS),
+KINDS: Final[Mapping[str, tuple[str, Controller, ExitReason]]] = {
+    "memory_total": ("memory_max", "memory", ExitReason.MEMORY),
+    "tasks_total": ("tasks_max", "pids", ExitReason.TASKS),
 }
-
-CONTROLLER_OF: Final = {name: kind.controller for name, kind in _KINDS.items()}
-"""The controller of control groups that counts each total best."""
+"""Of each total: the limit of one tree that it is about, the controller that counts it, and why a tree is ended."""
 
 
-class CountedTree(Protocol):
-    """A tree whose use can be read; its control group is named `group_name`, if it has one."""
-
-    tree_limits: TreeLimits
-    group_name: str
-
-    def use(self) -> CgroupUse:
-        """Return what it uses, cached files included."""
-        ...
-
-    def held_bytes(self) -> int:
-        """Return its memory without those; may take long."""
-        ...
-
-
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class _Member:
     name: str
-    tree: CountedTree
+    tree: LimitedTree
     on_overrun: OnOverrun
     is_ending: bool = False
 
@@ -90,21 +61,21 @@ class _Share:
 
 
 class SharedTotal:
-    """One total, and the trees that keep to it together."""
+    """One total, and the trees that keep to it together; `starting` are those that begin meanwhile."""
 
     def __init__(self, total: Total, groups: CgroupHome | None = None) -> None:
         """`groups` is where other hosts of the user may have trees that count as well."""
         self.total = total
-        self._kind = _KINDS[total.name]
+        self.starting = 0
+        self._own_limit, self._controller, self._reason = KINDS[total.name]
         self._groups = groups
         self._members: list[_Member] = []
-        self._starting = 0
 
-    def add(self, name: str, tree: CountedTree, on_overrun: OnOverrun) -> None:
+    def add(self, name: str, tree: LimitedTree, on_overrun: OnOverrun) -> None:
         """Count a tree from now on; the callback ends it, and must not raise."""
         self._members = [*self._members, _Member(name, tree, on_overrun)]  # a thread may read the list
 
-    def remove(self, tree: CountedTree) -> None:
+    def remove(self, tree: LimitedTree) -> None:
         """Count a tree no longer."""
         self._members = [one for one in self._members if one.tree is not tree]
 
@@ -113,35 +84,17 @@ class SharedTotal:
         """Whether there is anything to end, and nothing that was ended is yet to go."""
         return bool(self._members) and not any(one.is_ending for one in self._members)
 
-    @contextmanager
-    def starting(self, name: str) -> Iterator[None]:
-        """Count a further tree while it is started.
-
-        Raises:
-            LaunchError: there is no task left for it.
-        """
-        if self.total.name == "tasks_total":
-            used = sum(one.used for one in self.shares()) + self._starting
-            if used >= self.total.most:
-                message = f"{used} processes and threads are in {self._whose}, and `tasks_total` is {self.total.most}"
-                raise LaunchError(name, "limits", message, hints=[self.total.raised])
-        self._starting += 1
-        try:
-            yield
-        finally:
-            self._starting -= 1
-
     def shares(self, *, exactly: bool = False) -> list[_Share]:
         """Return what each tree uses; memory is too much by cached files, unless it is asked for `exactly`."""
         members, most = self._members, self.total.most
         found = [
-            _Share(self._used(one.tree, exactly), getattr(one.tree.tree_limits, self._kind.own) or most, one)
+            _Share(self._used(one.tree, exactly), getattr(one.tree.tree_limits, self._own_limit) or most, one)
             for one in members
         ]
         counted = {one.tree.group_name for one in members}
         for group in () if self._groups is None else self._groups.of_this_user():
             if group.name not in counted:
-                own = group.most(self._kind.controller) or most
+                own = group.most(self._controller) or most
                 found.append(_Share(self._used(group, exactly), min(own, most)))
         return found
 
@@ -149,38 +102,65 @@ class SharedTotal:
         """Return whether the trees use more than the total."""
         return sum(one.used for one in shares) > self.total.most
 
+    def check_room(self, name: str) -> None:
+        """Refuse the start of a further tree.
+
+        Raises:
+            LaunchError: there is no task left for it.
+        """
+        if self._controller == "pids":
+            used = sum(one.used for one in self.shares()) + self.starting
+            if used >= self.total.most:
+                message = f"{used} processes and threads are in {self._whose}, and `tasks_total` is {self.total.most}"
+                raise LaunchError(name, "limits", message, hints=[self.total.raised])
+
     def end_one(self, shares: list[_Share]) -> None:
         """End the tree that is furthest beyond its part, if it is one of this host."""
-        parts = self.total.most / sum(one.own for one in shares)
-        worst = max(shares, key=lambda one: one.used - one.own * parts)
-        if worst.member not in self._members or worst.member is None:
-            return
-        worst.member.is_ending = True
-        worst.member.on_overrun(self._kind.reason, self._hit(shares))
+        part = self.total.most / sum(one.own for one in shares)
+        worst = max(shares, key=lambda one: one.used - one.own * part).member
+        if worst is not None and worst in self._members:
+            worst.is_ending = True
+            worst.on_overrun(self._reason, self._hit(shares))
 
     def _hit(self, shares: list[_Share]) -> LimitHit:
-        largest = sorted(shares, key=lambda one: one.used, reverse=True)[:_NAMED]
-        named = ", ".join(f"{one.member.name} {self._text(one.used)}" for one in largest if one.member is not None)
-        # A module may read it, and is told nothing of other sessions.
-        among = self._whose if self.total.is_of_user else f"{self._whose}, most in {named}"
-        observed = self._text(sum(one.used for one in shares))
-        return LimitHit(self.total.name, self.total.most, observed, "watchdog", among=among, raised=self.total.raised)
+        total, among = self.total, self._whose
+        if not total.is_of_user:  # a module may read it, and is told nothing of other sessions
+            largest = sorted(shares, key=lambda one: one.used, reverse=True)[:_NAMED]
+            named = (f"{one.member.name} {limit_text(total.name, one.used)}" for one in largest if one.member)
+            among += f", most in {', '.join(named)}"
+        observed = limit_text(total.name, sum(one.used for one in shares))
+        return LimitHit(total.name, total.most, observed, "watchdog", among=among, raised=total.raised)
 
-    def _used(self, tree: CountedTree | Cgroup, exactly: bool) -> int:
-        if self._kind.controller == "pids":
+    def _used(self, tree: LimitedTree | Cgroup, exactly: bool) -> int:
+        if self._controller == "pids":
             return tree.use().tasks or 0
         return (tree.held_bytes() if exactly else tree.use().memory_bytes) or 0
-
-    def _text(self, used: int) -> str:
-        return limit_text(self.total.name, used)
 
     @property
     def _whose(self) -> str:
         return "all sessions of this user" if self.total.is_of_user else "all modules of this session"
 
 
+@contextmanager
+def room_in(totals: tuple[SharedTotal, ...], name: str) -> Iterator[None]:
+    """Count a further tree while it is started.
+
+    Raises:
+        LaunchError: totals leave no room for it.
+    """
+    for one in totals:
+        one.check_room(name)
+    for one in totals:
+        one.starting += 1
+    try:
+        yield
+    finally:
+        for one in totals:
+            one.starting -= 1
+
+
 class TotalsWatch:
-    """Looks at the totals of all sessions in turn, while `run` runs."""
+    """Looks at the totals of all sessions of a host in turn, while `run` runs."""
 
     def __init__(self, groups: CgroupHome | None = None) -> None:
         self._groups = groups
@@ -204,42 +184,22 @@ class TotalsWatch:
         while True:
             for one in list(self._all):
                 if one.is_watched:
-                    await self._judge(one, limiter)
+                    await self.judge(one, limiter)
             if self._all:
                 await anyio.sleep(_INTERVAL)
             else:
                 self._wanted.clear()
                 await self._wanted.wait()
 
-    async def _judge(self, total: SharedTotal, limiter: anyio.CapacityLimiter) -> None:
+    async def judge(self, total: SharedTotal, limiter: anyio.CapacityLimiter) -> None:
         """End one tree if all are beyond the total, and again a moment later."""
         try:
-            for exactly in (False, True):
+            for exactly in (False, True, True):
                 shares = await anyio.to_thread.run_sync(partial(total.shares, exactly=exactly), limiter=limiter)
                 if not total.is_beyond(shares):
                     return
-            await anyio.sleep(_SECOND_LOOK_SECONDS)
-            shares = await anyio.to_thread.run_sync(partial(total.shares, exactly=True), limiter=limiter)
+                await anyio.sleep(_SECOND_LOOK_SECONDS)
         except OSError as error:
             _logger.warning("%s cannot be watched at this look: %s", total.total.name, error)
-            return
-        if total.is_beyond(shares):
+        else:
             total.end_one(shares)
-
-
-@dataclass(frozen=True, slots=True)
-class LauncherWithinTotals:
-    """A launcher that starts nothing for which the totals of its trees leave no room."""
-
-    launcher: Launcher
-
-    async def launch(self, spec: LaunchSpec) -> ModuleProcess:
-        """Return a process that is entering its entry; see `Launcher.launch`."""
-        with ExitStack() as starts:
-            for total in spec.tree_limits.totals:
-                starts.enter_context(total.starting(spec.name))
-            return await self.launcher.launch(spec)
-
-    async def aclose(self) -> None:
-        """Release the launcher's own means; see `Launcher.aclose`."""
-        await self.launcher.aclose()
