@@ -67,7 +67,7 @@ def ends(session: Session) -> list[ExitReport]:
 @pytest.mark.parametrize(
     ("total", "modest", "greedy", "reason", "raised"),
     [
-        ({"memory_total": "150M"}, {"mib": 30}, {"mib": 110}, ExitReason.MEMORY, "300M"),
+        ({"memory_total": "130M"}, {"mib": 30}, {"mib": 110}, ExitReason.MEMORY, "260M"),
         ({"tasks_total": 30}, {"threads": 6}, {"threads": 24}, ExitReason.TASKS, "60"),
     ],
     ids=["memory", "tasks"],
@@ -101,7 +101,7 @@ async def test_the_greediest_of_a_session_ends_at_its_total(
 
 async def test_sessions_of_a_user_share_a_total(open_session: OpenSession, tools: Tools, has_groups: bool) -> None:
     modest, greedy = tools
-    policy = Policy.parse('user_limits = {memory_total = "150M"}', "a policy")
+    policy = Policy.parse('user_limits = {memory_total = "130M"}', "a policy")
     async with Host() as host:
         async with (
             open_session(tools=[modest], policy=policy, host=host) as one,
@@ -114,7 +114,7 @@ async def test_sessions_of_a_user_share_a_total(open_session: OpenSession, tools
             (report,) = ends(two)
     assert report.limit is not None and report.limit.among == "all sessions of this user"
     assert report.hints == (
-        "end other sessions (`paddock top` shows them), or change a policy:1: user_limits.memory_total = 150 MiB",
+        "end other sessions (`paddock top` shows them), or change a policy:1: user_limits.memory_total = 130 MiB",
     )
 
 

@@ -8,9 +8,9 @@ import anyio
 import pytest
 
 from paddock.errors import LaunchError
-from paddock.plan.limits import Total
+from paddock.plan.limits import Limits, Total, Totals
 from paddock.workers.exit_report import ExitReason, LimitHit
-from paddock.workers.limits.totals import SharedTotal, TotalsWatch, room_in
+from paddock.workers.limits.totals import KINDS, SharedTotal, TotalsWatch, room_in
 from paddock.workers.limits.tree_limits import TreeLimits
 from paddock_sandbox.cgroup import CgroupHome, CgroupPlace, CgroupUse
 from support.rows import each_row
@@ -48,6 +48,11 @@ def judged(total: SharedTotal) -> None:
     shares = total.shares(exactly=True)
     if total.is_watched and total.is_beyond(shares):
         total.end_one(shares)
+
+
+def test_of_each_total_it_is_known_how_it_is_counted() -> None:
+    assert set(KINDS) == set(Totals.model_fields)
+    assert {own for own, _, _ in KINDS.values()} < set(Limits.model_fields)
 
 
 @each_row(
