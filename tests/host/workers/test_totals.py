@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
-import anyio
 import pytest
 
 from paddock.errors import LaunchError
 from paddock.plan.limits import Limits, Total, Totals
 from paddock.workers.exit_report import ExitReason, LimitHit
+from paddock.workers.limits import totals
 from paddock.workers.limits.totals import KINDS, SharedTotal, TotalsWatch, room_in
 from paddock.workers.limits.tree_limits import TreeLimits
 from paddock_sandbox.cgroup import CgroupHome, CgroupPlace, CgroupUse
@@ -119,11 +120,20 @@ def test_a_host_ends_a_tree_of_its_own_alone(tmp_path: Path, theirs: int, mine: 
 async def test_what_the_kernel_can_drop_does_not_count() -> None:
     reads, over = Tree(40, cached=200), Tree(50)
     total, watch = shared("memory_total", 100, reads, over), TotalsWatch()
-    await watch.judge(total, anyio.CapacityLimiter(1))
+    await watch.judge(total)
     assert not reads.ends and not over.ends
     over.used = 70
-    await watch.judge(total, anyio.CapacityLimiter(1))
+    await watch.judge(total)
     assert over.ends and not reads.ends
+
+
+async def test_a_tree_that_cannot_be_measured_is_judged_by_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(totals, "_MEASURE_SECONDS", 0.01)
+    locked, gate = Tree(80), threading.Event()
+    monkeypatch.setattr(locked, "held_bytes", gate.wait)
+    await TotalsWatch().judge(shared("memory_total", 70, locked))
+    gate.set()
+    assert locked.ends
 
 
 def test_a_total_of_a_user_is_one_for_all_sessions_and_that_of_a_session_its_own() -> None:

@@ -34,6 +34,7 @@ _logger = logging.getLogger(__name__)
 
 _INTERVAL: Final = 0.2  # seconds
 _SECOND_LOOK_SECONDS: Final = 0.02  # a child that borrows its parent's memory is done by then
+_MEASURE_SECONDS: Final = 0.5  # where a tree keeps its memory locked for longer, the estimates count
 _NAMED: Final = 3  # of the largest, in an exit report
 
 KINDS: Final[Mapping[str, tuple[str, Controller, ExitReason]]] = {
@@ -167,6 +168,7 @@ class TotalsWatch:
         self._of_user: dict[Total, SharedTotal] = {}
         self._all: WeakSet[SharedTotal] = WeakSet()
         self._wanted = asyncio.Event()
+        self._measuring = anyio.CapacityLimiter(1)
 
     def shared(self, totals: Iterable[Total]) -> tuple[SharedTotal, ...]:
         """Return the totals for one more session, watched as long as they are in use; a user's are one for all."""
@@ -180,26 +182,29 @@ class TotalsWatch:
 
     async def run(self) -> None:
         """Look until cancelled."""
-        limiter = anyio.CapacityLimiter(1)
         while True:
             for one in list(self._all):
                 if one.is_watched:
-                    await self.judge(one, limiter)
+                    await self.judge(one)
             if self._all:
                 await anyio.sleep(_INTERVAL)
             else:
                 self._wanted.clear()
                 await self._wanted.wait()
 
-    async def judge(self, total: SharedTotal, limiter: anyio.CapacityLimiter) -> None:
+    async def judge(self, total: SharedTotal) -> None:
         """End one tree if all are beyond the total, and again a moment later."""
+        exactly = partial(total.shares, exactly=True)
         try:
-            for exactly in (False, True, True):
-                shares = await anyio.to_thread.run_sync(partial(total.shares, exactly=exactly), limiter=limiter)
+            shares = await anyio.to_thread.run_sync(total.shares)
+            for _ in range(2):
                 if not total.is_beyond(shares):
                     return
+                with anyio.move_on_after(_MEASURE_SECONDS):
+                    shares = await anyio.to_thread.run_sync(exactly, abandon_on_cancel=True, limiter=self._measuring)
                 await anyio.sleep(_SECOND_LOOK_SECONDS)
         except OSError as error:
             _logger.warning("%s cannot be watched at this look: %s", total.total.name, error)
-        else:
+            return
+        if total.is_beyond(shares):
             total.end_one(shares)
