@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 from weakref import WeakSet
 
 import anyio
@@ -25,10 +25,7 @@ import anyio.to_thread
 from paddock.errors import LaunchError
 from paddock.plan.limits import Total, limit_text
 from paddock.workers.exit_report import ExitReason, LimitHit
-from paddock_sandbox.cgroup import Cgroup, CgroupHome, Controller
-
-if TYPE_CHECKING:
-    from paddock.workers.limits.tree_limits import LimitedTree, OnOverrun
+from paddock_sandbox.cgroup import Cgroup, CgroupHome, CgroupUse, Controller
 
 _logger = logging.getLogger(__name__)
 
@@ -44,11 +41,25 @@ KINDS: Final[Mapping[str, tuple[str, Controller, ExitReason]]] = {
 """Of each total: the limit of one tree that it is about, the controller that counts it, and why a tree is ended."""
 
 
+class CountedTree(Protocol):
+    """A tree with limits of its own, whose use can be read; its control group may have a name."""
+
+    @property
+    def tree_limits(self) -> object: ...
+
+    @property
+    def group_name(self) -> str: ...
+
+    def use(self) -> CgroupUse: ...
+
+    def held_bytes(self) -> int: ...
+
+
 @dataclass(eq=False, slots=True)
 class _Member:
     name: str
-    tree: LimitedTree
-    on_overrun: OnOverrun
+    tree: CountedTree
+    end: Callable[[ExitReason, LimitHit], None]
     is_ending: bool = False
 
 
@@ -72,11 +83,11 @@ class SharedTotal:
         self._groups = groups
         self._members: list[_Member] = []
 
-    def add(self, name: str, tree: LimitedTree, on_overrun: OnOverrun) -> None:
-        """Count a tree from now on; the callback ends it, and must not raise."""
-        self._members = [*self._members, _Member(name, tree, on_overrun)]  # a thread may read the list
+    def add(self, name: str, tree: CountedTree, end: Callable[[ExitReason, LimitHit], None]) -> None:
+        """Count a tree from now on; `end` ends it, and must not raise."""
+        self._members = [*self._members, _Member(name, tree, end)]  # a thread may read the list
 
-    def remove(self, tree: LimitedTree) -> None:
+    def remove(self, tree: CountedTree) -> None:
         """Count a tree no longer."""
         self._members = [one for one in self._members if one.tree is not tree]
 
@@ -121,7 +132,7 @@ class SharedTotal:
         worst = max(shares, key=lambda one: one.used - one.own * part).member
         if worst is not None and worst in self._members:
             worst.is_ending = True
-            worst.on_overrun(self._reason, self._hit(shares))
+            worst.end(self._reason, self._hit(shares))
 
     def _hit(self, shares: list[_Share]) -> LimitHit:
         total, among = self.total, self._whose
@@ -132,7 +143,7 @@ class SharedTotal:
         observed = limit_text(total.name, sum(one.used for one in shares))
         return LimitHit(total.name, total.most, observed, "watchdog", among=among, raised=total.raised)
 
-    def _used(self, tree: LimitedTree | Cgroup, exactly: bool) -> int:
+    def _used(self, tree: CountedTree | Cgroup, exactly: bool) -> int:
         if self._controller == "pids":
             return tree.use().tasks or 0
         return (tree.held_bytes() if exactly else tree.use().memory_bytes) or 0
