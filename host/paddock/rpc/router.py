@@ -358,7 +358,7 @@ class Router:
             on_success(self.method_name(routed), routed.message, routed.admission or 0, answer)
 
     def start(self, routed: RoutedCall) -> None:
-        """Send a call to its owner, or make it wait while its owner has enough to serve.
+        """Send a call to its owner, or make it wait while its owner has enough to serve, or a gate holds it.
 
         Raises:
             DeadlockError: the owner is blocked until this very call ends.
@@ -368,6 +368,9 @@ class Router:
         """
         routed.address_owner()
         owner = routed.owner
+        if owner.gate is not None and owner.gate.holds(routed.handle, routed.method, routed.message):
+            self._queue.add(routed)
+            return
         parent = own_request(routed.origin, owner)
         is_much = owner.waiting or owner.channel.connection.outgoing >= MAX_HANDED
         if (is_much or len(routed.message.body) > SMALL_CALL) and not parent and self._queue.is_for(routed):
@@ -382,11 +385,17 @@ class Router:
             while self._queue.has(peer, level) and peer.is_open and has_room(peer, level):
                 routed = self._queue.take(peer, level)
                 try:
-                    self._hand_over(routed, 0)
+                    self._hand_over(routed, own_request(routed.origin, peer))
                 except (LocalProtocolError, DeadlockError, AttributeError) as exc:
                     routed.let_go()
                     routed.on_unmade(exc)
         peer.channel.await_room(peer.waiting > 0)
+
+    def fail_waiting(self, peer: Peer, error: Exception) -> None:
+        """End the calls that wait for a worker; none of them is made."""
+        for routed in self._queue.drain(peer):
+            routed.let_go()
+            routed.on_unmade(error)
 
     def cancel_call(self, routed: RoutedCall) -> None:
         """Wait no more for a call, and do not end it."""

@@ -508,6 +508,10 @@ class HostedModule:
         key = self._registrations.key_of(handle, "mount")
         return str(key[1]) if key is not None else None
 
+    def is_handler(self, handle: Handle) -> bool:
+        """Whether `handle` is registered for events."""
+        return self._registrations.key_of(handle, "handler") is not None
+
     def handle_at(self, point: str) -> Handle | None:
         """Return the handle of this module's object at a point that holds one object."""
         act = self._registrations.of("mount", point, None)

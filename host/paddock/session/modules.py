@@ -65,7 +65,7 @@ class HostedModules:
         self._of_tools = CallPolicy(answer_max=journal.result_max)
         self._by_peer: WeakKeyDictionary[Peer, HostedModule] = WeakKeyDictionary()  # as long as a caller asks for one
         self.of = self._by_peer.__getitem__
-        self.follow: Follow | None = None  # called with each new life of a module, before any call of it
+        self.followers: list[Follow] = []  # called with each new life of a module, before any call of it
         self.in_session = InSession(
             self._on_start,
             self._restore_context,
@@ -81,8 +81,8 @@ class HostedModules:
 
     def _on_start(self, peer: Peer, module: HostedModule) -> None:
         self._by_peer[peer] = module
-        if self.follow is not None:
-            self.follow(peer, module)
+        for follow in self.followers:
+            follow(peer, module)
 
     def at(self, path: str) -> HostedModule | None:
         """Return the module of the entry at a place in the plan, if it was taken on."""

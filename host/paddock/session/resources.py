@@ -28,6 +28,7 @@ from paddock.isolation.private_places import PrivatePlaces
 from paddock.isolation.sandbox_host import SandboxHost
 from paddock.plan.model import ModuleEntry
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
+from paddock.rpc.first_calls import FirstCalls
 from paddock.rpc.trace import Trace
 from paddock.session.module import HostedModule
 from paddock.state_folder import control_folder
@@ -63,6 +64,7 @@ class StartOptions:
         locks: the folder whose lock file no module may change either.
         journals: the folder of kept sessions, which no module sees.
         trace: records the calls of modules; without one, none is recorded.
+        first_calls: keeps the records of modules that can act outside `working_dir`.
     """
 
     working_dir: Path
@@ -76,6 +78,7 @@ class StartOptions:
     journals: Path | None = None
     trace: Trace | None = None
     session: str = ""
+    first_calls: FirstCalls = field(default_factory=FirstCalls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +139,7 @@ class SessionResources:
             )
             guarded = _GuardedFiles(options.audit)
             mount_guard = SessionGuard(host.mount_guard, guarded.on_replaced, guarded.on_unguarded)
+            steps.push_async_callback(close_within_bound, options.first_calls.aclose)
             steps.push_async_callback(close_within_bound, mount_guard.aclose)
             steps.push_async_callback(close_within_bound, networks.aclose)
             yield cls(options, workers, sandbox_planner, networks, guarded, mount_guard)

@@ -39,6 +39,7 @@ from paddock.policy.files.policy import Policy
 from paddock.policy.journal_rule import JournalRule
 from paddock.policy.owner import Owner
 from paddock.policy.secrets.values import NO_SECRETS, SecretStream, SecretValues
+from paddock.rpc.first_calls import BeforeActing, FirstCalls
 from paddock.rpc.peer import Handle
 from paddock.rpc.trace import Trace
 from paddock.session.host import Host
@@ -99,6 +100,7 @@ class Session:
         on_confined: called with each module's sandbox, before the first module is started.
         trace: records the calls of modules.
         host: starts the modules' processes, those of other sessions too; by default the session has one of its own.
+        before_acting: awaited before the first call of each module that can act outside `working_dir`; see there.
         sources: where the code of modules may come from; by default the pins of the lock file beside the plan, and
             missing code is fetched and pinned there.
 
@@ -130,6 +132,7 @@ class Session:
         sources: SourceOptions | None = None,
         trace: Trace | None = None,
         host: Host | None = None,
+        before_acting: BeforeActing | None = None,
     ) -> None:
         self._environ = dict(os.environ if environ is None else environ)
         self.plan: MountPlan = plan if isinstance(plan, MountPlan) else load_plan(plan, environ=self._environ)
@@ -166,6 +169,7 @@ class Session:
             journals=journals,
             trace=trace,
             session=self._id,
+            first_calls=FirstCalls(before_acting),
         )
         self._kernel = HostedSession(
             SessionPlan.of(self.plan),
@@ -374,7 +378,8 @@ class Session:
         answer = ""
         scope = anyio.CancelScope()
         self._turn = Turn(self._turn.number + 1, time.monotonic())
-        with self._audit.needed(partial(asyncio.get_running_loop().call_soon_threadsafe, scope.cancel)):
+        stop = partial(asyncio.get_running_loop().call_soon_threadsafe, scope.cancel)
+        with self._audit.needed(stop), self._options.first_calls.needed(stop):
             try:
                 with scope:
                     answer = await kernel.execute(prompt)

@@ -40,6 +40,15 @@ def event_message(marshaller: Marshaller, event: str, payload: Payload) -> Encod
     return message
 
 
+def event_of(message: Encoded) -> str:
+    """Return the event of such a message."""
+    unpacker = msgpack.Unpacker()
+    unpacker.feed(message.body)
+    unpacker.read_array_header()
+    unpacker.read_array_header()
+    return str(unpacker.unpack())
+
+
 def unchanged(marshaller: Marshaller, payload: Payload) -> Encoded:
     """Return the answer to an event whose handlers let it pass unchanged."""
     data = payload.cache.get("data")
