@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, Self, TypeVar
 
 from paddock.errors import PlanError, PlanProblem
 from paddock.plan.model import ModuleEntry
+from paddock.plan.net_rule import SELF
 from paddock.plan.permissions import grants_of, is_exclusion, is_program_path
 from paddock.plan.problems import NotAcceptedError, path_text
 from paddock.policy.exclusions import Exclusions, ExclusionSearch
@@ -19,6 +21,17 @@ from paddock.policy.programs import Program, is_of_system, look_up
 from paddock_sandbox.profile import ANY_PROGRAM
 
 _Granted = TypeVar("_Granted")
+
+# By family: whether a grant lets a module change something outside a folder. Paths are those that links lead to, and no
+# socket or device is one. Other families let it change nothing: programs have its other grants, and modules their own.
+ACTS_OUTSIDE: Final[Mapping[str, Callable[[Any, Path], bool]]] = MappingProxyType(
+    {
+        "write": lambda grant, folder: not grant.path.is_relative_to(folder),
+        "net": lambda grant, folder: grant != SELF,
+        "secrets": lambda grant, folder: True,
+        "call": lambda grant, folder: grant in ("spawn", "*"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +133,16 @@ class Grants:
     def paths(self) -> tuple[GrantedPath, ...]:
         """All paths, for reading and for writing."""
         return (*self.reads, *self.writes)
+
+    def act_outside(self, folder: Path, entry: ModuleEntry, level: str) -> bool:
+        """Whether an entry with these grants can change something outside a folder, a path without links.
+
+        At level `none` nothing binds it, and a kept home outlives the session.
+        """
+        written = grants_of(entry.permissions)
+        values = {family: getattr(written, family) for family in ACTS_OUTSIDE} | {"write": self.writes}
+        found = (acts(grant, folder) for family, acts in ACTS_OUTSIDE.items() for grant in values[family])
+        return level == "none" or entry.state == "keep" or any(found)
 
     def named(self) -> dict[str, list[str]]:
         """Return the folders and files that may be read, and written to, by every name that they are seen under."""

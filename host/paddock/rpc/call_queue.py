@@ -100,12 +100,8 @@ class CallQueue:
 
 
 def has_room(owner: Peer, level: int) -> bool:
-    """Whether a worker serves few enough calls of a level, and has read nearly all of its messages.
-
-    One behind a gate that is shut has none.
-    """
+    """Whether a worker serves few enough calls of a level, has read nearly all of its messages, and is not held."""
     channel = owner.channel
-    is_shut = owner.gate is not None and owner.gate.is_shut
-    if is_shut or channel.unsent_bytes > _MAX_UNREAD:
+    if owner.is_held or channel.unsent_bytes > _MAX_UNREAD:
         return False
     return channel.connection.outgoing < MAX_HANDED or channel.calls.number(level) < MAX_HANDED

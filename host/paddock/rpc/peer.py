@@ -15,7 +15,7 @@ import asyncio
 import weakref
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from paddock.rpc.admission import AdmissionControl, PeerLimits, values_in
 from paddock.rpc.channel import Channel, WriteBatch
@@ -176,15 +176,6 @@ class Encoded(NamedTuple):
 RightTo = Callable[[AnyHandle], Right]
 
 
-class CallGate(Protocol):
-    """Holds calls of a worker for a time; all of them while it `is_shut`."""
-
-    is_shut: bool
-
-    def holds(self, handle: Handle, method: int, message: Encoded) -> bool:
-        """Whether the call of this member of an object, with these arguments, has to wait."""
-
-
 class PeerDelegate(Protocol):
     """The receiver of a worker's requests and of its end."""
 
@@ -243,7 +234,8 @@ class Peer:
         self.open_bytes = 0  # in the bodies of those
         self.blocked: list[Pending] = []
         self.waiting = 0  # calls, until it has fewer to serve
-        self.gate: CallGate | None = None
+        self.gate: Callable[[Any], bool] | None = None  # returns whether a call has to wait
+        self.is_held = False
         self._exports: weakref.WeakValueDictionary[int, Handle] = weakref.WeakValueDictionary()
         self._let_go_of: dict[int, bytes] = {}  # descriptions of released objects that may be in transit again
         self._handed_out = HandedOut()  # and not released, or whose release is not confirmed
@@ -299,9 +291,9 @@ class Peer:
         """Count calls that begin to wait for this worker to have fewer to serve; fewer than 0 wait no longer."""
         self.waiting += calls
 
-    def guard(self, gate: CallGate | None) -> None:
-        """Have a gate hold calls of this worker from here on, or none."""
-        self.gate = gate
+    def guard(self, gate: Callable[[Any], bool] | None, *, is_held: bool = False) -> None:
+        """Have a gate asked about each call of this worker, or none; if it `is_held`, all calls wait for a record."""
+        self.gate, self.is_held = gate, is_held
 
     def mark_restoring(self, is_restoring: bool) -> None:
         """Note whether this worker, which lives, is not yet restored for its callers."""

@@ -368,7 +368,7 @@ class Router:
         """
         routed.address_owner()
         owner = routed.owner
-        if owner.gate is not None and owner.gate.holds(routed.handle, routed.method, routed.message):
+        if owner.gate is not None and owner.gate(routed):
             self._queue.add(routed)
             return
         parent = own_request(routed.origin, owner)

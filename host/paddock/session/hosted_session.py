@@ -198,7 +198,6 @@ class HostedSession(AmplifierSession):
                     f"it may be a guard, so nothing starts without it; to go on without it, write in the entry of "
                     f"`{entry.module}`: on_failure: continue"
                 )
-        self.runtime.check_records()
 
     def _check_conflicts(self) -> None:
         found = [module.conflict for module in self.runtime.modules.all if module.conflict is not None]

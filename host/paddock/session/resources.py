@@ -64,7 +64,7 @@ class StartOptions:
         locks: the folder whose lock file no module may change either.
         journals: the folder of kept sessions, which no module sees.
         trace: records the calls of modules; without one, none is recorded.
-        first_calls: keeps the records of modules that can act outside `working_dir`.
+        first_calls: has the modules recorded that can act outside `working_dir`.
     """
 
     working_dir: Path
@@ -139,7 +139,6 @@ class SessionResources:
             )
             guarded = _GuardedFiles(options.audit)
             mount_guard = SessionGuard(host.mount_guard, guarded.on_replaced, guarded.on_unguarded)
-            steps.push_async_callback(close_within_bound, options.first_calls.aclose)
             steps.push_async_callback(close_within_bound, mount_guard.aclose)
             steps.push_async_callback(close_within_bound, networks.aclose)
             yield cls(options, workers, sandbox_planner, networks, guarded, mount_guard)

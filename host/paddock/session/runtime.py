@@ -19,16 +19,14 @@ import anyio
 
 from paddock.audit import AuditLog
 from paddock.authorization.authorizer import AuthorizedModule
-from paddock.isolation.reach import acts_outside
 from paddock.plan.permissions import grants_of
 from paddock.plan.plain_data import merged
 from paddock.policy.grants import Grants
 from paddock.policy.limits import OUTPUT_PER_SECOND
 from paddock.rpc.calls import RoutedCall
-from paddock.rpc.first_calls import FirstCall
 from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.marshal import Marshaller
-from paddock.rpc.peer import Encoded, Handle, Peer
+from paddock.rpc.peer import Peer
 from paddock.rpc.router import Router
 from paddock.rpc.tasks import SessionTasks
 from paddock.rpc.trace import Trace
@@ -121,8 +119,8 @@ class SessionRuntime:
         self.host_calls = HostCalls(self.router)
         if resources.options.trace is not None:
             self.modules.followers.append(partial(self._follow, resources.options.trace))
-        if resources.options.first_calls.are_recorded:
-            self.modules.followers.append(self._hold_first_call)
+        if resources.options.first_calls.before_acting is not None:
+            self.modules.followers.append(self._guard)
         self._mirrors = core.mirrors
         self._resources = resources
         self._sandboxes = sandboxes
@@ -202,14 +200,6 @@ class SessionRuntime:
         await module.start()
         return module
 
-    def check_records(self) -> None:
-        """Refuse to go on where a module was not called because no record of it could be kept.
-
-        Raises:
-            Exception: the error of the application's record.
-        """
-        self._resources.options.first_calls.check()
-
     def beside(self, work: Coroutine[Any, Any, T], context: Context) -> asyncio.Task[T]:
         """Run `work`, which must not raise, as a task that ends before this does."""
         return self._tasks.beside(work, context)
@@ -259,19 +249,17 @@ class SessionRuntime:
         if process is not None:
             trace.follow(peer, process.pid, self._shown(module.name), self.router.method_name)
 
-    def _hold_first_call(self, peer: Peer, module: HostedModule) -> None:
+    def _guard(self, peer: Peer, module: HostedModule) -> None:
         options, entry = self._resources.options, module.entry
-        if options.first_calls.is_kept(entry.path):
-            return
-        if acts_outside(entry, self._granted[module], module.level, options.working_dir):
-            peer.guard(FirstCall(options.first_calls, self.router, peer, entry.path, partial(self._called, module)))
+        if self._granted[module].act_outside(options.working_dir, entry, module.level):
+            options.first_calls.guard(self.router, peer, entry.path, partial(self._called, module))
 
-    def _called(self, module: HostedModule, handle: Handle, method: int, message: Encoded) -> str:
-        if handle.mounted is not None and handle.mounted[0] == "tools":
-            return str(handle.mounted[1])
-        if module.is_handler(handle):
-            return f"hook {event_of(message)}"
-        return self.router.method_name(RoutedCall(None, handle, method, message))
+    def _called(self, module: HostedModule, call: RoutedCall) -> str:
+        place = call.handle.mounted
+        if place is not None and place[0] == "tools":
+            return str(place[1])
+        event = event_of(call.message) if module.is_handler(call.handle) else None
+        return self.router.method_name(call) if event is None else f"hook {event}"
 
     def _shown(self, name: str) -> str:
         return f"{self._name}/{name}" if self._name is not None else name

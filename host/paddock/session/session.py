@@ -100,7 +100,7 @@ class Session:
         on_confined: called with each module's sandbox, before the first module is started.
         trace: records the calls of modules.
         host: starts the modules' processes, those of other sessions too; by default the session has one of its own.
-        before_acting: awaited before the first call of each module that can act outside `working_dir`; see there.
+        before_acting: awaited before the first call of each module that can act outside `working_dir`.
         sources: where the code of modules may come from; by default the pins of the lock file beside the plan, and
             missing code is fetched and pinned there.
 
@@ -352,6 +352,7 @@ class Session:
                 if journal is not None and journal.kept is not None:
                     await self._restore(journal.kept, meta, runtime)
                 await give_instruction(self._kernel)
+                self._options.first_calls.check()
             await self._session_recorder.tools(own_names(self.coordinator.get("tools")))
             self._stack = stack.pop_all()
 

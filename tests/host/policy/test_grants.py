@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from failures import failing
 from paddock.isolation.compile import show_system
 from paddock.isolation.mount_table import MountTable
+from paddock.plan.permissions import FAMILIES
 from paddock.plan.problems import NotAcceptedError
-from paddock.policy.grants import Grants
+from paddock.policy.grants import ACTS_OUTSIDE, Grants
 from paddock.policy.path_walk import GrantedPath
 
 from .entries import entry, owner, problems_of
@@ -88,3 +90,35 @@ def test_what_is_wrong_with_a_preset_is_told_at_its_place(tmp_path: Path) -> Non
     one = entry(permissions="workspace")
     missing = tmp_path / "gone"
     assert set(problems_of(lambda: Grants.of(one, missing, owner(), anything))) == {"tools[0].permissions"}
+
+
+_INSIDE: list[dict[str, Any]] = [
+    {"permissions": "shell"},
+    {"permissions": {"read": ["../beside"], "write": ["."], "run": ["*"], "net": ["self"], "env": ["A=1"]}},
+    {"permissions": {"write": ["below", "same"], "call": ["tools", "context", "providers", "state:a"]}},
+    {"permissions": {"emit": ["*"], "hooks": ["*"], "mount": ["context"]}, "state": "ephemeral"},
+]
+_OUTSIDE: list[dict[str, Any]] = [
+    *({"permissions": {"write": [path]}} for path in ("../beside", "..", "away")),
+    *({"permissions": {"net": [host]}} for host in ("public", "127.0.0.1:80", "*.example.org")),
+    {"permissions": {"secrets": ["KEY"]}},
+    *({"permissions": {"call": [what]}} for what in ("spawn", "*")),
+    {"state": "keep"},
+]
+
+
+@pytest.mark.parametrize("keys", [*_INSIDE, *_OUTSIDE], ids=str)
+def test_what_acts_outside_of_a_folder(keys: dict[str, Any], tmp_path: Path) -> None:
+    work, beside = tmp_path / "work", tmp_path / "beside"
+    for folder in (work / "below", beside):
+        folder.mkdir(parents=True)
+    (work / "away").symlink_to(beside)
+    (work / "same").symlink_to("below")
+    one = entry(**keys)
+    grants = Grants.of(one, work, owner(), anything)
+    assert grants.act_outside(work, one, "ns") is (keys in _OUTSIDE)
+    assert grants.act_outside(work, one, "none")
+
+
+def test_each_family_of_grants_is_known_to_act_outside_or_not() -> None:
+    assert {*FAMILIES} - {*ACTS_OUTSIDE} == {"read", "env", "run", "emit", "hooks", "mount"}

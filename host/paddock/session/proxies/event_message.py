@@ -20,6 +20,7 @@ from paddock_sdk.protocol.caps import Ext
 _EVENTS: Final = 256  # names that are kept packed; modules may make up more
 _LEVELS: Final = 3  # levels around the data in the answer; one less in the message
 _MESSAGE: Final = b"\x92\x92"  # [[event, data], {}]: an array of two, the first of which is one of two
+_HEAD: Final = 1024  # bytes of a message, in which every event's name has room
 _NO_KEYWORDS: Final = b"\x80"
 _MODEL: Final = bytes((Ext.MODEL,))
 _UNCHANGED: Final = msgpack.packb(["HookResult", {"action": "continue", "data": None}])[:-1]  # as far as the data
@@ -40,13 +41,17 @@ def event_message(marshaller: Marshaller, event: str, payload: Payload) -> Encod
     return message
 
 
-def event_of(message: Encoded) -> str:
-    """Return the event of such a message."""
+def event_of(message: Encoded) -> str | None:
+    """Return the event of a message to a handler; None if it is another message: modules may call it as well."""
+    head = bytes(message.body[:_HEAD])
+    if not head.startswith(_MESSAGE):
+        return None
     unpacker = msgpack.Unpacker()
-    unpacker.feed(message.body)
-    unpacker.read_array_header()
-    unpacker.read_array_header()
-    return str(unpacker.unpack())
+    unpacker.feed(head[len(_MESSAGE) :])
+    try:
+        return str(unpacker.unpack())
+    except (ValueError, msgpack.UnpackException):
+        return None
 
 
 def unchanged(marshaller: Marshaller, payload: Payload) -> Encoded:
