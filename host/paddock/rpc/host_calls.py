@@ -325,8 +325,8 @@ class HostCalls:
             if instead is not None:
                 return instead
 
-    async def call_now(self, handle: Handle, method: int, message: Encoded) -> Encoded:
-        """Call as `call` does, but in this life of the owner only, and unobserved.
+    async def call_now(self, handle: Handle, method: int, message: Encoded, *, is_guarded: bool = True) -> Encoded:
+        """Call as `call` does, but in this life of the owner only, and unobserved; its gate holds it if `is_guarded`.
 
         Raises:
             ModuleGoneError: the owner is gone, or went before it answered.
@@ -335,7 +335,7 @@ class HostCalls:
         if not owner.is_open:
             raise ModuleGoneError(f"module `{owner.name}` is gone")
         routed = HostCall(self.router, current.get(), handle, method, message)
-        self.router.start(routed)
+        self.router.start(routed, is_guarded=is_guarded)
         answer = await self._end_of(routed)
         if answer is None:
             raise ModuleGoneError(f"module `{owner.name}` ended before it answered")

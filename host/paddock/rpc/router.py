@@ -357,8 +357,8 @@ class Router:
         if on_success is not None:
             on_success(self.method_name(routed), routed.message, routed.admission or 0, answer)
 
-    def start(self, routed: RoutedCall) -> None:
-        """Send a call to its owner, or make it wait while its owner has enough to serve, or a gate holds it.
+    def start(self, routed: RoutedCall, *, is_guarded: bool = True) -> None:
+        """Send a call to its owner, or make it wait while its owner has enough to serve, or its gate holds it.
 
         Raises:
             DeadlockError: the owner is blocked until this very call ends.
@@ -368,7 +368,7 @@ class Router:
         """
         routed.address_owner()
         owner = routed.owner
-        if owner.gate is not None and owner.gate(routed):
+        if owner.gate is not None and is_guarded and owner.gate(routed):
             self._queue.add(routed)
             return
         parent = own_request(routed.origin, owner)

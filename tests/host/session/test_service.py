@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from paddock.policy.limits import ResourceLimits
+from paddock.rpc.first_calls import FirstCalls
 from paddock.session.host_api.service import HostService
 from paddock.session.module import HostedModule
 from paddock.session.quota import MAX_THINGS
@@ -144,6 +145,29 @@ async def test_cleanups_run_latest_first_and_only_of_lives_that_are_not_over(hos
         worker.respond(request.id)
     await cleaning
     assert order == ["second", "second", "application", "first"]
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+async def test_only_the_cleanup_of_another_module_needs_its_record(is_own: bool, hosted: Hosted) -> None:
+    asked: list[str] = []
+
+    async def keep(module: str, called: str) -> None:
+        asked.append(module)
+
+    module, worker = await hosted.start("tool", "tool-x")
+    FirstCalls(keep).guard(hosted.router, module.peer, "tools[0]", hosted.router.method_name)
+    _, other = await hosted.start("tool", "tool-other")
+    await worker.ask(0, HostMethod.REGISTER_CAPABILITY, worker.function(7), head="work")
+    await other.round_trip()
+    (shown,) = [frame for frame in other.heard(Kind.MIRROR) if frame.method == MirrorSection.CAPABILITY]
+    if is_own:
+        await worker.ask(0, HostMethod.REGISTER_CLEANUP, [worker.again(7)])
+    else:
+        await other.ask(0, HostMethod.REGISTER_CLEANUP, [other.foreign(shown.handles[0].id)])
+    cleaning = asyncio.ensure_future(hosted.coordinator.cleanup())
+    worker.respond((await worker.request_from_host()).id)
+    await cleaning
+    assert asked == ([] if is_own else ["tool-x"])
 
 
 async def test_cancellation_callbacks_run_when_they_are_triggered(hosted: Hosted) -> None:

@@ -78,10 +78,10 @@ class ModuleFunctions:
             denial = Denial("call", f"an object of {whose}", peer.name, reason=reason)
         return CallRefusedError(denial)
 
-    async def run_if_alive(self, peer: Peer, function: RegisteredFunction) -> None:
+    async def run_if_alive(self, peer: Peer, function: RegisteredFunction, *, is_guarded: bool = True) -> None:
         """Run a function that `peer` registered, within its time, if that life is not over."""
         if peer.is_open and function.is_open and function.is_callable:
             with anyio.move_on_after(_LATE_SECONDS) as scope:
-                await function.call_now(self._nothing)
+                await function.call_now(self._nothing, is_guarded=is_guarded)
             if scope.cancelled_caught:
                 _log.warning("module `%s` did not finish one function within %g s", peer.name, _LATE_SECONDS)

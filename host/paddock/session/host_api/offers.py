@@ -143,7 +143,7 @@ class OfferService:
         """Register a function to run when the session ends."""
         function = self._functions.of(module, args.function)
         module.quota.spend(("cleanup", self._functions.number()), module.peer.weight_of(args.function))
-        run = partial(self._functions.run_if_alive, module.peer, function)
+        run = partial(self._functions.run_if_alive, module.peer, function, is_guarded=False)
         self._coordinator.register_cleanup(
             lambda: module.deadlines.run_within(module.name, "cleanup functions", run, None)
         )

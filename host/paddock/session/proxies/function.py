@@ -84,11 +84,11 @@ class RegisteredFunction:
             return self._host_calls.call(handle, method, message, begun)
         return self._host_call(message)
 
-    def call_now(self, message: Encoded) -> Coroutine[Any, Any, Encoded]:
-        """Do what `call` does, but in this life of its owner only."""
+    def call_now(self, message: Encoded, *, is_guarded: bool = True) -> Coroutine[Any, Any, Encoded]:
+        """Do what `call` does, but in this life of its owner only; the gate of another module always holds the call."""
         handle, method = self.handle, self._allowed()
         if isinstance(handle, Handle):
-            return self._host_calls.call_now(handle, method, message)
+            return self._host_calls.call_now(handle, method, message, is_guarded=is_guarded or self._check is not None)
         return self._host_call(message)
 
     def _allowed(self) -> int:
