@@ -21,6 +21,7 @@ from paddock.errors import ModuleError
 from paddock.rpc.calls import RoutedCall
 from paddock.rpc.peer import Peer
 from paddock.rpc.router import Router
+from paddock.text import escape
 
 BeforeActing = Callable[[str, str], Awaitable[None]]
 """Keeps a record, or raises. It gets the module's name and what is called: a tool, `hook EVENT`, or else a method."""
@@ -70,7 +71,7 @@ class FirstCalls:
             if peer.kind == "provider" and mounted is not None and mounted[0] == "providers":
                 return False
             if place not in self._records:
-                self._records[place] = asyncio.ensure_future(self._keep(peer.name, called(call)))
+                self._records[place] = asyncio.ensure_future(self._keep(peer.name, escape(called(call))))
             self._records[place].add_done_callback(lambda _: self._let_go(router, peer, place))
             peer.guard(peer.gate, is_held=True)
         return peer.is_open  # nothing ends the wait for one that is gone

@@ -173,6 +173,16 @@ async def test_a_worker_that_dies_meanwhile_needs_no_second_record(network: Netw
     assert len(records.begun) == 1 and lives[0][0].gate is None
 
 
+async def test_a_record_has_no_character_that_hides_or_breaks_it(network: Network) -> None:
+    records = _Records()
+    peer, _, handle = await _guarded(network, records)
+    records.first_calls.guard(network.router, peer, _PLACE, lambda call: "hook \udc80\n\u202e")
+    call = _call(network, handle)
+    await until(lambda: records.open)
+    assert records.begun == [("writer", r"hook \udc80\n\u202e")]
+    call.cancel()
+
+
 async def test_only_completions_of_a_provider_need_no_record(network: Network) -> None:
     records = _Records()
     peer, worker, handle = await _guarded(network, records, kind="provider")

@@ -9,7 +9,7 @@ import pytest
 
 from paddock.rpc.marshal import Marshaller
 from paddock.session.module import HostedModule
-from paddock.session.proxies.event_message import event_message, unchanged
+from paddock.session.proxies.event_message import event_message, event_of, unchanged
 from paddock.session.requester import Requester, current_requester
 from paddock_sdk.contract import events
 from paddock_sdk.contract.models import HookResult
@@ -240,3 +240,21 @@ def _module(hosted: Hosted, name: str) -> HostedModule:
 def _anybody_waits(hosted: Hosted) -> bool:
     """Whether any worker still waits for the host."""
     return any(module.peer.incoming for module in hosted.modules.all)
+
+
+@each_row(
+    ("message", "event"),
+    [
+        (["tool:pre", {"a": "x" * 5000}], "tool:pre"),
+        (["e" * 200, {}], "e" * 200),
+        (["ünï", 1], "ünï"),
+        ([], None),
+        (["alone"], None),
+        ([b"\xff" * 2000, {}], None),
+    ],
+    ids=repr,
+)
+def test_the_event_is_read_in_a_message_to_a_handler_alone(message: list[Any], event: str | None) -> None:
+    assert event_of(Marshaller().encode([message, {}])) == event
+    if event is not None:
+        assert event_of(event_message(Marshaller(), event, Payload.of(message[1]))) == event
