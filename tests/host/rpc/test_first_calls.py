@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from paddock.rpc.call_queue import MAX_HANDED
 from paddock.rpc.first_calls import FirstCalls
-from paddock.rpc.peer import Handle, Peer
-from paddock_sdk.protocol import Flag, Kind
+from paddock.rpc.host_calls import HostCall
+from paddock.rpc.peer import CallPolicy, Handle, Peer
+from paddock_sdk.protocol import Flag, Kind, LocalProtocolError
 from support.scripted_end import ASYNC, STREAM, SYNC
 
 from .conftest import Network
@@ -183,18 +185,64 @@ async def test_a_record_has_no_character_that_hides_or_breaks_it(network: Networ
     call.cancel()
 
 
-async def test_only_completions_of_a_provider_need_no_record(network: Network) -> None:
+@pytest.mark.parametrize("kind", ["provider", "tool"])
+async def test_only_completions_of_a_provider_need_no_record(kind: str, network: Network) -> None:
     records = _Records()
-    peer, worker, handle = await _guarded(network, records, kind="provider")
+    peer, worker, handle = await _guarded(network, records, kind=kind)
     handle.mount_at(("providers", "model"))
     tool = await network.handle_of(worker, worker.own(6, {"write": ASYNC}))
-    complete = _call(network, handle, "complete")
-    assert await _argument(worker) == "complete"
-    await complete
-    calls = [_call(network, tool, "tool"), _call(network, handle, "later")]
-    await until(lambda: peer.waiting == 2 and records.open)
+    needs_none = MAX_HANDED + 1 if kind == "provider" else 0
+    calls = [_call(network, handle, number) for number in range(needs_none)]
+    first = [await worker.request_from_host() for _ in calls[:MAX_HANDED]]
+    held = [tool, handle] if kind == "provider" else [handle, tool]
+    calls += [_call(network, one, number) for number, one in enumerate(held, needs_none)]
+    await until(lambda: peer.waiting == len(calls) - len(first) and records.open)
+    for request in first:  # there is room now, and still no record
+        worker.respond(request.id)
     await worker.round_trip()
     assert not worker.heard(Kind.REQUEST)
     records.open[0].set_result(None)
-    assert [await _argument(worker) for _ in calls] == ["tool", "later"]
+    assert [await _argument(worker) for _ in calls[len(first) :]] == [*range(len(first), len(calls))]
     await asyncio.gather(*calls)
+
+
+async def test_a_call_that_its_owner_waits_for_is_handed_over_as_one(network: Network) -> None:
+    records = _Records()
+    peer, worker, handle = await _guarded(network, records, flavour=SYNC)
+    other_peer, other = await network.connect("other")
+    to_other = await network.lend(other, other.own(6, {"work": SYNC}), peer)
+    back = await network.lend(worker, worker.again(5), other_peer)
+    asked = worker.call_object(to_other, flags=Flag.BLOCKED)
+    request = await other.request_from_host()
+    inner = other.call_object(back, flags=Flag.BLOCKED, parent=request.id)
+    await until(lambda: records.open)
+    records.open[0].set_result(None)
+    called_back = await worker.request_from_host()
+    assert called_back.parent == asked
+    worker.respond(called_back.id)
+    await other.answer(inner)
+    other.respond(request.id)
+    await worker.answer(asked)
+    assert handle.owner is peer
+
+
+async def test_a_call_that_was_not_made_gives_back_what_was_set_aside(network: Network) -> None:
+    records = _Records()
+    released: list[int] = []
+    _, _, handle = await _guarded(network, records)
+    handle.follow(CallPolicy(admit=lambda *call: 7, release=released.append))
+    call = _call(network, handle)
+    await until(lambda: records.open)
+    records.open[0].set_exception(OSError("disk full"))
+    with pytest.raises(Exception, match="disk full"):
+        await call
+    assert released == [7]
+
+
+async def test_a_call_of_a_worker_that_is_gone_does_not_wait(network: Network) -> None:
+    records = _Records()
+    peer, _, handle = await _guarded(network, records)
+    peer.channel.close()
+    await until(lambda: network.failure_policy.lost)
+    with pytest.raises(LocalProtocolError):
+        network.router.start(HostCall(network.router, None, handle, 0, network.marshaller.encode([[], {}])))
