@@ -6,13 +6,14 @@ attempts: the ledger does.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from paddock.batch.result import TaskResult
 from paddock.batch.task import Task
+from paddock.errors import KindError
 
 Acted = Callable[[str, str], Awaitable[None]]
 """Awaited before the first call of a module that can act outside the task's folder; it gets the module and the tool.
@@ -24,6 +25,13 @@ the call must not happen.
 
 class PlaceLostError(Exception):
     """A place is gone, and nobody knows what became of the attempt that ran there."""
+
+
+class NoPlaceError(KindError):
+    """Raised where no place runs tasks any more, and none has come back for a minute; it says what is missing."""
+
+    def __init__(self, missing: str, *, hints: Iterable[str] = ()) -> None:
+        super().__init__("NoPlaceError", f"no place runs tasks any more: {missing}", hints=hints)
 
 
 class StaleAttemptError(Exception):
@@ -62,4 +70,20 @@ class Place(Protocol):
             PlaceLostError: the place is gone.
             StaleAttemptError: the attempt was given up meanwhile.
         """
+        ...
+
+
+class Places(Protocol):
+    """The places of a run. How many attempts there may be at once is theirs to say, as places come and go."""
+
+    async def take(self) -> Place:
+        """Wait until a place has room for one more attempt, and return it, for the first attempt as for any later one.
+
+        Raises:
+            NoPlaceError: there is none, and none has come for a minute.
+        """
+        ...
+
+    def give_back(self, place: Place) -> None:
+        """Take back the room that an attempt had, however it ended."""
         ...

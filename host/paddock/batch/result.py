@@ -10,8 +10,18 @@ Status = Literal["done", "failed", "lost"]
 """`failed`: the session ended with an error. `lost`: its place is gone, and it may have acted."""
 
 
+class Act(BaseModel):
+    """The first call of a module, in one attempt, that could act outside the task's folder."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    attempt: int
+    module: str
+    tool: str
+
+
 class TaskResult(BaseModel):
-    """The one result of a task.
+    """The one result of a task. A place leaves `repeatable` and `acted` to the run, which has the ledger.
 
     Attributes:
         id: the task's.
@@ -23,6 +33,8 @@ class TaskResult(BaseModel):
         modules: the status of each module, as `paddock run --json` has it.
         usage: what the providers counted: tokens of input and output.
         repeatable: whether nothing acted outside the task's folder, so that it can run again unseen.
+        acted: what may have acted there, of all attempts: one with an earlier attempt's says that it was repeated.
+        notes: for people, which files of the task's folder were not taken, and why.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -36,3 +48,5 @@ class TaskResult(BaseModel):
     modules: list[dict[str, Any]] = []
     usage: dict[str, int] = {}
     repeatable: bool = True
+    acted: list[Act] = []
+    notes: list[str] = []
