@@ -45,12 +45,12 @@ class Attempt:
     Attributes:
         task: what is to be done.
         number: counted from 1.
-        inputs: the files of the task, by their names in its folder, as paths of this process.
+        base: the folder that the paths in `task.files` are relative to.
     """
 
     task: Task
     number: int
-    inputs: dict[str, Path]
+    base: Path
 
 
 class Place(Protocol):
@@ -62,7 +62,7 @@ class Place(Protocol):
         ...
 
     async def run(self, attempt: Attempt, folder: Path, acted: Acted) -> TaskResult:
-        """Run an attempt to its end, and put the files that it changed into `folder`, with its journal.
+        """Run an attempt to its end, and put the files that it changed into `folder`, which is empty, with its journal.
 
         What goes wrong inside the session is in the result.
 

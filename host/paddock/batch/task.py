@@ -2,7 +2,42 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+import re
+from pathlib import PurePosixPath
+from typing import Annotated, Final, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+OWN: Final = ".paddock"
+"""The folder in a task's results that is Paddock's own; no file of the task has such a name."""
+
+_OURS: Final = re.compile(r"(ledger|results)(-\d+-of-\d+)?\.jsonl")
+_VARIABLE: Final = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}", re.ASCII)
+_ID_MAX: Final = 128  # characters
+_PROMPT_MAX: Final = 4 << 20  # characters: four bytes each fit into a frame
+_FILES_MAX: Final = 1000
+
+
+def _checked_id(id: str) -> str:
+    if _OURS.fullmatch(id):
+        raise ValueError("a file of the run has this name; name the task otherwise")
+    return id
+
+
+def _checked_path(path: str) -> str:
+    parts = PurePosixPath(path).parts
+    if not parts or path.startswith("/") or ".." in parts or "\0" in path:
+        raise ValueError("name a file in or below the folder, without `..` and not from the root")
+    if parts[0] == OWN:
+        raise ValueError(f"`{OWN}` is Paddock's own; name the file otherwise")
+    return str(PurePosixPath(path))
+
+
+TaskId = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$", max_length=_ID_MAX), AfterValidator(_checked_id)
+]
+_Prompt = Annotated[str, StringConstraints(pattern=r"\S", max_length=_PROMPT_MAX)]
+_FilePath = Annotated[str, StringConstraints(max_length=4096), AfterValidator(_checked_path)]
 
 
 class Task(BaseModel):
@@ -17,7 +52,23 @@ class Task(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    id: str
-    prompt: str
-    files: dict[str, str] = {}
+    id: TaskId
+    prompt: _Prompt
+    files: Annotated[dict[_FilePath, _FilePath], Field(max_length=_FILES_MAX)] = {}
     vars: dict[str, str] = {}
+
+    @property
+    def asked(self) -> str:
+        """The prompt with its values. One of a task without `vars` is taken as it is written."""
+        return _VARIABLE.sub(lambda found: self.vars[found[1]], self.prompt) if self.vars else self.prompt
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        for path in map(PurePosixPath, self.files):
+            if any(str(parent) in self.files for parent in path.parents):
+                raise ValueError(f"`files` has `{path}` and a file where its folder has to be; rename one")
+        unknown = set(_VARIABLE.findall(self.prompt)) - set(self.vars) if self.vars else ()
+        for name in sorted(unknown):
+            itself = f"{{{{{name}}}}}"
+            raise ValueError(f"`vars` lacks `{name}`, which the prompt names; where that is meant, it is `{itself}`")
+        return self

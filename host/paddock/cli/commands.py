@@ -11,6 +11,7 @@ _MODULES = "Write modules: start a project, validate it, run its tests, open a s
 _COMMANDS = {  # by their folder, with the first sentence of their help; `_` ends a name that is one of Python's
     "": {
         "run": "Run one turn: start the modules of PLAN, give them PROMPT, and print the answer.",
+        "batch": "Run the tasks of a file with PLAN, a session each, and keep one result a task.",
         "call": "Call one tool of one module and print what it returns.",
         "demo": "Run twelve modules, six of which misbehave, and show what stopped each.",
         "doctor": "Show which isolation works on this machine, and how to get more.",
@@ -58,7 +59,7 @@ def _listed(folder: str, function: str, brief: str) -> LazyCommand:
 def _workers_of(name: str) -> ForeseenWorkers:
     if name == "add":
         return lambda args: "programs" if any(arg.startswith("git+") for arg in args) else None
-    return lambda args: "modules" if name in ("run", "chat", "call", "demo") else None
+    return lambda args: "modules" if name in ("run", "batch", "chat", "call", "demo") else None
 
 
 @click.group(

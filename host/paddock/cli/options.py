@@ -255,13 +255,18 @@ def session_options(command: Callable[..., int]) -> Callable[..., int]:
     return added(_SESSION, source_options(added(_JOURNAL, _gathered(JournalFlags, "kept", of_session))))
 
 
+def plan_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add those options of `session_options` that are about the plan, for sessions with folders of their own."""
+    return added(_SESSION[1:], source_options(_gathered(SessionOptions, "options", command)))
+
+
 def _gathered(kind: type[Any], name: str, command: Callable[..., int]) -> Callable[..., int]:
     """Return the command with what it gets for the fields of `kind` as one value, which it gets as `name`."""
     names = [field.name for field in fields(kind)]
 
     @wraps(command)
     def with_one_value(**given: Any) -> int:
-        value = kind(**{one: given.pop(one) for one in names})
+        value = kind(**{one: given.pop(one) for one in names if one in given})
         return command(**{name: value}, **given)
 
     return with_one_value

@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -54,7 +53,8 @@ from paddock.cli.terminal.standard_streams import print_answer, read_stdin
 from paddock.errors import PaddockError, render
 from paddock.plan.permissions import Permissions, permissions_line
 from paddock.rpc.trace import Trace
-from paddock.session.session import ModuleStatus, Session
+from paddock.session.hosted_session import ModuleStatus, as_before_the_end
+from paddock.session.session import Session
 
 if TYPE_CHECKING:
     from paddock.cli.chat.turn_view import TurnView
@@ -268,7 +268,7 @@ class _Turn:
                 failed = error
             finally:
                 self.interrupted = interruption.end if interruption.happened else None
-                self._modules = _as_before_the_end(self._modules, session.modules) or session.modules
+                self._modules = as_before_the_end(self._modules, session.modules) or session.modules
         if self._consent.starts_again:
             await self.run(prompt)
             return
@@ -377,17 +377,3 @@ def _is_one_terminal() -> bool:
         return os.ttyname(sys.stdout.fileno()) == os.ttyname(sys.stderr.fileno())
     except OSError:
         return False
-
-
-def _as_before_the_end(modules: tuple[ModuleStatus, ...], ended: tuple[ModuleStatus, ...]) -> tuple[ModuleStatus, ...]:
-    """Return modules as they were before their end, with the denials, programs and resources up to it."""
-    return tuple(
-        replace(
-            one,
-            denials=last.denials,
-            denials_left_out=last.denials_left_out,
-            programs=last.programs,
-            resources=last.resources,
-        )
-        for one, last in zip(modules, ended, strict=False)
-    )

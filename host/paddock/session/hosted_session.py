@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -70,6 +70,20 @@ class ModuleStatus:
             "resources": self.resources.as_dict(),
             "unreported_programs": list(self.programs),
         }
+
+
+def as_before_the_end(modules: tuple[ModuleStatus, ...], ended: tuple[ModuleStatus, ...]) -> tuple[ModuleStatus, ...]:
+    """Return modules as they were before their end, with the denials, programs and resources up to it."""
+    return tuple(
+        replace(
+            one,
+            denials=last.denials,
+            denials_left_out=last.denials_left_out,
+            programs=last.programs,
+            resources=last.resources,
+        )
+        for one, last in zip(modules, ended, strict=False)
+    )
 
 
 class HostedSession(AmplifierSession):

@@ -1,0 +1,288 @@
+"""Run tasks in this process, each in a session of its own, on one host that all of them share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager, closing
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+import anyio
+import anyio.to_thread
+
+from paddock.authorization.consent import Consent, ConsentAnswer, PlanReview
+from paddock.batch.batch import Batch, Repeat
+from paddock.batch.folder import TaskFolder
+from paddock.batch.place import Acted, Attempt, Places
+from paddock.batch.ramp import Ramp
+from paddock.batch.result import TaskResult
+from paddock.batch.task import OWN
+from paddock.batch.task_file import WHOLE, Shard, TaskFile
+from paddock.errors import PaddockError, PlanError, PlanProblem, code_of, statement_of
+from paddock.module_sources.resolve import SourceOptions
+from paddock.plan.load import load_plan
+from paddock.plan.model import MountPlan
+from paddock.plan.permissions import grants_of
+from paddock.session.host import Host
+from paddock.session.hosted_session import ModuleStatus, as_before_the_end
+from paddock.session.journals.journal_folder import Journals
+from paddock.session.session import Session
+from paddock.text import escape
+from paddock_sandbox.profile import IsolationLevel
+from paddock_sdk.contract.events import LLM_RESPONSE, PROVIDER_RESPONSE
+from paddock_sdk.kernel.session_stats import Spending
+from paddock_sources.locked_sources import LockUse
+
+_LAST: Final = 1_000_000  # after the handlers of modules
+_ABSOLUTE: Final = "write the path from the root; relative ones mean the task's own folder"
+
+Mask = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSettings:
+    """What each session of a run is opened with; the fields are those of `Session`."""
+
+    isolation: IsolationLevel | None = None
+    trust_plan: bool = False
+    grants: Mapping[str, str] = field(default_factory=dict)
+    consent: Consent | None = None
+    sources: SourceOptions = field(default_factory=partial(SourceOptions, LockUse.LOCKED))
+
+
+USUAL: Final = SessionSettings()
+
+
+class OneAnswer:
+    """Asks about a plan once; later sessions get the answer, and one whose plan means something else does not start."""
+
+    def __init__(self, consent: Consent) -> None:
+        self._consent = consent
+        self._answers: dict[tuple[str, bool, bool], ConsentAnswer] = {}
+        self._is_open = True
+
+    @property
+    def is_attended(self) -> bool:
+        return getattr(self._consent, "is_attended", True)
+
+    def close(self) -> None:
+        """Ask nothing from now on."""
+        self._is_open = False
+
+    async def ask(self, review: PlanReview) -> ConsentAnswer:
+        about = (review.digest, bool(review.fetches), review.is_of_the_lock)
+        if about not in self._answers:
+            if not self._is_open:
+                return ConsentAnswer.STOP
+            self._answers[about] = await self._consent.ask(review)
+        return self._answers[about]
+
+
+class LocalPlace:
+    """This process. Every session has the plan as it was read, and works in its task's folder."""
+
+    def __init__(self, plan: MountPlan, settings: SessionSettings, host: Host) -> None:
+        """
+        Raises:
+            PlanError: a path of the plan does not mean the same in each task's folder.
+        """
+        refuse_paths_above(plan)
+        self.name = escape(os.uname().nodename)
+        self._plan = plan
+        self._settings = settings
+        self._consent = None if settings.consent is None else OneAnswer(settings.consent)
+        self._host = host
+
+    async def check(self, attempt: Attempt) -> tuple[ModuleStatus, ...]:
+        """Open a session in a task's folder and close it; return its modules.
+
+        All questions about the plan are asked here, and later sessions get what was accepted.
+
+        Raises:
+            PaddockError: a session of the plan cannot be opened.
+        """
+        async with _task_folder() as work:
+            await anyio.to_thread.run_sync(work.fill, attempt.task.files, attempt.base)
+            async with self._session(work, None) as session:
+                modules = session.modules
+        if self._consent is not None:
+            self._consent.close()
+        return modules
+
+    async def run(self, attempt: Attempt, folder: Path, acted: Acted) -> TaskResult:
+        """Run an attempt, as `Place` has it."""
+        turn = _Turn(attempt, self.name)
+        async with _task_folder() as work:
+            try:
+                await anyio.to_thread.run_sync(work.fill, attempt.task.files, attempt.base)
+                await turn.run(self._session(work, Journals(folder / OWN)))
+            except Exception as error:  # modules raise exceptions of any class
+                turn.error = error
+            notes = await anyio.to_thread.run_sync(work.take, folder)
+        return turn.result(notes)
+
+    def _session(self, work: TaskFolder, journal: Journals | None) -> Session:
+        settings = self._settings
+        return Session(
+            self._plan,
+            working_dir=work.path,
+            journal=journal,
+            isolation=settings.isolation,
+            trust_plan=settings.trust_plan,
+            grants=settings.grants,
+            consent=self._consent,
+            sources=settings.sources,
+            host=self._host,
+        )
+
+
+@asynccontextmanager
+async def local_places(
+    plan: MountPlan,
+    settings: SessionSettings,
+    most: int,
+    tell: Callable[[tuple[ModuleStatus, ...]], object],
+    first: Attempt,
+) -> AsyncIterator[Places]:
+    """Provide this process as a place for `most` attempts at once, after a session was opened for the first.
+
+    `tell` gets the modules of that session.
+
+    Raises:
+        PaddockError: no session of the plan can be opened.
+    """
+    async with Host() as host:
+        place = LocalPlace(plan, settings, host)
+        tell(await place.check(first))
+        yield Ramp(place, most)
+
+
+async def run(
+    plan: Path | str | Mapping[str, Any] | MountPlan,
+    tasks: Path | str,
+    *,
+    out: Path | str,
+    concurrency: int = 8,
+    shard: Shard = WHOLE,
+    repeat: Repeat = "if-nothing-acted",
+    resume: bool = False,
+    settings: SessionSettings = USUAL,
+) -> AsyncIterator[TaskResult]:
+    """Run the tasks of a file, `concurrency` at once, and yield each result in the order of their ends.
+
+    Results are kept in the folder `out`, where `resume` goes on with an earlier run. `shard` is the part of the tasks
+    to run. `repeat` says which attempts whose place was lost are made again.
+
+    Raises:
+        TaskFileError: the file of tasks has a mistake; nothing was run.
+        LedgerError: the folder is that of another run, in use, or cannot be written to.
+        PaddockError: no session of the plan can be opened.
+    """
+    read = plan if isinstance(plan, MountPlan) else load_plan(plan)
+    checked = await anyio.to_thread.run_sync(TaskFile.checked, Path(tasks), shard)
+    opened = partial(Batch, checked, Path(out), read.digest, repeat=repeat, resumes=resume)
+    with closing(await anyio.to_thread.run_sync(opened)) as batch:
+        async with aclosing(batch.results(partial(local_places, read, settings, concurrency, len))) as results:
+            async for result in results:
+                yield result
+
+
+class _Turn:
+    """The turn of one attempt, and what comes of it."""
+
+    def __init__(self, attempt: Attempt, node: str) -> None:
+        self.error: Exception | None = None
+        self._attempt = attempt
+        self._node = node
+        self._response: str | None = None
+        self._modules: tuple[ModuleStatus, ...] = ()
+        self._mask: Mask = str
+        self._spending = Spending()
+
+    async def run(self, session: Session) -> None:
+        """Open a session, run the turn, and close it."""
+        self._mask = session.mask
+        for event in (PROVIDER_RESPONSE, LLM_RESPONSE):
+            session.coordinator.hooks.register(event, self._take, priority=_LAST, name="paddock-batch")
+        try:
+            async with session:
+                try:
+                    self._response = await session.execute(self._attempt.task.asked)
+                finally:
+                    self._modules = session.modules  # with their ends, of which the ordinary one is none
+        finally:
+            self._modules = as_before_the_end(self._modules, session.modules) or session.modules
+
+    def _take(self, event: str, data: Any) -> None:
+        if isinstance(data, Mapping):
+            self._spending.take(event, data)
+
+    def result(self, notes: list[str]) -> TaskResult:
+        """Return the result, with the session's secrets hidden in all that modules said."""
+        spent = self._spending.spent
+        counts = {name: spent.tokens[name] for name in ("input_tokens", "output_tokens")}
+        return TaskResult(
+            id=self._attempt.task.id,
+            attempt=self._attempt.number,
+            node=self._node,
+            status="done" if self.error is None else "failed",
+            response=None if self._response is None else self._mask(str(self._response)),
+            error=None if self.error is None else _masked(_facts(self.error), self._mask),
+            modules=[_masked(module.as_dict(), self._mask) for module in self._modules],
+            usage={"requests": spent.requests, **counts},
+            notes=[self._mask(note) for note in notes],
+        )
+
+
+@asynccontextmanager
+async def _task_folder() -> AsyncIterator[TaskFolder]:
+    work = TaskFolder()
+    try:
+        yield work
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(work.remove)
+
+
+def refuse_paths_above(plan: MountPlan) -> None:
+    """Refuse a plan with a path that leads out of the task's folder, which lies elsewhere for each task.
+
+    Raises:
+        PlanError: it names each such path.
+    """
+    problems = [
+        PlanProblem(f"{entry.path}.permissions.{family}", f"`{path}` leads out of the task's folder", _ABSOLUTE)
+        for entry in plan.entries()
+        for granted in [grants_of(entry.permissions)]
+        for family, paths in (("read", granted.read_paths), ("write", granted.write), ("run", granted.run))
+        for path in paths
+        if ".." in PurePosixPath(path).parts and not path.startswith(("/", "~"))
+    ]
+    if problems:
+        raise PlanError(problems, origin=None if plan.origin is None else str(plan.origin))
+
+
+def _facts(error: Exception) -> dict[str, Any]:
+    """Return an error as data: of a module's exception the class that it had there."""
+    facts: dict[str, Any] = {
+        "type": str(getattr(error, "remote_type", None) or code_of(error)),
+        "message": escape(statement_of(error), multiline=True),
+    }
+    if isinstance(error, PaddockError):
+        facts["hints"] = [escape(hint) for hint in error.hints]
+    return facts
+
+
+def _masked(value: Any, mask: Mask) -> Any:
+    """Return JSON's own types with their texts masked."""
+    match value:
+        case str():
+            return mask(value)
+        case dict():
+            return {key: _masked(one, mask) for key, one in value.items()}
+        case list() | tuple():
+            return [_masked(one, mask) for one in value]
+    return value

@@ -1,0 +1,163 @@
+"""A file of tasks: a JSON object a line, read twice and never held.
+
+First every line is checked, so that nothing runs of a file with a mistake in it. Then tasks are read one by one, as
+they are begun. What stays in memory is eight bytes a task while ids are compared, and nothing after that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final, Self
+
+from pydantic import ValidationError
+
+from paddock.batch.task import Task
+from paddock.errors import KindError
+from paddock.text import reason_of
+
+_LINE_MAX: Final = 8 << 20  # bytes
+_BUCKETS: Final = 256  # by the first byte of an id's digest, so that only a part of all is sorted at a time
+_FORM: Final = 'write one JSON object a line, as in {"id": "a1", "prompt": "Say hello."}'
+
+
+class TaskFileError(KindError):
+    """Raised for a file of tasks that cannot be used; it names the line, from 1, and what to do."""
+
+    def __init__(self, path: Path, line: int | None, problem: str, hint: str) -> None:
+        where = f"{path}:{line}" if line is not None else str(path)
+        super().__init__("TaskFileError", f"{where}: {problem}", hints=[hint])
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One of `count` parts of a file, by the numbers of its lines; `number` is counted from 1."""
+
+    number: int = 1
+    count: int = 1
+
+    def has(self, line: int) -> bool:
+        """Whether a line, counted from 1, falls to this part."""
+        return (line - 1) % self.count == self.number - 1
+
+    @property
+    def suffix(self) -> str:
+        """What the names of this part's files end with, before their type; nothing where there is only one part."""
+        return "" if self.count == 1 else f"-{self.number}-of-{self.count}"
+
+
+WHOLE: Final = Shard()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFile:
+    """A file whose every line was checked.
+
+    Attributes:
+        path: where it is; paths in its tasks are relative to its folder.
+        shard: which part of it counts.
+        digest: of its content.
+        count: the number of tasks in this part.
+        lines: the number of all its lines.
+    """
+
+    path: Path
+    shard: Shard
+    digest: str
+    count: int
+    lines: int
+
+    @classmethod
+    def checked(cls, path: Path, shard: Shard) -> Self:
+        """Return the file at a path, once each of its lines is a task, and no two have one id; blocks.
+
+        Raises:
+            TaskFileError: it cannot be read, or has a mistake.
+        """
+        content = hashlib.sha256()
+        digests = [array("Q") for _ in range(_BUCKETS)]
+        count = last = 0
+        for last, line in _lines(path, content.update):
+            task = _parsed(path, last, line)
+            digest = _digest(task.id)
+            digests[digest >> 56].append(digest)
+            count += shard.has(last)
+        if not last:
+            raise TaskFileError(path, None, "there is no task in it", _FORM)
+        for bucket in digests:
+            in_order = sorted(bucket)
+            if twice := {one for one, other in pairwise(in_order) if one == other}:
+                _refuse_duplicate(path, twice)
+        return cls(path, shard, f"sha256:{content.hexdigest()}", count, last)
+
+    def tasks(self) -> Iterator[tuple[int, Task]]:
+        """Yield the tasks of this part with the numbers of their lines; blocks.
+
+        Raises:
+            TaskFileError: the file has changed since it was checked.
+        """
+        content = hashlib.sha256()
+        for number, line in _lines(self.path, content.update):
+            if self.shard.has(number):
+                yield number, _parsed(self.path, number, line)
+        if f"sha256:{content.hexdigest()}" != self.digest:
+            hint = "leave the file as it is while its tasks run, and give other tasks another folder"
+            raise TaskFileError(self.path, None, "it was changed while its tasks ran", hint)
+
+
+def _lines(path: Path, content: Callable[[bytes], object]) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines that are not blank, with their numbers; `content` gets all of them."""
+    try:
+        with path.open("rb") as file:
+            number = 0
+            while line := file.readline(_LINE_MAX + 1):
+                number += 1
+                content(line)
+                if len(line) > _LINE_MAX:
+                    problem = f"the line has more than {_LINE_MAX >> 20} MiB"
+                    raise TaskFileError(path, number, problem, "hand long text over as a file, in `files`")
+                if line.strip():
+                    yield number, line
+    except OSError as error:
+        raise TaskFileError(path, None, f"it cannot be read: {reason_of(error)}", "name a file of tasks") from error
+
+
+def _parsed(path: Path, number: int, line: bytes) -> Task:
+    try:
+        written = json.loads(line, object_pairs_hook=_object)
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise TaskFileError(path, number, f"the line is no JSON: {reason}", _FORM) from error
+    try:
+        return Task.model_validate(written)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        said = first["msg"].removeprefix("Value error, ")
+        keys = ", ".join(f"`{name}`" for name in Task.model_fields)
+        raise TaskFileError(path, number, f"`{place}`: {said}" if place else said, f"a task has {keys}") from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return found
+
+
+def _digest(id: str) -> int:
+    return int.from_bytes(hashlib.blake2b(id.encode(), digest_size=8).digest())
+
+
+def _refuse_duplicate(path: Path, digests: set[int]) -> None:
+    """Raise for an id that stands in two lines; other ids with the same digest are none."""
+    first: dict[str, int] = {}
+    for number, line in _lines(path, len):
+        id = _parsed(path, number, line).id
+        if _digest(id) in digests and first.setdefault(id, number) != number:
+            raise TaskFileError(path, number, f"the id `{id}` is that of line {first[id]} too", "give it another one")

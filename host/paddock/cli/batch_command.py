@@ -1,0 +1,207 @@
+"""Run the tasks of a file, a session each, and keep one result a task.
+
+`--json`: `{"tasks", "done", "failed", "lost", "results": path, "error"}`, of this shard, with the tasks of the runs
+that it goes on with. Exit codes: 0 all are done; 1 one failed or is lost, or the run cannot go on; 4 a policy refused;
+130 interrupted: `--resume` goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from contextlib import aclosing, closing
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import anyio.to_thread
+import click
+
+from paddock.batch.batch import Batch, Repeat
+from paddock.batch.local import SessionSettings, local_places
+from paddock.batch.result import TaskResult
+from paddock.batch.task_file import Shard, TaskFile
+from paddock.cli.answer import CommandAnswer, CommandReport
+from paddock.cli.bundle_plan import plan_of
+from paddock.cli.command_group import example
+from paddock.cli.options import JSON, QUIET, SessionOptions, plan_options, this_command
+from paddock.cli.plan_options import read_presets
+from paddock.cli.session_on_screen import SessionOpener
+from paddock.cli.terminal.consent import TerminalConsent
+from paddock.cli.terminal.dialogue import Dialogue
+from paddock.cli.terminal.interruption import Interruption
+from paddock.cli.terminal.log_lines import LogLines
+from paddock.cli.terminal.progress import ActivityLine
+from paddock.cli.terminal.render import Screen
+from paddock.errors import ConsentRefusedError
+from paddock.plan.load import load_plan
+from paddock.session.session import ModuleStatus
+from paddock_sources.locked_sources import LockUse
+
+_STATUSES: Final = ("done", "failed", "lost")
+_TOLD: Final = 10  # failures; of more there is the number
+_PERIOD: Final = 10.0  # seconds between two lines of progress where no line can be replaced
+_SHORT: Final = 200  # characters of an error's message
+
+
+def _read_shard(context: click.Context, parameter: click.Parameter, written: str) -> Shard:
+    number, slash, count = written.partition("/")
+    if slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
+        return Shard(int(number), int(count))
+    raise click.BadParameter(f"`{written}` is no K/N with K from 1 to N, such as 1/4")
+
+
+@click.command(epilog=example("paddock batch plan.yaml tasks.jsonl --out results"))
+@click.argument("plan")
+@click.argument("tasks", type=click.Path(path_type=Path))
+@click.option("--out", metavar="DIR", required=True, type=click.Path(path_type=Path), help="Keep the results there.")
+@click.option(
+    "--concurrency", metavar="N", type=click.IntRange(1), default=8, help="Run up to N at once; 8 by default."
+)
+@click.option(
+    "--shard", metavar="K/N", callback=_read_shard, default="1/1", help="Run the Kth of N parts of the tasks."
+)
+@click.option(
+    "--repeat",
+    type=click.Choice(["never", "if-nothing-acted", "always"]),
+    default="if-nothing-acted",
+    help="Run a task again whose session was lost: by default if nothing in it can have acted outside its folder.",
+)
+@click.option("--resume", is_flag=True, help="Go on with the run in DIR: tasks that have a result stay as they are.")
+@plan_options
+@JSON
+@QUIET
+def batch(
+    plan: str,
+    tasks: Path,
+    out: Path,
+    concurrency: int,
+    shard: Shard,
+    repeat: Repeat,
+    resume: bool,
+    options: SessionOptions,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Run the tasks of a file with PLAN, a session each, and keep one result a task.
+
+    A task is a line of JSON: {"id": "a1", "prompt": "...", "files": {name: path}, "vars": {}}.
+    """
+    screen = Screen(sys.stderr, is_quiet=quiet)
+    run = _Run(plan_of(plan), options, screen, concurrency)
+    report = CommandReport(screen, as_json, beside=run.facts)
+    with LogLines(screen), run.opener.fetching:
+        return report.answer(lambda: asyncio.run(run.run(tasks, out, shard, repeat, resumes=resume)))
+
+
+class _Run:
+    """One run, as the person at the terminal sees it."""
+
+    def __init__(self, plan: Path, options: SessionOptions, screen: Screen, concurrency: int) -> None:
+        self.opener = SessionOpener(plan, options, screen, is_verbose=False)
+        self.facts: dict[str, Any] = {"tasks": None, "done": 0, "failed": 0, "lost": 0, "results": None}
+        self._plan = plan
+        self._screen = screen
+        self._concurrency = concurrency
+        self._consent = TerminalConsent(Dialogue.at(screen, sys.stdin), plan)
+        sources = options.sources.read(self.opener.fetching)
+        if sources.use is LockUse.UPDATE:
+            sources = replace(sources, use=LockUse.LOCKED)
+        self._settings = SessionSettings(
+            isolation=options.isolation,
+            trust_plan=options.trust_plan,
+            grants=read_presets(options.grants),
+            consent=self._consent,
+            sources=sources,
+        )
+        self._began = 0.0  # when the first task did; 0 before
+        self._before = 0  # tasks that had their result by then
+        self._told = 0
+
+    async def run(self, tasks: Path, out: Path, shard: Shard, repeat: Repeat, *, resumes: bool) -> CommandAnswer:
+        """Run the tasks to their ends, and return the counts."""
+        await self.opener.ready()
+        plan = load_plan(self._plan)
+        checked = await anyio.to_thread.run_sync(TaskFile.checked, tasks, shard)
+        opened = partial(Batch, checked, out, plan.digest, repeat=repeat, resumes=resumes)
+        with closing(await anyio.to_thread.run_sync(opened)) as batch:
+            self.facts |= {"tasks": checked.count, "results": str(batch.ledger.results)}
+            self._count(batch)
+            places = partial(local_places, plan, self._settings, self._concurrency, self._begin)
+            with (
+                anyio.CancelScope() as scope,
+                Interruption(self._screen.note, lambda: self._stop(batch), scope.cancel) as interruption,
+                ActivityLine(self._screen, self._progress),
+            ):
+                lines = asyncio.create_task(self._plain_lines())
+                try:
+                    async with aclosing(batch.results(places)) as results:
+                        async for result in results:
+                            self._take(result, batch)
+                except ConsentRefusedError:
+                    if not self._consent.starts_again:
+                        raise
+                finally:
+                    lines.cancel()
+                    self._count(batch)
+        if interruption.happened:
+            self._screen.note(f"to go on: {_going_on()}")
+            raise interruption.end
+        if self._consent.starts_again:
+            return await self.run(tasks, out, shard, repeat, resumes=resumes)
+        code = 1 if self.facts["failed"] or self.facts["lost"] else 0
+        return CommandAnswer(self.facts, self._show, code)
+
+    def _begin(self, modules: tuple[ModuleStatus, ...]) -> None:
+        self.opener.started(modules)
+        self._began = time.monotonic()
+        self._before = self._ended
+
+    def _stop(self, batch: Batch) -> bool:
+        batch.stop()
+        return bool(self._began)
+
+    @property
+    def _ended(self) -> int:
+        return sum(self.facts[name] for name in _STATUSES)
+
+    def _count(self, batch: Batch) -> None:
+        self.facts |= {name: batch.ledger.counts[name] for name in _STATUSES}
+
+    def _take(self, result: TaskResult, batch: Batch) -> None:
+        self._count(batch)
+        if result.status == "done":
+            return
+        self._told += 1
+        if self._told <= _TOLD:
+            error = result.error or {}
+            message = " ".join(str(error.get("message", "")).split())[:_SHORT]
+            self._screen.warning(f"task {result.id} {result.status}: {error.get('type')}: {message}")
+        elif self._told == _TOLD + 1:
+            self._screen.warning(f"more tasks failed; each is in {self.facts['results']}")
+
+    def _progress(self) -> str:
+        if not self._began:
+            return "starting a first session"
+        left = self.facts["tasks"] - self._ended
+        rate = (self._ended - self._before) / max(time.monotonic() - self._began, 0.001)
+        time_left = f", {timedelta(seconds=round(left / rate))} left" if rate else ""
+        counts = ", ".join(f"{self.facts[name]} {name}" for name in _STATUSES if self.facts[name] or name == "done")
+        return f"{self._ended} of {self.facts['tasks']} tasks: {counts}; {rate:.1f} a second{time_left}"
+
+    async def _plain_lines(self) -> None:
+        while not self._screen.is_terminal:
+            await asyncio.sleep(_PERIOD)
+            self._screen.note(self._progress())
+
+    def _show(self, screen: Screen) -> None:
+        screen.listing([(name, str(self.facts[name])) for name in ("tasks", *_STATUSES, "results")])
+
+
+def _going_on() -> str:
+    options = [] if "--resume" in sys.argv else ["--resume"]
+    return this_command(*options) or "the same command with `--resume`"
