@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from pathlib import Path
@@ -80,7 +80,7 @@ class Batch:
         if self._beginning is not None:
             self._beginning.cancel()
 
-    async def results(self, places: PlacesOf) -> AsyncIterator[TaskResult]:
+    async def results(self, places: PlacesOf) -> AsyncGenerator[TaskResult]:
         """Run the tasks that have no result yet, and yield each result once it is kept, in the order of their ends.
 
         Leaving this early ends the sessions that run.

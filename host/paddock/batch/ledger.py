@@ -256,7 +256,8 @@ class Ledger:
 
     def _read(self, head: _Head, *, resumes: bool) -> None:
         path = self._lines.path
-        found, count = None, 0
+        found: _Head | None = None
+        count = 0
         for number, text in self._lines:
             try:
                 if found is None:
@@ -278,11 +279,11 @@ class Ledger:
         ids = {one.id: line for line, one in self._open.items()}
         if ids:  # a result may be there without its record
             for _, text in self._results:
-                found = TaskResult.model_validate_json(text)
-                if found.id in ids:
-                    line = ids[found.id]
-                    self._close_task(line, found.status)
-                    self._lines.write(_record(found.status, line, found.id, found.attempt))
+                kept = TaskResult.model_validate_json(text)
+                if kept.id in ids:
+                    line = ids[kept.id]
+                    self._close_task(line, kept.status)
+                    self._lines.write(_record(kept.status, line, kept.id, kept.attempt))
 
     def _check_head(self, found: _Head | None, head: _Head) -> None:
         for name, of in (("plan", "plan"), ("tasks", "file of tasks")):

@@ -26,6 +26,7 @@ from paddock.module_sources.resolve import SourceOptions
 from paddock.plan.load import load_plan
 from paddock.plan.model import MountPlan
 from paddock.plan.permissions import grants_of
+from paddock.rpc.first_calls import BeforeActing
 from paddock.session.host import Host
 from paddock.session.hosted_session import ModuleStatus, as_before_the_end
 from paddock.session.journals.journal_folder import Journals
@@ -50,6 +51,7 @@ class SessionSettings:
     trust_plan: bool = False
     grants: Mapping[str, str] = field(default_factory=dict)
     consent: Consent | None = None
+    environ: Mapping[str, str] | None = None
     sources: SourceOptions = field(default_factory=partial(SourceOptions, LockUse.LOCKED))
 
 
@@ -106,7 +108,7 @@ class LocalPlace:
         """
         async with _task_folder() as work:
             await anyio.to_thread.run_sync(work.fill, attempt.task.files, attempt.base)
-            async with self._session(work, None) as session:
+            async with self._session(work) as session:
                 modules = session.modules
         if self._consent is not None:
             self._consent.close()
@@ -115,16 +117,29 @@ class LocalPlace:
     async def run(self, attempt: Attempt, folder: Path, acted: Acted) -> TaskResult:
         """Run an attempt, as `Place` has it."""
         turn = _Turn(attempt, self.name)
+        unrecorded: list[Exception] = []
+
+        async def before_acting(module: str, called: str) -> None:
+            try:
+                await acted(module, called)
+            except Exception as error:
+                unrecorded.append(error)
+                raise
+
         async with _task_folder() as work:
             try:
                 await anyio.to_thread.run_sync(work.fill, attempt.task.files, attempt.base)
-                await turn.run(self._session(work, Journals(folder / OWN)))
+                await turn.run(self._session(work, Journals(folder / OWN), before_acting))
             except Exception as error:  # modules raise exceptions of any class
                 turn.error = error
+            if unrecorded:
+                raise unrecorded[0]
             notes = await anyio.to_thread.run_sync(work.take, folder)
         return turn.result(notes)
 
-    def _session(self, work: TaskFolder, journal: Journals | None) -> Session:
+    def _session(
+        self, work: TaskFolder, journal: Journals | None = None, before_acting: BeforeActing | None = None
+    ) -> Session:
         settings = self._settings
         return Session(
             self._plan,
@@ -135,7 +150,9 @@ class LocalPlace:
             grants=settings.grants,
             consent=self._consent,
             sources=settings.sources,
+            environ=settings.environ,
             host=self._host,
+            before_acting=before_acting,
         )
 
 
