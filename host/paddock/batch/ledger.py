@@ -17,6 +17,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -44,7 +45,7 @@ class LedgerError(KindError):
 class _Head(BaseModel):
     """The first record of a ledger: what it is about."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     version: Literal[1] = 1
     plan: str
@@ -55,7 +56,7 @@ class _Head(BaseModel):
 class Record(BaseModel):
     """Any other record; `line` is the task's in the file of tasks, from 1."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     what: Literal["claimed", "acted", "released", "done", "failed", "lost"]
     line: int
@@ -93,7 +94,7 @@ class OpenTask:
 
 
 class Lines:
-    """A file of JSON lines that this process alone appends to."""
+    """A file of JSON lines that this process alone appends to; its first `synced` bytes outlive a power failure."""
 
     def __init__(self, path: Path) -> None:
         """Open it, or make it, and cut off what a crash left of a last line; blocks.
@@ -102,7 +103,6 @@ class Lines:
             LedgerError: another process has it, or it cannot be written.
         """
         self.path = path
-        self._synced = 0
         self._turn = asyncio.Lock()
         try:
             self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
@@ -110,6 +110,10 @@ class Lines:
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 self._size = _whole(self._descriptor)
                 os.ftruncate(self._descriptor, self._size)
+                os.fdatasync(
+                    self._descriptor
+                )  # what a killed process wrote may not be there yet, and counts from now on
+                self.synced = self._size
             except BaseException:
                 os.close(self._descriptor)
                 raise
@@ -126,7 +130,7 @@ class Lines:
     def clear(self) -> None:
         """Remove all lines."""
         os.ftruncate(self._descriptor, 0)
-        self._size = self._synced = 0
+        self._size = self.synced = 0
 
     def write(self, value: Mapping[str, Any]) -> None:
         """Add a line; it outlives this process, and a power failure once `sync` has returned.
@@ -148,10 +152,10 @@ class Lines:
         """
         size = self._size
         async with self._turn:
-            if self._synced < size:
+            if self.synced < size:
                 reached = self._size
                 await anyio.to_thread.run_sync(os.fdatasync, self._descriptor)
-                self._synced = reached
+                self.synced = reached
 
     def close(self) -> None:
         """Let another process have it."""
@@ -159,7 +163,13 @@ class Lines:
 
 
 class Ledger:
-    """The ledger and the results of one shard in one folder; `close` releases them."""
+    """The ledger and the results of one shard in one folder; `close` releases them.
+
+    Attributes:
+        lines: the file of the ledger.
+        kept: the file of the results.
+        counts: how many tasks have a result of each status.
+    """
 
     def __init__(self, out: Path, tasks: TaskFile, plan: str, *, resumes: bool) -> None:
         """Open them, and read what happened so far; blocks. `plan` is the digest of the plan.
@@ -172,28 +182,20 @@ class Ledger:
         self._open: dict[int, OpenTask] = {}
         self.counts: Counter[str] = Counter()
         suffix = tasks.shard.suffix
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-            _refuse_other_shards(out, tasks)
-            self._lines = Lines(out / f"ledger{suffix}.jsonl")
-        except OSError as error:
-            raise LedgerError(out, f"cannot be written: {reason_of(error)}", "name another folder") from error
-        try:
-            self._results = Lines(out / f"results{suffix}.jsonl")
+        with ExitStack() as files:
+            try:
+                out.mkdir(parents=True, exist_ok=True)
+                _refuse_other_shards(out, tasks)
+            except OSError as error:
+                raise LedgerError(out, f"cannot be written: {reason_of(error)}", "name another folder") from error
+            self.lines = files.enter_context(closing(Lines(out / f"ledger{suffix}.jsonl")))
+            self.kept = files.enter_context(closing(Lines(out / f"results{suffix}.jsonl")))
             self._read(_Head(plan=plan, tasks=tasks.digest, shards=tasks.shard.count), resumes=resumes)
-        except BaseException:
-            self._lines.close()
-            raise
-
-    @property
-    def results(self) -> Path:
-        """The file of the results."""
-        return self._results.path
+            self._files = files.pop_all()
 
     def close(self) -> None:
         """Let another run have them."""
-        self._results.close()
-        self._lines.close()
+        self._files.close()
 
     def has_ended(self, line: int) -> bool:
         """Whether the task in a line has its result."""
@@ -239,15 +241,15 @@ class Ledger:
 
     async def end(self, line: int, result: TaskResult) -> None:
         """Keep the one result of a task."""
-        self._results.write(result.model_dump())
-        await self._results.sync()
+        self.kept.write(result.model_dump())
+        await self.kept.sync()
         self._close_task(line, result.status)
         # Nothing depends on this one being on the disk: the result is.
-        self._lines.write(_record(result.status, line, result.id, result.attempt))
+        self.lines.write(_record(result.status, line, result.id, result.attempt))
 
     async def _note(self, what: str, line: int, id: str, attempt: int, **more: str) -> None:
-        self._lines.write(_record(what, line, id, attempt, **more))
-        await self._lines.sync()
+        self.lines.write(_record(what, line, id, attempt, **more))
+        await self.lines.sync()
 
     def _close_task(self, line: int, status: str) -> None:
         self._ended[line] = 1
@@ -255,10 +257,10 @@ class Ledger:
         self.counts[status] += 1
 
     def _read(self, head: _Head, *, resumes: bool) -> None:
-        path = self._lines.path
+        path = self.lines.path
         found: _Head | None = None
         count = 0
-        for number, text in self._lines:
+        for number, text in self.lines:
             try:
                 if found is None:
                     found = _Head.model_validate_json(text)
@@ -269,8 +271,8 @@ class Ledger:
                 problem = f"is damaged, or of another Paddock: line {number} is no record"
                 raise LedgerError(path, problem, "name another folder; the results so far are in this one") from error
         if not count:  # nothing was begun, so it may become that of another plan
-            self._lines.clear()
-            self._lines.write(head.model_dump())
+            self.lines.clear()
+            self.lines.write(head.model_dump())
         elif not resumes:
             problem = "is of an earlier run"
             raise LedgerError(path, problem, "`--resume` goes on with it; or name another folder")
@@ -278,18 +280,18 @@ class Ledger:
             self._check_head(found, head)
         ids = {one.id: line for line, one in self._open.items()}
         if ids:  # a result may be there without its record
-            for _, text in self._results:
+            for _, text in self.kept:
                 kept = TaskResult.model_validate_json(text)
                 if kept.id in ids:
                     line = ids[kept.id]
                     self._close_task(line, kept.status)
-                    self._lines.write(_record(kept.status, line, kept.id, kept.attempt))
+                    self.lines.write(_record(kept.status, line, kept.id, kept.attempt))
 
     def _check_head(self, found: _Head | None, head: _Head) -> None:
         for name, of in (("plan", "plan"), ("tasks", "file of tasks")):
             if getattr(found, name) != getattr(head, name):
                 hint = f"name another folder, or have the {of} as it was"
-                raise LedgerError(self._lines.path, f"is of another {of}, or the {of} has changed since", hint)
+                raise LedgerError(self.lines.path, f"is of another {of}, or the {of} has changed since", hint)
 
     def _replay(self, record: Record) -> None:
         """Take a record of an earlier run, whose attempts have all ended with it."""

@@ -13,7 +13,7 @@ Status = Literal["done", "failed", "lost"]
 class Act(BaseModel):
     """The first call of a module, in one attempt, that could act outside the task's folder."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     attempt: int
     module: str
@@ -37,7 +37,7 @@ class TaskResult(BaseModel):
         notes: for people, which files of the task's folder were not taken, and why.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     id: str
     attempt: int

@@ -50,7 +50,7 @@ class Task(BaseModel):
         vars: values for the prompt.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     id: TaskId
     prompt: _Prompt

@@ -129,7 +129,7 @@ class _Run:
         checked = await anyio.to_thread.run_sync(TaskFile.checked, tasks, shard)
         opened = partial(Batch, checked, out, plan.digest, repeat=repeat, resumes=resumes)
         with closing(await anyio.to_thread.run_sync(opened)) as batch:
-            self.facts |= {"tasks": checked.count, "results": str(batch.ledger.results)}
+            self.facts |= {"tasks": checked.count, "results": str(batch.ledger.kept.path)}
             self._count(batch)
             places = partial(local_places, plan, self._settings, self._concurrency, self._begin)
             with (
