@@ -312,6 +312,30 @@ def denied_calls(world: World) -> Any:
 
 
 @_scenario(starts_modules=True)
+def a_batch(world: World) -> Any:
+    """Tasks that are done, one that fails, and files of tasks and folders that are refused."""
+    world.write("work/plan.yaml", _SIMPLE)
+    tasks = [{"id": "good", "prompt": "hello"}, {"id": "bad", "prompt": "hello", "files": {"x": "missing"}}]
+    world.write("work/tasks.jsonl", "".join(json.dumps(task) + "\n" for task in tasks))
+    world.write("work/good.jsonl", json.dumps(tasks[0]))
+    world.write("work/broken.jsonl", '{"id": "a"')
+    world.write("work/empty.jsonl", "")
+    return [
+        world.run("batch", "plan.yaml", *rest).shown()
+        for rest in (
+            ("good.jsonl", "--out", "one", "--json"),
+            ("good.jsonl", "--out", "one", "--json"),
+            ("good.jsonl", "--out", "one", "--resume"),
+            ("tasks.jsonl", "--out", "two", "--concurrency", "1", "--json"),
+            ("broken.jsonl", "--out", "three", "--json"),
+            ("empty.jsonl", "--out", "three", "--json"),
+            ("missing.jsonl", "--out", "three"),
+            ("tasks.jsonl", "--out", "one", "--resume", "--json"),
+        )
+    ]
+
+
+@_scenario(starts_modules=True)
 def a_session(world: World) -> Any:
     """A session that starts, calls, is denied, grants and ends; then what is explained of it."""
     world.with_modules().write("work/plan.yaml", _PLAN)

@@ -69,6 +69,7 @@ _ROWS = (
         ("egress", "encodings", "rpc", "session"),
     ),
     (("sessions",), ()),
+    (("batch",), ("batch",)),
     (("report",), ("report",)),
     (("demo", "selftest"), ("demo", "selftest")),
     (("init",), ("email", "h11", "importlib.metadata")),

@@ -125,7 +125,7 @@ def require_unreachable() -> Mapping[str, Any]:
 
 def accepting(args: Sequence[str]) -> Sequence[str]:
     """Return the arguments with a weaker level accepted, where a command needs that on this machine."""
-    is_start = args[:1] in (("call",), ("chat",), ("run",)) and "--help" not in args
+    is_start = args[:1] in (("batch",), ("call",), ("chat",), ("run",)) and "--help" not in args
     if not is_start or {"--isolation", "--trust-plan"} & set(args) or diagnosis()["ok"]:
         return args
     return [args[0], "--isolation", reachable_level(), *args[1:]]

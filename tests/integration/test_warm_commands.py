@@ -74,6 +74,7 @@ _ELSEWHERE = {"demo", "selftest", "module shell", "module test"}  # each has tes
 _COMMANDS = {
     "run plan.yaml hello": "You said: hello",
     "chat plan.yaml": "You said: hello",
+    "batch plan.yaml tasks.jsonl --out results": "results/results.jsonl",
     "call ./mine mine": "mine",
     "doctor": "  landlock",
     "help": "Usage: paddock help",
@@ -142,6 +143,7 @@ def test_a_command_loads_what_it_needs(
     Path(write_module("tool-mine", _MINE)).rename("mine")
     Path("plan.yaml").write_text(_PLAN)
     Path("policy.toml").touch()
+    Path("tasks.jsonl").write_text('{"id": "one", "prompt": "hello"}')
     done = paddock(*line.split(), stdin="hello\n")
     assert _COMMANDS[line] in done.stdout + done.stderr, (done.stdout, done.stderr)
     assert "Traceback" not in done.stderr

@@ -129,7 +129,7 @@ def _lines(path: Path, content: Callable[[bytes], object]) -> Iterator[tuple[int
 
 def _parsed(path: Path, number: int, line: bytes) -> Task:
     try:
-        written = json.loads(line, object_pairs_hook=_object)
+        written = json.loads(line.decode(), object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise TaskFileError(path, number, f"the line is no JSON: {reason}", _FORM) from error

@@ -25,6 +25,7 @@ from paddock.batch.batch import Batch, Repeat
 from paddock.batch.local import SessionSettings, local_places
 from paddock.batch.result import TaskResult
 from paddock.batch.task_file import Shard, TaskFile
+from paddock.cli import failure
 from paddock.cli.answer import CommandAnswer, CommandReport
 from paddock.cli.bundle_plan import plan_of
 from paddock.cli.command_group import example
@@ -37,7 +38,7 @@ from paddock.cli.terminal.interruption import Interruption
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.progress import ActivityLine
 from paddock.cli.terminal.render import Screen
-from paddock.errors import ConsentRefusedError
+from paddock.errors import PaddockError
 from paddock.plan.load import load_plan
 from paddock.session.session import ModuleStatus
 from paddock_sources.locked_sources import LockUse
@@ -142,7 +143,8 @@ class _Run:
                     async with aclosing(batch.results(places)) as results:
                         async for result in results:
                             self._take(result, batch)
-                except ConsentRefusedError:
+                except PaddockError as error:
+                    failure.name_plan(error, self._plan)
                     if not self._consent.starts_again:
                         raise
                 finally:

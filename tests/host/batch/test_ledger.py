@@ -120,6 +120,7 @@ async def test_records_of_one_moment_share_a_sync(
 
     monkeypatch.setattr(os, "fdatasync", counted)
     ledger = Ledger(tmp_path / "out", tasks, "plan", resumes=False)
+    synced.clear()
     sizes: list[tuple[int, int]] = []
 
     async def claim(line: int) -> None:
