@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager, closing
+from contextlib import aclosing, asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -21,7 +21,7 @@ from paddock.batch.ramp import Ramp
 from paddock.batch.result import TaskResult
 from paddock.batch.task import OWN
 from paddock.batch.task_file import WHOLE, Shard, TaskFile
-from paddock.errors import PaddockError, PlanError, PlanProblem, code_of, statement_of
+from paddock.errors import KindError, PaddockError, PlanError, PlanProblem, code_of, statement_of
 from paddock.module_sources.resolve import SourceOptions
 from paddock.plan.load import load_plan
 from paddock.plan.model import MountPlan
@@ -59,15 +59,16 @@ USUAL: Final = SessionSettings()
 
 
 class OneAnswer:
-    """Asks about a plan once; later sessions get the answer, and one whose plan means something else does not start."""
+    """Asks about a plan until it is closed; later sessions get the same answers, and no others."""
 
     def __init__(self, consent: Consent) -> None:
         self._consent = consent
-        self._answers: dict[tuple[str, bool, bool], ConsentAnswer] = {}
+        self._answers: list[tuple[object, ConsentAnswer]] = []
         self._is_open = True
 
     @property
     def is_attended(self) -> bool:
+        """Whether a person can be asked, or could be."""
         return getattr(self._consent, "is_attended", True)
 
     def close(self) -> None:
@@ -75,12 +76,16 @@ class OneAnswer:
         self._is_open = False
 
     async def ask(self, review: PlanReview) -> ConsentAnswer:
-        about = (review.digest, bool(review.fetches), review.is_of_the_lock)
-        if about not in self._answers:
-            if not self._is_open:
-                return ConsentAnswer.STOP
-            self._answers[about] = await self._consent.ask(review)
-        return self._answers[about]
+        """Return the answer; once closed, `AS_IT_IS` to what is new: another folder's files may propose more."""
+        about = (review.digest, review.fetches, review.moved, review.grants)
+        for answered, answer in self._answers:
+            if answered == about:
+                return answer
+        if not self._is_open:
+            return ConsentAnswer.AS_IT_IS
+        answer = await self._consent.ask(review)
+        self._answers.append((about, answer))
+        return answer
 
 
 class LocalPlace:
@@ -107,7 +112,8 @@ class LocalPlace:
             PaddockError: a session of the plan cannot be opened.
         """
         async with _task_folder() as work:
-            await anyio.to_thread.run_sync(work.fill, attempt.task.files, attempt.base)
+            with suppress(KindError):  # a mistake in one task; it has its result
+                await anyio.to_thread.run_sync(work.fill, attempt.task.files, attempt.base)
             async with self._session(work) as session:
                 modules = session.modules
         if self._consent is not None:

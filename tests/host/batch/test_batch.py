@@ -21,7 +21,7 @@ from paddock.batch.batch import Batch, Repeat
 from paddock.batch.ledger import LedgerError, Lines
 from paddock.batch.place import Acted, Attempt, NoPlaceError, PlaceLostError, StaleAttemptError
 from paddock.batch.task_file import TaskFileError
-from support.examples import examples
+from support.examples import IN_FULL
 from support.rows import each_row
 
 
@@ -193,7 +193,7 @@ class _Driver:
 
 
 @given(st.integers(0, 2**32), st.sampled_from(["if-nothing-acted", "always", "never"]))
-@settings(max_examples=examples(50), deadline=None)
+@settings(max_examples=300 if IN_FULL else 8, deadline=None)
 def test_nothing_is_repeated_in_silence_however_it_crashes(seed: int, repeat: Repeat) -> None:
     chance = random.Random(seed)
     seen: Counter[str] = Counter()
