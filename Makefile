@@ -25,7 +25,7 @@ CHECKED := tests/protocol tests/sdk/contract tests/sdk/kernel tests/sdk/worker \
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := run
-.PHONY: run agent check compiled-tests test user-environment test-user test-all lint bench bench-quick soak clean
+.PHONY: run agent batch check compiled-tests test user-environment test-user test-all lint bench bench-quick soak clean
 
 run: $(VENV)/ready
 	@$(BIN)/paddock demo
@@ -33,6 +33,10 @@ run: $(VENV)/ready
 # A scripted model, behind a server that speaks as a vendor's does, mends a program with the tools.
 agent: $(VENV)/ready
 	@PYTHONPATH=tests $(BIN)/python -m coding_agent
+
+# Many tasks with a scripted model and a hostile module; the driver is killed, and goes on.
+batch: $(VENV)/ready
+	@PYTHONPATH=tests $(BIN)/python -m many_tasks
 
 check: lint
 	@$(BIN)/python -m pytest --quiet --numprocesses=logical --dist=worksteal -m "not (costly or hypothesis or slow)" $(CHECKED)

@@ -34,6 +34,7 @@ from bench.growth import measure_growth
 from bench.history import last_recorded, record
 from bench.hooks import measure_hooks
 from bench.journal import measure_journal
+from bench.many_tasks import measure_many_tasks
 from bench.mcp_peer import measure_mcp
 from bench.memory import measure_memory
 from bench.model import measure_model
@@ -94,6 +95,7 @@ _PARTS: dict[str, Part] = {
     "bundles": measure_bundles,
     "sub-session": measure_sub_session,
     "sessions": measure_sessions,
+    "many-tasks": measure_many_tasks,
 }
 _SECONDS = 600.0  # for all of them; on an idle machine of two cores they take less than half of that
 _HANG_SECONDS = _SECONDS + 60  # by when cancelled parts have ended, unless one holds up the whole process

@@ -10,10 +10,17 @@ import psutil
 import pytest
 
 from integration.tricky_tool import plan_of
+from many_tasks.__main__ import main
 from paddock.batch import run
 
 _TASKS = 2000
 _FIRST = 200  # by when everything has been loaded, and eight run at once
+
+
+@pytest.mark.exhaustive
+@pytest.mark.slow
+def test_the_demonstration_is_as_it_should_be() -> None:
+    assert main(24) == 0
 
 
 @pytest.mark.exhaustive
