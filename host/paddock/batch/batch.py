@@ -24,7 +24,7 @@ from anyio.streams.memory import MemoryObjectSendStream
 from paddock.batch.ledger import Ledger, LedgerError
 from paddock.batch.place import Attempt, Place, PlaceLostError, Places, StaleAttemptError
 from paddock.batch.result import TaskResult
-from paddock.batch.task import Task
+from paddock.batch.task import OWN, Task
 from paddock.batch.task_file import TaskFile, TaskFileError
 from paddock.text import reason_of
 
@@ -233,7 +233,13 @@ def _first_of(error: BaseException) -> BaseException:
 
 
 def _empty(folder: Path) -> None:
-    """Have an empty folder; an earlier attempt may have left files."""
+    """Have an empty folder, in place of what an earlier attempt left.
+
+    Raises:
+        LedgerError: something else is there.
+    """
     with suppress(FileNotFoundError):
+        if any(folder.iterdir()) and not (folder / OWN).is_dir():
+            raise LedgerError(folder, "is there already, and is not of this run", "name another folder for the results")
         shutil.rmtree(folder)
     folder.mkdir()

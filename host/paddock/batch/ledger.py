@@ -92,6 +92,11 @@ class OpenTask:
         """Whether the last attempt may have acted."""
         return any(act.attempt == self.number for act in self.acted)
 
+    def check(self, attempt: int) -> None:
+        """Raise `StaleAttemptError` unless this is the attempt that may act."""
+        if not self.runs or self.number != attempt:
+            raise StaleAttemptError(f"attempt {attempt} was given up")
+
 
 class Lines:
     """A file of JSON lines that this process alone appends to; its first `synced` bytes outlive a power failure."""
@@ -122,10 +127,10 @@ class Lines:
         except OSError as error:
             raise LedgerError(path, f"cannot be written: {reason_of(error)}", "name another folder") from error
 
-    def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the lines, with their numbers from 1; blocks."""
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield the lines; blocks."""
         with self.path.open("rb") as file:
-            yield from enumerate(file, 1)
+            yield from file
 
     def clear(self) -> None:
         """Remove all lines."""
@@ -220,11 +225,11 @@ class Ledger:
         Raises:
             StaleAttemptError: the attempt was given up, or has ended.
         """
-        one = self._open.get(line)
-        if one is None or one.number != attempt or not one.runs:
-            raise StaleAttemptError(f"attempt {attempt} at `{task.id}` was given up")
+        one = self.of(line)
+        one.check(attempt)
         one.acted.append(Act(attempt=attempt, module=module, tool=tool))
         await self._note("acted", line, task.id, attempt, module=module, tool=tool)
+        one.check(attempt)  # it may have been given up meanwhile
 
     def give_up(self, line: int) -> OpenTask:
         """Refuse from now on what the attempt at a task that runs may still say; return what is known of the task."""
@@ -257,35 +262,36 @@ class Ledger:
         self.counts[status] += 1
 
     def _read(self, head: _Head, *, resumes: bool) -> None:
-        path = self.lines.path
         found: _Head | None = None
-        count = 0
-        for number, text in self.lines:
-            try:
+        number = 0
+        file = self.lines
+        try:
+            for text in self.lines:
+                number += 1
                 if found is None:
                     found = _Head.model_validate_json(text)
                 else:
-                    count += 1
                     self._replay(Record.model_validate_json(text))
-            except (ValidationError, IndexError) as error:
-                problem = f"is damaged, or of another Paddock: line {number} is no record"
-                raise LedgerError(path, problem, "name another folder; the results so far are in this one") from error
-        if not count:  # nothing was begun, so it may become that of another plan
-            self.lines.clear()
-            self.lines.write(head.model_dump())
-        elif not resumes:
-            problem = "is of an earlier run"
-            raise LedgerError(path, problem, "`--resume` goes on with it; or name another folder")
-        else:
-            self._check_head(found, head)
-        ids = {one.id: line for line, one in self._open.items()}
-        if ids:  # a result may be there without its record
-            for _, text in self.kept:
+            if number > 1 and not resumes:
+                raise LedgerError(
+                    file.path, "is of an earlier run", "`--resume` goes on with it; or name another folder"
+                )
+            if number > 1:
+                self._check_head(found, head)
+            else:  # nothing was begun, so it may become that of another plan
+                self.lines.clear()
+                self.lines.write(head.model_dump())
+            ids = {one.id: line for line, one in self._open.items()}
+            file, number = self.kept, 0
+            for text in self.kept if ids else ():  # a result may be there without its record
+                number += 1
                 kept = TaskResult.model_validate_json(text)
                 if kept.id in ids:
-                    line = ids[kept.id]
-                    self._close_task(line, kept.status)
-                    self.lines.write(_record(kept.status, line, kept.id, kept.attempt))
+                    self._close_task(ids[kept.id], kept.status)
+                    self.lines.write(_record(kept.status, ids[kept.id], kept.id, kept.attempt))
+        except (ValidationError, IndexError) as error:
+            problem = f"is damaged, or of another Paddock: line {number} is no record"
+            raise LedgerError(file.path, problem, "name another folder; the results so far are in this one") from error
 
     def _check_head(self, found: _Head | None, head: _Head) -> None:
         for name, of in (("plan", "plan"), ("tasks", "file of tasks")):

@@ -166,6 +166,15 @@ async def test_a_reader_that_leaves_early_ends_what_runs(tmp_path: Path) -> None
     assert batch.ledger.of(2).tries == 0
 
 
+async def test_a_folder_that_is_not_of_this_run_is_left_alone(tmp_path: Path) -> None:
+    mine = tmp_path / "t1" / "mine"
+    mine.parent.mkdir()
+    mine.touch()
+    with pytest.raises(LedgerError, match="is there already"):
+        await run_all(Batch(task_file(tmp_path, 1), tmp_path, "plan"), _acts)
+    assert mine.exists()
+
+
 class _Killed(BaseException):
     """The driver is gone."""
 

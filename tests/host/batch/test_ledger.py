@@ -12,6 +12,7 @@ import pytest
 
 from host.batch.scripted_places import task_file
 from paddock.batch.ledger import Ledger, LedgerError
+from paddock.batch.place import StaleAttemptError
 from paddock.batch.result import TaskResult
 from paddock.batch.task import Task
 from paddock.batch.task_file import Shard, TaskFile
@@ -46,9 +47,10 @@ def _add(out: Path, line: str) -> None:
         (lambda out: (out.parent / "tasks.jsonl").write_text('{"id": "b", "prompt": "x"}'), "plan", "file of tasks"),
         (lambda out: _add(out, "{}"), "plan", "line 3 is no record"),
         (lambda out: _add(out, "["), "plan", "line 3 is no record"),
+        (lambda out: (out / "results.jsonl").write_text("{}\n"), "plan", "results.jsonl` is damaged"),
         (lambda out: (out / "ledger.jsonl").rename(out / "ledger-1-of-2.jsonl"), "plan", "shared out otherwise"),
     ],
-    ids=["another plan", "other tasks", "an unknown record", "no JSON", "other shards"],
+    ids=["another plan", "other tasks", "an unknown record", "no JSON", "no result", "other shards"],
 )
 def test_a_ledger_of_something_else_is_refused(
     begun: Path, tasks: TaskFile, spoil: Callable[[Path], object], plan: str, said: str
@@ -134,6 +136,24 @@ async def test_records_of_one_moment_share_a_sync(
     written = (tmp_path / "out/ledger.jsonl").read_bytes()
     assert len(synced) <= 2
     assert all(f'"line": {line}'.encode() in written[:size] for line, size in sizes)
+
+
+async def test_an_act_of_an_attempt_that_is_given_up_meanwhile_is_refused(
+    begun: Path, tasks: TaskFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger(begun, tasks, "plan", resumes=True)
+    attempt = await ledger.claim(1, _TASK, "here")
+    sync = os.fdatasync
+
+    def loses_its_place(descriptor: int) -> None:
+        ledger.give_up(1)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", loses_its_place)
+    with pytest.raises(StaleAttemptError):
+        await ledger.act(1, _TASK, attempt, "tool-x", "append")
+    ledger.close()
+    assert ledger.of(1).acted  # so that nothing repeats it in silence
 
 
 def test_shards_of_one_folder_have_files_of_their_own(tmp_path: Path) -> None:
