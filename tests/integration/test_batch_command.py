@@ -158,6 +158,8 @@ def test_a_first_interruption_lets_what_runs_end(ground: _Ground) -> None:
     [
         ({}, [], 4, "which needs a plan that you accepted"),
         ({"write": ["../x"]}, ["--trust-plan"], 1, "leads out of the task's folder"),
+        ({"write": ["{out}/t0"]}, ["--trust-plan"], 1, "has to do with the folder of the results"),
+        ({"write": ["{out}/.."]}, ["--trust-plan"], 1, "has to do with the folder of the results"),
         ({}, ["--shard", "3/2"], 2, "is no K/N with K from 1 to N"),
     ],
 )
@@ -166,7 +168,7 @@ def test_what_cannot_be_started_is_refused_before_any_task(
 ) -> None:
     plan = json.loads(Path(ground.plan).read_text())
     plan["tools"][0]["permissions"].update(changed)
-    Path(ground.plan).write_text(json.dumps(plan))
+    Path(ground.plan).write_text(json.dumps(plan).replace("{out}", str(ground.out)))
     done = paddock(*ground.args()[:-1], *options, "--json")
     assert (done.returncode, json_output(done)["error"] is not None) == (code, True)
     assert said in done.stderr and not (ground.shared / "log").exists()

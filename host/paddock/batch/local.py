@@ -205,6 +205,7 @@ async def run(
         PaddockError: no session of the plan can be opened.
     """
     read = plan if isinstance(plan, MountPlan) else load_plan(plan)
+    refuse_paths_above(read, Path(out))
     checked = await anyio.to_thread.run_sync(TaskFile.checked, Path(tasks), shard)
     opened = partial(Batch, checked, Path(out), read.digest, repeat=repeat, resumes=resume)
     with closing(await anyio.to_thread.run_sync(opened)) as batch:
@@ -270,22 +271,34 @@ async def _task_folder() -> AsyncIterator[TaskFolder]:
             await anyio.to_thread.run_sync(work.remove)
 
 
-def refuse_paths_above(plan: MountPlan) -> None:
+def refuse_paths_above(plan: MountPlan, out: Path | None = None) -> None:
     """Refuse a plan with a path that leads out of the task's folder, which lies elsewhere for each task.
+
+    Refuse as well one by which modules could write to the folder of the results, `out`, if it is given.
 
     Raises:
         PlanError: it names each such path.
     """
-    problems = [
-        PlanProblem(f"{entry.path}.permissions.{family}", f"`{path}` leads out of the task's folder", _ABSOLUTE)
-        for entry in plan.entries()
-        for granted in [grants_of(entry.permissions)]
-        for family, paths in (("read", granted.read_paths), ("write", granted.write), ("run", granted.run))
-        for path in paths
-        if ".." in PurePosixPath(path).parts and not path.startswith(("/", "~"))
-    ]
+    problems = []
+    for entry in plan.entries():
+        granted = grants_of(entry.permissions)
+        for family, paths in (("read", granted.read_paths), ("write", granted.write), ("run", granted.run)):
+            for path in paths:
+                place = f"{entry.path}.permissions.{family}"
+                if not path.startswith(("/", "~")):
+                    if ".." in PurePosixPath(path).parts:
+                        problems.append(PlanProblem(place, f"`{path}` leads out of the task's folder", _ABSOLUTE))
+                elif family == "write" and out is not None and _meet(path, out):
+                    problem = f"`{path}` has to do with the folder of the results, `{out}`"
+                    problems.append(PlanProblem(place, problem, "keep the results elsewhere: `--out DIR`"))
     if problems:
         raise PlanError(problems, origin=None if plan.origin is None else str(plan.origin))
+
+
+def _meet(path: str, out: Path) -> bool:
+    """Whether one of two places holds the other."""
+    real, results = Path(os.path.realpath(os.path.expanduser(path))), out.resolve()
+    return real.is_relative_to(results) or results.is_relative_to(real)
 
 
 def _facts(error: Exception) -> dict[str, Any]:

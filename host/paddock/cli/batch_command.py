@@ -22,7 +22,7 @@ import anyio.to_thread
 import click
 
 from paddock.batch.batch import Batch, Repeat
-from paddock.batch.local import SessionSettings, local_places
+from paddock.batch.local import SessionSettings, local_places, refuse_paths_above
 from paddock.batch.result import TaskResult
 from paddock.batch.task_file import Shard, TaskFile
 from paddock.cli import failure
@@ -127,6 +127,7 @@ class _Run:
         """Run the tasks to their ends, and return the counts."""
         await self.opener.ready()
         plan = load_plan(self._plan)
+        refuse_paths_above(plan, out)
         checked = await anyio.to_thread.run_sync(TaskFile.checked, tasks, shard)
         opened = partial(Batch, checked, out, plan.digest, repeat=repeat, resumes=resumes)
         with closing(await anyio.to_thread.run_sync(opened)) as batch:
