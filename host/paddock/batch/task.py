@@ -71,4 +71,9 @@ class Task(BaseModel):
         for name in sorted(unknown):
             itself = f"{{{{{name}}}}}"
             raise ValueError(f"`vars` lacks `{name}`, which the prompt names; where that is meant, it is `{itself}`")
+        values = sum(len(self.vars.get(name, "")) for name in _VARIABLE.findall(self.prompt))
+        if len(self.prompt) + values > _PROMPT_MAX:
+            raise ValueError(
+                f"the prompt has more than {_PROMPT_MAX} characters with its values; hand them over in `files`"
+            )
         return self

@@ -61,6 +61,7 @@ def _line(**given: Any) -> str:
         ([_line(files={"a": "x", "a/b": "x"})], ":1: `files` has `a/b` and a file where its folder has to be"),
         ([_line(vars={"a": 1})], ":1: `vars.a`: "),
         ([_line(prompt="{{b}}", vars={"a": "1"})], ":1: `vars` lacks `b`"),
+        ([_line(prompt="{{a}}" * 5000, vars={"a": "x" * 1000})], ":1: the prompt has more than"),
     ],
     ids=lambda value: str(value)[:60],
 )
