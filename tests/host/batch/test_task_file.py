@@ -129,6 +129,7 @@ print(sum(1 for _ in checked.tasks()), peak() - before)
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_a_million_tasks_take_little_memory(file: Path) -> None:
     _checked(file, [_line()])
     many = file.with_name("many.jsonl")
