@@ -1,4 +1,8 @@
-"""What each further module costs in memory that nothing else shares, after it has collected its garbage."""
+"""What each further module costs in memory that nothing else shares, after it has collected its garbage.
+
+From Python 3.12 on, a template shares more with its fifth worker and all later ones than with the first four. A further
+module is one of those.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from bench.sampling import Effort
 from bench.stage import Stage
 
 _MODULES: Final = 10
+_FIRST: Final = 4
 _MIB: Final = 1 << 20
 
 
@@ -25,11 +30,11 @@ async def measure_memory(effort: Effort) -> list[Row]:
 async def _measure_memory(stage: Stage, count: int) -> list[Row]:
     workers, inits = [], []
     modules = []
-    for number in range(count):
+    for number in range(_FIRST + count):
         name = f"resident_{number}"
         modules.append(await stage.start("tool", "tool-trivial", {"name": name}))
         await stage.tool(name).execute({"collect": True})
-    for module in modules:
+    for module in modules[_FIRST:]:
         process = module.supervisor.process
         assert process is not None, "a module that has just answered is alive"
         workers.append(psutil.Process(process.pid).memory_full_info().uss / _MIB)
