@@ -16,6 +16,7 @@ import pkgutil
 import select
 import signal
 import socket
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -50,6 +51,8 @@ def serve(control_fd: int, preload: Iterable[str], host: int, quiet_ms: int = _Q
     control = socket.socket(fileno=control_fd)
     for name in _expanded(preload):
         importlib.import_module(name)
+    if (runtime := sys.modules.get("paddock_sdk.worker.main")) is not None:  # commands have another
+        runtime.rehearse()
     sandbox_entry.warm_up()  # once for all workers instead of once in each
     prepare_process()
     # Set explicitly, it makes the kernel reap the inits by itself.

@@ -15,17 +15,19 @@ import os
 import selectors
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.emitter import answer_emitter_with
 from paddock_sdk.kernel.startup.entry_point import session_ready_of
-from paddock_sdk.protocol import PROTOCOL_VERSION, Connection, Frame, Role
+from paddock_sdk.protocol import MAX_FRAME_BYTES, PROTOCOL_VERSION, Connection, Frame, Kind, Role
 from paddock_sdk.protocol.body import Codec
-from paddock_sdk.protocol.methods import HostMethod, WorkerMethod
+from paddock_sdk.protocol.frames import FrameParts, encode_frame
+from paddock_sdk.protocol.methods import HostMethod, MirrorSection, WorkerMethod
 from paddock_sdk.worker import forked_child
 from paddock_sdk.worker.attempts import attempt_log
 from paddock_sdk.worker.attempts.noticing import AttemptRecorder
@@ -39,6 +41,7 @@ from paddock_sdk.worker.session.reporter import Reporter
 
 SessionReady = Callable[[ModuleCoordinator], Awaitable[None]]
 _GRANTED_PATHS: Final = "session.granted_paths"  # the capability with which the host tells a module its own
+_REHEARSED_BYTES: Final = 1 << 16
 _Ready = list[tuple[selectors.SelectorKey, int]]
 _NOTHING: Final[_Ready] = []
 
@@ -56,6 +59,81 @@ async def _serve(rpc: socket.socket, name: str) -> None:
     worker = Worker(rpc, name, AttemptRecorder(attempt_log.shared()))
     os.register_at_fork(after_in_child=functools.partial(forked_child.part, worker.driver, asyncio.get_running_loop()))
     await worker.run()
+
+
+def rehearse() -> ToolResult:
+    """Have a worker with a small module begin, serve a call and end, played to by a host; return the call's answer.
+
+    Python rewrites code when it first runs: it counts runs, and keeps what it found where. Done before a fork, that is
+    done for all workers, and they share the pages that the code lies in. Nothing stays of this worker.
+    """
+    path = sys.path.copy()
+    try:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            return runner.run(_rehearse())
+    finally:
+        sys.path[:] = path
+
+
+async def _rehearse() -> ToolResult:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        worker = Worker(theirs, "rehearsal", _Unnoticing())
+        running = asyncio.create_task(worker.run())
+        host, codec = Connection(Role.HOST), worker.driver.codec
+
+        async def hear(kind: Kind) -> Frame:
+            while True:
+                data = await asyncio.get_running_loop().sock_recv(ours, _REHEARSED_BYTES)
+                for frame in host.receive_data(data):
+                    if frame.kind == kind:
+                        return frame
+
+        def tell(frame: bytes | FrameParts) -> None:
+            ours.sendall(frame if isinstance(frame, bytes) else b"".join(frame))
+
+        def body(value: object) -> bytes:
+            return codec.encode(value)[0]
+
+        await hear(Kind.HELLO)
+        tell(host.send_welcome(body({"protocol": PROTOCOL_VERSION, "frame_max": MAX_FRAME_BYTES})))
+        tell(host.send_mirror(MirrorSection.CAPABILITY, body(_GRANTED_PATHS) + body({"read": [], "write": []})))
+        what = {"package": __name__, "attribute": _mount_rehearsed.__name__, "config": {"host": ours.fileno()}}
+        tell(host.send_request(0, WorkerMethod.MOUNT, body({"import_root": "", "libraries": [], **what}))[1])
+        await hear(Kind.RESPONSE)
+        tell(host.send_request(1, 0, body([[{}], {}]))[1])
+        answer = await hear(Kind.RESPONSE)
+        tell(host.send_goodbye())
+        await running
+        served: ToolResult = codec.decode(answer.body)
+        return served
+
+
+class _Unnoticing(AttemptRecorder):
+    """Installs nothing: Python would keep an audit hook for ever."""
+
+    def install(self, own_code: Iterable[str] = (), granted: object = None) -> None:
+        """Do nothing."""
+
+
+class _Rehearsed:
+    """The tool of the module in a rehearsal."""
+
+    name = description = "rehearsed"
+    input_schema: Final[dict[str, Any]] = {"type": "object"}
+
+    async def execute(self, input: dict[str, Any]) -> ToolResult:
+        """Do nothing."""
+        return ToolResult(success=True, output=self.name)
+
+
+async def _mount_rehearsed(coordinator: ModuleCoordinator, config: dict[str, Any]) -> None:
+    # The loop, on which the host plays as well, stands still until the host has answered: so that does so before.
+    os.write(config["host"], encode_frame(Kind.RESPONSE, id=1, body=b"\xc0"))  # type: ignore[arg-type]  # it is small
+    tool = _Rehearsed()
+    await coordinator.mount("tools", tool, name=tool.name)
 
 
 def set_up_logging() -> None:
