@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from amplifier_core.message_models import ChatRequest, Message, ToolCall, ToolSpec
+from amplifier_core.message_models import ChatRequest, ToolCall, ToolSpec
 from amplifier_core.utils import redact_secrets, truncate_values
 
 from .hook_gate import Injection
@@ -48,9 +48,7 @@ def request_for(
         )
         for name, tool in tools.items()
     ]
-    return ChatRequest(
-        messages=[Message.model_validate(entry) for entry in entries], tools=specs or None, metadata=span.fields()
-    )
+    return ChatRequest.model_validate({"messages": entries, "tools": specs or None, "metadata": span.fields()})
 
 
 def well_formed(value: Any) -> Any:
@@ -59,16 +57,34 @@ def well_formed(value: Any) -> Any:
     The halves of a character that stand side by side, as a stream delivers them, are joined; each other half becomes
     U+FFFD, the replacement character of Unicode.
     """
+    return value if _is_well_formed(value) else _mended(value)
+
+
+def _is_well_formed(value: Any) -> bool:
+    """Return whether all texts are; asked of the whole conversation for each request, so for most of it in one step."""
+    if type(value) is dict:
+        for key, one in value.items():
+            if type(key) is not str or not key.isascii():
+                return False  # most likely is: it is looked at closely where it is written anew
+            if not (type(one) is str and one.isascii()) and not _is_well_formed(one):
+                return False
+        return True
+    if isinstance(value, list):
+        return all(map(_is_well_formed, value))
     if isinstance(value, str):
         try:
             value.encode()
         except UnicodeEncodeError:
-            return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    elif isinstance(value, Mapping):
+            return False
+    return not isinstance(value, Mapping)
+
+
+def _mended(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, Mapping):
         return {well_formed(key): well_formed(one) for key, one in value.items()}
-    elif isinstance(value, list):
-        return [well_formed(one) for one in value]
-    return value
+    return [well_formed(one) for one in value]
 
 
 def assistant_message(response: Any, calls: Sequence[ToolCall]) -> dict[str, Any]:
@@ -179,7 +195,7 @@ def _schema_of(tool: Any) -> dict[str, Any]:
 
 
 def _entry(message: Any) -> dict[str, Any]:
-    entry: dict[str, Any] = well_formed(plain(message))
+    entry: dict[str, Any] = dict(well_formed(plain(message)))
     if entry.get("content") is None:  # a message of tool calls only, as some contexts store it
         entry["content"] = ""
     elif not isinstance(entry["content"], str | list):

@@ -78,7 +78,8 @@ _DECLARED: Final[dict[str, dict[str, frozenset[str]]]] = {
     "ChatResponse": {"content": _BLOCKS, "tool_calls": frozenset({"ToolCall"})},
 }
 _DISCRIMINATOR: Final = "type"  # of the blocks; a receiver cannot tell their classes apart without it
-_Form = tuple[str, Callable[[Any], dict[str, object]]]
+_Reader = Callable[[Any], object]
+_Form = tuple[str, _Reader]
 
 _ERRORS: Final[dict[str, type[BaseException]]] = {
     **{
@@ -183,8 +184,19 @@ def _form_of(kind: type) -> _Form | None:
         return listed.__name__, _dataclass_fields
     if kind is not listed:
         return listed.__name__, functools.partial(_subclass_fields, _own_properties(kind, listed))
-    declared = _DECLARED.get(listed.__name__)
-    return listed.__name__, functools.partial(_fields_with_models, declared) if declared else _model_fields
+    return listed.__name__, _reader(listed.__name__)
+
+
+@functools.cache
+def _reader(name: str) -> _Reader:
+    """Return what reads the fields of a listed model."""
+    if name not in _DECLARED:
+        return _model_fields
+    listed = {
+        field: {_class_of(item): _block_fields if item in _BLOCKS else _reader(item) for item in items}
+        for field, items in _DECLARED[name].items()
+    }
+    return functools.partial(_fields_with_models, listed)
 
 
 def _dataclass_fields(value: Any) -> dict[str, object]:
@@ -209,26 +221,19 @@ def _model_fields(value: Any) -> dict[str, object]:
     return fields
 
 
-def _fields_with_models(declared: dict[str, frozenset[str]], value: Any) -> dict[str, object]:
-    """Return a model's fields, and for the models in its declared lists their fields."""
+def _fields_with_models(listed: dict[str, dict[type, _Reader]], value: Any) -> dict[str, object]:
+    """Return a model's fields; a model in one of its lists stands as its fields, if it has a reader there."""
     fields = _model_fields(value)
-    for name, classes in declared.items():
+    for name, readers in listed.items():
         items = fields.get(name)
         if type(items) is list:
-            fields[name] = [_fields_in_list(classes, item) for item in items]
+            fields[name] = [readers[type(item)](item) if type(item) in readers else item for item in items]
     return fields
 
 
-def _fields_in_list(classes: frozenset[str], item: Any) -> object:
-    """Return the fields of a model of one of these classes, or `item` itself if it has to cross under its own name."""
-    kind = type(item)
-    name = kind.__name__
-    if name not in classes or kind.__module__ != _HOME[name]:
-        return item
-    if classes is _BLOCKS and _DISCRIMINATOR not in item.__pydantic_fields_set__:
-        return item  # sent along, the default would count as set by the receiver
-    declared = _DECLARED.get(name)
-    return _fields_with_models(declared, item) if declared else _model_fields(item)
+def _block_fields(block: Any) -> object:
+    """Return a block's fields; the block itself where its type is a default, which its receiver would count as set."""
+    return _model_fields(block) if _DISCRIMINATOR in block.__pydantic_fields_set__ else block
 
 
 def _subclass_fields(properties: tuple[str, ...], value: Any) -> dict[str, object]:
@@ -273,11 +278,16 @@ def _own_model_fields(value: Any) -> dict[str, object]:
 @functools.cache
 def _rebuilder(name: str) -> Callable[[dict[str, Any]], object]:
     """Return the function that makes a listed model from its fields, importing the model."""
-    cls = getattr(importlib.import_module(_HOME[name]), name)
+    cls = _class_of(name)
     if hasattr(cls, "model_validate"):
         validate: Callable[[dict[str, Any]], object] = cls.model_validate
         return validate
     return functools.partial(_rebuild_dataclass, cls)
+
+
+def _class_of(name: str) -> Any:
+    """Return a listed class; its module is imported."""
+    return getattr(importlib.import_module(_HOME[name]), name)
 
 
 def _rebuild_dataclass(cls: type, fields: dict[str, Any]) -> object:
