@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.protocol import MAX_DEPTH, RemoteProtocolError
 from paddock_sdk.protocol import caps as caps_module
 from paddock_sdk.protocol.body import Codec, EncodeError, unpack_prefix
-from paddock_sdk.protocol.caps import check_caps, end_of_value, weight_of
+from paddock_sdk.protocol.caps import check_caps, end_of_value, kept_count, weight_of
 
 from .wire_inputs import thorough
 
@@ -140,6 +141,59 @@ def test_passing_over_whole_values_misses_no_level(whole: Packed, small: int, ru
         if whole.depth:
             with mock.patch.object(caps_module, "MAX_DEPTH", whole.depth - 1), pytest.raises(RemoteProtocolError):
                 check_caps(whole.data)
+
+
+@thorough
+@given(whole=packed, least=st.integers(1, 4), inside=st.integers(0, 3), short=st.integers(0, 20))
+def test_a_list_counts_alike_whether_its_elements_were_met_or_not(
+    whole: Packed, least: int, inside: int, short: int
+) -> None:
+    kept_count.cache_clear()
+    with (
+        mock.patch.object(caps_module, "_LIST_MIN", least),
+        mock.patch.object(caps_module, "_ELEMENT_LEVELS", inside),
+        mock.patch.object(caps_module, "_ELEMENT_BYTES", short),
+    ):
+        for _ in range(2):
+            assert _counts(whole.data, whole.depth, whole.values)
+            if whole.depth:
+                assert not _counts(whole.data, whole.depth - 1, whole.values)
+                assert not _counts(whole.data, whole.depth, whole.values - 1)
+            with pytest.raises(RemoteProtocolError):
+                unpack_prefix(whole.data[:-1])
+
+
+def _counts(data: bytes, depth: int, values: int) -> bool:
+    with mock.patch.object(caps_module, "MAX_DEPTH", depth), mock.patch.object(caps_module, "MAX_ELEMENTS", values):
+        try:
+            return end_of_value(data) == len(data)
+        except RemoteProtocolError:
+            return False
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [b"\x91" * 70, b"\xd6\xff1234", b"\xc1", b"\x82\xa1k\x01\xa1k\x02"],
+    ids=["deep", "timestamp", "no value", "a key twice"],
+)
+def test_what_is_wrong_among_known_messages_is_still_found(bad: bytes) -> None:
+    message = msgpack.packb({"role": "user", "content": "x" * 1500})
+    for end in (b"\x01", bad, b"\x02"):
+        body = b"\xdc" + (301).to_bytes(2, "big") + message * 300 + end
+        if end is bad:
+            with pytest.raises(RemoteProtocolError):
+                Codec().decode(body)
+        else:
+            assert Codec().decode(body)[-1] == end[0]
+
+
+def test_counts_are_kept_of_short_elements_and_not_of_all() -> None:
+    kept_count.cache_clear()
+    for size in (1500, 3000):  # either body is longer than what is judged without a count
+        check_caps(msgpack.packb([{"number": number, "text": "x" * size} for number in range(300)]))
+    check_caps(msgpack.packb([{"number": number, "text": "x" * 200} for number in range(5000)]))
+    kept = kept_count.cache_info().currsize
+    assert 300 < kept <= 2048
 
 
 @thorough

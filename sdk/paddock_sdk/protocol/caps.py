@@ -7,6 +7,7 @@ time in proportion to the caps.
 
 from __future__ import annotations
 
+import functools
 from enum import IntEnum
 from typing import Final
 
@@ -40,6 +41,12 @@ _NARROW: Final = bytes(range(0xC4))  # bytes that begin no character past Latin-
 _RUN_BYTES: Final = 1024  # of small values that are judged at once; some messages, with few containers in them
 _ENTERED_LEVELS: Final = 12  # each passes over the values inside again; a message's text lies eight levels deep
 _WALKED_SHARE: Final = 16  # of a container that is walked over value by value, which takes long for small ones
+_LIST_MIN: Final = 64  # elements of a list that is worth taking apart; a conversation
+_ELEMENT_BYTES: Final = (
+    2048  # of one whose count is kept: a longer one is mostly text, which is passed over in one step
+)
+_KEPT_COUNTS: Final = 2048  # elements; with their bytes 4 MiB at most
+_ELEMENT_LEVELS: Final = 16
 _TIMESTAMP: Final = 0xFF  # an extension that msgpack reads by itself, past every hook
 _MAP_16, _MAP_32 = 0xDE, 0xDF
 
@@ -191,15 +198,17 @@ def _scan(
     max_values: int | None = None,
     texts: list[memoryview] | None = None,
     max_depth: int | None = None,
+    is_plain: bool = False,
 ) -> tuple[int, int]:
     """Walk over the first value of a body without building it, under the caps; long texts are added to `texts`.
 
-    Return where it ends, and how many plain values take the memory that it does. Containers count with the values they
-    announce: msgpack allocates a list before it reads it.
+    With `is_plain`, an extension breaks a cap. Return where it ends, and how many plain values take the memory that it
+    does. Containers count with the values they announce: msgpack allocates a list before it reads it.
     """
     max_values = MAX_ELEMENTS if max_values is None else max_values
     max_depth = MAX_DEPTH if max_depth is None else max_depth
     at, end, values, copied, more = 0, len(body), 1, 0, 0
+    may_take_apart = texts is None and not is_plain
     expected = [1]  # values still to come: of the body itself, then of each open container
     while True:
         while expected[-1] == 0:
@@ -230,8 +239,8 @@ def _scan(
                 length = 1 << (head - 0xD4)
             code = body[at] if at < end else 0
             at += 1
-            if code == _TIMESTAMP:
-                raise RemoteProtocolError("a body with a timestamp of msgpack's own")
+            if code == _TIMESTAMP or is_plain:
+                raise RemoteProtocolError("a body with a timestamp of msgpack's own, or with what is not plain")
             if code in SCANNED_EXTENSIONS:
                 children = 1
                 more += _WORTH.get(code, 0)  # type: ignore[call-overload]
@@ -264,3 +273,47 @@ def _scan(
             expected.append(children)
             if len(expected) > max_depth + 1:
                 raise RemoteProtocolError(f"a body nested deeper than {max_depth}")
+            if (
+                may_take_apart
+                and children >= _LIST_MIN
+                and head <= 0xDD
+                and len(expected) + _ELEMENT_LEVELS <= max_depth
+            ):
+                may_take_apart = False  # once, as it copies what is left of the body
+                passed, taken, inside = _pass_elements(bytes(body[at:]), children)
+                expected[-1] -= passed
+                at += taken
+                values += inside
+                if values > max_values:
+                    raise RemoteProtocolError(f"a body of more than {max_values} values")
+
+
+def _pass_elements(data: bytes, children: int) -> tuple[int, int, int]:
+    """Pass over the first plain elements of a list; return how many, their bytes, and the values inside of them.
+
+    A conversation comes again with each request, so the counts of its messages are kept, by their bytes.
+    """
+    unpacker = msgpack.Unpacker(max_buffer_size=len(data))
+    unpacker.feed(data)
+    passed = at = inside = 0
+    try:
+        for _ in range(children):
+            unpacker.skip()
+            end: int = unpacker.tell()
+            is_short = end - at <= _ELEMENT_BYTES
+            inside += (kept_count if is_short else _plain_count)(data[at:end]) - 1
+            passed, at = passed + 1, end
+    except (ValueError, msgpack.UnpackException, RemoteProtocolError):
+        pass  # the walk goes on here, and says what is wrong
+    return passed, at, inside
+
+
+def _plain_count(element: bytes) -> int:
+    large_mappings: list[int] = []
+    _, values = _scan(element, large_mappings, max_depth=_ELEMENT_LEVELS, is_plain=True)
+    if large_mappings:
+        raise RemoteProtocolError("a large mapping, whose keys are looked at")
+    return values
+
+
+kept_count: Final = functools.lru_cache(_KEPT_COUNTS)(_plain_count)
