@@ -15,7 +15,7 @@ from amplifier_core import events
 
 from .compaction import View, compacted, whole
 from .entry import Entry, EntryFactory, Message, from_hook
-from .layout import pieces_of
+from .layout import is_complete, pieces_of
 from .settings import Settings
 from .tokens import TokenCounter
 
@@ -122,9 +122,13 @@ class SimpleContextManager:
 
     async def _views(self, entries: list[Entry], budget: int) -> tuple[View, View]:
         """Return the conversation in order, whole and as a request shows it, which is the same while there is room."""
+        room = budget * self._settings.compaction_threshold
+        if is_complete(entries) and (tokens := sum([entry.tokens for entry in entries])) <= room:
+            view = View([entry.message for entry in entries], tokens)
+            return view, view
         pieces = pieces_of(entries, self._factory)
         before = whole(pieces)
-        if before.tokens <= budget * self._settings.compaction_threshold:
+        if before.tokens <= room:
             return before, before
         about = self._before(before, budget)
         counts = {"message_count": about["before_messages"], "token_count": about["before_tokens"]}
@@ -194,7 +198,11 @@ def copied(value: Any) -> Any:
     """Return a copy that shares nothing with a message that can change; many times faster than `deepcopy`."""
     kind = type(value)
     if kind is dict:
-        return {key: item if type(item) in _UNCHANGING else copied(item) for key, item in value.items()}
+        whole: dict[Any, Any] = value.copy()
+        for key, item in value.items():
+            if type(item) not in _UNCHANGING:
+                whole[key] = copied(item)
+        return whole
     if kind is list:
         return [item if type(item) in _UNCHANGING else copied(item) for item in value]
     return value if isinstance(value, str | int | float | None) else copy.deepcopy(value)

@@ -35,6 +35,21 @@ class Piece:
         self.short_tokens += entry.short_tokens
 
 
+def is_complete(entries: Iterable[Entry]) -> bool:
+    """Return whether the pieces are surely the entries as they stand: each reply directly before all its results."""
+    unanswered: set[str] = set()
+    for entry in entries:
+        if entry.answers:
+            if not unanswered.issuperset(entry.answers):
+                return False
+            unanswered.difference_update(entry.answers)
+        elif unanswered:
+            return False
+        elif entry.calls:
+            unanswered = set(entry.calls)
+    return not unanswered
+
+
 def pieces_of(entries: Iterable[Entry], factory: EntryFactory) -> list[Piece]:
     """Return the conversation's pieces in order.
 

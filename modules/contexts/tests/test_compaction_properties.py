@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 from amplifier_module_context_simple import Settings, SimpleContextManager
+from amplifier_module_context_simple.compaction import whole
+from amplifier_module_context_simple.entry import EntryFactory
+from amplifier_module_context_simple.layout import is_complete, pieces_of
 from amplifier_module_context_simple.tokens import ESTIMATE, TokenCounter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,6 +19,7 @@ pytestmark = pytest.mark.anyio
 Message = dict[str, Any]
 _TEXT = st.integers(0, 600).map(lambda size: "x" * size)
 _tokens_of = TokenCounter(ESTIMATE).tokens_of
+_factory = EntryFactory(TokenCounter(ESTIMATE), 1000)
 
 
 @st.composite
@@ -112,3 +116,15 @@ async def test_every_view_can_be_sent(messages: list[Message], budget: int, keep
         elif len(shown) < len(recent):  # recent exchanges go for nothing less than the budget
             assert sum(map(_tokens_of, whole)) > budget
     assert await context.get_messages() == messages
+
+
+@settings(deadline=None)
+@given(conversation=_conversations())
+async def test_a_conversation_is_shown_as_it_stands_only_if_its_pieces_are(conversation: list[Message]) -> None:
+    entries = [_factory.entry(message) for message in conversation]
+    view = whole(pieces_of(entries, _factory))
+    if is_complete(entries):
+        assert view.messages == conversation
+        assert view.tokens == sum(entry.tokens for entry in entries)
+    else:
+        assert view.messages != conversation
