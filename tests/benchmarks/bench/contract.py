@@ -137,7 +137,7 @@ async def _turns(
     read: Callable[[list[float]], list[float]] = list,
 ) -> Samples:
     """Return what `read` makes of the microseconds of so many turns in a row, of a conversation that begins empty."""
-    async with Session(plan_of("loop-basic"), trust_plan=True) as session, in_process as plain:
+    async with Session(_compared_plan(), trust_plan=True) as session, in_process as plain:
         context = session.coordinator.get("context")
 
         async def workers() -> list[float]:
@@ -156,12 +156,22 @@ def _growth_of(turns: list[float]) -> list[float]:
 
 def _in_process(python: str | Path, environ: dict[str, str] | None = None) -> AbstractAsyncContextManager[Child]:
     """Have the plan's modules in one process of an interpreter whose path has `amplifier_core`."""
-    plan = plan_of("loop-basic")
+    plan = _compared_plan()
     session = plan["session"]
     entries = [session["orchestrator"], session["context"], *plan["providers"], *plan["tools"], *plan["hooks"]]
     folders = {entry["module"]: str(_folder(entry["module"])) for entry in entries}
     program = Path(__file__).with_name("in_process_child.py")
     return Child.running([python, program, *map(json.dumps, (plan, folders, EVENT_DATA))], environ or {})
+
+
+def _compared_plan() -> dict[str, Any]:
+    """Return the plan of turns that are compared; its loop shows hooks no conversation.
+
+    No hook asks for it. The published package does not tell a loop so, which would prepare it there alone.
+    """
+    plan = plan_of("loop-basic")
+    plan["session"]["orchestrator"]["config"] = {"show_messages": False}
+    return plan
 
 
 async def measure_reads(effort: Effort) -> list[Row]:
