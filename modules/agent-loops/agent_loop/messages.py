@@ -11,6 +11,7 @@ import json
 import logging
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, repeat
 from typing import Any
 
 from amplifier_core.message_models import ChatRequest, ToolCall, ToolSpec
@@ -27,13 +28,23 @@ _SHOWN_TEXT = 10_000  # characters of one text in it
 
 
 def request_for(
-    messages: Iterable[Any], injections: Iterable[Injection], tools: Mapping[str, Any], span: Span
+    messages: Iterable[Any],
+    injections: Iterable[Injection],
+    tools: Mapping[str, Any],
+    span: Span,
+    known: list[dict[str, Any]] | None = None,
 ) -> ChatRequest:
     """Return the request for these messages, with the injections at its end, offering the tools if there are any.
 
-    The ids of its span are in the request's `metadata`.
+    The ids of its span are in the request's `metadata`. `known` has the messages of the request before, and gets those
+    of this one: a message that comes again as it was is not looked at again.
     """
-    entries = [_entry(message) for message in messages]
+    entries = [
+        dict(message) if type(message) is dict and message == before else _entry(message)
+        for message, before in zip(messages, chain(known or (), repeat(None)), strict=False)
+    ]
+    if known is not None:
+        known[:] = entries
     for injection in injections:
         text = well_formed(injection.content)
         if injection.to_last_tool_result and entries and entries[-1].get("role") == "tool":

@@ -29,6 +29,7 @@ class Orchestrator:
         self._settings = settings
         self._make_turn = make_turn
         self._turns = RunningTurns()
+        self._known: list[dict[str, Any]] = []
         self._playing: WeakValueDictionary[str, Turn] = WeakValueDictionary()  # by the turn's id
 
     async def join(self, coordinator: Any, *own_events: str) -> None:
@@ -63,7 +64,9 @@ class Orchestrator:
         """
         name, provider = preferred(self._loop, providers)
         gate = HookGate(hooks, coordinator, context)
-        parts = Parts(self._loop, self._settings, context, name, provider, providers, tools, gate, coordinator)
+        parts = Parts(
+            self._loop, self._settings, context, name, provider, providers, tools, gate, coordinator, self._known
+        )
         turn = self._make_turn(parts)
         self._playing[turn.span.turn_id] = turn
         with self._turns.named(hooks, coordinator, turn.span.turn_id):

@@ -72,6 +72,7 @@ class Parts:
     tools: Mapping[str, Any]
     gate: HookGate
     coordinator: Any | None
+    known: list[dict[str, Any]]  # the messages of the loop's latest request
 
 
 class Turn:
@@ -217,7 +218,7 @@ class Turn:
         while True:
             left -= 1
             try:
-                request = request_for(messages, injections, self.offered, self.request_span)
+                request = request_for(messages, injections, self.offered, self.request_span, self.parts.known)
                 self.heard.begin()
                 return await self._interruptible(request, self.reply, self.parts.provider_name)
             except ContextLengthError:
