@@ -12,6 +12,13 @@ from typing import Literal
 from paddock.batch.result import TaskResult
 from paddock.batch.task import Task
 from paddock.ray.packing import Message
+from paddock_sandbox.profile import IsolationLevel
+
+
+class Join(Message):
+    """What a node has to be able to do: isolate modules at the level that the operator named, if one is named."""
+
+    isolation: IsolationLevel | None = None
 
 
 class Facts(Message):
@@ -80,7 +87,7 @@ class Job(Message):
     plan: str
     commits: list[Commit]
     is_trusted: bool
-    isolation: Literal["ns", "bwrap", "landlock", "none"] | None = None
+    isolation: IsolationLevel | None = None
 
 
 class Lent(Message):

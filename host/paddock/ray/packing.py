@@ -143,7 +143,7 @@ def lay_out(files: Iterable[PackedFile], folder: Path) -> None:
         except FileExistsError:
             raise BrokenPackError(f"`{one.path[:200]}` is there twice") from None
         if one.kind == "program":
-            place.chmod(0o755)  # noqa: S103 - as far as the umask of the folder lets others in
+            place.chmod(0o755)
 
 
 class _Rows(Message):

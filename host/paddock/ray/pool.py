@@ -1,0 +1,302 @@
+"""The nodes of a cluster as the places of a run: who may work, and how much at once.
+
+It knows no Ray: a node is a link that carries bytes. A node that differs from this machine, or isolates less than its
+policy asks for, is left out by its name. A node that is lost is joined again when it comes back, as a new one: what ran
+there has ended by then, and its attempts were given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol, Self, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from paddock.batch.place import Acted, Attempt, NoPlaceError, Place, PlaceLostError, StaleAttemptError
+from paddock.batch.result import TaskResult
+from paddock.ray.messages import Answer, Digests, Done, Event, Facts, Join, Lent, Order
+from paddock.ray.packing import BrokenPackError, Message, PackedFile, lay_out, pack, unpack
+from paddock.ray.shipping import Shipment
+from paddock_sandbox.profile import IsolationLevel
+
+_CALL_SECONDS: Final = 120.0  # a whole tree may have to cross
+_BEGIN_SECONDS: Final = 60.0
+_LOOK_SECONDS: Final = 1.0
+_WAIT_SECONDS: Final = 60.0
+
+_Answer = TypeVar("_Answer", bound=Message)
+
+
+class LinkLostError(Exception):
+    """A node does not answer any more, or not as a node does."""
+
+
+class Link(Protocol):
+    """The way to one node, as long as it is there."""
+
+    @property
+    def name(self) -> str:
+        """The name of the node, for people."""
+        ...
+
+    async def call(self, method: str, argument: bytes) -> bytes:
+        """Return the answer of a method of `Node`.
+
+        Raises:
+            LinkLostError: there is none.
+        """
+        ...
+
+    def stream(self, method: str, argument: bytes) -> AsyncIterator[bytes]:
+        """Yield what a method of `Node` yields; raises as `call` does."""
+        ...
+
+
+class Cluster(Protocol):
+    """Where nodes come from."""
+
+    async def nodes(self) -> Mapping[str, Callable[[], Link]]:
+        """Return what makes a link to each node that is there now, by an id that no two nodes ever share."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOptions:
+    """How the nodes of a run are used.
+
+    Attributes:
+        per_node: how many attempts run at once on a node.
+        isolation: the level that the operator named.
+        lent: values of secrets that nodes get.
+        left_out: called with the name of a node that gets no work, and why.
+        wait_seconds: how long a run waits for a node.
+    """
+
+    per_node: int = 8
+    isolation: IsolationLevel | None = None
+    lent: Mapping[str, str] = field(default_factory=dict, repr=False)
+    left_out: Callable[[str, str], None] = lambda name, why: None
+    wait_seconds: float = _WAIT_SECONDS
+
+
+class NodePlace:
+    """A node that was joined; see `Place`."""
+
+    def __init__(self, link: Link) -> None:
+        self.is_lost = False
+        self.taken = 0
+        self._link = link
+
+    @property
+    def name(self) -> str:
+        return self._link.name
+
+    async def run(self, attempt: Attempt, folder: Path, acted: Acted) -> TaskResult:
+        """Run an attempt on the node; see `Place`."""
+        ticket = secrets.token_hex(16)
+        order = Order(ticket=ticket, number=attempt.number, task=attempt.task)
+        files = await anyio.to_thread.run_sync(_inputs, attempt)
+        is_over = False
+        try:
+            async with aclosing(self._events(pack(order, files))) as events:
+                async for event, brought in events:
+                    match event:
+                        case Event(kind="asked"):
+                            await self._answer(ticket, event, acted)
+                        case Event(kind="ended", result=TaskResult() as result):
+                            is_over = True
+                            if (result.id, result.attempt) != (attempt.task.id, attempt.number):
+                                raise BrokenPackError("a result is that of another attempt")
+                            await anyio.to_thread.run_sync(lay_out, brought, folder)
+                            return result.model_copy(update={"node": self.name})
+                        case Event(kind="stale"):
+                            is_over = True
+                            raise StaleAttemptError
+                        case Event(kind="refused"):
+                            raise LinkLostError(event.problem)
+            raise LinkLostError("the attempt ended without a result")
+        except (LinkLostError, BrokenPackError, OSError) as error:
+            self.is_lost = True
+            raise PlaceLostError(f"{self.name}: {error}") from error
+        finally:
+            if not is_over and not self.is_lost:
+                await self._end(ticket)
+
+    async def _events(self, order: bytes) -> AsyncIterator[tuple[Event, list[PackedFile]]]:
+        stream = self._link.stream("run", order)
+        bound: float | None = _BEGIN_SECONDS
+        while True:
+            try:
+                async with asyncio.timeout(bound):
+                    packed = await anext(stream)
+            except TimeoutError:
+                raise LinkLostError(f"an attempt did not begin within {_BEGIN_SECONDS:.0f} seconds") from None
+            except StopAsyncIteration:
+                return
+            bound = None
+            yield await anyio.to_thread.run_sync(unpack, packed, Event)
+
+    async def _answer(self, ticket: str, asked: Event, acted: Acted) -> None:
+        """Ask the run whether an attempt may act, and tell the node."""
+        try:
+            await acted(asked.module, asked.tool)
+        except StaleAttemptError:
+            await self._call("answer", Answer(ticket=ticket, may_act=False), Done)
+            raise
+        await self._call("answer", Answer(ticket=ticket, may_act=True), Done)
+
+    async def _end(self, ticket: str) -> None:
+        """Have the node end an attempt that is not waited for any more."""
+        with anyio.CancelScope(shield=True), suppress(LinkLostError, BrokenPackError), anyio.move_on_after(5):
+            await self._call("answer", Answer(ticket=ticket, may_act=False, ends=True), Done)
+
+    async def join(self, shipment: Shipment, options: PoolOptions, own: Facts) -> str:
+        """Compare the node, and send it the plan with all its code; return why it gets no work, empty if it does.
+
+        Raises:
+            LinkLostError: it is gone.
+        """
+        facts = await self._call("join", Join(isolation=options.isolation), Facts)
+        if differs := facts.differences(own):
+            return differs
+        lacking = await self._call("lacking", Digests(names=[*shipment.trees]), Digests)
+        for name in lacking.names:
+            if name in shipment.trees:
+                packed = await anyio.to_thread.run_sync(shipment.trees[name].packed)
+                if problem := (await self._sent("take", packed)).problem:
+                    return problem
+        if options.lent:
+            await self._call("lend", Lent(values=dict(options.lent)), Done)
+        return (await self._sent("prepare", shipment.job)).problem
+
+    async def leave(self) -> None:
+        """Have the node end all that runs there."""
+        with suppress(LinkLostError, BrokenPackError), anyio.move_on_after(30):
+            await self._call("leave", Done(), Done)
+
+    async def _call(self, method: str, argument: Message, answer: type[_Answer]) -> _Answer:
+        return unpack(await self._bounded(method, pack(argument)), answer)[0]
+
+    async def _sent(self, method: str, packed: bytes) -> Done:
+        return unpack(await self._bounded(method, packed), Done)[0]
+
+    async def _bounded(self, method: str, argument: bytes) -> bytes:
+        try:
+            async with asyncio.timeout(_CALL_SECONDS):
+                return await self._link.call(method, argument)
+        except TimeoutError:
+            raise LinkLostError(f"no answer to `{method}` within {_CALL_SECONDS:.0f} seconds") from None
+
+
+class Pool:
+    """The places of a run; `opened` makes it. See `Places`."""
+
+    def __init__(self, cluster: Cluster, shipment: Shipment, options: PoolOptions, own: Facts) -> None:
+        self._cluster = cluster
+        self._shipment = shipment
+        self._options = options
+        self._own = own
+        self._places: dict[str, NodePlace] = {}
+        self._joining: dict[str, asyncio.Task[None]] = {}
+        self._left_out: dict[str, str] = {}
+        self._changed = asyncio.Condition()
+        self._problem = "no node is there"
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(
+        cls, cluster: Cluster, shipment: Shipment, options: PoolOptions, own: Facts
+    ) -> AsyncIterator[Self]:
+        """Look for nodes until this is left; then all that runs on them has ended."""
+        pool = cls(cluster, shipment, options, own)
+        watching = asyncio.create_task(pool._watch())
+        try:
+            yield pool
+        finally:
+            for task in (watching, *pool._joining.values()):
+                task.cancel()
+            with anyio.CancelScope(shield=True):
+                await asyncio.gather(watching, *pool._joining.values(), return_exceptions=True)
+                await asyncio.gather(*(place.leave() for place in pool._places.values()))
+
+    async def take(self) -> Place:
+        """Wait for a node with room; see `Places`."""
+        latest = time.monotonic() + self._options.wait_seconds
+        async with self._changed:
+            while True:
+                free = [one for one in self._usable() if one.taken < self._options.per_node]
+                if free:
+                    place = min(free, key=lambda one: one.taken)
+                    place.taken += 1
+                    return place
+                if any(self._usable()) or self._joining:
+                    latest = time.monotonic() + self._options.wait_seconds
+                elif time.monotonic() > latest:
+                    raise self._none()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(max(0.0, min(_LOOK_SECONDS, latest - time.monotonic()))):
+                        await self._changed.wait()
+
+    def give_back(self, place: Place) -> None:
+        """Take back the room of an attempt; see `Places`."""
+        assert isinstance(place, NodePlace)
+        place.taken -= 1
+        self._tell()
+
+    def _usable(self) -> Iterable[NodePlace]:
+        return (one for one in self._places.values() if not one.is_lost)
+
+    def _none(self) -> NoPlaceError:
+        detail = [f"{name}: {why}" for name, why in self._left_out.items()]
+        missing = "; ".join(detail) or self._problem
+        return NoPlaceError(missing, hints=["`ray status` shows the nodes of the cluster"])
+
+    async def _watch(self) -> None:
+        """Join nodes that come, and drop those that are gone."""
+        while True:
+            try:
+                there = await self._cluster.nodes()
+                self._problem = "no node is there"
+            except LinkLostError as error:
+                there, self._problem = {}, f"the cluster does not answer: {error}"
+            for key in [key for key, place in self._places.items() if place.is_lost or key not in there]:
+                self._places.pop(key).is_lost = True
+            for key, link in there.items():
+                if key not in self._places and key not in self._joining and key not in self._left_out:
+                    self._joining[key] = asyncio.create_task(self._join(key, link))
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _join(self, key: str, make: Callable[[], Link]) -> None:
+        link = make()
+        place = NodePlace(link)
+        try:
+            why = await place.join(self._shipment, self._options, self._own)
+            if why:
+                self._left_out[key] = f"{link.name}: {why}"
+                self._options.left_out(link.name, why)
+            else:
+                self._places[key] = place
+        except (LinkLostError, BrokenPackError) as error:
+            self._problem = f"{link.name}: {error}"  # it is tried again as long as the cluster has it
+        finally:
+            del self._joining[key]
+            self._tell()
+
+    def _tell(self) -> None:
+        async def tell() -> None:
+            async with self._changed:
+                self._changed.notify_all()
+
+        telling = asyncio.get_running_loop().create_task(tell())
+        telling.add_done_callback(lambda task: None)
+
+
+def _inputs(attempt: Attempt) -> list[PackedFile]:
+    return [PackedFile.read(name, place.resolve()) for name, place in attempt.inputs.items()]
