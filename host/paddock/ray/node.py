@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import platform
 import shutil
 import sys
@@ -66,9 +67,9 @@ OpenPlace = Callable[[PreparedPlan], AbstractAsyncContextManager[Place]]
 class Node:
     """What runs on one node; the driver's calls are its methods, in the order that `messages` says."""
 
-    def __init__(self, open_place: OpenPlace, environ: Mapping[str, str]) -> None:
-        self._open_place = open_place
-        self._environ = dict(environ)
+    def __init__(self, open_place: OpenPlace | None = None, environ: Mapping[str, str] | None = None) -> None:
+        self._open_place = open_place or _unplaced
+        self._environ = dict(os.environ if environ is None else environ)
         self._lent: Mapping[str, str] = {}
         self._runs: dict[str, _Run] = {}
         self._serving: asyncio.Task[None] | None = None
@@ -291,3 +292,5 @@ def _failed(order: Order, error: Exception) -> TaskResult:
     told = error.summary if isinstance(error, PaddockError) else str(error)
     problem = {"type": getattr(error, "code", type(error).__name__), "message": told}
     return TaskResult(id=order.task.id, attempt=order.number, node="", status="failed", error=problem)
+
+_unplaced = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,11 +116,9 @@ class NodePlace:
                                 raise BrokenPackError("a result is that of another attempt")
                             await anyio.to_thread.run_sync(lay_out, brought, folder)
                             return result.model_copy(update={"node": self.name})
-                        case Event(kind="stale"):
+                        case Event(kind="stale" | "refused"):
                             is_over = True
-                            raise StaleAttemptError
-                        case Event(kind="refused"):
-                            raise LinkLostError(event.problem)
+                            raise LinkLostError(event.problem or "the node ended the attempt")
             raise LinkLostError("the attempt ended without a result")
         except (LinkLostError, BrokenPackError, OSError) as error:
             self.is_lost = True
@@ -206,7 +204,7 @@ class Pool:
         self._places: dict[str, NodePlace] = {}
         self._joining: dict[str, asyncio.Task[None]] = {}
         self._left_out: dict[str, str] = {}
-        self._changed = asyncio.Condition()
+        self._changed = asyncio.Event()
         self._problem = "no node is there"
 
     @classmethod
@@ -229,33 +227,29 @@ class Pool:
     async def take(self) -> Place:
         """Wait for a node with room; see `Places`."""
         latest = time.monotonic() + self._options.wait_seconds
-        async with self._changed:
-            while True:
-                free = [one for one in self._usable() if one.taken < self._options.per_node]
-                if free:
-                    place = min(free, key=lambda one: one.taken)
-                    place.taken += 1
-                    return place
-                if any(self._usable()) or self._joining:
-                    latest = time.monotonic() + self._options.wait_seconds
-                elif time.monotonic() > latest:
-                    raise self._none()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(max(0.0, min(_LOOK_SECONDS, latest - time.monotonic()))):
-                        await self._changed.wait()
+        while True:
+            usable = [one for one in self._places.values() if not one.is_lost]
+            free = [one for one in usable if one.taken < self._options.per_node]
+            if free:
+                place = min(free, key=lambda one: one.taken)
+                place.taken += 1
+                return place
+            if usable or self._joining:
+                latest = time.monotonic() + self._options.wait_seconds
+            elif time.monotonic() > latest:
+                raise self._none()
+            self._changed.clear()
+            with anyio.move_on_after(_LOOK_SECONDS):
+                await self._changed.wait()
 
     def give_back(self, place: Place) -> None:
         """Take back the room of an attempt; see `Places`."""
         assert isinstance(place, NodePlace)
         place.taken -= 1
-        self._tell()
-
-    def _usable(self) -> Iterable[NodePlace]:
-        return (one for one in self._places.values() if not one.is_lost)
+        self._changed.set()
 
     def _none(self) -> NoPlaceError:
-        detail = [f"{name}: {why}" for name, why in self._left_out.items()]
-        missing = "; ".join(detail) or self._problem
+        missing = "; ".join(self._left_out.values()) or self._problem
         return NoPlaceError(missing, hints=["`ray status` shows the nodes of the cluster"])
 
     async def _watch(self) -> None:
@@ -287,15 +281,7 @@ class Pool:
             self._problem = f"{link.name}: {error}"  # it is tried again as long as the cluster has it
         finally:
             del self._joining[key]
-            self._tell()
-
-    def _tell(self) -> None:
-        async def tell() -> None:
-            async with self._changed:
-                self._changed.notify_all()
-
-        telling = asyncio.get_running_loop().create_task(tell())
-        telling.add_done_callback(lambda task: None)
+            self._changed.set()
 
 
 def _inputs(attempt: Attempt) -> list[PackedFile]:
