@@ -22,7 +22,7 @@ from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectSendStream
 
 from paddock.batch.ledger import Ledger, LedgerError
-from paddock.batch.place import Attempt, Place, PlaceLostError, Places, StaleAttemptError
+from paddock.batch.place import Attempt, NotBegunError, Place, PlaceLostError, Places, StaleAttemptError
 from paddock.batch.result import TaskResult
 from paddock.batch.task import OWN, Task
 from paddock.batch.task_file import TaskFile, TaskFileError
@@ -174,6 +174,9 @@ class Batch:
             await anyio.to_thread.run_sync(_empty, folder)
             attempt = Attempt(task, number, self.tasks.path.parent)
             result = await place.run(attempt, folder, partial(self.ledger.act, line, task, number))
+        except NotBegunError:
+            await self.ledger.release(line, task)
+            return None
         except (PlaceLostError, StaleAttemptError):
             self.ledger.give_up(line)
             return None

@@ -27,6 +27,10 @@ class PlaceLostError(Exception):
     """A place is gone, and nobody knows what became of the attempt that ran there."""
 
 
+class NotBegunError(PlaceLostError):
+    """A place is gone before an attempt began there."""
+
+
 class NoPlaceError(KindError):
     """Raised where no place runs tasks any more, and none has come back for a minute; it says what is missing."""
 
@@ -67,7 +71,7 @@ class Place(Protocol):
         What goes wrong inside the session is in the result.
 
         Raises:
-            PlaceLostError: the place is gone.
+            PlaceLostError: the place is gone; before the attempt began, as a `NotBegunError`.
             StaleAttemptError: the attempt was given up meanwhile.
         """
         ...

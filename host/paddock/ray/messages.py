@@ -9,16 +9,26 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from paddock.batch.result import TaskResult
 from paddock.batch.task import Task
+from paddock.errors import code_of, statement_of
 from paddock.ray.packing import Message
+from paddock.text import escape
 from paddock_sandbox.profile import IsolationLevel
 
 
 class Join(Message):
-    """What a node has to be able to do: isolate modules at the level that the operator named, if one is named."""
+    """What a node has to have and to be able to do.
+
+    Attributes:
+        isolation: the level of modules that the operator named, if one is named.
+        tokens: the contents of files in folders that all nodes share, by their paths.
+    """
 
     isolation: IsolationLevel | None = None
+    tokens: dict[str, str] = Field(default_factory=dict)
 
 
 class Facts(Message):
@@ -28,7 +38,7 @@ class Facts(Message):
         paddock: the version of Paddock.
         python: the version of Python, and its implementation and platform.
         policy: the digest of the policies of the node's machine and user.
-        problem: why it can isolate no module as its policy asks for; empty if it can.
+        problem: what it lacks of what `Join` asks for; empty if nothing.
     """
 
     paddock: str
@@ -82,12 +92,14 @@ class Job(Message):
         commits: the commits that its lock file pins, with what is known of them.
         is_trusted: whether the operator accepted the plan at the driver.
         isolation: the level of entries that name none, accepted by its name.
+        grants: grants beyond the plan: the name of a preset, by module.
     """
 
     plan: str
     commits: list[Commit]
     is_trusted: bool
     isolation: IsolationLevel | None = None
+    grants: dict[str, str] = Field(default_factory=dict)
 
 
 class Lent(Message):
@@ -131,3 +143,9 @@ class Done(Message):
     """The answer of a call that has nothing else to say; a `problem` in words, if it could not be done."""
 
     problem: str = ""
+
+
+def failed(order: Order, error: Exception, node: str = "") -> TaskResult:
+    """Return the result of an attempt that could not be made."""
+    facts = {"type": code_of(error), "message": escape(statement_of(error), multiline=True)}
+    return TaskResult(id=order.task.id, attempt=order.number, node=node, status="failed", error=facts)

@@ -15,8 +15,8 @@ import shutil
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -25,22 +25,30 @@ import anyio
 import anyio.to_thread
 
 import paddock
+from paddock.batch.local import LocalPlace, SessionSettings
 from paddock.batch.place import Attempt, Place, StaleAttemptError
-from paddock.batch.result import TaskResult
 from paddock.errors import PaddockError, PolicyFileError
 from paddock.isolation.sandbox_host import SandboxHost
+from paddock.module_sources.resolve import SourceOptions
+from paddock.plan.load import load_plan
 from paddock.policy.files.owned_file import ROOT, read_owned, user_config_folder
 from paddock.policy.files.policy import SYSTEM_FILE, Policy
 from paddock.policy.owner import Owner
 from paddock.policy.rule import Floor
-from paddock.ray.messages import Answer, Digests, Done, Event, Facts, Job, Join, Lent, Order, Tree
+from paddock.ray.messages import Answer, Digests, Done, Event, Facts, Job, Join, Lent, Order, Tree, failed
 from paddock.ray.packing import BrokenPackError, files_of, lay_out, pack, unpack
 from paddock.ray.shipping import keep_commits, keep_tree, lacking_of
+from paddock.session.host import Host
 from paddock.workers.probe import Unavailable
 from paddock_sandbox.profile import IsolationLevel
-from paddock_sources.errors import SourceError
+from paddock_sources.errors import NoFetching, SourceError
+from paddock_sources.locked_sources import LockUse
 
 _ANSWER_SECONDS: Final = 60.0  # after which a driver is taken for gone
+_NO_FETCHING: Final = NoFetching(
+    "a node fetches nothing",
+    lambda is_locked: "lock the plan where it is started from: `paddock lock PLAN`",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +58,12 @@ class PreparedPlan:
     Attributes:
         plan: its file, with the lock file beside it.
         environ: the environment of sessions, with the secrets that were lent.
-        is_trusted: whether the operator accepted it at the driver.
-        isolation: the level of entries that name none.
+        job: how the driver wants it to be run.
     """
 
     plan: Path
-    environ: Mapping[str, str]
-    is_trusted: bool
-    isolation: IsolationLevel | None
+    environ: Mapping[str, str] = field(repr=False)
+    job: Job
 
 
 OpenPlace = Callable[[PreparedPlan], AbstractAsyncContextManager[Place]]
@@ -68,7 +74,7 @@ class Node:
     """What runs on one node; the driver's calls are its methods, in the order that `messages` says."""
 
     def __init__(self, open_place: OpenPlace | None = None, environ: Mapping[str, str] | None = None) -> None:
-        self._open_place = open_place or _unplaced
+        self._open_place = open_place or open_local
         self._environ = dict(os.environ if environ is None else environ)
         self._lent: Mapping[str, str] = {}
         self._runs: dict[str, _Run] = {}
@@ -80,7 +86,12 @@ class Node:
         """End all that ran here for an earlier driver, or before this one gave the node up, and return `Facts`."""
         await self.leave()
         facts = await facts_of(self._environ)
-        problem = facts.problem or await _isolation_problem(self._environ, unpack(asked, Join)[0].isolation)
+        wanted, _ = unpack(asked, Join)
+        problem = (
+            facts.problem
+            or await anyio.to_thread.run_sync(_unshared, wanted.tokens)
+            or await _isolation_problem(self._environ, wanted.isolation)
+        )
         return pack(facts.model_copy(update={"problem": problem}))
 
     async def lacking(self, names: bytes) -> bytes:
@@ -112,7 +123,7 @@ class Node:
             root.mkdir()
             await anyio.to_thread.run_sync(lay_out, files, root)
             await anyio.to_thread.run_sync(keep_commits, job.commits, self._environ)
-            prepared = PreparedPlan(root / job.plan, {**self._environ, **self._lent}, job.is_trusted, job.isolation)
+            prepared = PreparedPlan(root / job.plan, {**self._environ, **self._lent}, job)
             opened = asyncio.get_running_loop().create_future()
             self._serving = asyncio.create_task(self._serve(prepared, opened))
             self._place = await opened
@@ -178,7 +189,8 @@ class Node:
         out.mkdir()
         try:
             await anyio.to_thread.run_sync(lay_out_inputs, inputs)
-            attempt = Attempt(run.order.task, run.order.number, {one: inputs / one for one in run.order.task.files})
+            task = run.order.task.model_copy(update={"files": {name: name for name in run.order.task.files}})
+            attempt = Attempt(task, run.order.number, inputs)
             result = await place.run(attempt, out, run.acted)
             event = Event(kind="ended", result=result)
             packed = await anyio.to_thread.run_sync(lambda: pack(event, files_of(out, links=False)))
@@ -186,7 +198,7 @@ class Node:
             event = Event(kind="stale")
             packed = pack(event)
         except Exception as error:  # of the attempt alone: it is its result
-            event = Event(kind="ended", result=_failed(run.order, error))
+            event = Event(kind="ended", result=failed(run.order, error))
             packed = pack(event)
         run.events.put_nowait((event, packed))
 
@@ -224,6 +236,26 @@ class _Run:
             self.events.put_nowait((event, pack(event)))
 
 
+@asynccontextmanager
+async def open_local(prepared: PreparedPlan) -> AsyncIterator[Place]:
+    """Open a host of this process for a plan. Its code is that which the lock file names, and nothing is fetched.
+
+    Raises:
+        PaddockError: the plan cannot be read, or a host cannot be started.
+    """
+    job = prepared.job
+    plan = await anyio.to_thread.run_sync(partial(load_plan, prepared.plan, environ=prepared.environ))
+    settings = SessionSettings(
+        isolation=job.isolation,
+        trust_plan=job.is_trusted,
+        grants=job.grants,
+        sources=SourceOptions(LockUse.FROZEN, offline=True, no_fetching=_NO_FETCHING),
+        environ=prepared.environ,
+    )
+    async with Host() as host:
+        yield LocalPlace(plan, settings, host)
+
+
 async def facts_of(environ: Mapping[str, str]) -> Facts:
     """Return what this machine is, as far as that is known without starting anything."""
     version = f"{platform.python_implementation()} {platform.python_version()} {sys.platform}-{platform.machine()}"
@@ -232,6 +264,18 @@ async def facts_of(environ: Mapping[str, str]) -> Facts:
     except PolicyFileError as error:
         digest, problem = "", error.summary
     return Facts(paddock=paddock.__version__, python=version, policy=digest, problem=problem)
+
+
+def _unshared(tokens: Mapping[str, str]) -> str:
+    """Return which folder is not the one that other nodes have; empty if all are."""
+    for path, token in tokens.items():
+        try:
+            found = Path(path).read_bytes()[: len(token) + 1]
+        except OSError:
+            found = b""
+        if found != token.encode():
+            return f"`{Path(path).parent}` is not the folder that other nodes have"
+    return ""
 
 
 async def _isolation_problem(environ: Mapping[str, str], named: IsolationLevel | None) -> str:
@@ -285,12 +329,3 @@ async def _ended(task: asyncio.Task[None]) -> None:
     task.cancel()
     with suppress(asyncio.CancelledError, Exception):
         await task
-
-
-def _failed(order: Order, error: Exception) -> TaskResult:
-    """Return the result of an attempt that its place could not make."""
-    told = error.summary if isinstance(error, PaddockError) else str(error)
-    problem = {"type": getattr(error, "code", type(error).__name__), "message": told}
-    return TaskResult(id=order.task.id, attempt=order.number, node="", status="failed", error=problem)
-
-_unplaced = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,17 +19,21 @@ from typing import Final, Protocol, Self, TypeVar
 import anyio
 import anyio.to_thread
 
-from paddock.batch.place import Acted, Attempt, NoPlaceError, Place, PlaceLostError, StaleAttemptError
+from paddock.batch.folder import TaskFolder
+from paddock.batch.place import Acted, Attempt, NoPlaceError, NotBegunError, Place, PlaceLostError, StaleAttemptError
 from paddock.batch.result import TaskResult
-from paddock.ray.messages import Answer, Digests, Done, Event, Facts, Join, Lent, Order
-from paddock.ray.packing import BrokenPackError, Message, PackedFile, lay_out, pack, unpack
+from paddock.errors import KindError
+from paddock.ray.messages import Answer, Digests, Done, Event, Facts, Join, Lent, Order, failed
+from paddock.ray.packing import BrokenPackError, Message, PackedFile, files_of, lay_out, pack, unpack
 from paddock.ray.shipping import Shipment
-from paddock_sandbox.profile import IsolationLevel
 
 _CALL_SECONDS: Final = 120.0  # a whole tree may have to cross
 _BEGIN_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 1.0
 _WAIT_SECONDS: Final = 60.0
+
+LeftOut = Callable[[str, str], None]
+"""Called with the name of a node that gets no work, and why."""
 
 _Answer = TypeVar("_Answer", bound=Message)
 
@@ -73,16 +77,16 @@ class PoolOptions:
 
     Attributes:
         per_node: how many attempts run at once on a node.
-        isolation: the level that the operator named.
+        join: what a node has to have.
         lent: values of secrets that nodes get.
         left_out: called with the name of a node that gets no work, and why.
         wait_seconds: how long a run waits for a node.
     """
 
     per_node: int = 8
-    isolation: IsolationLevel | None = None
+    join: Join = field(default_factory=Join)
     lent: Mapping[str, str] = field(default_factory=dict, repr=False)
-    left_out: Callable[[str, str], None] = lambda name, why: None
+    left_out: LeftOut = lambda name, why: None
     wait_seconds: float = _WAIT_SECONDS
 
 
@@ -102,11 +106,15 @@ class NodePlace:
         """Run an attempt on the node; see `Place`."""
         ticket = secrets.token_hex(16)
         order = Order(ticket=ticket, number=attempt.number, task=attempt.task)
-        files = await anyio.to_thread.run_sync(_inputs, attempt)
-        is_over = False
         try:
-            async with aclosing(self._events(pack(order, files))) as events:
+            packed = await anyio.to_thread.run_sync(_packed, order, attempt.base)
+        except (KindError, BrokenPackError) as error:
+            return failed(order, error, self.name)
+        has_begun = is_over = False
+        try:
+            async with aclosing(self._events(packed)) as events:
                 async for event, brought in events:
+                    has_begun = has_begun or event.kind != "refused"
                     match event:
                         case Event(kind="asked"):
                             await self._answer(ticket, event, acted)
@@ -122,12 +130,12 @@ class NodePlace:
             raise LinkLostError("the attempt ended without a result")
         except (LinkLostError, BrokenPackError, OSError) as error:
             self.is_lost = True
-            raise PlaceLostError(f"{self.name}: {error}") from error
+            raise (PlaceLostError if has_begun else NotBegunError)(f"{self.name}: {error}") from error
         finally:
             if not is_over and not self.is_lost:
                 await self._end(ticket)
 
-    async def _events(self, order: bytes) -> AsyncIterator[tuple[Event, list[PackedFile]]]:
+    async def _events(self, order: bytes) -> AsyncGenerator[tuple[Event, list[PackedFile]], None]:
         stream = self._link.stream("run", order)
         bound: float | None = _BEGIN_SECONDS
         while True:
@@ -161,7 +169,7 @@ class NodePlace:
         Raises:
             LinkLostError: it is gone.
         """
-        facts = await self._call("join", Join(isolation=options.isolation), Facts)
+        facts = await self._call("join", options.join, Facts)
         if differs := facts.differences(own):
             return differs
         lacking = await self._call("lacking", Digests(names=[*shipment.trees]), Digests)
@@ -284,5 +292,16 @@ class Pool:
             self._changed.set()
 
 
-def _inputs(attempt: Attempt) -> list[PackedFile]:
-    return [PackedFile.read(name, place.resolve()) for name, place in attempt.inputs.items()]
+def _packed(order: Order, base: Path) -> bytes:
+    """Return an order with the files of its task; blocks.
+
+    Raises:
+        KindError: one is missing, or no ordinary file.
+        BrokenPackError: they are too large.
+    """
+    work = TaskFolder()
+    try:
+        work.fill(order.task.files, base)
+        return pack(order, files_of(work.path, links=False))
+    finally:
+        work.remove()

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Final
 
 from paddock.authorization.authorizer import Authorizer
+from paddock.batch.local import SessionSettings
 from paddock.errors import KindError, ModuleMissingError
-from paddock.module_sources.resolve import ModuleSources, SourceOptions
+from paddock.module_sources.resolve import ModuleSources
 from paddock.plan.model import MountPlan
 from paddock.ray.messages import Commit, Job, Tree
 from paddock.ray.packing import BrokenPackError, PackedFile, files_of, lay_out, pack, write_tree
-from paddock_sandbox.profile import IsolationLevel
 from paddock_sources import Resolution
 from paddock_sources.cache import Bucket, SourceCache
 from paddock_sources.cache.finalize import finalize
@@ -29,7 +29,6 @@ from paddock_sources.git.kept_commits import KeptCommit, KeptCommits
 from paddock_sources.git.remote import Remote
 from paddock_sources.kinds.git_uri import GitUri, repository
 from paddock_sources.lock.lock_file import LOCK_FILE, LockFile
-from paddock_sources.locked_sources import LockUse
 from paddock_sources.uri import FolderUri, parse_source
 
 _SHIPPED: Final = (Bucket.TREES, Bucket.ENVIRONMENTS)
@@ -58,11 +57,9 @@ class TreeAtHand:
 async def shipment_of(
     plan: MountPlan,
     authorizer: Authorizer,
+    settings: SessionSettings,
     environ: Mapping[str, str],
     cache: SourceCache,
-    *,
-    trust_plan: bool = False,
-    isolation: IsolationLevel | None = None,
 ) -> Shipment:
     """Return what a node needs for a plan; what the lock file pins and the cache lacks is fetched here.
 
@@ -71,10 +68,9 @@ async def shipment_of(
     """
     if plan.origin is None:
         raise KindError("PlanNotShippedError", "a plan is sent to nodes as a file, and this one is in none")
-    accepted = await authorizer.is_accepted(plan, trust_plan=trust_plan)
+    accepted = await authorizer.is_accepted(plan, trust_plan=settings.trust_plan)
     folder = plan.origin.parent
-    options = SourceOptions(use=LockUse.LOCKED)
-    sources = ModuleSources(cache, environ, folder, folder, authorizer.policy, options, lends_keys=accepted)
+    sources = ModuleSources(cache, environ, folder, folder, authorizer.policy, settings.sources, lends_keys=accepted)
     found = await sources.resolve(tuple(plan.entries()), plan.positions, rules=plan.rules_by_entry())
     for one in found.values():
         if isinstance(one, ModuleMissingError):
@@ -88,7 +84,8 @@ async def shipment_of(
         plan=str(plan.origin.relative_to(root)),
         commits=list(_commits(lock, cache)),
         is_trusted=accepted,
-        isolation=isolation,
+        isolation=settings.isolation,
+        grants=dict(settings.grants),
     )
     return Shipment(pack(job, files), _trees(resolutions, lock, cache))
 

@@ -1,0 +1,206 @@
+"""Run tasks on the nodes of a Ray cluster: what is refused before, and the run."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager, closing, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from ipaddress import ip_address
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+import anyio
+import anyio.to_thread
+
+from paddock.authorization.authorizer import Authorizer
+from paddock.batch.batch import Batch, Repeat
+from paddock.batch.local import USUAL, SessionSettings, refuse_paths_above
+from paddock.batch.place import Attempt, Places
+from paddock.batch.result import TaskResult
+from paddock.batch.task_file import WHOLE, Shard, TaskFile
+from paddock.errors import KindError, PlanError, PlanProblem
+from paddock.plan.load import load_plan
+from paddock.plan.model import MountPlan
+from paddock.plan.net_rule import NetRule
+from paddock.plan.permissions import grants_of
+from paddock.policy.secrets.store import SecretSources
+from paddock.ray.cluster import RayCluster
+from paddock.ray.messages import Join
+from paddock.ray.node import Node, facts_of
+from paddock.ray.pool import LeftOut, Pool, PoolOptions
+from paddock.ray.shipping import shipment_of
+from paddock.text import reason_of
+from paddock_sources.cache import SourceCache
+
+_MAX_LENT_BYTES: Final = 64 << 10  # what is larger, Ray would keep as an object
+
+
+@dataclass(frozen=True, slots=True)
+class RayOptions:
+    """How a cluster is used.
+
+    Attributes:
+        address: `HOST:PORT` of the cluster, or `auto` for that of this machine.
+        per_node: how many attempts run at once on a node.
+        sends_secrets: whether nodes get the values of secrets from here; by default each has its own.
+        shared: folders that are the same on all nodes; each node is asked for a file that this run puts there.
+        left_out: called with the name of a node that gets no work, and why.
+        node: the class of what runs on a node.
+    """
+
+    address: str = "auto"
+    per_node: int = 8
+    sends_secrets: bool = False
+    shared: tuple[Path, ...] = ()
+    left_out: LeftOut = lambda name, why: None
+    node: type[Node] = Node
+
+
+async def run(
+    plan: Path | str,
+    tasks: Path | str,
+    *,
+    out: Path | str,
+    address: str = "auto",
+    per_node: int = 8,
+    shard: Shard = WHOLE,
+    repeat: Repeat = "if-nothing-acted",
+    resume: bool = False,
+    send_secrets: bool = False,
+    shared: Iterable[Path | str] = (),
+    settings: SessionSettings = USUAL,
+) -> AsyncIterator[TaskResult]:
+    """Run the tasks of a file on a cluster, `per_node` at once on each node; yield each result in the order of ends.
+
+    Else as `paddock.batch.run`. `send_secrets` gives nodes the values of secrets from here. Absolute paths may be
+    granted in the `shared` folders alone, which have to be the same on all nodes.
+
+    Raises:
+        TaskFileError: the file of tasks has a mistake; nothing was run.
+        LedgerError: the folder is that of another run, in use, or cannot be written to.
+        NoPlaceError: no node runs tasks, and none has come for a minute.
+        PaddockError: Ray is not installed or does not answer, or the plan cannot be run on it.
+    """
+    read = load_plan(plan)
+    options = RayOptions(address, per_node, send_secrets, tuple(map(Path, shared)))
+    checked = await anyio.to_thread.run_sync(TaskFile.checked, Path(tasks), shard)
+    opened = partial(Batch, checked, Path(out), read.digest, repeat=repeat, resumes=resume)
+    with closing(await anyio.to_thread.run_sync(opened)) as batch:
+        async with aclosing(batch.results(partial(ray_places, read, settings, options))) as results:
+            async for result in results:
+                yield result
+
+
+@asynccontextmanager
+async def ray_places(
+    plan: MountPlan, settings: SessionSettings, options: RayOptions, first: Attempt
+) -> AsyncIterator[Places]:
+    """Provide the nodes of a cluster as places.
+
+    Raises:
+        PaddockError: there is no cluster, or the plan cannot be run on it.
+    """
+    environ = os.environ if settings.environ is None else settings.environ
+    refuse_paths_above(plan)
+    _refuse(plan, _paths_of_one_machine(plan, options.shared))
+    authorizer = await Authorizer.at_work(Path.cwd(), environ, None)
+    await authorizer.check_plan(
+        plan,
+        settings.grants,
+        trust_plan=settings.trust_plan,
+        named=settings.isolation,
+        consent=settings.consent,
+    )
+    async with RayCluster.connected(options.address, options.node) as cluster:
+        _refuse(plan, _ways_to_nodes(plan, await cluster.addresses()))
+        with SourceCache.of_user(environ) as cache, _tokens(options.shared) as tokens:
+            shipment = await shipment_of(plan, authorizer, settings, environ, cache)
+            used = PoolOptions(
+                per_node=options.per_node,
+                join=Join(isolation=settings.isolation, tokens=tokens),
+                lent=await _lent(plan, environ) if options.sends_secrets else {},
+                left_out=options.left_out,
+            )
+            async with Pool.opened(cluster, shipment, used, await facts_of(environ)) as pool:
+                yield pool
+
+
+def _refuse(plan: MountPlan, problems: Iterator[PlanProblem]) -> None:
+    found = list(problems)
+    if found:
+        raise PlanError(found, origin=None if plan.origin is None else str(plan.origin))
+
+
+def _paths_of_one_machine(plan: MountPlan, shared: tuple[Path, ...]) -> Iterator[PlanProblem]:
+    """Yield the grants of paths at which each node would have files of its own."""
+    for entry in plan.entries():
+        granted = grants_of(entry.permissions)
+        for family, paths in (("read", granted.read_paths), ("write", granted.write)):
+            for path in paths:
+                if path.startswith(("/", "~")) and not any(map(PurePosixPath(path).is_relative_to, shared)):
+                    yield PlanProblem(
+                        f"{entry.path}.permissions.{family}",
+                        f"`{path}` is another folder on each node",
+                        "name a folder that all nodes share with `--shared`, or hand files over in `files` of the task",
+                    )
+
+
+@contextmanager
+def _tokens(shared: Iterable[Path]) -> Iterator[dict[str, str]]:
+    """Put a file into each shared folder, by which a node knows that it is the same; yield their contents."""
+    tokens: dict[str, str] = {}
+    try:
+        for folder in shared:
+            token = secrets.token_hex(16)
+            place = folder / f".paddock-{token[:8]}"
+            try:
+                place.write_text(token, encoding="ascii")
+            except OSError as error:
+                problem = f"`{folder}` cannot be shared: {reason_of(error)}"
+                raise KindError("NotSharedError", problem, hints=["name a folder that can be written to"]) from error
+            tokens[str(place)] = token
+        yield tokens
+    finally:
+        for name in tokens:
+            with suppress(OSError):
+                os.unlink(name)
+
+
+def _ways_to_nodes(plan: MountPlan, addresses: frozenset[str]) -> Iterator[PlanProblem]:
+    """Yield the grants of connections to a node by its address or name: Ray runs what is sent to its ports."""
+    hosts = [_host(one) for one in (*addresses, "127.0.0.1", "::1")]
+    for entry in plan.entries():
+        for written in grants_of(entry.permissions).net:
+            rule = NetRule.parse(written)
+            if not rule.is_public and not rule.is_self and any(rule.names(host) for host in hosts):
+                yield PlanProblem(
+                    f"{entry.path}.permissions.net",
+                    f"`{written}` reaches a node of the cluster, where Ray runs what is sent to it as its user",
+                    "name a host that is no node of the cluster",
+                )
+
+
+def _host(text: str) -> Any:
+    try:
+        return ip_address(text)
+    except ValueError:
+        return text.lower()
+
+
+async def _lent(plan: MountPlan, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the values of the secrets that a plan grants.
+
+    Raises:
+        SecretError: one is not to be had.
+        KindError: they are too large to be handed over.
+    """
+    sources = await anyio.to_thread.run_sync(SecretSources.load, environ)
+    names = {one.name for entry in plan.entries() for one in grants_of(entry.permissions).secrets}
+    values = dict(await sources.fetch(name for name in names if name in sources))
+    if sum(len(value) for value in values.values()) > _MAX_LENT_BYTES:
+        hint = "have each node get them itself: leave `--send-secrets` away"
+        raise KindError("SecretsTooLargeError", "the secrets are too large to be sent", hints=[hint])
+    return values
