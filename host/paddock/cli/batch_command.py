@@ -21,7 +21,7 @@ import anyio
 import anyio.to_thread
 import click
 
-from paddock.batch.batch import Batch, Repeat
+from paddock.batch.batch import Batch, PlacesOf, Repeat
 from paddock.batch.local import SessionSettings, local_places, refuse_paths_above
 from paddock.batch.result import TaskResult
 from paddock.batch.task_file import Shard, TaskFile
@@ -40,6 +40,8 @@ from paddock.cli.terminal.progress import ActivityLine
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError
 from paddock.plan.load import load_plan
+from paddock.plan.model import MountPlan
+from paddock.ray.options import RayOptions
 from paddock.session.session import ModuleStatus
 from paddock_sources.locked_sources import LockUse
 
@@ -73,6 +75,25 @@ def _read_shard(context: click.Context, parameter: click.Parameter, written: str
     help="Run a task again whose session was lost: by default if nothing in it can have acted outside its folder.",
 )
 @click.option("--resume", is_flag=True, help="Go on with the run in DIR: tasks that have a result stay as they are.")
+@click.option(
+    "--ray",
+    "address",
+    metavar="ADDRESS",
+    help="Run on the nodes of a Ray cluster: HOST:PORT, or `auto` for that of this machine.",
+)
+@click.option(
+    "--per-node", metavar="N", type=click.IntRange(1), default=8, help="With --ray, run up to N on each node at once."
+)
+@click.option(
+    "--shared",
+    metavar="DIR",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="With --ray, a folder that is the same on all nodes, in which absolute paths may be granted.",
+)
+@click.option(
+    "--send-secrets", is_flag=True, help="With --ray, give nodes the values of secrets; else each has its own."
+)
 @plan_options
 @JSON
 @QUIET
@@ -84,6 +105,10 @@ def batch(
     shard: Shard,
     repeat: Repeat,
     resume: bool,
+    address: str | None,
+    per_node: int,
+    shared: tuple[Path, ...],
+    send_secrets: bool,
     options: SessionOptions,
     as_json: bool,
     quiet: bool,
@@ -93,7 +118,12 @@ def batch(
     A task is a line of JSON: {"id": "a1", "prompt": "...", "files": {name: path}, "vars": {}}.
     """
     screen = Screen(sys.stderr, is_quiet=quiet)
-    run = _Run(plan_of(plan), options, screen, concurrency)
+    cluster = None
+    if address is not None:
+        cluster = RayOptions(address, per_node, send_secrets, tuple(Path(one).absolute() for one in shared))
+    elif shared or send_secrets:
+        raise click.UsageError("`--shared` and `--send-secrets` are about the nodes of `--ray ADDRESS`")
+    run = _Run(plan_of(plan), options, screen, concurrency, cluster)
     report = CommandReport(screen, as_json, beside=run.facts)
     with LogLines(screen), run.opener.fetching:
         return report.answer(lambda: asyncio.run(run.run(tasks, out, shard, repeat, resumes=resume)))
@@ -102,12 +132,15 @@ def batch(
 class _Run:
     """One run, as the person at the terminal sees it."""
 
-    def __init__(self, plan: Path, options: SessionOptions, screen: Screen, concurrency: int) -> None:
+    def __init__(
+        self, plan: Path, options: SessionOptions, screen: Screen, concurrency: int, cluster: RayOptions | None
+    ) -> None:
         self.opener = SessionOpener(plan, options, screen, is_verbose=False)
         self.facts: dict[str, Any] = {"tasks": None, "done": 0, "failed": 0, "lost": 0, "results": None}
         self._plan = plan
         self._screen = screen
         self._concurrency = concurrency
+        self._cluster = cluster
         self._consent = TerminalConsent(Dialogue.at(screen, sys.stdin), plan)
         sources = options.sources.read(self.opener.fetching)
         if sources.use is LockUse.UPDATE:
@@ -133,7 +166,7 @@ class _Run:
         with closing(await anyio.to_thread.run_sync(opened)) as batch:
             self.facts |= {"tasks": checked.count, "results": str(batch.ledger.kept.path)}
             self._count(batch)
-            places = partial(local_places, plan, self._settings, self._concurrency, self._begin)
+            places = self._places(plan)
             with (
                 anyio.CancelScope() as scope,
                 Interruption(self._screen.note, lambda: self._stop(batch), scope.cancel) as interruption,
@@ -158,6 +191,17 @@ class _Run:
             return await self.run(tasks, out, shard, repeat, resumes=resumes)
         code = 1 if self.facts["failed"] or self.facts["lost"] else 0
         return CommandAnswer(self.facts, self._show, code)
+
+    def _places(self, plan: MountPlan) -> PlacesOf:
+        if self._cluster is None:
+            return partial(local_places, plan, self._settings, self._concurrency, self._begin)
+        from paddock.ray.run import ray_places  # an extra, and few runs leave this machine
+
+        def left_out(name: str, why: str) -> None:
+            self._screen.warning(f"node {name} gets no work: {why}")
+
+        cluster = replace(self._cluster, left_out=left_out, began=lambda: self._begin(()))
+        return partial(ray_places, plan, self._settings, cluster)
 
     def _begin(self, modules: tuple[ModuleStatus, ...]) -> None:
         self.opener.started(modules)

@@ -24,6 +24,7 @@ from paddock.batch.place import Acted, Attempt, NoPlaceError, NotBegunError, Pla
 from paddock.batch.result import TaskResult
 from paddock.errors import KindError
 from paddock.ray.messages import Answer, Digests, Done, Event, Facts, Join, Lent, Order, failed
+from paddock.ray.options import LeftOut
 from paddock.ray.packing import BrokenPackError, Message, PackedFile, files_of, lay_out, pack, unpack
 from paddock.ray.shipping import Shipment
 
@@ -31,9 +32,6 @@ _CALL_SECONDS: Final = 120.0  # a whole tree may have to cross
 _BEGIN_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 1.0
 _WAIT_SECONDS: Final = 60.0
-
-LeftOut = Callable[[str, str], None]
-"""Called with the name of a node that gets no work, and why."""
 
 _Answer = TypeVar("_Answer", bound=Message)
 

@@ -6,7 +6,6 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, closing, contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path, PurePosixPath
@@ -30,33 +29,13 @@ from paddock.policy.secrets.store import SecretSources
 from paddock.ray.cluster import RayCluster
 from paddock.ray.messages import Join
 from paddock.ray.node import Node, facts_of
-from paddock.ray.pool import LeftOut, Pool, PoolOptions
+from paddock.ray.options import RayOptions
+from paddock.ray.pool import Pool, PoolOptions
 from paddock.ray.shipping import shipment_of
 from paddock.text import reason_of
 from paddock_sources.cache import SourceCache
 
 _MAX_LENT_BYTES: Final = 64 << 10  # what is larger, Ray would keep as an object
-
-
-@dataclass(frozen=True, slots=True)
-class RayOptions:
-    """How a cluster is used.
-
-    Attributes:
-        address: `HOST:PORT` of the cluster, or `auto` for that of this machine.
-        per_node: how many attempts run at once on a node.
-        sends_secrets: whether nodes get the values of secrets from here; by default each has its own.
-        shared: folders that are the same on all nodes; each node is asked for a file that this run puts there.
-        left_out: called with the name of a node that gets no work, and why.
-        node: the class of what runs on a node.
-    """
-
-    address: str = "auto"
-    per_node: int = 8
-    sends_secrets: bool = False
-    shared: tuple[Path, ...] = ()
-    left_out: LeftOut = lambda name, why: None
-    node: type[Node] = Node
 
 
 async def run(
@@ -96,7 +75,12 @@ async def run(
 
 @asynccontextmanager
 async def ray_places(
-    plan: MountPlan, settings: SessionSettings, options: RayOptions, first: Attempt
+    plan: MountPlan,
+    settings: SessionSettings,
+    options: RayOptions,
+    first: Attempt,
+    *,
+    node: type[Node] = Node,
 ) -> AsyncIterator[Places]:
     """Provide the nodes of a cluster as places.
 
@@ -114,7 +98,7 @@ async def ray_places(
         named=settings.isolation,
         consent=settings.consent,
     )
-    async with RayCluster.connected(options.address, options.node) as cluster:
+    async with RayCluster.connected(options.address, node) as cluster:
         _refuse(plan, _ways_to_nodes(plan, await cluster.addresses()))
         with SourceCache.of_user(environ) as cache, _tokens(options.shared) as tokens:
             shipment = await shipment_of(plan, authorizer, settings, environ, cache)
@@ -125,6 +109,7 @@ async def ray_places(
                 left_out=options.left_out,
             )
             async with Pool.opened(cluster, shipment, used, await facts_of(environ)) as pool:
+                options.began()
                 yield pool
 
 
