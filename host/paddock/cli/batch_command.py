@@ -204,7 +204,8 @@ class _Run:
         return partial(ray_places, plan, self._settings, cluster)
 
     def _begin(self, modules: tuple[ModuleStatus, ...]) -> None:
-        self.opener.started(modules)
+        if modules:  # else they start elsewhere
+            self.opener.started(modules)
         self._began = time.monotonic()
         self._before = self._ended
 

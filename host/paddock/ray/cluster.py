@@ -7,6 +7,7 @@ Paddock unpickles nothing.
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -162,6 +163,7 @@ def _connect(ray: Any, address: str) -> None:
             _greet(host, int(port))
         except (OSError, OverflowError) as error:
             raise _no_cluster(address, str(error)) from error
+    logging.getLogger("ray").setLevel(logging.ERROR)
     try:
         ray.init(address, log_to_driver=False, logging_level="error", configure_logging=False)
     except Exception as error:  # Ray raises errors of many classes

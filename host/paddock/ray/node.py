@@ -27,6 +27,7 @@ import anyio.to_thread
 import paddock
 from paddock.batch.local import LocalPlace, SessionSettings
 from paddock.batch.place import Attempt, Place, StaleAttemptError
+from paddock.batch.task import Task
 from paddock.errors import PaddockError, PolicyFileError
 from paddock.isolation.sandbox_host import SandboxHost
 from paddock.module_sources.resolve import SourceOptions
@@ -45,6 +46,7 @@ from paddock_sources.errors import NoFetching, SourceError
 from paddock_sources.locked_sources import LockUse
 
 _ANSWER_SECONDS: Final = 60.0  # after which a driver is taken for gone
+_TRIAL: Final = Task(id="trial", prompt="none is run")
 _NO_FETCHING: Final = NoFetching(
     "a node fetches nothing",
     lambda is_locked: "lock the plan where it is started from: `paddock lock PLAN`",
@@ -84,7 +86,7 @@ class Node:
 
     async def join(self, asked: bytes) -> bytes:
         """End all that ran here for an earlier driver, or before this one gave the node up, and return `Facts`."""
-        await self.leave()
+        await self._end_all()
         facts = await facts_of(self._environ)
         wanted, _ = unpack(asked, Join)
         problem = (
@@ -160,8 +162,12 @@ class Node:
             run.take(answer)
         return pack(Done(problem="" if run is not None else "there is no such attempt"))
 
-    async def leave(self) -> bytes:
-        """End all sessions and the host; forget the plan and what was lent."""
+    async def leave(self, told: bytes) -> bytes:
+        """End all that runs here, and forget the plan and what was lent."""
+        await self._end_all()
+        return pack(Done())
+
+    async def _end_all(self) -> None:
         for run in self._runs.values():
             run.take(Answer(ticket=run.order.ticket, may_act=False, ends=True))
         self._place, self._lent = None, {}
@@ -171,7 +177,6 @@ class Node:
         folder, self._folder = self._folder, None
         if folder is not None:
             await anyio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
-        return pack(Done())
 
     async def _serve(self, prepared: PreparedPlan, opened: asyncio.Future[Place]) -> None:
         """Keep a host open until this task is cancelled: what enters it has to leave it."""
@@ -238,10 +243,12 @@ class _Run:
 
 @asynccontextmanager
 async def open_local(prepared: PreparedPlan) -> AsyncIterator[Place]:
-    """Open a host of this process for a plan. Its code is that which the lock file names, and nothing is fetched.
+    """Open a host of this process for a plan, once a session of it was opened and closed again.
+
+    Its code is that which the lock file names, and nothing is fetched.
 
     Raises:
-        PaddockError: the plan cannot be read, or a host cannot be started.
+        PaddockError: the plan cannot be read, or no session of it can be opened here.
     """
     job = prepared.job
     plan = await anyio.to_thread.run_sync(partial(load_plan, prepared.plan, environ=prepared.environ))
@@ -253,7 +260,9 @@ async def open_local(prepared: PreparedPlan) -> AsyncIterator[Place]:
         environ=prepared.environ,
     )
     async with Host() as host:
-        yield LocalPlace(plan, settings, host)
+        place = LocalPlace(plan, settings, host)
+        await place.check(Attempt(_TRIAL, 1, prepared.plan.parent))
+        yield place
 
 
 async def facts_of(environ: Mapping[str, str]) -> Facts:

@@ -220,6 +220,7 @@ class Pool:
     ) -> AsyncIterator[Self]:
         """Look for nodes until this is left; then all that runs on them has ended."""
         pool = cls(cluster, shipment, options, own)
+        await pool._look()
         watching = asyncio.create_task(pool._watch())
         try:
             yield pool
@@ -259,19 +260,22 @@ class Pool:
         return NoPlaceError(missing, hints=["`ray status` shows the nodes of the cluster"])
 
     async def _watch(self) -> None:
-        """Join nodes that come, and drop those that are gone."""
         while True:
-            try:
-                there = await self._cluster.nodes()
-                self._problem = "no node is there"
-            except LinkLostError as error:
-                there, self._problem = {}, f"the cluster does not answer: {error}"
-            for key in [key for key, place in self._places.items() if place.is_lost or key not in there]:
-                self._places.pop(key).is_lost = True
-            for key, link in there.items():
-                if key not in self._places and key not in self._joining and key not in self._left_out:
-                    self._joining[key] = asyncio.create_task(self._join(key, link))
             await asyncio.sleep(_LOOK_SECONDS)
+            await self._look()
+
+    async def _look(self) -> None:
+        """Join nodes that have come, and drop those that are gone."""
+        try:
+            there = await self._cluster.nodes()
+            self._problem = self._problem or "no node is there"
+        except LinkLostError as error:
+            there, self._problem = {}, f"the cluster does not answer: {error}"
+        for key in [key for key, place in self._places.items() if place.is_lost or key not in there]:
+            self._places.pop(key).is_lost = True
+        for key, link in there.items():
+            if key not in self._places and key not in self._joining and key not in self._left_out:
+                self._joining[key] = asyncio.create_task(self._join(key, link))
 
     async def _join(self, key: str, make: Callable[[], Link]) -> None:
         link = make()

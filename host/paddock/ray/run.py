@@ -91,13 +91,6 @@ async def ray_places(
     refuse_paths_above(plan)
     _refuse(plan, _paths_of_one_machine(plan, options.shared))
     authorizer = await Authorizer.at_work(Path.cwd(), environ, None)
-    await authorizer.check_plan(
-        plan,
-        settings.grants,
-        trust_plan=settings.trust_plan,
-        named=settings.isolation,
-        consent=settings.consent,
-    )
     async with RayCluster.connected(options.address, node) as cluster:
         _refuse(plan, _ways_to_nodes(plan, await cluster.addresses()))
         with SourceCache.of_user(environ) as cache, _tokens(options.shared) as tokens:
