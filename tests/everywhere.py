@@ -276,7 +276,7 @@ def _environment(name: str, found: str = "") -> Path:
                 "--quiet",
                 "--disable-pip-version-check",
                 "--editable",
-                f"{_ROOT}[dev]",
+                f"{_ROOT}[dev,ray]",
             ]
         )
         stamp.write_bytes(wanted)
