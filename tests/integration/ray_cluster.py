@@ -48,7 +48,7 @@ class Cluster:
 
     def raylet(self, node: int) -> psutil.Process:
         """Return the process that a node's others come from."""
-        return psutil.Process(self._nodes[node].all_processes["raylet"][0].process.pid)
+        return _raylet(self._nodes[node])
 
     def ports(self) -> list[tuple[str, int]]:
         """Return where Ray listens: the head's service of the cluster, and each node's own."""
@@ -65,8 +65,7 @@ class Cluster:
     def found(self, value: bytes) -> list[str]:
         """Return where a value is in Ray's files, in its object stores, and in what its processes were started with."""
         places = [path for path in self.session_folder.rglob("*") if path.is_file() and not path.is_symlink()]
-        for node in range(len(self._nodes)):
-            raylet = self.raylet(node)
+        for raylet in map(_raylet, [self._cluster.head_node, *self._nodes]):
             for process in [raylet, *raylet.children(recursive=True)]:
                 places += [Path(f"/proc/{process.pid}/{name}") for name in ("environ", "cmdline")]
             descriptors = Path(f"/proc/{raylet.pid}/fd")
@@ -81,6 +80,10 @@ class Cluster:
     def shutdown(self) -> None:
         """End all of it."""
         self._cluster.shutdown()
+
+
+def _raylet(node: Any) -> psutil.Process:
+    return psutil.Process(node.all_processes["raylet"][0].process.pid)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -109,9 +110,14 @@ def _until(holds: Callable[[], bool], running: subprocess.Popen[str] | None = No
 
 
 def _workers(found: Cluster) -> list[psutil.Process]:
-    """Return the processes below Ray's own workers of the first node: templates and modules."""
-    actors = [one for one in found.raylet(0).children() if any("ray::" in word for word in one.cmdline())]
-    return [below for one in actors for below in one.children(recursive=True)]
+    """Return the processes below the actor of the first node: templates and modules."""
+    actors = []
+    for process in found.raylet(0).children():
+        with suppress(psutil.Error):  # it ends meanwhile
+            actors += [process] if any("ray::" in word for word in process.cmdline()) else []
+    with suppress(psutil.Error):
+        return [below for one in actors for below in one.children(recursive=True)]
+    return []
 
 
 def test_code_and_secrets_reach_nodes_and_modules_reach_no_port(project: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from contextlib import aclosing, closing
+from contextlib import aclosing, closing, nullcontext, redirect_stdout
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -171,6 +171,7 @@ class _Run:
                 anyio.CancelScope() as scope,
                 Interruption(self._screen.note, lambda: self._stop(batch), scope.cancel) as interruption,
                 ActivityLine(self._screen, self._progress),
+                nullcontext() if self._cluster is None else redirect_stdout(sys.stderr),  # Ray tells there of nodes
             ):
                 lines = asyncio.create_task(self._plain_lines())
                 try:

@@ -15,7 +15,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -138,10 +138,10 @@ class Node:
         if self._place is None or self._folder is None:  # started again since it was prepared
             yield pack(Event(kind="refused", problem="the node has no plan"))
             return
-        run = _Run(made, asyncio.Queue())
+        run = _Run(made)
         self._runs[made.ticket] = run
         folder = Path(tempfile.mkdtemp(prefix="task-", dir=self._folder))
-        working = asyncio.create_task(self._attempt(run, partial(lay_out, files), folder, self._place))
+        run.working = asyncio.create_task(self._attempt(run, partial(lay_out, files), folder, self._place))
         try:
             yield pack(Event(kind="began"))
             while True:
@@ -151,7 +151,7 @@ class Node:
                     break
         finally:
             del self._runs[made.ticket]
-            await _ended(working)
+            await _ended(run.working)
             shutil.rmtree(folder, ignore_errors=True)
 
     async def answer(self, packed: bytes) -> bytes:
@@ -168,12 +168,10 @@ class Node:
         return pack(Done())
 
     async def _end_all(self) -> None:
-        for run in self._runs.values():
-            run.take(Answer(ticket=run.order.ticket, may_act=False, ends=True))
         self._place, self._lent = None, {}
+        await asyncio.gather(*(_ended(run.working) for run in self._runs.values()))
         serving, self._serving = self._serving, None
-        if serving is not None:
-            await _ended(serving)
+        await _ended(serving)
         folder, self._folder = self._folder, None
         if folder is not None:
             await anyio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
@@ -197,6 +195,8 @@ class Node:
             task = run.order.task.model_copy(update={"files": {name: name for name in run.order.task.files}})
             attempt = Attempt(task, run.order.number, inputs)
             result = await place.run(attempt, out, run.acted)
+            if run.is_over:
+                raise StaleAttemptError
             event = Event(kind="ended", result=result)
             packed = await anyio.to_thread.run_sync(lambda: pack(event, files_of(out, links=False)))
         except (StaleAttemptError, asyncio.CancelledError):
@@ -211,34 +211,35 @@ class Node:
 class _Run:
     """An attempt that runs here, and its questions to the driver."""
 
-    def __init__(self, order: Order, events: asyncio.Queue[tuple[Event, bytes]]) -> None:
+    def __init__(self, order: Order) -> None:
         self.order = order
-        self.events = events
+        self.events: asyncio.Queue[tuple[Event, bytes]] = asyncio.Queue()
+        self.working: asyncio.Task[None] | None = None
+        self.is_over = False  # whether it may act no more
+        self._asking = asyncio.Lock()  # modules may begin to act at the same time
         self._answered: asyncio.Future[bool] | None = None
-        self._is_over = False
 
     async def acted(self, module: str, tool: str) -> None:
         """Ask the driver whether the attempt may act; see `Acted`."""
-        if self._is_over:
-            raise StaleAttemptError
-        self._answered = asyncio.get_running_loop().create_future()
-        event = Event(kind="asked", module=module, tool=tool)
-        self.events.put_nowait((event, pack(event)))
-        may_act = False
-        with anyio.move_on_after(_ANSWER_SECONDS):
-            may_act = await self._answered
-        if not may_act:
-            self._is_over = True
-            raise StaleAttemptError
+        async with self._asking:
+            if self.is_over:
+                raise StaleAttemptError
+            self._answered = asyncio.get_running_loop().create_future()
+            event = Event(kind="asked", module=module, tool=tool)
+            self.events.put_nowait((event, pack(event)))
+            may_act = False
+            with anyio.move_on_after(_ANSWER_SECONDS):
+                may_act = await self._answered
+            if not may_act:
+                self.is_over = True
+                raise StaleAttemptError
 
     def take(self, answer: Answer) -> None:
         """Take the driver's answer."""
-        self._is_over = self._is_over or answer.ends
         if self._answered is not None and not self._answered.done():
             self._answered.set_result(answer.may_act)
-        if answer.ends:
-            event = Event(kind="stale")
-            self.events.put_nowait((event, pack(event)))
+        if answer.ends and self.working is not None:
+            self.working.cancel()
 
 
 @asynccontextmanager
@@ -333,8 +334,8 @@ async def _done(work: Coroutine[Any, Any, None]) -> bytes:
     return pack(Done())
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
-    """Cancel a task, and wait until it is over."""
-    task.cancel()
-    with suppress(asyncio.CancelledError, Exception):
-        await task
+async def _ended(task: asyncio.Task[None] | None) -> None:
+    """Cancel a task, if there is one, and wait until it is over."""
+    if task is not None:
+        task.cancel()
+        await asyncio.wait([task])

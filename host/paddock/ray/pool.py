@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ _CALL_SECONDS: Final = 120.0  # a whole tree may have to cross
 _BEGIN_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 1.0
 _WAIT_SECONDS: Final = 60.0
+_TRIES: Final = 3
 
 _Answer = TypeVar("_Answer", bound=Message)
 
@@ -210,6 +212,7 @@ class Pool:
         self._places: dict[str, NodePlace] = {}
         self._joining: dict[str, asyncio.Task[None]] = {}
         self._left_out: dict[str, str] = {}
+        self._failures: Counter[str] = Counter()
         self._changed = asyncio.Event()
         self._problem = "no node is there"
 
@@ -283,15 +286,21 @@ class Pool:
         try:
             why = await place.join(self._shipment, self._options, self._own)
             if why:
-                self._left_out[key] = f"{link.name}: {why}"
-                self._options.left_out(link.name, why)
+                self._leave_out(key, link.name, why)
             else:
                 self._places[key] = place
         except (LinkLostError, BrokenPackError) as error:
-            self._problem = f"{link.name}: {error}"  # it is tried again as long as the cluster has it
+            self._problem = f"{link.name}: {error}"
+            self._failures[key] += 1
+            if self._failures[key] >= _TRIES:
+                self._leave_out(key, link.name, str(error))
         finally:
             del self._joining[key]
             self._changed.set()
+
+    def _leave_out(self, key: str, name: str, why: str) -> None:
+        self._left_out[key] = f"{name}: {why}"
+        self._options.left_out(name, why)
 
 
 def _packed(order: Order, base: Path) -> bytes:

@@ -20,7 +20,7 @@ OWN = Facts(paddock="1", python="3", policy="0")
 
 
 class ScriptedPlace:
-    """Does what prompts say: `act` asks, `wait` waits for `go`; notes what it did."""
+    """Does what prompts say: `act` asks, `both` twice at once, `wait` waits for `go`; notes what it did."""
 
     name = "scripted"
 
@@ -43,6 +43,8 @@ class ScriptedPlace:
         for word in attempt.task.prompt.split():
             if word == "wait":
                 await self.go.wait()
+            if word == "both":
+                await asyncio.gather(acted("tool-x", "first"), acted("tool-y", "second"))
             if word == "act":
                 await acted("tool-x", "write")
                 self.acts.append(f"{attempt.task.id}#{attempt.number}")

@@ -83,7 +83,8 @@ async def test_an_attempt_on_a_lost_node_is_lost(tmp_path: Path) -> None:
     assert not isinstance(caught.value, NotBegunError) and node.place.acts == []
 
 
-async def test_a_lost_node_that_comes_back_ends_what_ran_there(tmp_path: Path) -> None:
+async def test_a_lost_node_that_comes_back_ends_what_ran_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_side, "_LOOK_SECONDS", 0.01)
     node = MemoryNode("a")
     async with _pool(node) as (pool, _):
         place = await pool.take()
@@ -98,6 +99,20 @@ async def test_a_lost_node_that_comes_back_ends_what_ran_there(tmp_path: Path) -
         node.place.go.set()
         result = await back.run(attempt("t", "act", 2), tmp_path, _yes)
     assert back is not place and result.attempt == 2 and node.place.acts == ["t#2"]
+
+
+async def test_modules_that_begin_to_act_at_once_are_asked_about_one_by_one(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    async def note(module: str, tool: str) -> None:
+        await asyncio.sleep(0)
+        asked.append(tool)
+
+    node = MemoryNode("a")
+    async with _pool(node) as (pool, _):
+        place = await pool.take()
+        result = await place.run(attempt("t", "both"), tmp_path, note)
+    assert result.status == "done" and sorted(asked) == ["first", "second"]
 
 
 async def test_an_attempt_that_was_given_up_does_not_act(tmp_path: Path) -> None:
