@@ -41,6 +41,7 @@ from bench.model import measure_model
 from bench.parts import Part, run_parts
 from bench.payload import measure_payload
 from bench.policy import measure_policy
+from bench.ray_tasks import measure_ray_tasks
 from bench.report import summary, table, write_json
 from bench.router import measure_checks
 from bench.row import Gap
@@ -96,6 +97,7 @@ _PARTS: dict[str, Part] = {
     "sub-session": measure_sub_session,
     "sessions": measure_sessions,
     "many-tasks": measure_many_tasks,
+    "ray-tasks": measure_ray_tasks,
 }
 _SECONDS = 600.0  # for all of them; on an idle machine of two cores they take less than half of that
 _HANG_SECONDS = _SECONDS + 60  # by when cancelled parts have ended, unless one holds up the whole process

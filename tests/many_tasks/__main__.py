@@ -1,5 +1,7 @@
 """Run tasks, kill the driver, go on, and count: `python -m many_tasks [COUNT]`, with the tests' folder on the path.
 
+Where Ray is installed, the same tasks then run on three nodes, of which one is killed with all its processes.
+
 Exits with 0 if each task has one result, no trace is there twice, each missing one is that of a lost task, and the
 hostile module got nothing; with 1 otherwise.
 """
@@ -13,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,6 +46,25 @@ def main(count: int) -> int:
         first.wait()
         print(f"killed the driver at {len(_lines(out / 'results.jsonl'))} results", file=sys.stderr)
         subprocess.run([*command, "--resume"], check=False)
+        code = _told([json.loads(line) for line in _lines(out / "results.jsonl")], Counter(_lines(trace)), count)
+    return code or (_on_nodes(count) if find_spec("ray") else 0)
+
+
+def _on_nodes(count: int) -> int:
+    """Run as many tasks on nodes, and kill one of them."""
+    from integration.ray_cluster import cluster
+
+    with tempfile.TemporaryDirectory(prefix="many-tasks-", dir="/var/tmp") as name, cluster(3) as found:
+        folder = Path(name)
+        out, trace = folder / "results", folder / "shared/trace"
+        command = [str(Path(sys.executable).with_name("paddock")), "batch", *_files(folder, out, trace, count)]
+        command += ["--out", str(out), "--trust-plan", "--ray", found.address, "--shared", str(trace.parent)]
+        running = subprocess.Popen([*command, "--per-node", str(_AT_ONCE // 2)])
+        while running.poll() is None and len(_lines(out / "results.jsonl")) < count * _KILLED_AT:
+            time.sleep(0.05)
+        found.kill(0)
+        print(f"killed a node at {len(_lines(out / 'results.jsonl'))} results", file=sys.stderr)
+        running.wait()
         return _told([json.loads(line) for line in _lines(out / "results.jsonl")], Counter(_lines(trace)), count)
 
 
@@ -87,7 +109,7 @@ def _told(results: list[dict[str, Any]], traces: Counter[str], count: int) -> in
     rows = [
         ("tasks", count, count == len(results) == len({*ids})),
         ("done", status["done"], status["done"] + len(lost) == count),
-        ("lost with the driver that was killed", len(lost), len(lost) <= _AT_ONCE),
+        ("lost with what was killed", len(lost), len(lost) <= _AT_ONCE),
         ("traces that are there twice", sum(number > 1 for number in traces.values()), set(traces.values()) == {1}),
         ("tasks without a trace that are not lost", len({*ids} - {*traces} - lost), {*ids} - {*traces} <= lost),
         ("sessions in which a module was ended", ends, True),

@@ -47,7 +47,7 @@ class RayCluster:
         ray = _ray()
         is_own = not ray.is_initialized()
         if is_own:
-            await anyio.to_thread.run_sync(_connect, ray, address)
+            await anyio.to_thread.run_sync(connect, ray, address)
         cluster = cls(ray, node)
         try:
             yield cluster
@@ -153,8 +153,12 @@ def _ray() -> Any:
     return ray
 
 
-def _connect(ray: Any, address: str) -> None:
-    """Connect this process to the cluster at an address; blocks, for a bounded time."""
+def connect(ray: Any, address: str) -> None:
+    """Connect this process to the cluster at an address; blocks, for a bounded time.
+
+    Raises:
+        KindError: Ray does not answer there.
+    """
     host, _, port = address.rpartition(":")
     if address != "auto":
         if "/" in address or not host or not port.isdecimal():

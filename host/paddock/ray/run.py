@@ -89,11 +89,11 @@ async def ray_places(
     """
     environ = os.environ if settings.environ is None else settings.environ
     refuse_paths_above(plan)
-    _refuse(plan, _paths_of_one_machine(plan, options.shared))
+    refuse_one_machines(plan, options.shared)
     authorizer = await Authorizer.at_work(Path.cwd(), environ, None)
     async with RayCluster.connected(options.address, node) as cluster:
-        _refuse(plan, _ways_to_nodes(plan, await cluster.addresses()))
-        with SourceCache.of_user(environ) as cache, _tokens(options.shared) as tokens:
+        refuse_ways_to_nodes(plan, await cluster.addresses())
+        with SourceCache.of_user(environ) as cache, tokens_in(options.shared) as tokens:
             shipment = await shipment_of(plan, authorizer, settings, environ, cache)
             used = PoolOptions(
                 per_node=options.per_node,
@@ -112,8 +112,25 @@ def _refuse(plan: MountPlan, problems: Iterator[PlanProblem]) -> None:
         raise PlanError(found, origin=None if plan.origin is None else str(plan.origin))
 
 
-def _paths_of_one_machine(plan: MountPlan, shared: tuple[Path, ...]) -> Iterator[PlanProblem]:
-    """Yield the grants of paths at which each node would have files of its own."""
+def refuse_one_machines(plan: MountPlan, shared: tuple[Path, ...]) -> None:
+    """Refuse grants of paths at which each node would have files of its own.
+
+    Raises:
+        PlanError: it names each of them.
+    """
+    _refuse(plan, _of_one_machine(plan, shared))
+
+
+def refuse_ways_to_nodes(plan: MountPlan, addresses: frozenset[str]) -> None:
+    """Refuse grants of connections to a node by its address or name: Ray runs what is sent to its ports.
+
+    Raises:
+        PlanError: it names each of them.
+    """
+    _refuse(plan, _ways_to_nodes(plan, addresses))
+
+
+def _of_one_machine(plan: MountPlan, shared: tuple[Path, ...]) -> Iterator[PlanProblem]:
     for entry in plan.entries():
         granted = grants_of(entry.permissions)
         for family, paths in (("read", granted.read_paths), ("write", granted.write)):
@@ -127,7 +144,7 @@ def _paths_of_one_machine(plan: MountPlan, shared: tuple[Path, ...]) -> Iterator
 
 
 @contextmanager
-def _tokens(shared: Iterable[Path]) -> Iterator[dict[str, str]]:
+def tokens_in(shared: Iterable[Path]) -> Iterator[dict[str, str]]:
     """Put a file into each shared folder, by which a node knows that it is the same; yield their contents."""
     tokens: dict[str, str] = {}
     try:
@@ -148,7 +165,6 @@ def _tokens(shared: Iterable[Path]) -> Iterator[dict[str, str]]:
 
 
 def _ways_to_nodes(plan: MountPlan, addresses: frozenset[str]) -> Iterator[PlanProblem]:
-    """Yield the grants of connections to a node by its address or name: Ray runs what is sent to its ports."""
     hosts = [_host(one) for one in (*addresses, "127.0.0.1", "::1")]
     for entry in plan.entries():
         for written in grants_of(entry.permissions).net:
