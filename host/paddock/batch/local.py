@@ -53,7 +53,6 @@ class SessionSettings:
     consent: Consent | None = None
     environ: Mapping[str, str] | None = None
     sources: SourceOptions = field(default_factory=partial(SourceOptions, LockUse.LOCKED))
-    environ: Mapping[str, str] | None = field(default=None, repr=False)
 
 
 USUAL: Final = SessionSettings()

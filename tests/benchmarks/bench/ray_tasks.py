@@ -53,9 +53,13 @@ async def measure_ray_tasks(effort: Effort) -> list[Row]:
 
 async def _run(folder: Path, run: Any) -> list[float]:
     with tempfile.TemporaryDirectory(dir=folder) as name:
-        plan, tasks = Path(name, "plan.json"), Path(name, "tasks.jsonl")
-        plan.write_text(json.dumps(_PLAN))
-        tasks.write_text("".join(json.dumps({"id": f"t{at}", "prompt": "hello"}) + "\n" for at in range(_TASKS)))
-        results: AsyncIterator[Any] = run(plan, tasks, out=Path(name, "out"))
+        results: AsyncIterator[Any] = run(*_written(Path(name)), out=Path(name, "out"))
         times = [time.perf_counter_ns() async for _ in results]
     return [(times[-1] - times[0]) / 1e6 / (_TASKS - 1)]
+
+
+def _written(folder: Path) -> tuple[Path, Path]:
+    plan, tasks = folder / "plan.json", folder / "tasks.jsonl"
+    plan.write_text(json.dumps(_PLAN))
+    tasks.write_text("".join(json.dumps({"id": f"t{at}", "prompt": "hello"}) + "\n" for at in range(_TASKS)))
+    return plan, tasks
