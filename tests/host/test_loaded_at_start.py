@@ -69,7 +69,7 @@ _ROWS = (
         ("egress", "encodings", "rpc", "session"),
     ),
     (("sessions",), ()),
-    (("batch",), ("batch",)),
+    (("batch",), ("batch", "ray")),
     (("report",), ("report",)),
     (("demo", "selftest"), ("demo", "selftest")),
     (("init",), ("email", "h11", "importlib.metadata")),

@@ -196,7 +196,7 @@ class _Run:
     def _places(self, plan: MountPlan) -> PlacesOf:
         if self._cluster is None:
             return partial(local_places, plan, self._settings, self._concurrency, self._begin)
-        from paddock.ray.run import ray_places  # an extra, and few runs leave this machine
+        from paddock.ray.places import ray_places  # an extra, and few runs leave this machine
 
         def left_out(name: str, why: str) -> None:
             self._screen.warning(f"node {name} gets no work: {why}")

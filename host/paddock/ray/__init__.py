@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from paddock.ray.run import run
+    from paddock.ray.places import run
 
 __all__ = ["run"]
 
@@ -15,4 +15,4 @@ def __getattr__(name: str) -> object:
     # On first use: a command names its options without all that a run is made of.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.run"), name)
+    return getattr(import_module(f"{__name__}.places"), name)

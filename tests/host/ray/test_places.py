@@ -12,7 +12,7 @@ from paddock.errors import KindError, PlanError
 from paddock.plan.load import load_plan
 from paddock.ray import cluster
 from paddock.ray.cluster import RayCluster
-from paddock.ray.run import refuse_one_machines, refuse_ways_to_nodes, tokens_in
+from paddock.ray.places import refuse_one_machines, refuse_ways_to_nodes, tokens_in
 
 
 def _plan(grant: str) -> object:
@@ -76,3 +76,9 @@ def test_an_address_without_ray_is_told_within_a_bound(answer: bytes | None, mon
 def test_what_is_no_address_is_told(address: str) -> None:
     with pytest.raises(KindError, match="an address is `HOST:PORT`"):
         cluster.connect(None, address)
+
+
+def test_the_package_offers_the_run_however_often_it_is_asked() -> None:
+    import paddock.ray
+
+    assert callable(paddock.ray.run) and paddock.ray.run is paddock.ray.run
