@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import anyio.to_thread
+
 from paddock.authorization.authorizer import Authorizer
 from paddock.batch.local import SessionSettings
 from paddock.errors import KindError, ModuleMissingError
@@ -29,6 +31,7 @@ from paddock_sources.git.kept_commits import KeptCommit, KeptCommits
 from paddock_sources.git.remote import Remote
 from paddock_sources.kinds.git_uri import GitUri, repository
 from paddock_sources.lock.lock_file import LOCK_FILE, LockFile
+from paddock_sources.snapshot import part_of, snapshot
 from paddock_sources.uri import FolderUri, parse_source
 
 _SHIPPED: Final = (Bucket.TREES, Bucket.ENVIRONMENTS)
@@ -76,10 +79,11 @@ async def shipment_of(
         if isinstance(one, ModuleMissingError):
             raise one
     resolutions = [one for one in found.values() if isinstance(one, Resolution)]
-    places = dict(_folders(plan, found))
+    places = await anyio.to_thread.run_sync(lambda: dict(_folders(plan, found, cache)))
     root = Path(os.path.commonpath([folder, *places]))
     lock = LockFile.read(folder / LOCK_FILE)
-    files = [*_plan_files(plan.origin, root), *(one for at, of in places.items() for one in _placed(at, of, root))]
+    placed = [one for at, of in places.items() for one in files_of(of, str(at.relative_to(root)), links=False)]
+    files = {one.path: one for one in (*placed, *_plan_files(plan.origin, root))}  # one folder may be in another
     job = Job(
         plan=str(plan.origin.relative_to(root)),
         commits=list(_commits(lock, cache)),
@@ -87,7 +91,7 @@ async def shipment_of(
         isolation=settings.isolation,
         grants=dict(settings.grants),
     )
-    return Shipment(pack(job, files), _trees(resolutions, lock, cache))
+    return Shipment(pack(job, files.values()), _trees(resolutions, lock, cache))
 
 
 def _plan_files(origin: Path, root: Path) -> Iterator[PackedFile]:
@@ -96,7 +100,7 @@ def _plan_files(origin: Path, root: Path) -> Iterator[PackedFile]:
             yield PackedFile.read(str(place.relative_to(root)), place)
 
 
-def _folders(plan: MountPlan, found: Mapping[str, object]) -> Iterator[tuple[Path, Path]]:
+def _folders(plan: MountPlan, found: Mapping[str, object], cache: SourceCache) -> Iterator[tuple[Path, Path]]:
     """Yield the plan's own folders of this machine, each with the folder that has its content as it was checked."""
     for entry in plan.entries():
         uri = None if entry.source is None else parse_source(entry.source)
@@ -105,11 +109,7 @@ def _folders(plan: MountPlan, found: Mapping[str, object]) -> Iterator[tuple[Pat
             yield uri.folder, resolution.root
     for place, is_pinned in {} if plan.bundles is None else plan.bundles.roots.values():
         if not is_pinned:
-            yield place, place
-
-
-def _placed(at: Path, content: Path, root: Path) -> Iterator[PackedFile]:
-    return files_of(content, str(at.relative_to(root)), links=False)
+            yield place, part_of(place, snapshot(place, cache).root)
 
 
 def _trees(resolutions: Iterable[Resolution], lock: LockFile, cache: SourceCache) -> dict[str, TreeAtHand]:
