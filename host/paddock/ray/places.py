@@ -64,6 +64,7 @@ async def run(
         PaddockError: Ray is not installed or does not answer, or the plan cannot be run on it.
     """
     read = load_plan(plan)
+    refuse_paths_above(read, Path(out))
     options = RayOptions(address, per_node, send_secrets, tuple(map(Path, shared)))
     checked = await anyio.to_thread.run_sync(TaskFile.checked, Path(tasks), shard)
     opened = partial(Batch, checked, Path(out), read.digest, repeat=repeat, resumes=resume)
@@ -88,7 +89,6 @@ async def ray_places(
         PaddockError: there is no cluster, or the plan cannot be run on it.
     """
     environ = os.environ if settings.environ is None else settings.environ
-    refuse_paths_above(plan)
     refuse_one_machines(plan, options.shared)
     authorizer = await Authorizer.at_work(Path.cwd(), environ, None)
     async with RayCluster.connected(options.address, node) as cluster:
