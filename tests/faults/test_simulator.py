@@ -14,14 +14,17 @@ from faults import simulator
 from faults.acts import Script
 from faults.conversation import problems_of
 from paddock.session.journals.resume import NOT_STARTED
+from support.examples import repeating
+from support.rows import each_row
 
 _SECONDS = 300  # hit only by a hang
-_SEEDS = range(1, 13)
-_STEPS = 6
-_AT_ONCE = 3  # seeds of one process
+_SEEDS = range(1, 5)
+_FURTHER = range(5, 13)
+_STEPS = 10
+_AT_ONCE = 2  # seeds of one process
 
 
-@pytest.mark.parametrize("seed", _SEEDS[::_AT_ONCE])
+@pytest.mark.parametrize("seed", [*_SEEDS[::_AT_ONCE], *repeating(*_FURTHER[::_AT_ONCE])])
 def test_what_must_hold_after_any_fault_holds(seed: int) -> None:
     command = [sys.executable, str(Path(__file__).with_name("simulator.py")), *map(str, (seed, _STEPS, _AT_ONCE))]
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
@@ -61,7 +64,7 @@ def _said(content: str, id: str = "1") -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": id, "content": content}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "now", "marks", "problem"),
     [
         ([], [_PROMPT, _ASKED, _said("marked a")], ["a"], ""),
