@@ -66,7 +66,7 @@ class CodeNames:
         for content in _files(package_dir):
             if (tree := parsed(content)) is not None:
                 found |= dict.fromkeys(_File(tree).named())
-        of_kind = {kind: tuple(name for one, name in found if one == kind) for kind, _ in found}
+        of_kind = {kind: tuple(name for one, name in found if one == kind) for kind in {one for one, _ in found}}
         return CodeNames(
             tuple(filter(_VARIABLE.fullmatch, of_kind.get("variable", ()))),
             tuple(filter(_PROGRAM.fullmatch, of_kind.get("program", ()))),
