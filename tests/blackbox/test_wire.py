@@ -7,6 +7,7 @@ import pytest
 import paddock_sdk.protocol as protocol
 from blackbox.frozen import assert_as_frozen, frozen
 from blackbox.wire_transcript import tables, transcript
+from support.rows import each_row
 
 
 def test_a_conversation_is_the_same_bytes() -> None:
@@ -25,7 +26,7 @@ def test_limits_and_version_are_those_of_the_page() -> None:
     assert [*found, protocol.MAX_ELEMENTS] == [1, 16 << 20, 1024, 64, 262144]
 
 
-@pytest.mark.parametrize("data", ["00000015" + "00" * 21, "00000016" + "63" + "00" * 21, "ffffffff"])
+@each_row("data", ["00000015" + "00" * 21, "00000016" + "63" + "00" * 21, "ffffffff"])
 def test_what_breaks_the_protocol_ends_a_connection(data: str) -> None:
     with pytest.raises(protocol.RemoteProtocolError):
         protocol.Connection(protocol.Role.HOST).receive_data(bytes.fromhex(data))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.token_bucket import TokenBucket
+from support.rows import each_row
 
 
 def test_so_much_is_admitted_at_once_and_the_rest_as_time_goes_by() -> None:
@@ -52,7 +52,7 @@ def test_no_more_is_admitted_than_was_there_and_has_come_since(
         assert admitted <= at_once + now * per_second + 1e-6
 
 
-@pytest.mark.parametrize("now", [0.0, 1e9])
+@each_row("now", [0.0, 1e9])
 def test_it_begins_full_whatever_the_clock_says(now: float) -> None:
     budget = TokenBucket(per_second=1, at_once=2)
     assert [budget.admits(now) for _ in range(3)] == [True, True, False]

@@ -49,6 +49,8 @@ from amplifier_module_provider_anthropic import Settings as AnthropicSettings
 from amplifier_module_provider_openai import Endpoint, OpenAIProvider
 from amplifier_module_provider_openai import Settings as OpenAISettings
 
+from support.rows import each_row
+
 _EMOJI = "\U0001f600"
 _HIGH, _LOW = "\ud83d", "\ude00"  # its halves, as two deltas deliver them
 
@@ -299,7 +301,7 @@ class _Recorded(OpenAIDialect):
         yield "data: [DONE]\n\n"
 
 
-@pytest.mark.parametrize("server", _SERVERS)
+@each_row("server", _SERVERS)
 async def test_the_calls_of_a_local_server_are_made_as_it_means_them(server: str) -> None:
     async with scenes(lambda quirks: _Recorded(_SERVERS[server], quirks), _openai) as begin:
         scene, look = begin(["recorded", "done"]), _Look()
@@ -391,7 +393,7 @@ def test_every_text_becomes_well_formed_and_no_other_changes(text: str) -> None:
         assert made == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("vendor", "end", "told"),
     [
         ("openai", "length", "as long as the model may write"),

@@ -103,7 +103,7 @@ def test_it_has_typed_code_and_a_row_in_the_readme(module_id: str) -> None:
         assert f"\n## {module_id}\n" in (home / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", shipped.PROJECTS)
+@each_row("name", shipped.PROJECTS)
 def test_its_tests_import_only_what_its_project_names(name: str) -> None:
     folder = shipped.FOLDER / name
     project = read_toml((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]

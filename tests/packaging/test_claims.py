@@ -6,9 +6,8 @@ import functools
 import re
 from pathlib import Path
 
-import pytest
-
 from paddock.selftest.attacks import CATALOGUE
+from support.rows import each_row
 
 _ROOT = Path(__file__).resolve().parents[2]
 _CLAIM = re.compile(r"^\| (?P<claim>[^|]+) \| (?P<shown>[^|]+) \|$", re.MULTILINE)
@@ -52,7 +51,7 @@ def test_security_can_be_read_in_one_go() -> None:
     assert len(text.splitlines()) <= 230 and len(text.encode()) <= 22 * 1024
 
 
-@pytest.mark.parametrize("page", ["SECURITY.md", "sdk/PROTOCOL.md", "tests/claims.md"])
+@each_row("page", ["SECURITY.md", "sdk/PROTOCOL.md", "tests/claims.md"])
 def test_every_relative_link_of_a_page_leads_somewhere(page: str) -> None:
     for link in (one for one in re.findall(r"\]\(([^)\s]+)\)", _text(page)) if "://" not in one):
         path, _, heading = link.partition("#")

@@ -7,8 +7,6 @@ from enum import IntEnum
 from pathlib import Path
 from typing import get_args
 
-import pytest
-
 from paddock.authoring.module_name import KINDS, PREFIXES
 from paddock.cli.call_command import call
 from paddock.isolation.denials.explain import Family
@@ -32,12 +30,12 @@ def test_every_family_of_grants_can_be_given_capped_and_explained() -> None:
     assert {*get_args(Family)} == {*FAMILIES}
 
 
-@pytest.mark.parametrize("kind", get_args(Kind))
+@each_row("kind", get_args(Kind))
 def test_every_kind_has_rights_and_a_name(kind: Kind) -> None:
     assert kind in RIGHTS and kind in KINDS and kind in PREFIXES
 
 
-@pytest.mark.parametrize("numbers", [HostMethod, WorkerMethod, MirrorSection])
+@each_row("numbers", [HostMethod, WorkerMethod, MirrorSection])
 def test_the_page_of_the_protocol_has_a_row_for_each_number(numbers: type[IntEnum]) -> None:
     rows = {(int(number), name) for number, name in re.findall(r"^\| (\d+) \| `(\w+)`", _PAGE, re.MULTILINE)}
     assert {(one.value, one.name) for one in numbers} <= rows

@@ -20,6 +20,7 @@ from paddock_sdk.protocol import MAX_DEPTH, RemoteProtocolError
 from paddock_sdk.protocol import caps as caps_module
 from paddock_sdk.protocol.body import Codec, EncodeError, unpack_prefix
 from paddock_sdk.protocol.caps import check_caps, end_of_value, kept_count, weight_of
+from support.rows import each_row
 
 from .wire_inputs import thorough
 
@@ -243,7 +244,7 @@ def test_text_weighs_its_bytes_and_what_is_over_the_callers_cap_is_refused() -> 
         weight_of(body, max_values=100)
 
 
-@pytest.mark.parametrize("levels", [100, 600, 100_000])
+@each_row("levels", [100, 600, 100_000])
 def test_a_value_that_is_nested_too_deep_is_refused_in_words(levels: int) -> None:
     deep: list[object] = []
     for _ in range(levels):

@@ -287,9 +287,7 @@ def test_a_mapping_with_the_same_key_twice_is_refused(data: bytes) -> None:
         Codec().decode(data)
 
 
-@pytest.mark.parametrize(
-    "data", [b"\x81\x90\x01", b"\x81\x80\x01", _ext(Ext.SET, b"\x91\x90"), _ext(Ext.SET, b"\x91\x80")]
-)
+@each_row("data", [b"\x81\x90\x01", b"\x81\x80\x01", _ext(Ext.SET, b"\x91\x90"), _ext(Ext.SET, b"\x91\x80")])
 def test_what_cannot_be_a_key_is_refused(data: bytes) -> None:
     with pytest.raises(RemoteProtocolError, match="unhashable"):
         Codec().decode(data)
@@ -388,7 +386,7 @@ def test_a_body_that_says_nothing_sensible_is_refused(data: bytes) -> None:
         Codec(Careless()).decode(data)
 
 
-@pytest.mark.parametrize("content", [0, 1, 2, 3])
+@each_row("content", [0, 1, 2, 3])
 def test_however_a_vocabulary_fails_the_bytes_are_not_to_blame(content: int) -> None:
     with pytest.raises(UnfitValueError, match="that no class accepts"):
         Codec(Careless()).decode(_ext(Ext.MODEL, bytes([content])))

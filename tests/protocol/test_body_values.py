@@ -293,7 +293,7 @@ def test_a_range_without_end_is_refused_before_it_is_counted_out() -> None:
         Codec().encode(range(10**9))
 
 
-@pytest.mark.parametrize("value", [Colour, len, 1j, object(), iter([])], ids=_shown)
+@each_row("value", [Colour, len, 1j, object(), iter([])], ids=_shown)
 def test_whatever_is_no_data_is_a_live_object(value: object) -> None:
     _, objects = Codec().encode([value])
     assert objects == [value]
@@ -307,7 +307,7 @@ def test_as_many_live_objects_as_a_table_holds_may_cross() -> None:
         codec.encode([object() for _ in range(MAX_HANDLES + 1)])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         b"\xd6\x01\x00\x00\x00\x02",

@@ -355,8 +355,8 @@ def test_both_ends_number_their_own_calls() -> None:
     assert host.outgoing == host.incoming == worker.outgoing == worker.incoming == 0
 
 
-@pytest.mark.parametrize("first", ["send_response", "send_failure"])
-@pytest.mark.parametrize("second", ["send_response", "send_failure"])
+@each_row("first", ["send_response", "send_failure"])
+@each_row("second", ["send_response", "send_failure"])
 def test_a_call_cannot_be_ended_twice(first: str, second: str) -> None:
     connection = _serving(Role.WORKER)
     getattr(connection, first)(1, b"")
@@ -399,7 +399,7 @@ def test_a_cancelled_call_that_has_ended_leaves_nothing_behind() -> None:
         connection.receive_data(raw(Kind.RESPONSE, id=1))
 
 
-@pytest.mark.parametrize("kind", [Kind.RESPONSE, Kind.FAILURE, Kind.ITEM])
+@each_row("kind", [Kind.RESPONSE, Kind.FAILURE, Kind.ITEM])
 def test_handles_of_unawaited_messages_are_still_reported(kind: Kind) -> None:
     connection = _waiting(Role.WORKER, Flag.STREAM, credit=1, cancelled=True)
     entry = HandleEntry(0, 12, b"first seen here")
@@ -432,7 +432,7 @@ def test_an_item_beyond_the_credit_is_refused() -> None:
         connection.receive_data(raw(Kind.ITEM, id=1) * 2)
 
 
-@pytest.mark.parametrize("cancelled", [False, True])
+@each_row("cancelled", [False, True])
 def test_cancelling_a_stream_gives_no_leave_to_flood_it(cancelled: bool) -> None:
     connection = _waiting(Role.HOST, Flag.STREAM, credit=3, cancelled=cancelled)
     connection.receive_data(raw(Kind.ITEM, id=1) * 3)
@@ -440,7 +440,7 @@ def test_cancelling_a_stream_gives_no_leave_to_flood_it(cancelled: bool) -> None
         connection.receive_data(raw(Kind.ITEM, id=1))
 
 
-@pytest.mark.parametrize("items", [0, (1 << 16) + 1, 0xFFFFFFFF])
+@each_row("items", [0, (1 << 16) + 1, 0xFFFFFFFF])
 def test_credit_out_of_bounds_is_refused(items: int) -> None:
     with pytest.raises(RemoteProtocolError, match=f"credit of {items}"):
         _serving(Role.WORKER, Flag.STREAM).receive_data(raw(Kind.CREDIT, id=1, target=items))
@@ -473,7 +473,7 @@ def test_the_end_of_the_stream_names_the_calls_that_will_never_be_answered() -> 
     assert connection.receive_eof() == []
 
 
-@pytest.mark.parametrize("size", [1, 20, 70_000])
+@each_row("size", [1, 20, 70_000])
 def test_a_stream_that_ends_inside_a_frame_was_broken(size: int) -> None:
     connection = _waiting(Role.HOST)
     connection.receive_data(raw(Kind.NOTIFY, body=bytes(100_000))[:size])

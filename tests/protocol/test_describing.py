@@ -187,7 +187,7 @@ def test_an_object_that_can_be_called_has_that_as_a_member() -> None:
     assert not describe(AsyncCallable()).is_function
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("function", "name"),
     [
         (plain_function, "plain_function"),
@@ -303,7 +303,7 @@ class Iterator(Iterable):
     async def aclose(self) -> None: ...
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "members"),
     [
         (Scope(), {"__aenter__": ASYNC, "__aexit__": ASYNC}),
@@ -367,7 +367,7 @@ def test_data_with_too_many_values_is_left_out_of_a_description() -> None:
     assert "messages" in decode_description(encode_description(describe(many), CODEC), CODEC).attributes
 
 
-@pytest.mark.parametrize("place", [3, 4])
+@each_row("place", [3, 4])
 def test_a_description_of_too_many_values_is_none(place: int) -> None:
     content: list[Any] = ["Thing", False, [], {}, {}, []]
     content[place] = {"data": [[] for _ in range(MAX_DESCRIPTION_VALUES // 2)]}
@@ -396,7 +396,7 @@ def test_data_under_the_name_of_a_secret_stays_home(name: str) -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["max_tokens", "max_output_tokens", "token_count", "token_budget", "tokens"])
+@each_row("name", ["max_tokens", "max_output_tokens", "token_count", "token_budget", "tokens"])
 def test_counts_of_tokens_are_no_secrets(name: str) -> None:
     counting: Any = type("Counting", (), {})()
     setattr(counting, name, 100)

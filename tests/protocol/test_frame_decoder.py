@@ -25,8 +25,8 @@ def _feed(decoder: FrameDecoder, chunks: Any) -> list[Frame]:
     return [plain(frame) for frame in frames]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("size", [0, 5, RESIDENT + 10])
+@each_row("kind", KINDS)
+@each_row("size", [0, 5, RESIDENT + 10])
 def test_every_kind_arrives_one_byte_at_a_time(kind: Kind, size: int) -> None:
     data = raw(kind, id=3, handles=[HandleEntry(0, 9, b"what it is")], body=b"x" * size)
     decoder = FrameDecoder()
@@ -83,7 +83,7 @@ def test_bytes_may_be_received_straight_into_the_decoders_memory() -> None:
     assert decoder.is_empty
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("length", "reason"),
     [
         (0, "shorter than its header"),
@@ -101,7 +101,7 @@ def test_a_length_no_frame_may_have_is_refused_as_soon_as_it_is_read(length: int
     assert len(decoder.get_buffer()) <= RESIDENT
 
 
-@pytest.mark.parametrize("limit", [1000, 100_000, 1 << 20])
+@each_row("limit", [1000, 100_000, 1 << 20])
 def test_a_frame_of_exactly_the_limit_arrives(limit: int) -> None:
     data = raw(Kind.NOTIFY, body=bytes(limit - 26), max_frame_bytes=limit)
     assert len(data) == limit

@@ -80,7 +80,7 @@ def test_every_field_comes_out_as_it_went_in(fields: dict[str, object]) -> None:
     assert plain(frame)._asdict() == fields
 
 
-@pytest.mark.parametrize("kind", [0, 13, 255])
+@each_row("kind", [0, 13, 255])
 def test_a_kind_without_a_meaning_is_refused(kind: int) -> None:
     with pytest.raises(RemoteProtocolError, match=f"unknown kind {kind}"):
         FrameDecoder().receive_data(raw(kind))
@@ -94,7 +94,7 @@ def test_a_large_body_is_left_uncopied_when_sent() -> None:
     assert isinstance(encode_frame(Kind.RESPONSE, id=1, body=body[:-1]), bytes)
 
 
-@pytest.mark.parametrize("size", [0, 1, JOIN_BELOW_BYTES - 1])
+@each_row("size", [0, 1, JOIN_BELOW_BYTES - 1])
 def test_a_small_body_is_a_copy_that_later_frames_cannot_change(size: int) -> None:
     decoder = FrameDecoder()
     (first,) = decoder.receive_data(raw(Kind.NOTIFY, body=b"a" * size))

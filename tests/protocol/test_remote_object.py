@@ -13,6 +13,7 @@ import pytest
 
 from paddock_sdk.protocol.description import Description, Flavour, Member
 from paddock_sdk.protocol.remote_object import RemoteObject, refresh, stand_in
+from support.rows import each_row
 
 ASYNC, SYNC, STREAM = Flavour.ASYNC, Flavour.SYNC, Flavour.STREAM
 
@@ -239,7 +240,7 @@ def test_looking_at_a_stand_in_calls_nothing() -> None:
     assert recorder.calls == []
 
 
-@pytest.mark.parametrize("make", [lambda caller: thing(caller), lambda caller: function(caller, ASYNC)])
+@each_row("make", [lambda caller: thing(caller), lambda caller: function(caller, ASYNC)])
 def test_a_stand_in_takes_weak_references_and_goes_when_unused(make: Any) -> None:
     stands = make(Recorder())
     reference = weakref.ref(stands)

@@ -106,7 +106,7 @@ def test_all_that_others_know_of_a_key_is_one_message_that_makes_it_so() -> None
     assert state.whole("nothing") is None
 
 
-@pytest.mark.parametrize("after", [[], ["small again"]])
+@each_row("after", [[], ["small again"]])
 def test_an_oversized_shared_value_is_sent_when_it_shrinks(after: list[str]) -> None:
     live: dict[str, Any] = {}
     state = _state(live)

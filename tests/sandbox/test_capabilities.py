@@ -11,6 +11,7 @@ import pytest
 
 from paddock_sandbox import capabilities
 from sandbox.subject import ORDINARY, USERS, ground, run
+from support.rows import each_row
 
 _SETPCAP = 8
 _ALL_LOCKED = 0b11101111  # every setting locked; all on but KEEP_CAPS
@@ -103,7 +104,7 @@ ctypes.CDLL(None).prctl(47, 2, 3, 0, 0)  # PR_CAP_AMBIENT_RAISE CAP_FOWNER
     assert after == _EMPTY
 
 
-@pytest.mark.parametrize("user", USERS)
+@each_row("user", USERS)
 def test_what_is_held_is_what_the_kernel_tells_others(user: str) -> None:
     held, told = run(
         """
@@ -293,7 +294,7 @@ def test_what_was_locked_stays_locked() -> None:
     assert run(_WAYS_BACK, user="root") == {"unlock": "EPERM", "keep": "EPERM", "ambient": "EPERM"}
 
 
-@pytest.mark.parametrize("user", USERS)
+@each_row("user", USERS)
 def test_dropping_twice_is_dropping_once(user: str) -> None:
     assert (
         run("capabilities.drop_all()\ncapabilities.drop_all()\ntell(len(capabilities.held().permitted))", user=user)

@@ -12,6 +12,7 @@ import pytest
 from paddock_sandbox.cgroup import CONTROLLERS, CgroupPlace, CgroupProblem, Controller, files
 from paddock_sandbox.cgroup.files import period_and_quota
 from paddock_sandbox.cgroup.search import Hierarchy, SearchOutcome, hierarchies, search
+from support.rows import each_row
 
 ALL = frozenset(CONTROLLERS)
 PREFIX = "paddock-1-1-"
@@ -309,7 +310,7 @@ def test_a_group_of_version_1_is_tried_as_it_is(tmp_path: Path) -> None:
 # -- shares of processor time ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("share", "expected"),
     [
         (1.0, (100_000, 100_000)),

@@ -17,6 +17,7 @@ import pytest
 from paddock_sandbox.syscall_numbers import SYSCALL_NUMBERS
 from sandbox.subject import ORDINARY, PATIENCE
 from support.mounted import mounted
+from support.rows import each_row
 
 _CONTAINER = Path(__file__).parents[1] / "container.py"
 _CANNOT = 77
@@ -107,7 +108,7 @@ def told(*, user: bool) -> Any:
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("user", [False, True])
+@each_row("user", [False, True])
 def test_what_a_container_refuses_is_refused(user: bool) -> None:
     inside = told(user=user)
     assert inside["answers"] == dict.fromkeys(_CALLS, "EPERM") | {"clone3": "ENOSYS"}
@@ -117,7 +118,7 @@ def test_what_a_container_refuses_is_refused(user: bool) -> None:
     assert set(json.loads(outside.stdout)["answers"].values()).isdisjoint({"EPERM", "ENOSYS"})
 
 
-@pytest.mark.parametrize(("user", "uid", "held"), [(False, 0, 0xA804_25FB), (True, 65534, 0)])
+@each_row(("user", "uid", "held"), [(False, 0, 0xA804_25FB), (True, 65534, 0)])
 def test_what_a_container_leaves_is_left(user: bool, uid: int, held: int) -> None:
     inside = told(user=user)
     assert (inside["uid"], inside["thread"], inside["no_new_privs"]) == (uid, [True], "0")
@@ -125,7 +126,7 @@ def test_what_a_container_leaves_is_left(user: bool, uid: int, held: int) -> Non
     assert inside["capabilities"] == {"CapPrm": held, "CapEff": held, "CapInh": 0, "CapAmb": 0, "CapBnd": 0xA804_25FB}
 
 
-@pytest.mark.parametrize("user", [False, True])
+@each_row("user", [False, True])
 def test_what_a_container_covers_is_covered(user: bool) -> None:
     inside = told(user=user)
     assert inside["writable"] == []
@@ -140,7 +141,7 @@ def test_the_machine_is_left_as_it_was(tmp_path_factory: pytest.TempPathFactory)
     assert mounted(tmp_path_factory.getbasetemp()) == before
 
 
-@pytest.mark.parametrize(("command", "code"), [(["/bin/sh", "-c", "exit 5"], 5), (["/no/such/command"], 127)])
+@each_row(("command", "code"), [(["/bin/sh", "-c", "exit 5"], 5), (["/no/such/command"], 127)])
 def test_the_exit_code_is_the_commands(command: list[str], code: int) -> None:
     assert contained(*command).returncode == code
 

@@ -7,9 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from paddock_sandbox import descriptors
+from support.rows import each_row
 
 _SANDBOX = Path(descriptors.__file__).parents[1]
 
@@ -39,8 +38,8 @@ os._exit(0)
 """
 
 
-@pytest.mark.parametrize("means", ["system call", "listing"])
-@pytest.mark.parametrize("kept", [[], [0, 2], [2], [7, 5, 200], [3, 4, 5], [9, 9]])
+@each_row("means", ["system call", "listing"])
+@each_row("kept", [[], [0, 2], [2], [7, 5, 200], [3, 4, 5], [9, 9]])
 def test_only_what_was_named_stays_open(means: str, kept: list[int]) -> None:
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", _PROGRAM, str(_SANDBOX), means, json.dumps(kept)],

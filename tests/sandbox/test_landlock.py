@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from paddock_sandbox import landlock, prctl
 from paddock_sandbox.landlock import Access, Handled, PathRule, PortAccess
 from sandbox.subject import USERS, ground, run
+from support.rows import each_row
 
 _NEWEST = 10  # the newest ABI that the tables know
 
@@ -190,7 +191,7 @@ def test_a_process_that_shut_itself_in_cannot(name: str, outcomes: Outcomes) -> 
 
 
 @needs_abi(3)
-@pytest.mark.parametrize("name", _ALLOWED)
+@each_row("name", _ALLOWED)
 def test_a_process_that_shut_itself_in_still_can(name: str, outcomes: Outcomes) -> None:
     assert outcomes[name] == ("ok", "ok")
 
@@ -256,7 +257,7 @@ def test_a_rule_is_about_its_file_or_about_all_beneath_its_folder(
 
 
 @needs_landlock
-@pytest.mark.parametrize("user", USERS)
+@each_row("user", USERS)
 def test_a_grant_is_of_the_file_whatever_its_name(user: str) -> None:
     with ground(user) as folder:
         for name in ("granted", "other"):
@@ -296,8 +297,8 @@ tell([before, {name: outcome(act) for name, act in acts.items()}])
 
 
 @needs_abi(5)
-@pytest.mark.parametrize("user", USERS)
-@pytest.mark.parametrize(
+@each_row("user", USERS)
+@each_row(
     ("access", "refused"),
     [("DEVICE", set()), ("WRITE", {"control"}), ("READ", {"write", "empty", "control"})],
 )
@@ -336,8 +337,8 @@ tell([before, {name: outcome(act) for name, act in acts.items()}])
 
 
 @needs_landlock
-@pytest.mark.parametrize("user", USERS)
-@pytest.mark.parametrize(
+@each_row("user", USERS)
+@each_row(
     ("granted", "runs"),
     [
         ([], set()),
@@ -354,7 +355,7 @@ def test_a_program_runs_where_it_and_its_loader_were_granted(granted: list[str],
 
 
 @needs_landlock
-@pytest.mark.parametrize("user", USERS)
+@each_row("user", USERS)
 def test_a_program_that_may_not_be_read_does_not_run(user: str) -> None:
     assert run(
         """
@@ -371,7 +372,7 @@ tell([before, outcome(output_of, true)])
 
 
 @needs_landlock
-@pytest.mark.parametrize("user", USERS)
+@each_row("user", USERS)
 def test_a_program_that_is_started_afterwards_is_shut_in_as_well(user: str) -> None:
     with ground(user) as folder:
         (folder / "file").write_text("content")
@@ -478,8 +479,8 @@ _PROTECTION_OF = {
 
 
 @needs_landlock
-@pytest.mark.parametrize("user", USERS)
-@pytest.mark.parametrize("version", range(1, min(landlock.abi(), _NEWEST) + 1))
+@each_row("user", USERS)
+@each_row("version", range(1, min(landlock.abi(), _NEWEST) + 1))
 def test_exactly_what_is_said_to_be_in_force_is_refused(version: int, user: str) -> None:
     """An older kernel is this one, told to handle no more than the older one knew."""
     with ground(user) as folder:
@@ -493,7 +494,7 @@ def test_exactly_what_is_said_to_be_in_force_is_refused(version: int, user: str)
 
 
 @needs_landlock
-@pytest.mark.parametrize("user", USERS)
+@each_row("user", USERS)
 def test_no_environment_can_be_read_without_capabilities(user: str) -> None:
     """Landlock alone does not keep root from it: CAP_PERFMON reads it without asking any module."""
     before, after = run(
@@ -516,7 +517,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 @needs_landlock
-@pytest.mark.parametrize("user", USERS)
+@each_row("user", USERS)
 def test_a_second_restriction_only_takes_more_away(user: str) -> None:
     with ground(user) as folder:
         told = run(
@@ -551,7 +552,7 @@ tell(told)
 
 
 @needs_landlock
-@pytest.mark.parametrize("user", USERS)
+@each_row("user", USERS)
 def test_what_was_opened_before_stays_open(user: str) -> None:
     """Which is why a worker closes whatever it does not need before it shuts itself in."""
     with ground(user) as folder:
@@ -599,8 +600,8 @@ tell([before, {name: outcome(act) for name, act in acts.items()}])
 
 
 @needs_abi(4)
-@pytest.mark.parametrize("user", USERS)
-@pytest.mark.parametrize("rules", [[], ["connect"]], ids=["none", "one"])
+@each_row("user", USERS)
+@each_row("rules", [[], ["connect"]], ids=["none", "one"])
 def test_a_port_can_be_connected_to_where_it_was_granted(rules: list[str], user: str) -> None:
     before, after = run(_PORTS, [rules, 0], user=user)
     assert set(before.values()) == {"ok"}
@@ -611,7 +612,7 @@ def test_a_port_can_be_connected_to_where_it_was_granted(rules: list[str], user:
 
 
 @needs_landlock
-@pytest.mark.parametrize("user", USERS)
+@each_row("user", USERS)
 def test_a_rule_for_a_port_means_nothing_to_a_kernel_that_refuses_none(user: str) -> None:
     """An older kernel is this one, told to handle no more than the older one knew."""
     before, after = run(_PORTS, [["connect"], min(3, landlock.abi())], user=user)
@@ -631,7 +632,7 @@ except OSError as error:
 """) == ["EINVAL", "[Errno 22] landlock rule for port 65536: landlock_add_rule: Invalid argument", True, "ok"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("access", "rights"),
     [
         (PortAccess.CONNECT_TCP, {3: 0, 4: 0b10, 9: 0b10, 10: 0b10}),
@@ -659,8 +660,8 @@ _WRONG = {
 
 
 @needs_landlock
-@pytest.mark.parametrize("user", USERS)
-@pytest.mark.parametrize("wrong", _WRONG)
+@each_row("user", USERS)
+@each_row("wrong", _WRONG)
 def test_an_invalid_rule_names_its_path_and_nothing_is_in_force(wrong: str, user: str) -> None:
     (path, access), number, text = _WRONG[wrong]
     with ground(user) as folder:
@@ -687,7 +688,7 @@ except OSError as error:
 
 
 @needs_landlock
-@pytest.mark.parametrize("path", ["", ".", "folder", "../folder"])
+@each_row("path", ["", ".", "folder", "../folder"])
 def test_a_rule_for_a_relative_path_is_an_error(path: str) -> None:
     with pytest.raises(OSError, match="not an absolute and normalised path") as failed:
         landlock.restrict([PathRule(path, Access.READ)])
@@ -788,12 +789,12 @@ _PROTECTIONS = {
 }
 
 
-@pytest.mark.parametrize("version", _HANDLED)
+@each_row("version", _HANDLED)
 def test_all_that_an_abi_can_refuse_is_refused(version: int) -> None:
     assert landlock.handled(version) == _HANDLED[version]
 
 
-@pytest.mark.parametrize("version", range(9))
+@each_row("version", range(9))
 def test_a_protection_is_named_from_the_abi_on_that_brought_it(version: int) -> None:
     assert landlock.protections(version) == _PROTECTIONS[max(known for known in _PROTECTIONS if known <= version)]
 
@@ -802,7 +803,7 @@ def test_a_protection_is_named_from_the_abi_on_that_brought_it(version: int) -> 
 @pytest.mark.skipif(
     landlock.abi() > _NEWEST, reason=f"this kernel's Landlock is {landlock.abi()}, newer than the tables' {_NEWEST}"
 )
-@pytest.mark.parametrize("word", Handled._fields)
+@each_row("word", Handled._fields)
 def test_the_running_kernel_can_refuse_nothing_else(word: str) -> None:
     most = landlock.handled(landlock.abi())
     assert run(

@@ -11,6 +11,7 @@ import pytest
 
 from sandbox.apart import run_apart
 from sandbox.subject import ORDINARY, USERS, ground
+from support.rows import each_row
 
 DEVICES = {"null", "zero", "full", "random", "urandom"}
 SYSTEM = {
@@ -349,7 +350,7 @@ def fill(path, most):
 """
 
 
-@pytest.mark.parametrize("place", ["/scratch", "/tmp", "/dev/shm"])
+@each_row("place", ["/scratch", "/tmp", "/dev/shm"])
 def test_the_private_folder_and_all_its_parts_are_bounded_together(user: str, place: str) -> None:
     program = f"""{_FILLED}
 def act(_):
@@ -430,8 +431,8 @@ def act(_=None, place="/it"):
 """
 
 
-@pytest.mark.parametrize("owner", [0, 1000], ids=["root", "another"])
-@pytest.mark.parametrize("group", ["the same", "another"])
+@each_row("owner", [0, 1000], ids=["root", "another"])
+@each_row("group", ["the same", "another"])
 def test_granted_files_keep_their_owner_and_appear_as_the_workers(owner: int, group: str) -> None:
     needs_root()
     group_id = owner if group == "the same" else 50
@@ -571,7 +572,7 @@ def test_every_step_that_fails_is_named_and_leaves_nothing_behind(user: str, fol
     assert all("injected" in told["text"] for told in found)
 
 
-@pytest.mark.parametrize(("function", "step"), [("mkdir", "write /etc"), ("symlink", "links in /dev")])
+@each_row(("function", "step"), [("mkdir", "write /etc"), ("symlink", "links in /dev")])
 def test_a_file_that_cannot_be_made_is_a_step_too(user: str, function: str, step: str) -> None:
     program = """
 def refuse(*arguments, **named):

@@ -14,6 +14,7 @@ import pytest
 from paddock_sandbox import namespaces
 from sandbox.apart import run_apart
 from sandbox.subject import ORDINARY, USERS, ground, run
+from support.rows import each_row
 
 KINDS = ["user", "pid", "mnt", "net", "ipc", "uts", "cgroup"]
 
@@ -254,7 +255,7 @@ tell([*made, open(f"/proc/self/task/{{os.getpid()}}/children").read()])
     assert run_apart(program, user="root") == [only, only, ""]
 
 
-@pytest.mark.parametrize("group", [0, 50, 1000])
+@each_row("group", [0, 50, 1000])
 def test_an_owners_namespace_has_every_group_once_one_is_named(group: int) -> None:
     needs_root()
     program = f"{_MAPS}\ntell([maps(namespaces.user_namespace(1000, 200000, given)), maps()])"

@@ -15,6 +15,7 @@ from paddock_sandbox.profile import NetworkAccess
 from paddock_sandbox.step_error import StepError
 from sandbox.apart import IMPORTS, PROGRAM, why_not
 from sandbox.subject import USERS, run
+from support.rows import each_row
 
 as_each_user = pytest.mark.parametrize("user", USERS)
 
@@ -174,7 +175,7 @@ tell(apart(inside))
 
 
 @as_each_user
-@pytest.mark.parametrize(
+@each_row(
     ("kept", "step", "missing"), [("", "loopback", "CAP_NET_ADMIN"), ("12", "socket for names", "CAP_NET_BIND_SERVICE")]
 )
 def test_a_capability_that_is_missing_is_named(user: str, kept: str, step: str, missing: str) -> None:
@@ -199,7 +200,7 @@ tell(apart(inside))
     assert f"; it takes {missing} over the network namespace" in text
 
 
-@pytest.mark.parametrize("answer", [b"", struct.pack("=IHHII", 20, 3, 0, 0, 0) + bytes(4)], ids=["empty", "no error"])
+@each_row("answer", [b"", struct.pack("=IHHII", 20, 3, 0, 0, 0) + bytes(4)], ids=["empty", "no error"])
 def test_an_answer_that_is_none_is_no_success(answer: bytes) -> None:
     program = f"""
 def inside(trees):

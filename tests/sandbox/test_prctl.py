@@ -8,12 +8,13 @@ import pytest
 
 from paddock_sandbox import prctl
 from sandbox.subject import USERS, run
+from support.rows import each_row
 
 
 @pytest.mark.skipif(
     prctl.is_no_new_privs(), reason="these tests themselves run without new privileges: no_new_privs is set"
 )
-@pytest.mark.parametrize("user", USERS)
+@each_row("user", USERS)
 def test_new_privileges_are_given_up_for_the_process_and_its_children(user: str) -> None:
     assert run(
         """
@@ -46,7 +47,7 @@ tell(told)
     assert closed == "EACCES"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("request_", "name"),
     [
         (lambda: prctl.in_bounding_set(64), "PR_CAPBSET_READ: Invalid argument"),
@@ -59,7 +60,7 @@ def test_a_request_that_makes_no_sense_is_an_error_named_after_it(request_: Call
         request_()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("act", "text"),
     [
         ("prctl.set_securebits(1)", "PR_SET_SECUREBITS: Operation not permitted"),

@@ -9,6 +9,7 @@ import pytest
 
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel, Mount, NetworkAccess, SandboxProfile
 from paddock_sandbox.rlimits import Rlimit
+from support.rows import each_row
 
 FULL = SandboxProfile(
     level="ns",
@@ -28,7 +29,7 @@ def crossed(profile: SandboxProfile) -> dict[str, Any]:
     return read
 
 
-@pytest.mark.parametrize("level", ISOLATION_LEVELS)
+@each_row("level", ISOLATION_LEVELS)
 def test_a_profile_survives_its_way_to_the_worker(level: IsolationLevel) -> None:
     assert SandboxProfile.from_dict(crossed(SandboxProfile(level))) == SandboxProfile(level)
 
@@ -37,13 +38,13 @@ def test_every_part_of_a_profile_arrives() -> None:
     assert SandboxProfile.from_dict(crossed(FULL)) == FULL
 
 
-@pytest.mark.parametrize("level", ["none of these", None, "", "NS", 0])
+@each_row("level", ["none of these", None, "", "NS", 0])
 def test_an_unknown_level_is_refused(level: object) -> None:
     with pytest.raises(ValueError, match=r"cannot apply isolation level .*: known are ns, bwrap, landlock, none"):
         SandboxProfile.from_dict({**crossed(FULL), "level": level})
 
 
-@pytest.mark.parametrize("part", crossed(FULL))
+@each_row("part", crossed(FULL))
 def test_no_default_takes_the_place_of_a_part_that_is_missing(part: str) -> None:
     data = crossed(FULL)
     del data[part]
@@ -61,7 +62,7 @@ def test_without_a_program_nothing_may_be_executed() -> None:
     assert FULL.may_execute
 
 
-@pytest.mark.parametrize("port", [0, -1, 65536, 443.0, "443", True, None])
+@each_row("port", [0, -1, 65536, 443.0, "443", True, None])
 def test_what_is_no_port_does_not_become_one(port: object) -> None:
     with pytest.raises(ValueError, match="is no port: ports are from 1 to 65535"):
         SandboxProfile.from_dict({**crossed(FULL), "network": [[80, port], False]})
@@ -72,7 +73,7 @@ def test_a_port_is_named_once() -> None:
         NetworkAccess((443, 80, 443))
 
 
-@pytest.mark.parametrize("level", ISOLATION_LEVELS)
+@each_row("level", ISOLATION_LEVELS)
 def test_a_process_makes_its_own_network_where_it_has_a_namespace_for_it(level: IsolationLevel) -> None:
     assert not SandboxProfile(level).has_own_network
     assert SandboxProfile(level, network=NetworkAccess((443,))).has_own_network is (level in ("ns", "bwrap"))

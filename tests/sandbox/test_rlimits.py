@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from paddock_sandbox import rlimits
 from paddock_sandbox.rlimits import Rlimit
 from sandbox.subject import USERS, ground, run
+from support.rows import each_row
 
 # What takes more of a resource than the limit beside it, and how the kernel refuses it then.
 _ACTS = {
@@ -113,7 +114,7 @@ _ALL = (
 )
 
 
-@pytest.mark.parametrize("user", USERS)
+@each_row("user", USERS)
 def test_each_limit_is_soft_and_hard_alike_and_cannot_be_raised_again(user: str) -> None:
     told = run(
         """
@@ -138,7 +139,7 @@ tell(told)
     assert told == {name: [True, True, True, "refused"] for name in _ALL}
 
 
-@pytest.mark.parametrize("user", USERS)
+@each_row("user", USERS)
 def test_a_limit_above_the_hard_one_becomes_the_hard_one(user: str) -> None:
     applied, now = run(
         """
@@ -168,7 +169,7 @@ def test_an_unknown_resource_is_an_error_that_lists_known_ones() -> None:
         Rlimit("MEMORY", 1)
 
 
-@pytest.mark.parametrize("value", [-1, 2**63, 2**64 - 1])
+@each_row("value", [-1, 2**63, 2**64 - 1])
 def test_what_cannot_be_a_limit_is_an_error_that_names_it(value: int) -> None:
     with pytest.raises(ValueError, match=f"the resource limit NOFILE cannot be {value}"):
         Rlimit("NOFILE", value)

@@ -11,6 +11,7 @@ from paddock_sandbox.profile import IsolationLevel, Mount, NetworkAccess, Sandbo
 from paddock_sandbox.self_check import SUCCEEDED, breaches
 from sandbox import apart
 from sandbox.subject import USERS, ground, run
+from support.rows import each_row
 
 ACTS = (
     *("read the first process's environment", "read the kernel's settings", "list devices", "read the password file"),
@@ -135,14 +136,14 @@ def test_a_process_with_a_network_can_make_a_socket_and_breaches_nothing(
     assert breaches(SandboxProfile(level, network=NETWORK), found) == ()
 
 
-@pytest.mark.parametrize("user", USERS)
-@pytest.mark.parametrize(("where", "level"), [("beside", "landlock"), ("apart", "ns"), ("apart", "bwrap")])
+@each_row("user", USERS)
+@each_row(("where", "level"), [("beside", "landlock"), ("apart", "ns"), ("apart", "bwrap")])
 def test_a_process_that_is_shut_in_breaches_nothing(user: str, where: str, level: IsolationLevel) -> None:
     assert breaches(SandboxProfile(level), verdicts(where, user)) == ()
 
 
-@pytest.mark.parametrize("limit", [8, 64, 300])
-@pytest.mark.parametrize("descriptor", [3, 100, 255])
+@each_row("limit", [8, 64, 300])
+@each_row("descriptor", [3, 100, 255])
 def test_a_descriptor_that_was_left_open_is_seen_however_few_are_allowed(limit: int, descriptor: int) -> None:
     program = """
 limit, descriptor = given
@@ -178,8 +179,8 @@ PROMISED = {
 }
 
 
-@pytest.mark.parametrize("level", PROMISED)
-@pytest.mark.parametrize("verdict", [SUCCEEDED, "EINVAL", "EFAULT", "EBADF", "unknown", "", None, 1, "eperm"])
+@each_row("level", PROMISED)
+@each_row("verdict", [SUCCEEDED, "EINVAL", "EFAULT", "EBADF", "unknown", "", None, 1, "eperm"])
 def test_each_act_that_was_not_refused_is_a_breach_of_its_level(level: IsolationLevel, verdict: object) -> None:
     for act in ACTS:
         found = breaches(SandboxProfile(level), {**ALL_REFUSED, act: verdict})
@@ -196,8 +197,8 @@ PROMISED_OF_SOCKETS = {
 }
 
 
-@pytest.mark.parametrize("level", PROMISED)
-@pytest.mark.parametrize("verdict", [SUCCEEDED, "EINVAL", "ECONNREFUSED", "EINPROGRESS", "EBADF", None])
+@each_row("level", PROMISED)
+@each_row("verdict", [SUCCEEDED, "EINVAL", "ECONNREFUSED", "EINPROGRESS", "EBADF", None])
 def test_with_a_network_a_socket_that_does_more_than_connect_is_a_breach(
     level: IsolationLevel, verdict: object
 ) -> None:
@@ -212,8 +213,8 @@ def test_with_a_network_a_socket_that_does_more_than_connect_is_a_breach(
 _OF_WHO_SERVES = {"socket inet", "socket unix", "serve"}
 
 
-@pytest.mark.parametrize("level", ["ns", "bwrap"])
-@pytest.mark.parametrize("verdict", [SUCCEEDED, "ECONNREFUSED", None])
+@each_row("level", ["ns", "bwrap"])
+@each_row("verdict", [SUCCEEDED, "ECONNREFUSED", None])
 def test_with_a_loopback_of_its_own_a_way_to_others_is_a_breach(level: IsolationLevel, verdict: object) -> None:
     profile = SandboxProfile(level, network=NetworkAccess((), serves=True))
     acts = (*ACTS, *ACTS_BY_A_SOCKET, "datagrams by path", "a file by path", "another address")
@@ -245,7 +246,7 @@ tell(apart(act))
     assert run(apart.PROGRAM + program, user=user, imports=_IMPORTS)["returned"] == ["ENOENT", SUCCEEDED]
 
 
-@pytest.mark.parametrize("verdict", sorted(REFUSED_SOCKET))
+@each_row("verdict", sorted(REFUSED_SOCKET))
 def test_a_refusal_that_speaks_of_sockets_is_one_of_sockets_alone(verdict: str) -> None:
     for network in (None, NETWORK):
         refused = ALL_REFUSED | dict.fromkeys(ACTS_BY_A_SOCKET, "EACCES")
@@ -267,17 +268,17 @@ tell(checked(prepare, NetworkAccess((2, 1, 4)))["connect to another port"])
     assert run(_PROGRAM + program, imports=_IMPORTS) == "ENOTUNIQ"
 
 
-@pytest.mark.parametrize("verdict", sorted(REFUSED))
+@each_row("verdict", sorted(REFUSED))
 def test_every_way_in_which_the_kernel_refuses_is_a_refusal(verdict: str) -> None:
     assert breaches(SandboxProfile("landlock"), dict.fromkeys(ACTS, verdict)) == ()
 
 
-@pytest.mark.parametrize("level", PROMISED)
+@each_row("level", PROMISED)
 def test_an_act_that_was_not_tried_is_a_breach(level: IsolationLevel) -> None:
     assert {*breaches(SandboxProfile(level), {})} == PROMISED[level]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("granted", "exempt"),
     [
         ("/etc/shadow", {"read the password file"}),

@@ -7,9 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from paddock_sandbox import title
+from support.rows import each_row
 
 _TITLED = """
 import sys
@@ -20,7 +19,7 @@ print([open("/proc/self/" + name, "rb").read() for name in ("cmdline", "comm")])
 """
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "shown"),
     [
         ("'tool-x [98d5]'", b"tool-x [98d5]"),

@@ -165,7 +165,7 @@ def test_what_people_write_is_within_the_bounds() -> None:
     assert read_toml(text) == tomllib.loads(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["a\n=1", "x = 2001-02-30", '[a]\n[a."' + "b" * 9000 + '"]\n[a."' + "b" * 9000 + '"]', 'x = """' + '\\"""' * 9000],
 )

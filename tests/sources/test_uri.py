@@ -178,7 +178,7 @@ def test_other_refs_are_taken_as_they_are(ref: str) -> None:
     assert parse_source(uri.text) == uri
 
 
-@pytest.mark.parametrize("value", [None, 5, b"./x", ["git"]])
+@each_row("value", [None, 5, b"./x", ["git"]])
 def test_only_text_or_a_table_is_a_source(value: object) -> None:
     with pytest.raises(SourceUriError, match="not text"):
         parse_source(value)
@@ -245,7 +245,7 @@ def test_a_table_with_anything_else_in_it_is_refused(table: dict[object, object]
     assert str(caught.value).isprintable() and len(str(caught.value)) < 500
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         "git+https://user:hunter2@host/r@..",
@@ -274,7 +274,7 @@ def test_a_relative_folder_is_anchored_once(tmp_path: Path) -> None:
     assert parse_source(anchored.text) == anchored
 
 
-@pytest.mark.parametrize("text", ["builtin:tool-a", "/abs", "git+https://h/o/r", "pkg"])
+@each_row("text", ["builtin:tool-a", "/abs", "git+https://h/o/r", "pkg"])
 def test_other_sources_have_nothing_to_anchor(text: str) -> None:
     uri = parse_source(text)
     assert uri.anchored(Path("/base")) is uri

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from host.egress.certificates import TestAuthority
+from support.rows import each_row
 from vendors.openai_dialect import OpenAIDialect
 from vendors.script import Script
 from vendors.server import VendorServer
@@ -168,7 +169,7 @@ def test_what_a_vendor_refuses_is_refused_and_remembered(serve: Any, change: dic
     assert _post(server, fine).status_code == 200
 
 
-@pytest.mark.parametrize("script", [{"turnz": []}, {"turns": [{"txt": "a"}]}, {"turns": [{"faults": [{"kind": "x"}]}]}])
+@each_row("script", [{"turnz": []}, {"turns": [{"txt": "a"}]}, {"turns": [{"faults": [{"kind": "x"}]}]}])
 def test_a_script_that_does_not_fit_is_refused(script: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"turnz|txt|`x`"):
         Script.of(script)

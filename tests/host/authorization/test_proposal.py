@@ -638,7 +638,7 @@ def test_a_key_of_github_goes_to_github() -> None:
     assert vendor is not None and vendor.address == "api.github.com" and vendor_of("provider-github") is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("keys", "expected"),
     [({}, True), ({"permissions": {}}, False), ({"permissions": "isolated"}, False), ({"config": {}}, True)],
 )
@@ -647,7 +647,7 @@ def test_an_entry_that_grants_nothing_on_purpose_has_had_its_say(keys: dict[str,
     assert has_no_say(entry) is expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("config", "secrets", "expected"),
     [
         ({}, {"OPENAI_API_KEY": "k"}, key_at("OPENAI_API_KEY", "api.openai.com:443")),

@@ -6,10 +6,9 @@ import io
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from paddock.cli.terminal.answer_ends import AnswerEnds
 from paddock.cli.terminal.render import Screen
+from support.rows import each_row
 
 
 def _told(*heard: tuple[str, Any]) -> str:
@@ -28,12 +27,12 @@ def _told(*heard: tuple[str, Any]) -> str:
     return " ".join(before.split())
 
 
-@pytest.mark.parametrize("reason", ["stop", "end_turn", "tool_calls", "STOP", None, 7, ""])
+@each_row("reason", ["stop", "end_turn", "tool_calls", "STOP", None, 7, ""])
 def test_an_ordinary_end_is_not_told(reason: Any) -> None:
     assert _told(("llm:response", {"finish_reason": reason}), ("provider:response", None)) == ""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reason", "told"),
     [
         ("length", "was cut off"),

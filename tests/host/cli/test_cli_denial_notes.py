@@ -3,13 +3,12 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-import pytest
-
 from paddock.cli.terminal.denial_notes import lines_to_paste, tell_denials, tell_lines_to_paste
 from paddock.cli.terminal.render import Screen
 from paddock.errors import Denial
 from paddock.plan.load import load_plan
 from paddock.plan.permissions import Permissions
+from support.rows import each_row
 
 
 def _told(*denials: Denial) -> list[str]:
@@ -18,7 +17,7 @@ def _told(*denials: Denial) -> list[str]:
     return stream.getvalue().splitlines()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("denial", "line"),
     [
         (

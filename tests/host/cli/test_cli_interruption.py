@@ -3,9 +3,9 @@ from __future__ import annotations
 import signal
 
 import anyio
-import pytest
 
 from paddock.cli.terminal.interruption import Interruption
+from support.rows import each_row
 
 
 class Command:
@@ -72,7 +72,7 @@ async def test_after_the_end_was_asked_for_the_next_signal_kills() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@each_row("number", [signal.SIGINT, signal.SIGTERM])
 async def test_leaving_gives_the_signals_back(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     with Command(is_running=True).interruption():

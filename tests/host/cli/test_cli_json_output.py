@@ -90,9 +90,7 @@ def test_a_value_without_an_end_is_cut() -> None:
         assert len(json.dumps(plain(value))) < 5000
 
 
-@pytest.mark.parametrize(
-    "output", [{"\udc80": 1}, {frozenset({1}): 1}, {(1, 2): b"\xff"}, Unspeakable(), {(): {1: {2: 3}}}]
-)
+@each_row("output", [{"\udc80": 1}, {frozenset({1}): 1}, {(1, 2): b"\xff"}, Unspeakable(), {(): {1: {2: 3}}}])
 def test_a_tool_result_keeps_its_shape_whatever_is_in_it(output: object) -> None:
     shown = plain(ToolResult(success=False, output=output, error={"message": "no", "more": output}))
     assert shown.keys() == {"success", "output", "error"}

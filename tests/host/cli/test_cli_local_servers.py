@@ -149,7 +149,7 @@ async def test_a_redirect_is_not_followed() -> None:
     assert asked == []
 
 
-@pytest.mark.parametrize("kind", ["silent", "trickle", "endless", "slams"])
+@each_row("kind", ["silent", "trickle", "endless", "slams"])
 async def test_a_server_that_never_ends_its_answer_costs_a_bounded_time(kind: str) -> None:
     over = asyncio.Event()
 

@@ -101,7 +101,7 @@ def test_an_exclusion_is_told_of_by_its_own_option(word: str, told: str) -> None
     assert error.problems == (PlanProblem("--deny-read", "`./l` is a link", "exclude its target: /x"),)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "told"),
     [
         ("memory_max", "takes K=V"),
@@ -147,7 +147,7 @@ def test_what_to_grant_in_a_plan_is_told_as_an_option() -> None:
     assert error.hints == ("--config key: add `--allow-secrets=API_KEY`",)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "presets"),
     [
         ([], {}),
@@ -191,7 +191,7 @@ def test_text_that_is_no_json_is_answered_with_json_to_paste(written: str, said:
         read_object(written, "--config")
 
 
-@pytest.mark.parametrize("prompt", ["a word " * 60, "summarize README.md"])
+@each_row("prompt", ["a word " * 60, "summarize README.md"])
 def test_a_prompt_may_be_long_or_end_in_the_name_of_a_file(prompt: str) -> None:
     meant = plan_and_prompt([prompt])
     assert (meant.plan, meant.prompt) == (USUAL_PLAN, prompt)

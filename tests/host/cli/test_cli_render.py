@@ -76,7 +76,7 @@ _DRAWINGS: list[Callable[[Screen, str], None]] = [
 ]
 
 
-@pytest.mark.parametrize("draw", _DRAWINGS)
+@each_row("draw", _DRAWINGS)
 def test_no_text_of_a_module_reaches_the_left_edge_of_a_terminal(draw: Callable[[Screen, str], None]) -> None:
     for number, (filler, wide) in enumerate(product(["x", "word ", "界", "■", "🫠", "e\u0301"], [False, True])):
         person = Person(_COLUMNS, 50, wide_ambiguous=wide)

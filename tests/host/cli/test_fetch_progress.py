@@ -16,6 +16,7 @@ from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.render import Screen
 from paddock_sources.progress import Progress, ProgressStep
 from support.person import Clock, Person
+from support.rows import each_row
 
 _HOSTILE = "git+https://host/\x1b[2J\u202erepo"
 _CLEAN = "git+https://host/\\x1b[2J\\u202erepo"
@@ -217,7 +218,7 @@ async def test_of_many_things_the_first_have_rows_and_the_rest_a_number(person: 
         await until_shown(person, *(f"looking up host/{number}" for number in range(6)), "and 14 more")
 
 
-@pytest.mark.parametrize("columns", [8, 10, 20, 40, 60])
+@each_row("columns", [8, 10, 20, 40, 60])
 async def test_however_narrow_a_terminal_is_a_bar_has_one_row(columns: int) -> None:
     with contextlib.closing(Person(columns, 24)) as person:
         with FetchProgress(Screen(person.output), clock=person.clock) as progress:

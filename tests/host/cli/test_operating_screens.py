@@ -12,6 +12,7 @@ from paddock.cli.terminal.rows import cells
 from paddock.control.sessions import Place, Seen
 from paddock.control.status import ModuleRow, SessionStatus
 from paddock.errors import PaddockError
+from support.rows import each_row
 
 _HOSTILE = "tool-\x1b[31mx\u202ey\r\n\x07" + "界" * 30
 _STATUS = SessionStatus(
@@ -36,7 +37,7 @@ _MODULES = (
 )
 
 
-@pytest.mark.parametrize("width", [20, 79, 119, 400])
+@each_row("width", [20, 79, 119, 400])
 def test_a_frame_fits_and_holds_no_character_that_acts(width: int) -> None:
     rows = top_command._frame([_session(*_MODULES)], "c", width, 24)
     assert all(row.isprintable() and cells(row) <= width for row in rows) and len(rows) <= 24
@@ -45,7 +46,7 @@ def test_a_frame_fits_and_holds_no_character_that_acts(width: int) -> None:
         assert "9M/256M" in text and "blocked 12s" in text and "may not read `/etc/x`" in text and "98" in text
 
 
-@pytest.mark.parametrize(("key", "names"), [("c", "bca"), ("m", "cab"), ("n", "abc")])
+@each_row(("key", "names"), [("c", "bca"), ("m", "cab"), ("n", "abc")])
 def test_keys_sort_by_processor_memory_and_name(key: str, names: str) -> None:
     rows = top_command._frame([_session(*_MODULES[:3])], key, 400, 24)
     assert [row[: len("tool-x")] for row in rows if row.startswith("tool-")] == [f"tool-{name}" for name in names]
@@ -69,7 +70,7 @@ def test_rates_are_those_between_two_looks(monkeypatch: pytest.MonkeyPatch) -> N
     assert [(one.cpu_percent, one.calls_per_second) for one in second] == [(50.0, 10.0), (None, None)]
 
 
-@pytest.mark.parametrize(("asked", "count"), [(None, 2), ("abcd1", 1), ("abcd", 0), ("abc", 0), ("beef", 0)])
+@each_row(("asked", "count"), [(None, 2), ("abcd1", 1), ("abcd", 0), ("abc", 0), ("beef", 0)])
 def test_a_session_is_meant_by_the_beginning_of_one_id(asked: str | None, count: int) -> None:
     sessions = [_session(id=id).seen for id in ("abcd1", "abcd2")]
     if count:

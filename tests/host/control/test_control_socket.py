@@ -22,6 +22,7 @@ from paddock.control import socket as control_socket
 from paddock.control.sessions import NoAnswerError, Place, ask
 from paddock.control.socket import ControlSocket, Peer
 from paddock.control.status import REQUEST_BYTES, Done, LogLine, LogLines, Request
+from support.rows import each_row
 
 _SECONDS = 30  # hit only by a hang
 
@@ -182,7 +183,7 @@ async def test_a_ninth_connection_waits_for_none_of_the_eight(tmp_path: Path) ->
                 pass
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("peer", "why"),
     [
         (Peer(os.getpid(), os.geteuid() + 1), "of uid"),

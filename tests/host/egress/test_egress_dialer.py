@@ -27,7 +27,7 @@ def _dialer(address: str, *, names_lead_inside: bool) -> Dialer:
     return Dialer(rules, resolve, 0.2)
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+@each_row("address", ["127.0.0.1", "::1"])
 async def test_a_name_leads_inside_only_if_the_operator_allows_it(address: str) -> None:
     with anyio.fail_after(PATIENCE):
         with pytest.raises(EgressRefusedError):

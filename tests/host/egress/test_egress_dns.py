@@ -149,7 +149,7 @@ def test_whatever_else_is_asked_about_a_granted_name_has_an_empty_answer(kind: i
     assert (reply.code, reply.question, reply.answers) == (NO_ERROR, (GRANTED, kind, 1), [])
 
 
-@pytest.mark.parametrize("kind", [A, AAAA, HTTPS, TXT])
+@each_row("kind", [A, AAAA, HTTPS, TXT])
 def test_a_name_that_was_not_granted_does_not_exist_and_is_told_of(kind: int) -> None:
     answered = answer(query("Secrets.In.Labels.evil.test", kind), lookup)
     assert answered is not None
@@ -164,7 +164,7 @@ def test_a_lookup_ignores_capitals_and_returns_them() -> None:
     assert [(record.name, record.data) for record in reply.answers] == [("GrAnTeD.tEsT", ADDRESS.packed)]
 
 
-@pytest.mark.parametrize("name", ["localhost", "db.LOCALHOST"])
+@each_row("name", ["localhost", "db.LOCALHOST"])
 def test_localhost_is_itself(name: str) -> None:
     assert [record.data for record in asked(query(name)).answers] == [bytes((127, 0, 0, 1))]
     empty = asked(query(name, AAAA))
@@ -242,12 +242,12 @@ def test_a_query_that_is_not_answered_is_told_why(datagram: bytes, code: int) ->
     assert reply.flags & 0x8000
 
 
-@pytest.mark.parametrize("datagram", [b"", b"\0" * 11, query(flags=0x8100), query(flags=0xFFFF)])
+@each_row("datagram", [b"", b"\0" * 11, query(flags=0x8100), query(flags=0xFFFF)])
 def test_what_is_no_query_is_met_with_silence(datagram: bytes) -> None:
     assert answer(datagram, lookup) is None
 
 
-@pytest.mark.parametrize("options", [b"", b"\0\x0a\0\x08cookie!!"])
+@each_row("options", [b"", b"\0\x0a\0\x08cookie!!"])
 def test_a_client_that_speaks_edns_is_answered_in_it(options: bytes) -> None:
     reply = asked(query(counts=(1, 0, 0, 1), more=opt(options=options)))
     assert [record.data for record in reply.answers] == [ADDRESS.packed]

@@ -14,6 +14,7 @@ from host.egress.ground import LOOPBACK, PATIENCE, Ground, Line, brief, gate_for
 from host.egress.origin import origin
 from host.egress.test_egress_gate import shout
 from host.egress.test_egress_http import get
+from support.rows import each_row
 
 
 async def served(line: Line) -> bool:
@@ -58,7 +59,7 @@ async def test_those_who_have_waited_too_long_are_refused_and_it_is_told() -> No
             await each.close()
 
 
-@pytest.mark.parametrize("has_own", [False, True])
+@each_row("has_own", [False, True])
 async def test_of_a_full_proxy_the_same_is_told_wherever_it_is(has_own: bool) -> None:
     bounds = brief(connections=1, head_seconds=PATIENCE, idle_seconds=PATIENCE)
     async with gate_for("api.test", bounds=bounds) as ground:

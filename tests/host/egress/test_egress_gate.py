@@ -334,7 +334,7 @@ async def test_detaching_ends_the_connections_of_one_life() -> None:
             await ground.gate.detach()
 
 
-@pytest.mark.parametrize("moment", ["connecting", "unclear", "relaying"])
+@each_row("moment", ["connecting", "unclear", "relaying"])
 async def test_a_gate_that_is_closed_at_any_moment_leaves_nothing_open(moment: str) -> None:
     asked = asyncio.Event()
 

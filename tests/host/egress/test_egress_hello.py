@@ -67,7 +67,7 @@ def hello(*extensions: bytes) -> bytes:
     return records(message(b"".join(extensions)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "settings",
     [
         {},
@@ -114,7 +114,7 @@ def test_what_follows_the_record_of_the_hello_is_not_looked_at() -> None:
     assert read_client_hello(data + b"\x15" * 100_000) == read_client_hello(data)
 
 
-@pytest.mark.parametrize("session", [b"", b"s" * 32])
+@each_row("session", [b"", b"s" * 32])
 def test_a_hello_without_extensions_names_no_host(session: bytes) -> None:
     assert read_client_hello(records(message(None, session=session))) == ClientHello(None, has_encrypted_hello=False)
     assert read_client_hello(hello()) == ClientHello(None, has_encrypted_hello=False)
@@ -127,7 +127,7 @@ def test_a_second_encrypted_hello_is_told_of() -> None:
     assert read_client_hello(alone) == ClientHello(None, has_encrypted_hello=True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "host"),
     [
         (b"granted.test.", "granted.test"),

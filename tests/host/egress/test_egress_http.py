@@ -157,7 +157,7 @@ async def test_requests_for_the_destination_arrive_there(request_bytes: bytes) -
     assert asked.body == (b"abc" if b"abc" in request_bytes else b"")
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@each_row("case", REFUSED)
 async def test_ambiguous_requests_and_other_hosts_are_refused(case: str) -> None:
     async with origin() as site:
         names = Names.all_here("api.test")
@@ -307,7 +307,7 @@ async def test_a_client_that_waits_to_be_told_to_go_on_is_told_by_the_server() -
     assert site.asked[0].body == b"abc"
 
 
-@pytest.mark.parametrize("status", ["100 Continue", "103 Early Hints"])
+@each_row("status", ["100 Continue", "103 Early Hints"])
 async def test_what_a_server_says_before_its_answer_is_passed_on(status: str) -> None:
     async def hint(asked: Asked, writer: asyncio.StreamWriter) -> bool:
         writer.write(f"HTTP/1.1 {status}\r\nX: 1\r\n\r\n".encode() + answer(b"ok"))
@@ -539,7 +539,7 @@ async def test_a_client_that_goes_away_ends_what_it_asked_for() -> None:
 SLOW = [b"G", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\n", b"GET / HTTP/1.1\r\nHost: x\r\nX: "]
 
 
-@pytest.mark.parametrize("beginning", SLOW)
+@each_row("beginning", SLOW)
 async def test_a_client_that_takes_too_long_for_a_request_is_sent_away(beginning: bytes) -> None:
     async with origin() as site, gate_for(f"{LOOPBACK}:{site.port}", bounds=brief(idle_seconds=9.0)) as ground:
         line = await asked_through(ground, site.port, beginning)

@@ -193,7 +193,7 @@ async def test_without_tls_nothing_is_sent(authority: TestAuthority, said: bytes
     assert (site.asked, site.connections) == ([], 0)
 
 
-@pytest.mark.parametrize("by_proxy", [False, True])
+@each_row("by_proxy", [False, True])
 async def test_over_plain_http_it_goes_to_the_machine_itself_and_no_further(by_proxy: bool) -> None:
     async with origin() as site:
         here, there = f"{LOOPBACK}:{site.port}", f"api.test:{site.port}"
@@ -684,7 +684,7 @@ def test_when_and_how_much_is_passed_on_depends_on_line_ends_alone(steps: list[t
     assert len(passed) == 1
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+@each_row("end", [b"\n", b"\r", b"\r\n"])
 def test_what_is_before_a_line_end_is_passed_on_at_once(end: bytes) -> None:
     hiding = StreamRedactor([b"secret-key"])
     assert hiding.feed(b"a" + end + b"secret", 0.0) == b"a" + end

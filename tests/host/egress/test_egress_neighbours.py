@@ -9,6 +9,7 @@ from ipaddress import ip_address
 import pytest
 
 from paddock.egress.neighbours import SystemLocalNetworks
+from support.rows import each_row
 
 # Run in a process of its own, which moves into a new network; prints one line for each question.
 _INSIDE = """
@@ -83,6 +84,6 @@ def test_own_addresses_and_neighbours_are_told_by_address_and_by_route() -> None
     }
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+@each_row("address", ["127.0.0.1", "::1"])
 def test_this_machines_own_loopback_is_ours(address: str) -> None:
     assert SystemLocalNetworks().why_near(ip_address(address)) == _OURS

@@ -14,6 +14,7 @@ import pytest
 from host.egress.ground import PATIENCE, Ledger
 from paddock.egress.connection_record import ConnectionRecord
 from paddock.egress.relay import Relay
+from support.rows import each_row
 
 _MUCH = 24 << 20  # more than any buffer on the way holds
 
@@ -130,7 +131,7 @@ async def test_a_side_that_does_not_read_slows_the_other_without_a_backlog() -> 
         ends.server.shutdown(socket.SHUT_WR)
 
 
-@pytest.mark.parametrize("broken", ["client", "server"])
+@each_row("broken", ["client", "server"])
 async def test_a_connection_that_breaks_ends_both_ways(broken: str) -> None:
     async with relayed() as ends:
         sock = ends.client if broken == "client" else ends.server

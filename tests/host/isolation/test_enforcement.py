@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from failures import failing
 from paddock.isolation.enforcement import enforcement, require_enforced
 from paddock.plan.limits import Limits
@@ -48,7 +46,7 @@ def test_each_limit_is_enforced_by_the_best_mechanism_there_is(
     assert found == {**mechanisms, **EVERYWHERE}
 
 
-@pytest.mark.parametrize("level", ISOLATION_LEVELS)
+@each_row("level", ISOLATION_LEVELS)
 def test_every_limit_has_a_line_with_reason_and_remedy(level: IsolationLevel) -> None:
     table = enforcement(level, NONE)
     assert set(table) == set(Limits.model_fields)

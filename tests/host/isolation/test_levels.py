@@ -50,7 +50,7 @@ def test_the_level_is_what_the_plan_says_or_the_strongest_there_is(
     assert choose(wanted, reachable, trusted=trusted) == chosen
 
 
-@pytest.mark.parametrize("wanted", ["landlock", "none"])
+@each_row("wanted", ["landlock", "none"])
 def test_less_than_the_floor_takes_somebody_who_accepts_it(wanted: str) -> None:
     with failing("IsolationRefusedError") as caught:
         choose(wanted, {"ns", "landlock", "none"})
@@ -100,7 +100,7 @@ def test_only_the_strongest_level_lacks_nothing() -> None:
     assert [bool(guarantees_missing(level)) for level in ISOLATION_LEVELS] == [False, True, True, True]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("wanted", "named", "chosen"),
     [
         (None, "landlock", "landlock"),
@@ -117,7 +117,7 @@ def test_a_level_that_the_operator_names_is_accepted_by_that(
     assert level == chosen
 
 
-@pytest.mark.parametrize(("wanted", "named"), [("none", "landlock"), ("landlock", "none"), ("landlock", "ns")])
+@each_row(("wanted", "named"), [("none", "landlock"), ("landlock", "none"), ("landlock", "ns")])
 def test_naming_one_level_accepts_no_other(wanted: str, named: IsolationLevel) -> None:
     with failing("IsolationRefusedError"):
         choose_level(entry(isolation=wanted), reachable={"ns", "landlock"}, failures={}, trusted=False, named=named)

@@ -6,8 +6,6 @@ from dataclasses import replace
 from errno import EACCES, EINVAL, EIO, ELOOP, ENOSPC, ENOSYS, EOPNOTSUPP, EPERM, EUSERS
 from typing import Any
 
-import pytest
-
 from paddock.errors import LevelFailure
 from paddock.isolation.machine import CAP_SYS_ADMIN, Machine
 from paddock.isolation.remedies import cgroup_remedy, proc_remedy, remedy
@@ -122,7 +120,7 @@ def test_the_fix_fits_what_failed_and_where(
     assert fix[-1] not in ".\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("level", "failure", "machine"),
     [
         ("ns", failed("namespaces", EIO), USER),
@@ -179,7 +177,7 @@ def test_of_an_error_that_nothing_is_known_about_nothing_is_said() -> None:
     assert cgroup_remedy(problem("other"), USER) == ""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("engine", "told"),
     [
         ("docker", "systempaths=unconfined"),

@@ -11,6 +11,7 @@ import pytest
 from paddock.errors import PlanError
 from paddock.plan.load import load_plan
 from paddock.plan.model import MountPlan
+from support.rows import each_row
 
 
 def _load(agents: Any, **sections: Any) -> MountPlan:
@@ -47,7 +48,7 @@ def test_an_agents_entries_stand_behind_the_plans_own_at_their_places() -> None:
     assert not plan.notes
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("agent", "instruction"),
     [
         ({}, ""),
@@ -116,7 +117,7 @@ def test_instances_and_repeated_modules_go_over_their_own_like() -> None:
     assert [entry.config for entry in agent.hooks] == [{"n": 1}, {"n": 2, "x": 2}, {}]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "agent",
     [
         {"session": {"orchestrator": {"module": "loop-a", "config": {"x": 2}}}},

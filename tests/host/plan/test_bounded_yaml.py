@@ -87,7 +87,7 @@ def test_a_value_that_cannot_be_made_is_refused_with_line_and_remedy(value: str)
     assert "quote" in error.hint
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "line"),
     [
         ("a: 1\nb: \0", 2),
@@ -149,7 +149,7 @@ def test_what_is_as_deep_as_a_plan_may_be_is_read() -> None:
     assert read_yaml("[" * MAX_DEPTH + "1" + "]" * MAX_DEPTH)[0] == value
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n..."])
+@each_row("text", ["", "# nothing\n", "---\n..."])
 def test_an_empty_text_says_nothing(text: str) -> None:
     assert read_yaml(text)[0] is None
 

@@ -20,6 +20,7 @@ from paddock.plan.formats.yaml_items import with_item, without_item
 from paddock.plan.load import load_plan
 from paddock.plan.permissions import Permissions
 from paddock.plan.writing import PlannedModule, plan_text
+from support.rows import each_row
 
 SESSION = "session: {orchestrator: loop-basic, context: context-simple}\n"
 ENTRY = {"module": "tool-new", "source": "git+https://example.org/new@v1"}
@@ -209,7 +210,7 @@ def test_whatever_a_text_says_one_of_the_proposals_is_right(plan: dict[str, Any]
         assert any(yaml.safe_load(proposed) == left for proposed in without_item(text, "tools", index))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "line"),
     [
         ("plan.yaml", "permissions: {net: ['a.example:443'], secrets: [K]}"),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from paddock.plan.grant_use import MOST, SEEN_BY_HOST, SEEN_BY_MODULE, GrantUse, states_of
 from paddock.plan.permissions import FAMILIES, Permissions
+from support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("family", "granted", "target", "places"),
     [
         ("call", ["tools:a", "tools", "*", "providers"], "tools:a", [0, 1, 2]),

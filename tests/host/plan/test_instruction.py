@@ -12,6 +12,7 @@ from paddock.errors import PlanError
 from paddock.plan.instruction import Instruction, MentioningText, NoSuchFileError, compose, mentions_in
 from paddock.plan.load import load_plan
 from paddock.plan.problems import NotAcceptedError
+from support.rows import each_row
 
 _SESSION = {"orchestrator": "loop-basic", "context": "context-simple"}
 
@@ -29,7 +30,7 @@ def composed(text: str, files: Mapping[str, str]) -> Instruction:
     return compose(MentioningText(text, read))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "found"),
     [
         ("Read @AGENTS.md.", ["AGENTS.md"]),
@@ -56,7 +57,7 @@ def test_each_file_is_in_once_after_the_text_that_keeps_its_mentions() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "notes"),
     [
         ("@a.md", ("`@a.md` stays text: it is not there",)),
@@ -90,7 +91,7 @@ def test_any_mentions_end_with_each_content_once(files: dict[str, str], text: st
     assert set(contents) == reached - {text}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "instruction"),
     [("Be brief.", Instruction("Be brief.")), ({"file": "a.md"}, Instruction(file="a.md"))],
 )
@@ -98,7 +99,7 @@ def test_a_plan_has_an_instruction(written: object, instruction: Instruction) ->
     assert load_plan({"session": {**_SESSION, "instruction": written}}).instruction == instruction
 
 
-@pytest.mark.parametrize("written", [None, "", " \n", 3, ["a"], {}, {"file": ""}, {"file": 3}, {"file": "a", "b": "c"}])
+@each_row("written", [None, "", " \n", 3, ["a"], {}, {"file": ""}, {"file": 3}, {"file": "a", "b": "c"}])
 def test_an_instruction_is_text_or_names_a_file(written: object) -> None:
     with pytest.raises(PlanError, match="a problem") as caught:
         load_plan({"session": {**_SESSION, "instruction": written}})

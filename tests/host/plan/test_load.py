@@ -151,7 +151,7 @@ def test_other_top_level_keys_are_passed_on_with_a_note() -> None:
     )
 
 
-@pytest.mark.parametrize("key", ["bundle", "includes", "mcpServers", "permissions", "limits"])
+@each_row("key", ["bundle", "includes", "mcpServers", "permissions", "limits"])
 def test_a_key_of_another_place_is_an_error(key: str) -> None:
     with pytest.raises(PlanError) as refused:
         load(plan(**{key: {"a": "b"}}))
@@ -215,7 +215,7 @@ def test_a_source_that_is_a_table_is_the_text_that_says_the_same(
     assert loaded.raw["tools"][0]["source"] == loaded.raw["session"]["context_source"] == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "said"),
     [
         ({"type": "svn"}, "`{type: svn}` is not a module source"),
@@ -248,9 +248,7 @@ def test_a_relative_source_of_a_mapping_starts_at_the_current_folder(
     assert load(plan(tools=[{"module": "tool-a", "source": "./t"}])).tools[0].source == str(tmp_path.resolve() / "t")
 
 
-@pytest.mark.parametrize(
-    "source", ["builtin:tool-a", "/abs/tool", "git+https://host/org/repo@v1#subdirectory=a", "some-package"]
-)
+@each_row("source", ["builtin:tool-a", "/abs/tool", "git+https://host/org/repo@v1#subdirectory=a", "some-package"])
 def test_a_source_that_is_not_relative_is_kept_as_written(source: str) -> None:
     assert load(plan(tools=[{"module": "tool-a", "source": source}])).tools[0].source == source
 
@@ -258,7 +256,7 @@ def test_a_source_that_is_not_relative_is_kept_as_written(source: str) -> None:
 # -- what is wrong with a bad one
 
 
-@pytest.mark.parametrize("written", [[], None, 5, {1, 2}])
+@each_row("written", [[], None, 5, {1, 2}])
 def test_a_plan_is_a_table(written: object) -> None:
     assert "must be a table" in problem_of(written).message
 
@@ -303,7 +301,7 @@ def test_what_is_wrong_is_reported_where_it_stands(written: object, places: list
     assert [problem.path for problem in problems_of(written)] == places
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "value"),
     [
         ("metadata", []),
@@ -384,7 +382,7 @@ def test_a_plan_cannot_draw_on_the_terminal_through_its_errors() -> None:
     assert "\u202e" not in render(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "written",
     [
         plan(**{"module-source-resolver": {}}),
@@ -459,7 +457,7 @@ def test_a_bad_secret_reference_is_a_problem_of_its_entry_only(
     assert said in problem.message
 
 
-@pytest.mark.parametrize("reference", ["${KEY:default}", "${KEY:-default}", "${KEY-}", "${KEY:?}"])
+@each_row("reference", ["${KEY:default}", "${KEY:-default}", "${KEY-}", "${KEY:?}"])
 def test_a_reference_with_a_default_is_not_taken_for_text(reference: str) -> None:
     problem = problem_of(with_config({"k": reference}, {"secrets": ["KEY"]}))
     assert "default" in problem.message

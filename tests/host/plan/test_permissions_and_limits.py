@@ -138,7 +138,7 @@ def test_a_grant_that_is_not_text_is_named_by_its_index() -> None:
     )
 
 
-@pytest.mark.parametrize("preset", ["isolated", "workspace-read", "workspace", "shell"])
+@each_row("preset", ["isolated", "workspace-read", "workspace", "shell"])
 def test_a_preset_stands_for_a_table(preset: str) -> None:
     permissions = read(permissions=preset).permissions
     assert permissions.preset == preset
@@ -305,12 +305,12 @@ def test_a_bad_unit_names_the_limit_and_what_is_accepted() -> None:
     assert text == "`30` is not understood | a duration is a number with ms, s, min or h, as in 30s"
 
 
-@pytest.mark.parametrize("size", ["64K", "16M", 65536])
+@each_row("size", ["64K", "16M", 65536])
 def test_frame_max_has_a_smallest_and_a_largest_value(size: object) -> None:
     assert read(limits={"frame_max": size}).limits.frame_max in (64 * 1024, 16 * 1024**2)
 
 
-@pytest.mark.parametrize("size", ["63K", 65535, 1, "17M", 16 * 1024**2 + 1])
+@each_row("size", ["63K", 65535, 1, "17M", 16 * 1024**2 + 1])
 def test_a_frame_of_any_other_size_is_refused_with_what_is_accepted(size: object) -> None:
     path, text = problem_of(limits={"frame_max": size})
     assert path == "tools[0].limits.frame_max"
@@ -331,7 +331,7 @@ def test_every_problem_of_an_entry_is_reported_together() -> None:
     }
 
 
-@pytest.mark.parametrize("key", ["isolation", "spawn", "on_failure", "state"])
+@each_row("key", ["isolation", "spawn", "on_failure", "state"])
 def test_a_choice_outside_the_list_shows_the_list(key: str) -> None:
     path, text = problem_of(**{key: "sometimes"})
     assert path == f"tools[0].{key}"
@@ -375,7 +375,7 @@ def test_only_a_line_of_permissions_is_read_as_permissions() -> None:
         assert permissions_in_line(other) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "written", "shown", "raised"),
     [
         ("memory_max", "1G", "1 GiB", "2G"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +23,7 @@ GRANTED = Permissions.model_validate(
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("config", "found"),
     [
         ({"a": "${KEY}"}, [("config.a", "KEY")]),
@@ -79,7 +78,7 @@ def test_what_has_no_value_says_where_one_can_come_from() -> None:
     assert "export KEY`" in problem.hint and "secrets.toml" in problem.hint
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("config", "used"),
     [
         ({}, ("KEY", "HELD")),

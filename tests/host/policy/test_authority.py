@@ -38,7 +38,7 @@ def authority(kind: str, **permissions: Any) -> Authority:
     return Authority(read, partial(line_for, read.permissions))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each_row("kind", KINDS)
 def test_only_its_kinds_emit_an_event_of_the_contract(kind: str) -> None:
     allowed, own = EMITS[kind], authority(kind)
     emitted = [event for event in events.ALL_EVENTS if own.may_emit(event)]
@@ -51,7 +51,7 @@ def test_an_event_of_a_modules_own_making_is_free_for_everyone(kind: str, event:
     assert authority(kind).may_emit(event)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("grant", "event", "allowed"),
     [
         ("tool:pre", "tool:pre", True),
@@ -102,7 +102,7 @@ def test_orchestrators_and_grantees_call_mounted_objects(
     assert authority(kind, call=call).may_call(point, name) is allowed
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each_row("kind", KINDS)
 def test_handlers_need_a_hook_or_a_grant_that_the_refusal_names(kind: str) -> None:
     if kind == "hook":
         authority(kind).check_handler("tool:pre")
@@ -125,7 +125,7 @@ def test_the_hosts_own_capability_names_are_not_a_modules_to_take(kind: str, nam
         authority(kind).check_capability(name)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each_row("kind", KINDS)
 def test_hook_results_are_acted_on_for_hooks_and_orchestrators(kind: str) -> None:
     if kind in ("hook", "orchestrator"):
         authority(kind).check_hook_results()

@@ -151,7 +151,7 @@ def test_what_is_not_understood_is_refused_with_its_line(text: str, path: str, l
         assert part in found
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "path", "line", "said"),
     [
         (
@@ -274,7 +274,7 @@ def test_the_operators_file_belongs_to_root(environ: dict[str, str], tmp_path: P
         Policy.load(environ, system_file=system)
 
 
-@pytest.mark.parametrize("network", ["10.0.0.1/8", "example.org", "10.0.0.0/33", ""])
+@each_row("network", ["10.0.0.1/8", "example.org", "10.0.0.0/33", ""])
 def test_a_network_that_is_none_is_refused_with_its_line(network: str) -> None:
     with pytest.raises(PolicyFileError) as refused:
         PolicyFile.parse(f"require_pinned = true\nrefused_networks = ['{network}']\n", "policy.toml")
@@ -305,7 +305,7 @@ def test_each_file_adds_to_what_is_asked_of_the_audit_log() -> None:
     assert both == ({"syslog", "journald"}, True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "said"),
     [("forward = 'rsyslog'", "journald"), ("forwards = 'syslog'", "forward"), ("required = 'yes'", "true or false")],
 )
@@ -314,7 +314,7 @@ def test_what_is_no_rule_about_the_audit_log_is_refused(written: str, said: str)
     assert path.startswith("audit") and said in found
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "said"),
     [
         ("keep = 'never'", 'an age, as in 30min, 12h, 30d or 8w, "forever" or "off"'),

@@ -39,7 +39,7 @@ def test_a_module_that_says_nothing_gets_the_defaults() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "runtime_max", "frame_max"),
     [
         ("tool", 120, 4 * MIB),
@@ -56,7 +56,7 @@ def test_the_time_of_a_call_and_the_size_of_a_frame_depend_on_the_kind(
     assert (limits.runtime_max, limits.frame_max) == (runtime_max, frame_max)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("permissions", "has_programs"),
     [({"run": ["git"]}, True), ("shell", True), ("workspace", False), ({"write": ["."]}, False)],
 )

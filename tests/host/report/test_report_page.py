@@ -19,6 +19,7 @@ import pytest
 from paddock.report.facts import Call, Connections, Facts, GrantFact, Life, ModuleFacts, Refusal, Turn
 from paddock.report.html import Markup, tag
 from paddock.report.page import page_of
+from support.rows import each_row
 
 _HOSTILE = (
     "<script>document.title='run'</script>",
@@ -117,7 +118,7 @@ def _hostile_facts() -> Facts:
     return _filled(_facts(), (f"{next(number)} {_HOSTILE[one % len(_HOSTILE)]}" for one in range(10_000)))  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("is_for_author", [False, True])
+@each_row("is_for_author", [False, True])
 def test_hostile_names_and_texts_stay_text(is_for_author: bool) -> None:
     written = page_of(_hostile_facts(), is_for_author=is_for_author)
     page = _Page(written)
@@ -141,7 +142,7 @@ def test_a_page_loads_nothing_and_has_only_its_own_style() -> None:
     assert "url(" not in style and "@import" not in style and "http" not in written.replace("http-equiv", "")
 
 
-@pytest.mark.parametrize("attribute", [{"onclick": "1"}, {"style": "x"}, {"href": "x"}, {"class_": 'a" onclick="1'}])
+@each_row("attribute", [{"onclick": "1"}, {"style": "x"}, {"href": "x"}, {"class_": 'a" onclick="1'}])
 def test_no_attribute_that_acts_can_be_made(attribute: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="takes no attribute"):
         tag("p", **attribute)

@@ -11,13 +11,14 @@ from paddock.rpc.calls import IncomingCall, RoutedCall, holding
 from paddock.rpc.open_calls import FOREVER, OpenCall
 from paddock.rpc.peer import Encoded
 from paddock_sdk.protocol import Flag, Kind
+from support.rows import each_row
 from support.scripted_end import ASYNC, STREAM
 
 from .conftest import Network, mirror
 from .scripted_worker import ScriptedWorker, until
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("script", "deadline"),
     [
         pytest.param([], 10.0, id="no waiting"),

@@ -129,7 +129,7 @@ def test_tools_are_inherited_as_written(written: Any, left: str) -> None:
     assert [entry.module for entry in _made(_plan(), tool_inheritance=written).tools] == [f"tool-{x}" for x in left]
 
 
-@pytest.mark.parametrize("written", [7, ["tool-a", 3], {"inherit": ["tool-a"]}, {"exclude_tools": 3}, "some"])
+@each_row("written", [7, ["tool-a", 3], {"inherit": ["tool-a"]}, {"exclude_tools": 3}, "some"])
 def test_inheritance_that_is_not_understood_is_refused(written: Any) -> None:
     with pytest.raises(ValueError, match="inheritance of tools"):
         InheritedModules.read("tools", written)
@@ -142,7 +142,7 @@ def test_an_agents_own_modules_stay_whatever_is_wished() -> None:
     assert [entry.module for entry in made.hooks] == ["hooks-a", "hooks-guard", "hooks-own"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("hook", "stays"),
     [({}, True), ({"on_failure": "deny"}, True), ({"on_failure": "continue"}, False)],
     ids=["as it is by default", "deny", "continue"],
@@ -153,9 +153,7 @@ def test_a_hook_is_left_out_only_if_the_plan_allows_it(hook: dict[str, Any], sta
         assert bool(_made(plan, hook_inheritance=wish).hooks) is stays
 
 
-@pytest.mark.parametrize(
-    ("heard", "stays"), [(["tool:post"], False), (["tool:pre"], True), (["prompt:*"], True), (["*"], True)]
-)
+@each_row(("heard", "stays"), [(["tool:post"], False), (["tool:pre"], True), (["prompt:*"], True), (["*"], True)])
 def test_a_tool_that_is_granted_a_gate_is_not_left_out(heard: list[str], stays: bool) -> None:
     plan = _plan(tools=[{"module": "tool-a", "permissions": {"hooks": heard}}])
     assert bool(_made(plan, tool_inheritance="none").tools) is stays
@@ -213,7 +211,7 @@ def test_an_instance_of_a_provider_is_preferred_by_its_name() -> None:
     assert not ProviderWish("slow", "", {}).is_of(entry)
 
 
-@pytest.mark.parametrize("written", ["a", {"model": "m"}, {"provider": 1}, {"provider": "a", "config": []}, object()])
+@each_row("written", ["a", {"model": "m"}, {"provider": 1}, {"provider": "a", "config": []}, object()])
 def test_a_preference_that_is_none_is_refused(written: Any) -> None:
     with pytest.raises(ValueError, match="provider preference"):
         _request(provider_preferences=[written])

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from paddock.session.journal import text_of_message
+from support.rows import each_row
 
 _CALL = {"type": "tool_call", "id": "c1", "name": "bash", "input": {"command": "ls"}}
 _AS_JSON = '{"type": "tool_call", "id": "c1", "name": "bash", "input": {"command": "ls"}}'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "text"),
     [
         ({"content": "über uns"}, "über uns"),

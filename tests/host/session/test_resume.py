@@ -30,6 +30,7 @@ from paddock.session.journals.resume import (
     differences,
 )
 from paddock_sdk.contract.models import ToolResult
+from support.rows import each_row
 
 _MARSHALLER = Marshaller()
 _BEFORE = Meta(
@@ -58,7 +59,7 @@ def _now(**modules: dict[str, Any] | None) -> Meta:
     return Meta.model_validate({**_BEFORE.model_dump(), "modules": kept})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("now", "told"),
     [
         (_BEFORE, []),
@@ -144,7 +145,7 @@ def _kept(*written: tuple[Kind, bytes]) -> KeptSession:
     return kept_session(Path("s-1.journal"), [Record(kind, 1.0, body) for kind, body in records])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("calls", "answers"),
     [
         pytest.param([], [NOT_STARTED], id="no call"),
@@ -185,7 +186,7 @@ def test_a_damaged_journal_says_of_no_call_that_it_did_not_run() -> None:
     assert [one["content"] for one in CallOutcomes(kept, _MARSHALLER).closing(kept.messages())] == [UNKNOWN]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("told", "content", "lines"),
     [
         ([("c1", "harmless", {})], UNKNOWN, ["mark {'a': 1}: outcome unknown: it may have run; the model is told so"]),
@@ -222,7 +223,7 @@ def test_a_context_that_asks_for_much_hides_nothing_and_tells_little() -> None:
     assert "4979 more" in outcomes.lines[-1]
 
 
-@pytest.mark.parametrize("args", [{"a": 1}, 1, 1.5, True, [7], "text"])
+@each_row("args", [{"a": 1}, 1, 1.5, True, [7], "text"])
 def test_a_call_without_a_list_of_arguments_is_passed_over(args: object) -> None:
     written = Kind.ADD, bytes(_MARSHALLER.encode([args, {}]).body)
     kept = _kept(_add(_asking(("c1", "mark", {}))), written, _call(1, "mark", {}, "c1"))
@@ -262,7 +263,7 @@ def test_what_a_journal_tells_of_turns() -> None:
     assert _kept(turn, end, (Kind.OVER, b""), (Kind.META, encoded(_BEFORE))).was_interrupted  # by its second host
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "body"),
     [
         (Kind.META, b"{}"),
@@ -277,7 +278,7 @@ def test_a_record_of_another_form_is_refused(kind: Kind, body: bytes) -> None:
         _kept((kind, body))
 
 
-@pytest.mark.parametrize("at", [-1.0, 1e300, float("inf"), float("nan")])
+@each_row("at", [-1.0, 1e300, float("inf"), float("nan")])
 def test_a_time_that_no_clock_tells_is_refused(at: float) -> None:
     with pytest.raises(JournalError, match="record 1 is not of its form"):
         kept_session(Path("x"), [Record(int(Kind.META), at, encoded(_BEFORE))])

@@ -18,6 +18,7 @@ from paddock_sdk.kernel.emitter import event_emitter
 from paddock_sdk.kernel.payload import Payload
 from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.methods import HostMethod
+from support.rows import each_row
 
 from ..rpc.scripted_worker import until
 from .conftest import Hosted
@@ -117,7 +118,7 @@ async def test_a_flood_of_events_is_dropped_answered_and_noted_once(hosted: Host
     assert "at once" in denial.reason
 
 
-@pytest.mark.parametrize("kind", ["provider", "orchestrator"])
+@each_row("kind", ["provider", "orchestrator"])
 def test_a_module_that_streams_too_fast_waits_before_a_word_is_dropped(kind: Kind) -> None:
     values = 36  # of a delta that one other module handles, and of what it is answered with
     rates = ModuleRateLimits(kind)

@@ -12,6 +12,7 @@ from paddock.plan.load import load_plan
 from paddock.session.session_plan import SessionPlan
 from paddock.session.sub_sessions import session_tree
 from paddock.session.sub_sessions.session_tree import SessionTree, SubSessionState
+from support.rows import each_row
 
 _PLAN = load_plan(
     {
@@ -87,7 +88,7 @@ def test_only_who_started_a_session_goes_on_with_it() -> None:
             family.kept(parent, id)
 
 
-@pytest.mark.parametrize("what", ["bytes", "told"])
+@each_row("what", ["bytes", "told"])
 def test_the_oldest_conversations_are_forgotten_when_they_are_too_much(what: str) -> None:
     family = _family()
     large = {what: 25 << 20}

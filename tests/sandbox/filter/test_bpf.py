@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from paddock_sandbox.bpf import MAX_INSTRUCTIONS, Branch, Load, Mask, Program, Return, Test, assemble, choose
 from sandbox.filter.bpf_emulator import check, run
 from support.examples import examples
+from support.rows import each_row
 
 _WORDS = st.integers(0, 2**32 - 1)
 # Few different numbers, so that equal parts and hits are common.
@@ -75,8 +76,8 @@ def _answers(count: int, first: int = 0) -> Program:
 _COUNTS = [1, 2, *range(60, 68), *range(124, 132), *range(188, 194), 256, 257, 500, 1000]
 
 
-@pytest.mark.parametrize("far", [Return(7), Load(4, Return(7)), Load(4, Branch(Test.ABOVE, 5, Return(6), Return(7)))])
-@pytest.mark.parametrize("chosen", ["yes", "no"])
+@each_row("far", [Return(7), Load(4, Return(7)), Load(4, Branch(Test.ABOVE, 5, Return(6), Return(7)))])
+@each_row("chosen", ["yes", "no"])
 def test_a_branch_may_lead_further_than_a_jump_reaches(far: Program, chosen: str) -> None:
     for count in _COUNTS:
         wide = Load(0, _answers(count, first=100))
@@ -105,7 +106,7 @@ def _chain(length: int) -> Program:
     return chain
 
 
-@pytest.mark.parametrize("length", range(245, 265))
+@each_row("length", range(245, 265))
 def test_a_jump_is_bridged_exactly_where_it_no_longer_reaches(length: int) -> None:
     """The last branch leads back over the chain to two parts: one about as far as a jump reaches, one further."""
     near, further = Load(4, Mask(3, Return(1))), Load(8, Mask(5, Return(2)))
@@ -137,7 +138,7 @@ def test_a_number_is_found_in_as_many_steps_as_halving_takes() -> None:
         assert run(assembled, struct.pack("<16I", number, *[0] * 15)).steps == 1 + 6 + 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     "ranges", [[], [(1, Return(0))], [(0, Return(0)), (0, Return(1))], [(0, Return(0)), (5, Return(1)), (4, Return(2))]]
 )
 def test_ranges_that_leave_a_number_open_or_claim_it_twice_are_refused(ranges: Any) -> None:
@@ -166,8 +167,8 @@ def test_a_program_longer_than_the_kernel_takes_is_refused() -> None:
         assemble(Load(0, _answers(MAX_INSTRUCTIONS // 2 + 1)))
 
 
-@pytest.mark.parametrize("number", [-1, 2**32])
-@pytest.mark.parametrize(
+@each_row("number", [-1, 2**32])
+@each_row(
     "program",
     [
         Return,

@@ -15,6 +15,7 @@ from sandbox.filter.bpf_emulator import ARCHITECTURES, Outcome, check, decide
 from sandbox.filter.filter_table import ALLOW, CASES, DONE, EXECUTION, KILL, SUBJECTS, Case
 from sandbox.filter.libseccomp import Library, filter_of_libseccomp
 from support.examples import examples
+from support.rows import each_row
 
 MACHINES = sorted(SYSCALL_NUMBERS)
 # Memory that a control group counts, System V objects that are bounded, and neither.
@@ -171,7 +172,7 @@ def test_what_a_program_does_most_is_decided_at_once_and_by_its_number(policy: F
             assert outcome.steps <= (16 if name == "mmap" else 12)  # whose flags are judged
 
 
-@pytest.mark.parametrize("machine", ["i686", "riscv64", "aarch64_be", "armv7l", ""])
+@each_row("machine", ["i686", "riscv64", "aarch64_be", "armv7l", ""])
 def test_no_filter_is_made_for_an_architecture_without_a_table(machine: str) -> None:
     with pytest.raises(NotImplementedError, match="no filter of system calls for the architecture"):
         compile_filter(POLICIES[0], machine)

@@ -12,6 +12,7 @@ import pytest
 from paddock_sandbox.syscall_numbers import SYSCALL_NUMBERS
 from sandbox.filter.filter_table import ALLOW, EXECUTION, SUBJECTS
 from sandbox.subject import ORDINARY, USERS, ground, run
+from support.rows import each_row
 
 pytestmark = pytest.mark.skipif(
     platform.machine() not in SYSCALL_NUMBERS, reason=f"no table of system calls for {platform.machine()}"
@@ -211,8 +212,8 @@ _OF_OTHERS |= {"ioprio_set", "utimensat"}
 
 
 @every_user
-@pytest.mark.parametrize("shares_host", [False, True])
-@pytest.mark.parametrize("may_execute", [False, True])
+@each_row("shares_host", [False, True])
+@each_row("may_execute", [False, True])
 def test_every_refused_call_is_refused_for_real(user: str, shares_host: bool, may_execute: bool) -> None:
     refused = {name: s.on_the_host if shares_host else s.apart for s in SUBJECTS for name in s.names}
     refused = {name: answer for name, answer in refused.items() if answer != ALLOW}
@@ -375,8 +376,8 @@ _OUTCOMES = {
 
 
 @every_user
-@pytest.mark.parametrize("shares_host", [False, True])
-@pytest.mark.parametrize("may_execute", [False, True])
+@each_row("shares_host", [False, True])
+@each_row("may_execute", [False, True])
 def test_an_act_is_refused_or_left_alone_for_what_it_is(user: str, shares_host: bool, may_execute: bool) -> None:
     with ground(user) as folder:
         policy = {"may_execute": may_execute, "shares_host": shares_host}
@@ -506,7 +507,7 @@ _NOT_ON_EVERY_MACHINE = {
 
 
 @every_user
-@pytest.mark.parametrize("shares_host", [False, True])
+@each_row("shares_host", [False, True])
 def test_sockets_that_connect_can_do_that_and_little_else(user: str, shares_host: bool) -> None:
     outside, inside = locked(_SOCKETS, user=user, lock={"shares_host": shares_host})
     assert outside.pop("connect by a message's own flags") == "EPIPE"
@@ -580,7 +581,7 @@ except OSError as error:
     assert locked(program, user="ordinary") == [errno.EACCES, "[Errno 13] seccomp: Permission denied"]
 
 
-@pytest.mark.parametrize("given", [b"", b"\0" * 8, b"\x06" + b"\0" * 6], ids=["empty", "nonsense", "cut short"])
+@each_row("given", [b"", b"\0" * 8, b"\x06" + b"\0" * 6], ids=["empty", "nonsense", "cut short"])
 def test_what_is_no_filter_is_refused(given: bytes) -> None:
     program = "prctl.give_up_new_privileges(); tell(outcome(install, bytes(given['bytes'])))"
     assert locked(program, bytes=list(given)) == "EINVAL"
@@ -637,7 +638,7 @@ tell([outside, end_of_a_child()])
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86_64 has several conventions for one program")
-@pytest.mark.parametrize("convention", _CODE)
+@each_row("convention", _CODE)
 def test_a_call_by_another_convention_ends_the_process(convention: str) -> None:
     outside, inside = locked(_RUN_CODE, code=_CODE[convention])
     assert outside != -signal.SIGSYS

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from sandbox.filter.test_seccomp_in_force import _LOCK
 from sandbox.subject import run
+from support.rows import each_row
 
 _ACTS = """
 import struct, threading
@@ -94,7 +93,7 @@ _ALWAYS_REFUSED = {
 _LEFT_ALONE = ("private memory", "shared file", "record lock")
 
 
-@pytest.mark.parametrize("shares_host", [False, True])
+@each_row("shares_host", [False, True])
 def test_memory_that_cannot_be_counted_is_refused_for_real(shares_host: bool) -> None:
     inside = run(_LOCK + _ACTS, {"lock": {"shares_host": shares_host, "counts_memory": False}})
     outside = run(_LOCK + _ACTS, {"lock": {}})

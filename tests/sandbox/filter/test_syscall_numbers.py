@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from paddock_sandbox.syscall_numbers import SYSCALL_NUMBERS, numbers_here
+from support.rows import each_row
 
 _HEADERS = {
     "x86_64": ("x86_64-linux-gnu/asm/unistd_64.h", "asm/unistd_64.h"),
@@ -35,13 +36,13 @@ def _header(machine: str) -> Path:
     pytest.skip(f"this machine has no headers that number the calls of {machine}")
 
 
-@pytest.mark.parametrize("machine", SYSCALL_NUMBERS)
+@each_row("machine", SYSCALL_NUMBERS)
 def test_no_number_has_two_names(machine: str) -> None:
     numbers = sorted(SYSCALL_NUMBERS[machine].values())
     assert len(numbers) == len(set(numbers))
 
 
-@pytest.mark.parametrize("machine", SYSCALL_NUMBERS)
+@each_row("machine", SYSCALL_NUMBERS)
 def test_no_name_is_listed_twice(machine: str) -> None:
     """A name given two numbers would have kept the last one and left the first without a name."""
     gaps = {"x86_64": {*range(337, 424)}, "aarch64": {*range(244, 260), *range(295, 424)}}
@@ -49,7 +50,7 @@ def test_no_name_is_listed_twice(machine: str) -> None:
     assert {*range(max(numbers))} - numbers == gaps[machine]
 
 
-@pytest.mark.parametrize("machine", SYSCALL_NUMBERS)
+@each_row("machine", SYSCALL_NUMBERS)
 def test_the_table_says_what_the_machines_headers_say(machine: str) -> None:
     # fstatat and its kind are called by their 64-bit names: the header has one for both widths.
     renamed = {"fstatat": "newfstatat"}

@@ -11,6 +11,7 @@ import pytest
 
 from paddock_sandbox.syscall_numbers import numbers_here
 from paddock_sandbox.syscalls import call
+from support.rows import each_row
 
 
 class _Time(ctypes.Structure):
@@ -55,7 +56,7 @@ def test_a_number_keeps_all_its_bits(tmp_path: Path) -> None:
         assert call("lseek", file.fileno(), 1 << 40, os.SEEK_SET) == 1 << 40
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "arguments", "number", "text"),
     [
         ("close", (-1,), errno.EBADF, "close: Bad file descriptor"),

@@ -28,7 +28,7 @@ def test_the_types_are_strings() -> None:
     assert isinstance(ContentBlockType.TEXT, str)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "type_", "own"),
     [
         (TextContent, ContentBlockType.TEXT, {"text": ""}),

@@ -47,7 +47,7 @@ def test_a_block_is_told_by_its_type(model: type, block: dict[str, Any]) -> None
     assert [type(held) for held in response.content] == [model]
 
 
-@pytest.mark.parametrize("block", [{"type": "video"}, {"text": "no type"}, "text"])
+@each_row("block", [{"type": "video"}, {"text": "no type"}, "text"])
 def test_a_block_of_unknown_type_is_refused(block: Any) -> None:
     with pytest.raises(ValidationError):
         Message(role="user", content=[block])
@@ -55,7 +55,7 @@ def test_a_block_of_unknown_type_is_refused(block: Any) -> None:
         ChatResponse(content=[block])
 
 
-@pytest.mark.parametrize("visibility", ["internal", "developer", "user", None])
+@each_row("visibility", ["internal", "developer", "user", None])
 def test_a_block_may_say_who_sees_it(visibility: Any) -> None:
     assert TextBlock(text="x", visibility=visibility).visibility == visibility
 
@@ -93,7 +93,7 @@ def test_a_providers_extra_data_survives_a_round_trip() -> None:
     assert ChatRequest.model_validate(dumped) == request
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "model"),
     [
         ({"type": "text"}, ResponseFormatText),

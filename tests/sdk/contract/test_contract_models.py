@@ -15,7 +15,7 @@ from paddock_sdk.contract.models import ConfigField, ContextInjection, HookResul
 from support.rows import each_row
 
 
-@pytest.mark.parametrize("action", ["continue", "deny", "modify", "inject_context", "ask_user"])
+@each_row("action", ["continue", "deny", "modify", "inject_context", "ask_user"])
 def test_a_hook_may_answer_with_each_of_the_five_actions(action: Any) -> None:
     assert HookResult(action=action).action == action
 
@@ -41,12 +41,12 @@ def test_an_injection_may_be_given_as_a_mapping() -> None:
     assert result.context_injections == [ContextInjection(content="note")]
 
 
-@pytest.mark.parametrize("currency", ["EUR", "CHF"])
+@each_row("currency", ["EUR", "CHF"])
 def test_a_currency_is_three_capital_letters(currency: str) -> None:
     assert Pricing(input_per_million=1, output_per_million=2, currency=currency).currency == currency
 
 
-@pytest.mark.parametrize("currency", ["eur", "EURO", "E1R", "", "EUR\n"])
+@each_row("currency", ["eur", "EURO", "E1R", "", "EUR\n"])
 def test_anything_else_is_no_currency(currency: str) -> None:
     with pytest.raises(ValidationError):
         Pricing(input_per_million=1, output_per_million=2, currency=currency)
@@ -58,12 +58,12 @@ def test_a_module_is_of_one_of_six_types(kind: Any) -> None:
     assert info.type == kind
 
 
-@pytest.mark.parametrize("kind", ["text", "secret", "choice", "boolean"])
+@each_row("kind", ["text", "secret", "choice", "boolean"])
 def test_a_config_field_is_of_one_of_four_types(kind: Any) -> None:
     assert ConfigField(id="f", display_name="F", prompt="?", field_type=kind).field_type == kind
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "fields"),
     [
         (ModuleInfo, {"id": "m", "name": "m", "version": "1", "type": "agent", "mount_point": "p", "description": "d"}),
@@ -76,7 +76,7 @@ def test_a_type_or_status_outside_the_list_is_refused(model: type[BaseModel], fi
         model(**fields)
 
 
-@pytest.mark.parametrize("timeout", [0, -1.5])
+@each_row("timeout", [0, -1.5])
 def test_an_approval_cannot_time_out_before_it_is_asked(timeout: float) -> None:
     with pytest.raises(ValidationError):
         ApprovalRequest(tool_name="t", action="a", risk_level="high", timeout=timeout)
@@ -88,8 +88,8 @@ _MONEY = [
 ]
 
 
-@pytest.mark.parametrize(("model", "fields"), _MONEY)
-@pytest.mark.parametrize("given", [Decimal("0.10"), "0.10"])
+@each_row(("model", "fields"), _MONEY)
+@each_row("given", [Decimal("0.10"), "0.10"])
 def test_money_is_a_decimal_inside_and_a_string_in_every_dump(
     model: type[BaseModel], fields: dict[str, Any], given: object
 ) -> None:
@@ -100,13 +100,13 @@ def test_money_is_a_decimal_inside_and_a_string_in_every_dump(
     assert '"cost_usd":"0.10"' in instance.model_dump_json()
 
 
-@pytest.mark.parametrize(("model", "fields"), _MONEY)
+@each_row(("model", "fields"), _MONEY)
 def test_money_given_as_a_float_is_refused(model: type[BaseModel], fields: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="money is exact: it must be Decimal"):
         model.model_validate({**fields, "cost_usd": 0.1})
 
 
-@pytest.mark.parametrize(("model", "fields"), _MONEY)
+@each_row(("model", "fields"), _MONEY)
 def test_money_may_be_unknown(model: type[BaseModel], fields: dict[str, Any]) -> None:
     assert model.model_validate({**fields, "cost_usd": None}).model_dump()["cost_usd"] is None
 

@@ -14,9 +14,10 @@ from paddock_sdk.contract.module_sources import (
     ModuleNotFoundError,
     ModuleSource,
 )
+from support.rows import each_row
 
 
-@pytest.mark.parametrize("error", [ModuleNotFoundError, ModuleLoadError, ApprovalTimeoutError])
+@each_row("error", [ModuleNotFoundError, ModuleLoadError, ApprovalTimeoutError])
 def test_an_error_is_a_plain_exception(error: type[Exception]) -> None:
     assert error.__bases__ == (Exception,)
 

@@ -92,7 +92,7 @@ def test_sanitised_text_is_encodable_and_loses_only_control_characters(text: str
     assert clean == "".join(character for character in text if ord(character) not in removed)
 
 
-@pytest.mark.parametrize("absent", [{}, {"content": None}, {"content": []}])
+@each_row("absent", [{}, {"content": None}, {"content": []}])
 def test_absent_content_leaves_no_key_in_any_dump(absent: dict[str, Any]) -> None:
     result = ToolResult(output="x", **absent)
     assert result.content is None

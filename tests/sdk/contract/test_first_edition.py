@@ -10,6 +10,7 @@ from paddock_sdk.contract.message_models import ToolCall
 from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.kernel.hooks import HookRegistry
 from paddock_sdk.testing import EventRecorder, MockCoordinator, MockTool, TestCoordinator, create_test_coordinator
+from support.rows import each_row
 
 
 @pytest.mark.difference("the `arguments` of a tool call can also be read as `input`")
@@ -51,7 +52,7 @@ def test_a_result_that_says_it_is_an_error_is_a_failure(given: dict[str, Any], s
     assert not hasattr(result, "is_error")
 
 
-@pytest.mark.parametrize("point", ["orchestrator", "context"])
+@each_row("point", ["orchestrator", "context"])
 async def test_the_parts_of_a_session_are_mounted_by_name(point: str) -> None:
     coordinator, part = TestCoordinator(), object()
     await coordinator.mount("session", part, name=point)

@@ -16,6 +16,7 @@ from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.caps import MAX_LOOSE_KEYS, Ext
+from support.rows import each_row
 
 _COUNT = 5000
 _MOST_ERRORS = 60  # one for each field, and for each form that a value of it may have
@@ -57,7 +58,7 @@ def test_no_field_of_a_model_has_more_than_a_few_errors() -> None:
     assert {place: count for place, count in found.items() if count > most[place]} == {}
 
 
-@pytest.mark.parametrize("inner", [b"\x01", b"\x80", b"\x90"])
+@each_row("inner", [b"\x01", b"\x80", b"\x90"])
 def test_a_hostile_request_from_the_wire_is_refused_at_its_first_errors(inner: bytes) -> None:
     messages = b"\xdd" + (250_000).to_bytes(4, "big") + inner * 250_000
     fields = b"\x92" + msgpack.packb("ChatRequest") + b"\x81" + msgpack.packb("messages") + messages

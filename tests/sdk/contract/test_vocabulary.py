@@ -206,7 +206,7 @@ class Point:
     raw: Any = None
 
 
-@pytest.mark.parametrize("value", [Point(1, 2, raw=object()), SimpleNamespace(x=1, y=2)], ids=["data class", "names"])
+@each_row("value", [Point(1, 2, raw=object()), SimpleNamespace(x=1, y=2)], ids=["data class", "names"])
 def test_data_classes_cross_as_data_where_no_object_may_stand(value: Any) -> None:
     back = crossed({"at": [value]})["at"][0]
     assert (back.x, back.y) == (1, 2)
@@ -255,7 +255,7 @@ def test_a_class_with_a_contract_name_crosses_as_data() -> None:
     assert crossed(ToolResult()) == {"success": "perhaps"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "block",
     [
         content_models.TextContent(text="hi"),
@@ -421,7 +421,7 @@ def test_a_group_brings_along_nothing_that_cancels_and_has_bounds() -> None:
     assert type(CODEC.decode(body)) is ExceptionGroup
 
 
-@pytest.mark.parametrize("args", [["words", [["one"]]], ["words", [1]]])
+@each_row("args", [["words", [["one"]]], ["words", [1]]])
 def test_a_group_of_what_are_no_exceptions_is_refused(args: list[Any]) -> None:
     content = [["ExceptionGroup", "BaseExceptionGroup", "Exception"], "words", args, {}, ""]
     with pytest.raises(ValueError, match="no exceptions"):
@@ -529,7 +529,7 @@ def test_an_exception_that_crosses_twice_keeps_its_first_name_and_place() -> Non
     assert twice.remote_traceback == once.remote_traceback
 
 
-@pytest.mark.parametrize("claim", [None, 5, ["x"], {}, b"x"])
+@each_row("claim", [None, 5, ["x"], {}, b"x"])
 def test_no_sender_takes_an_exceptions_origin_away(claim: object) -> None:
     sent = ValueError("x")
     sent.__dict__.update(remote_type=claim, remote_traceback=claim)
@@ -538,7 +538,7 @@ def test_no_sender_takes_an_exceptions_origin_away(claim: object) -> None:
     assert "ValueError: x" in back.remote_traceback
 
 
-@pytest.mark.parametrize("claim", [None, "Other"])
+@each_row("claim", [None, "Other"])
 def test_an_exceptions_origin_is_never_read_from_its_attributes(claim: object) -> None:
     content = [["ValueError"], "x", ["x"], {"remote_type": claim, "remote_traceback": claim}, "where"]
     back = VOCABULARY.from_wire(Ext.ERROR, content)

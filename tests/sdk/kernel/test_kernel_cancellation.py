@@ -68,7 +68,7 @@ def test_running_tools_are_snapshots_and_forgotten_on_reset() -> None:
     assert token.running_tools == set()
 
 
-@pytest.mark.parametrize("before", ["none", "graceful", "immediate"])
+@each_row("before", ["none", "graceful", "immediate"])
 def test_a_child_takes_its_parents_state_when_it_is_registered(before: str) -> None:
     parent, child = CancellationToken(), CancellationToken()
     if before != "none":

@@ -13,6 +13,7 @@ import pytest
 from paddock_sdk.contract.approval import ApprovalTimeoutError
 from paddock_sdk.contract.models import ContextInjection, HookResult
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
+from support.rows import each_row
 
 
 class Context:
@@ -70,7 +71,7 @@ async def test_a_mapping_is_not_a_result() -> None:
         await Stage().process({"action": "continue"})
 
 
-@pytest.mark.parametrize("action", ["continue", "deny", "modify"])
+@each_row("action", ["continue", "deny", "modify"])
 async def test_other_actions_come_back_unchanged_and_inject_nothing(action: Any) -> None:
     stage = Stage()
     result = HookResult(action=action, context_injection="text", data={"a": 1})
@@ -150,14 +151,14 @@ async def test_a_list_of_lasting_items_is_written_in_order_and_gone() -> None:
     assert (left.action, left.context_injection, left.context_injections) == ("continue", None, [])
 
 
-@pytest.mark.parametrize("result", [inject(None), inject(""), inject("\x00")])
+@each_row("result", [inject(None), inject(""), inject("\x00")])
 async def test_an_injection_without_text_injects_nothing(result: HookResult) -> None:
     stage = Stage()
     assert await stage.process(result) == HookResult(action="continue")
     assert stage.contents == []
 
 
-@pytest.mark.parametrize("context", [None, object()], ids=["nothing mounted", "nothing to add with"])
+@each_row("context", [None, object()], ids=["nothing mounted", "nothing to add with"])
 async def test_without_a_context_that_takes_messages_nothing_is_written(context: Any) -> None:
     stage = Stage()
     stage.coordinator.mount("context", context)
@@ -232,7 +233,7 @@ async def test_the_message_is_shown_before_the_context_is_written() -> None:
 # Messages.
 
 
-@pytest.mark.parametrize("action", ["continue", "deny", "modify", "inject_context"])
+@each_row("action", ["continue", "deny", "modify", "inject_context"])
 async def test_a_message_is_shown_for_every_action_but_a_question(action: Any) -> None:
     stage = Stage()
     await stage.process(HookResult(action=action, user_message="hello", user_message_level="warning"))
@@ -245,7 +246,7 @@ async def test_a_message_may_name_its_source() -> None:
     assert stage.display.shown == [("hello", "info", "hook:mine")]
 
 
-@pytest.mark.parametrize("message", [None, ""])
+@each_row("message", [None, ""])
 async def test_an_empty_message_is_not_shown(message: str | None) -> None:
     stage = Stage()
     await stage.process(HookResult(user_message=message))
@@ -326,7 +327,7 @@ async def test_only_a_reply_that_says_allow_allows(
     assert bool(caplog.records) == warns
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("default", "expected"),
     [
         ("allow", HookResult()),
@@ -351,7 +352,7 @@ async def test_other_exceptions_of_the_approval_system_go_to_the_caller() -> Non
         await Stage(ConnectionError()).process(HookResult(action="ask_user"))
 
 
-@pytest.mark.parametrize("reply", [True, None, 1])
+@each_row("reply", [True, None, 1])
 async def test_a_reply_that_is_no_text_is_an_error(reply: Any) -> None:
     with pytest.raises(TypeError):
         await Stage(reply).process(HookResult(action="ask_user"))

@@ -197,7 +197,7 @@ async def test_an_emit_that_is_closed_blames_no_handler_and_does_not_go_on(caplo
     assert caplog.text == ""
 
 
-@pytest.mark.parametrize(
+@each_row(
     "handler",
     [Hanging, partial(Hanging, "swallow"), partial(Hanging, "fail"), HangingPayloadHandler],
     ids=["it is cancelled", "it swallows it", "it fails over it", "it takes payloads"],

@@ -40,7 +40,7 @@ def answering(*answers: object) -> HookRegistry:
 # Registration.
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("priorities", "order"),
     [
         ([0, 0, 0], "abc"),
@@ -58,7 +58,7 @@ async def test_handlers_run_by_priority_and_then_by_registration(priorities: lis
     assert registry.list_handlers("e") == {"e": list(order)}
 
 
-@pytest.mark.parametrize("priority", ["1", 1.0, None])
+@each_row("priority", ["1", 1.0, None])
 def test_a_priority_that_is_no_integer_is_refused(priority: Any) -> None:
     with pytest.raises(TypeError, match="priority"):
         HookRegistry().register("e", print, priority=priority)
@@ -206,7 +206,7 @@ async def test_default_fields_are_set_and_not_added_to() -> None:
     assert fields is not None and fields == {"b": 2, "timestamp": fields["timestamp"]}
 
 
-@pytest.mark.parametrize("data", [None, [1, (2,)], "text"])
+@each_row("data", [None, [1, (2,)], "text"])
 async def test_data_that_is_no_mapping_comes_back_as_an_empty_mapping(data: Any) -> None:
     registry, seen = HookRegistry(), []
     registry.set_default_fields(a=1)
@@ -223,14 +223,14 @@ async def test_a_model_as_data_is_dumped() -> None:
     assert (await HookRegistry().emit("e", Model())).data == {"when": "2024-01-02T00:00:00Z"}
 
 
-@pytest.mark.parametrize("is_heard", [True, False])
+@each_row("is_heard", [True, False])
 async def test_data_without_json_form_is_the_emitters_error(is_heard: bool) -> None:
     registry = answering(None) if is_heard else HookRegistry()
     with pytest.raises(RuntimeError, match="Invalid JSON"):
         await registry.emit("e", {"v": math.nan})
 
 
-@pytest.mark.parametrize("is_heard", [True, False])
+@each_row("is_heard", [True, False])
 async def test_the_result_never_shares_anything_with_the_data(is_heard: bool) -> None:
     registry = answering(None) if is_heard else HookRegistry()
     data: dict[str, Any] = {"list": [1]}

@@ -113,7 +113,7 @@ def test_a_model_at_the_top_is_dumped_in_json_mode() -> None:
     assert Payload.of(Model()).data() == {"number": 1, "when": "2024-01-02"}
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 10**400])
+@each_row("bad", [math.nan, math.inf, -math.inf, 10**400])
 def test_a_number_without_json_form_is_an_error(bad: float) -> None:
     with pytest.raises(RuntimeError, match="Invalid JSON"):
         Payload.of({"deep": [{"v": bad}]})
@@ -214,7 +214,7 @@ def test_stamping_overlays_defaults_and_always_writes_the_timestamp() -> None:
     assert payload.data() == {"b": 1, "timestamp": "old", "shared": "caller"}
 
 
-@pytest.mark.parametrize("data", [None, [1, 2], "text", 3])
+@each_row("data", [None, [1, 2], "text", 3])
 def test_data_that_is_no_mapping_is_not_stamped(data: Any) -> None:
     payload = Payload.of(data)
     assert not payload.is_mapping

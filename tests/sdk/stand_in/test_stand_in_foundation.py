@@ -30,7 +30,7 @@ def test_a_preference_becomes_plain_data_and_comes_back() -> None:
     assert preference.config == {"temperature": 0}
 
 
-@pytest.mark.parametrize(("data", "missing"), [({}, "provider, model"), ({"provider": "p"}, "model")])
+@each_row(("data", "missing"), [({}, "provider, model"), ({"provider": "p"}, "model")])
 def test_data_without_a_provider_or_a_model_is_no_preference(data: dict[str, Any], missing: str) -> None:
     with pytest.raises(ValueError, match=f"missing: {missing}"):
         ProviderPreference.from_dict(data)

@@ -129,7 +129,7 @@ def test_a_submodule_has_its_names(module: str, names: str) -> None:
     assert [name for name in names.split() if not hasattr(found, name)] == []
 
 
-@pytest.mark.parametrize(("module", "names"), BASES.items())
+@each_row(("module", "names"), BASES.items())
 def test_a_submodule_of_test_classes_has_its_names(module: str, names: str) -> None:
     run(f"from amplifier_core.{module} import {', '.join(names.split())}", STAND_IN.parents[1])
 
@@ -160,7 +160,7 @@ def test_errors_are_also_imported_as_one_module_by_another_name() -> None:
 # What code reaches past the public modules for.
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("module", "some"),
     [
         (events, {"ALL_EVENTS", "SESSION_START"}),
@@ -206,7 +206,7 @@ def test_a_folder_is_resolved_to_how_its_module_is_run(tmp_path: Path) -> None:
     assert _engine.resolve_module(package.parent)["transport"] == "wasm"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("function", "parameters"),
     [
         (_session_init.initialize_session, ["config", "coordinator", "session_id", "parent_id"]),
@@ -241,7 +241,7 @@ def test_the_distribution_says_its_version_and_what_it_needs() -> None:
     assert sorted(distribution.requires or ()) == ["click", "pydantic>=2", "pyyaml", "tomli", "typing-extensions"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("group", "name", "value"),
     [
         ("console_scripts", "amplifier-core", "amplifier_core.cli:main"),

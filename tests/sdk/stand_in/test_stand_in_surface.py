@@ -144,7 +144,7 @@ def test_importing_everything_gives_everything_listed() -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize(("name", "reached"), [*((name, name != "events") for name in SUBMODULES), ("session", True)])
+@each_row(("name", "reached"), [*((name, name != "events") for name in SUBMODULES), ("session", True)])
 def test_a_submodule_is_an_attribute_before_import_except_events(name: str, reached: bool) -> None:
     assert run(f"import amplifier_core; print(json.dumps(hasattr(amplifier_core, {name!r})))") is reached
 

@@ -66,7 +66,7 @@ def test_jitter_is_on_or_off_however_it_is_said(jitter: Any, shown: float, warni
     assert [one.category for one in caught] == ([warning] if warning else [])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new", "default"), [("min_delay", "initial_delay", 1.0), ("backoff_multiplier", "backoff_factor", 2.0)]
 )
 def test_an_older_name_warns_and_counts_only_where_the_newer_is_left_alone(old: str, new: str, default: float) -> None:
@@ -215,7 +215,7 @@ def test_the_engine_s_own_answer_is_a_word(message: str, category: str) -> None:
 # Data made fit to be shown.
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "cut"),
     [
         ("x" * 5, "x" * 5),
@@ -270,7 +270,7 @@ def test_other_keys_can_be_named_in_their_place() -> None:
     assert redact_secrets({"token": 1, "pin": 2}, {"pin"}) == {"token": 1, "pin": "[REDACTED]"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("module", "names"),
     [
         (

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from paddock_sdk.validation import MountPlanValidator
 from support.rows import each_row
 
@@ -61,7 +59,7 @@ def test_a_plan_that_is_wrong_fails_the_check_that_says_so(plan: Any, name: str,
     assert words in check.message and not result.passed
 
 
-@pytest.mark.parametrize("section", ["orchestrator", "context", "working_dir"])
+@each_row("section", ["orchestrator", "context", "working_dir"])
 def test_a_section_that_the_contract_does_not_list_is_worth_a_warning(section: str) -> None:
     result = MountPlanValidator().validate({"session": _SESSION, section: {}})
     [warning] = result.warnings
@@ -69,12 +67,12 @@ def test_a_section_that_the_contract_does_not_list_is_worth_a_warning(section: s
     assert result.passed
 
 
-@pytest.mark.parametrize("more", [{}, {"source": "/a/path", "config": {}}])
+@each_row("more", [{}, {"source": "/a/path", "config": {}}])
 def test_a_source_is_text_and_a_configuration_a_dict(more: dict[str, Any]) -> None:
     assert MountPlanValidator().validate(with_tool({"module": "t", **more})).passed
 
 
-@pytest.mark.parametrize("key", ["source", "config"])
+@each_row("key", ["source", "config"])
 def test_what_is_written_as_nothing_is_neither(key: str) -> None:
     assert not MountPlanValidator().validate(with_tool({"module": "t", key: None})).passed
 

@@ -9,7 +9,6 @@ from importlib import import_module, metadata
 from pathlib import Path
 
 import amplifier_core
-import pytest
 
 from support.rows import each_row
 
@@ -72,7 +71,7 @@ def test_the_test_bases_have_the_contracts_number_of_tests() -> None:
     }
 
 
-@pytest.mark.parametrize(("group", "name"), [("console_scripts", "amplifier-core"), ("pytest11", "amplifier_module")])
+@each_row(("group", "name"), [("console_scripts", "amplifier-core"), ("pytest11", "amplifier_module")])
 def test_an_entry_point_of_the_distribution_can_be_loaded(group: str, name: str) -> None:
     [distribution] = metadata.distributions(name="amplifier-core", path=[str(_STAND_IN)])
     [entry_point] = distribution.entry_points.select(group=group, name=name)

@@ -12,6 +12,7 @@ import pytest
 
 from paddock_sdk.validation import KINDS, ValidationCheck, ValidationResult, validator_for
 from paddock_sources.builtin import BuiltinSource
+from support.rows import each_row
 
 from .module_source import RIGHT, module_at
 
@@ -69,7 +70,7 @@ async def test_a_module_that_is_right_passes_every_check_in_order(kind: str, tmp
     assert result.passed and result.module_type == kind
 
 
-@pytest.mark.parametrize(("kind", "name"), _REFERENCE.items())
+@each_row(("kind", "name"), _REFERENCE.items())
 async def test_the_modules_that_come_with_paddock_are_valid(kind: str, name: str) -> None:
     result = await validated(kind, BuiltinSource().resolve(name).package_dir)
     assert result.passed and not result.warnings, result.checks

@@ -13,6 +13,7 @@ import pytest
 
 from paddock_sdk.worker.attempts import attempt_log
 from paddock_sdk.worker.attempts.attempt_log import MAX_TEXT_BYTES, SIZE, AttemptLog, read
+from support.rows import each_row
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_a_socket_is_left_out_where_it_is_known_where_it_leads(log: AttemptLog, 
     assert read(bytes(memory)) == [("net", "host:1")]
 
 
-@pytest.mark.parametrize("size", [0, 1, SIZE - 1, SIZE + 1])
+@each_row("size", [0, 1, SIZE - 1, SIZE + 1])
 def test_memory_of_another_size_is_empty(size: int) -> None:
     assert read(b"\1" * size) == []
 
@@ -127,7 +128,7 @@ def _sealed() -> int:
     return memory
 
 
-@pytest.mark.parametrize("end", [lambda: os._exit(0), lambda: os.kill(os.getpid(), signal.SIGKILL)])
+@each_row("end", [lambda: os._exit(0), lambda: os.kill(os.getpid(), signal.SIGKILL)])
 def test_what_a_process_noted_outlasts_it(end: object) -> None:
     memory = _sealed()
     child = os.fork()

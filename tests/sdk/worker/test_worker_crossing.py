@@ -65,7 +65,7 @@ def test_the_path_leads_to_what_is_refused(value: object, path: str) -> None:
     assert str(error) == f"{path} is a lock, which cannot leave the process it was made in; {error.hint}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "path"),
     [
         ([[LOCK], {}], "arguments[0]"),
@@ -77,7 +77,7 @@ def test_arguments_are_counted_or_named_as_they_were_given(value: object, path: 
     assert isinstance(error, CannotCrossError) and error.path == path
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [{"deep": {"number": 10**2000}}, functools.reduce(lambda inner, _: [inner], range(80), 1), range(10**9)],
     ids=["a number without end", "nested without end", "a range without end"],

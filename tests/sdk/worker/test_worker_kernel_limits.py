@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
 from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.worker.attempts.kernel_limits import limits_in
+from support.rows import each_row
 
 _NO_SHELL = "make: /bin/sh: Resource temporarily unavailable\nmake: *** [Makefile:3: job2] Error 127\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("stderr", "limits"),
     [
         ("/bin/sh: 1: Cannot fork\n", ["tasks_max"]),

@@ -10,6 +10,7 @@ import pytest
 
 from paddock_sdk.worker.attempts.attempt_log import MOST_PATHS, SIZE, SOMEWHERE, AttemptLog, opened_paths, read
 from paddock_sdk.worker.attempts.noticing import AttemptRecorder
+from support.rows import each_row
 
 
 def _below_a_descriptor(folder: Path) -> None:
@@ -47,7 +48,7 @@ def test_what_is_opened_is_told_of_each_granted_path_around_it(
     assert opened_paths(bytes(memory)) == {"read": read_in, "write": written_in}
 
 
-@pytest.mark.parametrize("granted", [None, "text", {"read": [None, 7]}, {"read": ["/x"] * 1000}])
+@each_row("granted", [None, "text", {"read": [None, 7]}, {"read": ["/x"] * 1000}])
 def test_grants_of_any_form_and_number_are_watched_within_bounds(granted: object) -> None:
     memory = memoryview(bytearray(SIZE))
     recorder = AttemptRecorder(AttemptLog(memory))

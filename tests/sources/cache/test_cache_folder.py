@@ -19,6 +19,7 @@ from paddock_sources.cache import CacheError, SourceCache
 from paddock_sources.cache.cache_folder import CacheFolder
 from paddock_sources.progress import ProgressStep
 from sources.cache.other_hosts import digest_of, write_tree
+from support.rows import each_row
 
 NOBODY = 65534
 
@@ -43,7 +44,7 @@ def as_nobody(act: Callable[[], None]) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("environ", "expected"),
     [
         ({"PADDOCK_CACHE_DIR": "/c", "XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/c"),

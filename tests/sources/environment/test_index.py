@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from failures import failing
 from paddock_sources.environment import Index
 from paddock_sources.settings import IndexSettings
@@ -15,7 +13,7 @@ def test_without_a_word_it_is_the_usual_one_with_the_host_of_its_files() -> None
     assert (index.url, index.hosts) == ("https://pypi.org/simple", ("pypi.org:443", "files.pythonhosted.org:443"))
 
 
-@pytest.mark.parametrize("name", ["UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"])
+@each_row("name", ["UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"])
 def test_what_pip_and_uv_are_told_counts_here_too(name: str) -> None:
     index = Index.of({name: "https://mirror.example/root/simple/"})
     assert (index.url, index.hosts) == ("https://mirror.example/root/simple", ("mirror.example:443",))
@@ -45,7 +43,7 @@ def test_a_name_that_uv_gives_an_index_is_none_of_its_address() -> None:
     assert Index.of({"UV_DEFAULT_INDEX": "corp=https://mirror.example/simple"}).hosts == ("mirror.example:443",)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "host"),
     [
         ("http://127.0.0.1:8000/simple", "127.0.0.1:8000"),

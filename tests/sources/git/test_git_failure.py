@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from paddock_sources import GitUri, parse_source
 from paddock_sources.commands.command_runner import (
     CommandError,
@@ -126,7 +124,7 @@ def test_a_git_that_was_not_run_to_its_end_is_told_as_well(error: CommandError, 
         assert "fetching took more than 7 s" in raised.summary
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "is_it"),
     [
         ("error: Server does not allow request for unadvertised object 1234", True),

@@ -83,7 +83,7 @@ def test_as_many_refs_as_there_may_be_are_read() -> None:
     assert len(RemoteRefs.parse("".join(f"{A}\trefs/heads/{number}\n" for number in range(10)), 10).branches) == 10
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("described", "kind"),
     [
         ("branch 'main' of file:///r", "branch"),

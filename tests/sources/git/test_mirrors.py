@@ -18,6 +18,7 @@ from paddock_sources.provisioner import Provisioner
 from paddock_sources.settings import SourceSettings
 from sources.git.origin_repository import OriginRepository
 from sources.git_server import GitServer, store_credentials
+from support.rows import each_row
 
 PUBLIC = "git+https://127.0.0.1:9/org/tool@main"  # where nobody listens
 
@@ -43,7 +44,7 @@ def provisioner(cache: SourceCache, mirrors: dict[str, str], environ: dict[str, 
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("address", "mirror"),
     [
         ("git+https://public.example/org/tool@v1#subdirectory=a", "git+https://m.example/x/org/tool@v1#subdirectory=a"),

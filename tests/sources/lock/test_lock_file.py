@@ -498,7 +498,7 @@ def _quoted(path: Path) -> str:
     return "".join(f"%{byte:02x}" for byte in os.fsencode(path)).replace("%2f", "/")
 
 
-@pytest.mark.parametrize("written", ["git+https://example.org/a/%2e%2e/b", "git+https://example.org/a%2fb"])
+@each_row("written", ["git+https://example.org/a/%2e%2e/b", "git+https://example.org/a%2fb"])
 def test_an_address_that_could_be_two_has_no_key(written: str) -> None:
     with pytest.raises(SourceUriError, match="two ways"):
         parse_source(written).key(Path("/"))

@@ -20,6 +20,7 @@ from paddock_sources.locked_sources import LockedSources
 from paddock_sources.progress import SilentProgress
 from paddock_sources.provisioner import Provisioner
 from paddock_sources.settings import SourceSettings
+from support.rows import each_row
 
 _HASH = f"sha256:{'0' * 64}"
 _EVIL = (LockedDependency("httpx", "0.27.0", (_HASH,)),)
@@ -86,7 +87,7 @@ def test_what_was_not_locked_of_a_shipped_module_is_not_taken_offline(provisione
         _sources(provisioner, tmp_path).provide(uri, "tool-needy")
 
 
-@pytest.mark.parametrize("key", ["tree", "commit", "nothing"])
+@each_row("key", ["tree", "commit", "nothing"])
 def test_a_lock_file_says_nothing_of_the_code_of_a_shipped_module(key: str) -> None:
     said = "" if key == "nothing" else f'{key} = "{_HASH if key == "tree" else "0" * 40}"\n'
     needs = "" if key == "nothing" else f'[[module.dependency]]\nname = "x"\nversion = "1"\nhashes = ["{_HASH}"]\n'

@@ -87,7 +87,7 @@ def test_a_file_made_to_break_the_reader_says_nothing(source: bytes) -> None:
     assert outline.defines_mount in (None, False)
 
 
-@pytest.mark.parametrize("cookie", [b"", b"# coding: utf-8\n", b"# coding: punycode\n", b"# coding: rot13\n"])
+@each_row("cookie", [b"", b"# coding: utf-8\n", b"# coding: punycode\n", b"# coding: rot13\n"])
 def test_a_file_is_read_as_utf8_whatever_codec_it_names(cookie: bytes) -> None:
     # The codecs that a file may name include some that take minutes for what fits in here.
     source = "name = 'é'\nmount = 1\n".encode()
@@ -99,7 +99,7 @@ def test_a_file_in_another_encoding_says_nothing() -> None:
     assert PackageOutline.of("# coding: latin-1\nname = 'é'\nmount = 1\n".encode("latin-1")) == PackageOutline()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "filling",
     [
         b"#" * 256 * 1024,

@@ -102,7 +102,7 @@ def test_a_relative_or_linked_folder_is_known_by_its_real_path(
     assert find(Newer(Found("link" if text else Path("link")))) == FolderUri(str(real), real)
 
 
-@pytest.mark.parametrize("answer", [NotFoundError("no tool-x"), Found(NotFoundError("no tool-x"))])
+@each_row("answer", [NotFoundError("no tool-x"), Found(NotFoundError("no tool-x"))])
 def test_a_module_it_does_not_know_is_left_to_the_next_layer(answer: object) -> None:
     assert find(Newer(answer)) == NoAnswer("no tool-x")
 

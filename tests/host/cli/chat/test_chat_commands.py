@@ -46,7 +46,7 @@ def test_a_grant_adds_to_what_is_granted(granted: Any, words: list[str], expecte
     assert after == Permissions.parse(expected) and after.as_written() == Permissions.parse(expected).as_written()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "told"),
     [(["wrkspace"], "did you mean `workspace`"), (["reed=."], "did you mean `read`"), (["net=http://x/y"], "")],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -87,9 +86,7 @@ def test_lines_that_are_almost_too_long_are_blocks_of_their_own() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "line", ["~" * 3999 + "`", " " * 8 + "~" * 3900 + "`", "`" * 2000 + "x" * 1000 + "`", "~" * 4000]
-)
+@each_row("line", ["~" * 3999 + "`", " " * 8 + "~" * 3900 + "`", "`" * 2000 + "x" * 1000 + "`", "~" * 4000])
 def test_a_line_of_marks_is_read_at_once(line: str) -> None:
     blocks = _blocks(*[f"{line}\n"] * 200)
     assert all(block.text == line for block in blocks)

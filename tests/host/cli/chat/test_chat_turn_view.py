@@ -123,7 +123,7 @@ def test_a_text_is_shown_once(events: list[tuple[str, dict[str, Any]]], answer: 
     assert _text(_played(_view(), *events, answer=answer)) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("hint", "for_user", "for_developer"),
     [("internal", "", ""), ("developer", "", "seen"), ("user", "seen", "seen"), ("", "seen", "seen")],
 )
@@ -214,7 +214,7 @@ def test_a_preview_follows_what_earlier_calls_changed() -> None:
     assert change is not None and not change.doubt and change.lines == ("@ line 1", "-two", "+three")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("output", "said", "left_out"),
     [
         ({"stdout": "out", "stderr": "one\ntwo\n"}, ("one", "two"), 0),
