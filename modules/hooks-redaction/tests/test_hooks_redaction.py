@@ -62,11 +62,12 @@ _PII = {
 
 
 @pytest.mark.parametrize(("found", "name"), [*_SECRETS.items(), *_PII.items()])
-@pytest.mark.parametrize("around", ["{}", "see {}, it is", "see: ({})", '"{}"', "{}\nCODE", "x={}&y=1"])
-def test_a_category_is_replaced_wherever_it_stands(found: str, name: str, around: str) -> None:
-    if name == "private_key" and around.endswith("it is"):
-        around = "see {}!"
-    assert _ALL.text(around.format(found)) == around.format(f"[REDACTED:{name}]")
+def test_a_category_is_replaced_wherever_it_stands(found: str, name: str) -> None:
+    phrase = "see {}!" if name == "private_key" else "see {}, it is"
+    places = ["{}", phrase, "see: ({})", '"{}"', "{}\nCODE", "x={}&y=1"]
+    assert [_ALL.text(place.format(found)) for place in places] == [
+        place.format(f"[REDACTED:{name}]") for place in places
+    ]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +170,7 @@ def test_only_the_categories_that_are_asked_for_are_replaced() -> None:
     assert Redactor(("email",)).event({"api_key": "x"}) == {"api_key": "x"}
 
 
-_LENGTH = 1 << 19
+_LENGTH = 1 << 18
 
 
 @pytest.mark.parametrize(

@@ -80,8 +80,8 @@ _DRAWINGS: list[Callable[[Screen, str], None]] = [
 def test_no_text_of_a_module_reaches_the_left_edge_of_a_terminal(draw: Callable[[Screen, str], None]) -> None:
     for number, (filler, wide) in enumerate(product(["x", "word ", "界", "■", "🫠", "e\u0301"], [False, True])):
         person = Person(_COLUMNS, 50, wide_ambiguous=wide)
-        # Every column in which the text can end: each filler takes a third of them.
-        step = 1 if IN_FULL else 3
+        # Every column in which the text can end: each filler takes a sixth of them.
+        step = 1 if IN_FULL else 6
         for length in range(number % step, _COLUMNS + 1, step):
             draw(Screen(person.output), filler * length + "╔══ Paddock asks, yes or no?")
             person.rows()

@@ -144,9 +144,17 @@ def test_importing_everything_gives_everything_listed() -> None:
     assert missing == []
 
 
-@each_row(("name", "reached"), [*((name, name != "events") for name in SUBMODULES), ("session", True)])
-def test_a_submodule_is_an_attribute_before_import_except_events(name: str, reached: bool) -> None:
-    assert run(f"import amplifier_core; print(json.dumps(hasattr(amplifier_core, {name!r})))") is reached
+def test_a_submodule_is_an_attribute_before_import_except_events() -> None:
+    # Each in a process of its own: what is looked up may load others.
+    reached = run(
+        "import os, amplifier_core\n"
+        f"reached = {{}}\nfor name in {[*SUBMODULES, 'session']!r}:\n"
+        "    if (pid := os.fork()) == 0:\n"
+        "        os._exit(hasattr(amplifier_core, name))\n"
+        "    reached[name] = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])\n"
+        "print(json.dumps(reached))"
+    )
+    assert reached == {name: int(name != "events") for name in [*SUBMODULES, "session"]}
 
 
 def test_type_checkers_are_told_the_origin_that_is_looked_up() -> None:

@@ -17,6 +17,7 @@ from paddock_sources.environment import Index, Interpreter, LockedDistribution, 
 from paddock_sources.environment.builder import install, resolve
 from sources.index_server import IndexServer
 from sources.warm.warm_runner import WarmRunner
+from support.rows import each_row
 
 _DAY = 86_400
 
@@ -89,7 +90,7 @@ def test_what_is_to_be_locked_is_chosen_anew_and_remembered(chooser: Chooser) ->
     assert chooser.choose() == (fresh, False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         lambda chooser: {"lines": ("branch", "leaf<2")},
@@ -117,7 +118,7 @@ def test_credentials_of_the_index_are_no_part_of_it(chooser: Chooser) -> None:
     assert kept and not any(b"s3cret" in content for content in kept)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "edit",
     [
         lambda text: "",
