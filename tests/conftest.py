@@ -22,6 +22,7 @@ from integration import command_line
 from integration.warm_commands import WarmCommands
 from paddock.workers.runtime import WorkerRuntime
 from support.examples import IN_FULL, examples
+from support.few_certificates import load_no_roots
 from support.loaded_late import load_late
 from support.unwritten_cache import write_nothing_out
 from support.warm_templates import WarmTemplates, warm_templates
@@ -33,6 +34,7 @@ settings.register_profile(
 settings.load_profile("steady")
 
 load_late("anthropic", "openai")  # thousands of models, for a few files of tests
+load_no_roots()
 write_nothing_out()
 
 _LONGEST_NAME = 26  # characters; sockets are made in folders of this name, and theirs may have a hundred in all
