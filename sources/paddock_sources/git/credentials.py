@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from paddock_sources.commands.command_runner import CommandAccess, CommandError, CommandRunner, CommandTimeoutError
-from paddock_sources.git.errors import FetchError
+from paddock_sources.git.git_failure import of_command
 from paddock_sources.git.remote import Remote
 
 _SECONDS = 20.0
@@ -66,7 +66,7 @@ class Credentials:
                     max_stdout_bytes=_MAX_PRINTED_BYTES,
                 )
         except CommandTimeoutError as error:
-            raise FetchError.timeout(remote.shown, "asking git's credential helpers", error.seconds) from error
+            raise of_command(remote, error, "asking git's credential helpers") from error
         except CommandError:
             return None
         return _basic(result.stdout) if result.code == 0 else None

@@ -6,8 +6,8 @@ never acted on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal, Self
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal, Self
 
 from paddock_sources.errors import NoFetching, SourceError
 
@@ -27,9 +27,23 @@ FetchCode = Literal[
     "UnreachableError",
 ]
 
+NO_REPOSITORY: Final = "there is no such repository, or it is private"
+
+_HINTS: Final[Mapping[FetchCode, tuple[str, ...]]] = {
+    "GitMissingError": ("install git (2.32 or later)",),
+    "GitTimeoutError": ("try again; what was fetched before is still there",),
+    "HostRefusedError": ("only the host of the address is reached: name the repository where it really is",),
+    "RepositoryNotFoundError": (
+        "check how the address is spelled",
+        "for a private one, see `git help credentials`",
+    ),
+    "TooLargeError": ("a module's repository holds code: keep models and data elsewhere",),
+    "UnreachableError": ("check the address and the connection; if it was fetched before, `--offline` uses that",),
+}
+
 
 class FetchError(SourceError):
-    """Raised when a repository could not be fetched from; `code` names the kind of failure."""
+    """Raised when a repository could not be fetched from; `code` names the kind of failure, which may have hints."""
 
     code: FetchCode
 
@@ -44,16 +58,8 @@ class FetchError(SourceError):
     ) -> None:
         self.repository = repository
         self.problem = problem
-        super().__init__(f"cannot fetch `{repository}`: {problem}", code=code, detail=detail, hints=hints)
-
-    @classmethod
-    def git_missing(cls, repository: str) -> Self:
-        """There is no git to run."""
-        return cls(
-            repository,
-            "there is no `git` on this machine",
-            code="GitMissingError",
-            hints=["install git (2.32 or later)"],
+        super().__init__(
+            f"cannot fetch `{repository}`: {problem}", code=code, detail=detail, hints=hints or _HINTS.get(code, ())
         )
 
     @classmethod
@@ -84,17 +90,6 @@ class FetchError(SourceError):
         return cls(repository, problem, code="AuthRequiredError", hints=hints)
 
     @classmethod
-    def repository_not_found(cls, repository: str, *, detail: Iterable[str] = ()) -> Self:
-        """A server has no such repository, or hides it from this user."""
-        return cls(
-            repository,
-            "there is no such repository, or it is private",
-            code="RepositoryNotFoundError",
-            detail=detail,
-            hints=["check how the address is spelled", "for a private one, see `git help credentials`"],
-        )
-
-    @classmethod
     def ref_not_found(
         cls, repository: str, ref: str, *, close: tuple[str, ...] = (), hints: Iterable[str] = ()
     ) -> Self:
@@ -120,74 +115,6 @@ class FetchError(SourceError):
                 "if this very commit is meant: `--allow-impostor`",
             ],
         )
-
-    @classmethod
-    def timeout(cls, repository: str, doing: str, seconds: float) -> Self:
-        """Git was ended because it took too long."""
-        return cls(
-            repository,
-            f"{doing} took more than {seconds:g} s",
-            code="GitTimeoutError",
-            hints=["try again; what was fetched before is still there"],
-        )
-
-    @classmethod
-    def unreachable(cls, repository: str, problem: str, *, detail: Iterable[str] = ()) -> Self:
-        """A host does not answer, or stops answering midway."""
-        return cls(
-            repository,
-            problem,
-            code="UnreachableError",
-            detail=detail,
-            hints=["check the address and the connection; if it was fetched before, `--offline` uses that"],
-        )
-
-    @classmethod
-    def certificate(
-        cls,
-        repository: str,
-        host: str,
-        *,
-        detail: Iterable[str] = (),
-        by_ssh: bool = False,
-    ) -> Self:
-        """A host cannot prove that it is the one that was named."""
-        hints = (
-            [f"compare the host's key with what its operator publishes, then connect once by hand: `ssh -T {host}`"]
-            if by_ssh
-            else ["for an authority of your own, name its file: `GIT_SSL_CAINFO=/path/to/ca.pem`"]
-        )
-        problem = f"`{host}` cannot prove that it is `{host}`"
-        return cls(repository, problem, code="CertificateError", detail=detail, hints=hints)
-
-    @classmethod
-    def host_refused(cls, repository: str, hosts: Iterable[str]) -> Self:
-        """Git tried to connect to hosts that it may not reach: only the repository's own is."""
-        named = ", ".join(f"`{host}`" for host in hosts)
-        return cls(
-            repository,
-            f"it may not be fetched from {named}",
-            code="HostRefusedError",
-            hints=["only the host of the address is reached: name the repository where it really is"],
-        )
-
-    @classmethod
-    def too_large(cls, repository: str, problem: str) -> Self:
-        """A repository is larger than one may be."""
-        hints = ["a module's repository holds code: keep models and data elsewhere"]
-        return cls(repository, problem, code="TooLargeError", hints=hints)
-
-    @classmethod
-    def damaged(
-        cls,
-        repository: str,
-        problem: str,
-        *,
-        detail: Iterable[str] = (),
-        hints: Iterable[str] = (),
-    ) -> Self:
-        """The data that a server sent, or the kept data, does not match git's own names for it."""
-        return cls(repository, problem, code="DamagedRepositoryError", detail=detail, hints=hints)
 
 
 def _helper_hint(host: str) -> str:

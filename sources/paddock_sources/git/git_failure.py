@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from paddock_sources.commands.command_runner import (
     CommandError,
@@ -17,7 +17,7 @@ from paddock_sources.commands.command_runner import (
     CommandResult,
     CommandTimeoutError,
 )
-from paddock_sources.git.errors import FetchError
+from paddock_sources.git.errors import NO_REPOSITORY, FetchCode, FetchError
 from paddock_sources.git.remote import Remote
 
 _MAX_LINES = 6
@@ -33,32 +33,44 @@ _NOT_ADVERTISED = re.compile(r"not our ref|does not allow request for unadvertis
 def of_finished(remote: Remote, result: CommandResult, *, ref: str = "", was_given: bool = False) -> FetchError:
     """Return the error that a git command ended with; `was_given` means that it had credentials."""
     if result.refused:
-        return FetchError.host_refused(remote.shown, result.refused)
+        refused = ", ".join(f"`{host}`" for host in result.refused)
+        return FetchError(remote.shown, f"it may not be fetched from {refused}", code="HostRefusedError")
     printed = result.stderr.decode("utf-8", errors="replace")
-    if result.code == -_SIGNAL_OF_SIZE or f"signal {_SIGNAL_OF_SIZE}" in printed or "File too large" in printed:
-        return FetchError.too_large(remote.shown, "it is larger than a repository of modules may be")
-    if -result.code in _CRASHES:
-        return _damaged(_Failure(remote, printed, ref, was_given))
     lines = lines_of(printed)
-    if lines == (_UNPACKER_GONE,):
-        return FetchError.too_large(remote.shown, "git was ended while it unpacked it: it is larger than it may be")
-    for patterns, error in _ERRORS:
-        if any(re.search(pattern, printed) for pattern in patterns):
-            return error(_Failure(remote, printed, ref, was_given))
-    lines = lines or (f"git ended with code {result.code} and said nothing",)
-    hints = [f"`git ls-remote {remote.url}` tells whether git itself gets there"]
-    return FetchError(remote.shown, "git could not do it", detail=lines, hints=hints)
+    if result.code == -_SIGNAL_OF_SIZE or f"signal {_SIGNAL_OF_SIZE}" in printed or "File too large" in printed:
+        return FetchError(remote.shown, "it is larger than a repository of modules may be", code="TooLargeError")
+    if -result.code in _CRASHES:
+        cause = _DAMAGE
+    elif lines == (_UNPACKER_GONE,):
+        problem = "git was ended while it unpacked it: it is larger than it may be"
+        return FetchError(remote.shown, problem, code="TooLargeError")
+    else:
+        cause = next(one for one in _CAUSES if any(re.search(pattern, printed) for pattern in one.patterns))
+    if cause.code == "RefNotFoundError":
+        return FetchError.ref_not_found(remote.shown, ref)
+    if cause.code == "AuthRequiredError":
+        return FetchError.auth_required(remote.shown, remote.host, was_given=was_given, by_ssh=remote.is_outside)
+    if cause is _UNKNOWN:
+        lines = lines or (f"git ended with code {result.code} and said nothing",)
+    hints = (cause.by_ssh if remote.is_outside else ()) or cause.hints
+    return FetchError(
+        remote.shown,
+        cause.problem.format(host=remote.host),
+        code=cause.code,
+        detail=lines,
+        hints=[hint.format(host=remote.host, url=remote.url) for hint in hints],
+    )
 
 
 def of_command(remote: Remote, error: CommandError, doing: str) -> FetchError:
     """Return the error of a git command that was not run to its end."""
     match error:
         case CommandTimeoutError():
-            return FetchError.timeout(remote.shown, doing, error.seconds)
+            return FetchError(remote.shown, f"{doing} took more than {error.seconds:g} s", code="GitTimeoutError")
         case CommandOutputError():
-            return FetchError.too_large(remote.shown, f"{doing} printed more than it may")
+            return FetchError(remote.shown, f"{doing} printed more than it may", code="TooLargeError")
         case CommandMissingError(program="git"):
-            return FetchError.git_missing(remote.shown)
+            return FetchError(remote.shown, "there is no `git` on this machine", code="GitMissingError")
         case _:
             return FetchError(remote.shown, error.problem, hints=error.hints)
 
@@ -74,55 +86,56 @@ def lines_of(printed: str) -> tuple[str, ...]:
     return tuple(line[:_MAX_LINE] for line in lines if line and not _NOISE.match(line))[-_MAX_LINES:]
 
 
-class _Failure:
-    def __init__(self, remote: Remote, printed: str, ref: str, was_given: bool) -> None:
-        self.remote = remote
-        self.lines = lines_of(printed)
-        self.ref = ref
-        self.was_given = was_given
-        self.host = remote.host
+class _Cause(NamedTuple):
+    """What git prints for a cause of failures, and what people are told: of its `code`, unless there are `hints`.
+
+    `{host}` and `{url}` are the server and the address; where git used ssh, the hints are those of `by_ssh`.
+    """
+
+    code: FetchCode
+    patterns: tuple[str, ...]
+    problem: str = ""
+    hints: tuple[str, ...] = ()
+    by_ssh: tuple[str, ...] = ()
 
 
-def _unreachable(problem: str) -> Callable[[_Failure], FetchError]:
-    return lambda failure: FetchError.unreachable(
-        failure.remote.shown, problem.format(host=failure.host), detail=failure.lines
-    )
-
-
-def _damaged(failure: _Failure) -> FetchError:
-    return FetchError.damaged(
-        failure.remote.shown,
-        "what came is damaged, or made to do harm",
-        detail=failure.lines,
-        hints=["try again; if it stays so, ask the repository's owner to run `git fsck` on it"],
-    )
-
-
-def _auth(failure: _Failure) -> FetchError:
-    return FetchError.auth_required(
-        failure.remote.shown, failure.host, was_given=failure.was_given, by_ssh=failure.remote.is_outside
-    )
-
-
-def _certificate(failure: _Failure) -> FetchError:
-    return FetchError.certificate(
-        failure.remote.shown, failure.host, detail=failure.lines, by_ssh=failure.remote.is_outside
-    )
-
-
-def _plain(problem: str, *hints: str) -> Callable[[_Failure], FetchError]:
-    return lambda failure: FetchError(failure.remote.shown, problem, detail=failure.lines, hints=hints)
-
-
-# In this order: the first match is the cause, and later ones are consequences.
-_ERRORS: tuple[tuple[tuple[str, ...], Callable[[_Failure], FetchError]], ...] = (
+_NO_PROOF: Final = (
+    "`{host}` cannot prove that it is `{host}`",
+    ("for an authority of your own, name its file: `GIT_SSL_CAINFO=/path/to/ca.pem`",),
+    ("compare the host's key with what its operator publishes, then connect once by hand: `ssh -T {host}`",),
+)
+_DAMAGE: Final = _Cause(
+    "DamagedRepositoryError",
     (
-        ("No space left on device", "Disk quota exceeded"),
-        _plain("the disk is full", "`paddock cache prune` makes room"),
+        "fsck error",
+        "bad object",
+        "bad pack header",
+        "index-pack",
+        "corrupt",
+        "inflate",
+        "SHA1 COLLISION",
+        "did not send all necessary objects",
+        "missing (?:blob|tree|commit)",
+        "unable to read",
     ),
-    (("couldn't find remote ref",), lambda failure: FetchError.ref_not_found(failure.remote.shown, failure.ref)),
-    (("Host key verification failed",), _certificate),
-    (
+    "what came is damaged, or made to do harm",
+    ("try again; if it stays so, ask the repository's owner to run `git fsck` on it",),
+)
+_UNKNOWN: Final = _Cause(
+    "FetchError", ("",), "git could not do it", ("`git ls-remote {url}` tells whether git itself gets there",)
+)
+# In this order: the first match is the cause, and later ones are consequences.
+_CAUSES: Final = (
+    _Cause(
+        "FetchError",
+        ("No space left on device", "Disk quota exceeded"),
+        "the disk is full",
+        ("`paddock cache prune` makes room",),
+    ),
+    _Cause("RefNotFoundError", ("couldn't find remote ref",)),
+    _Cause("CertificateError", ("Host key verification failed",), *_NO_PROOF),
+    _Cause(
+        "AuthRequiredError",
         (
             "could not read (?:Username|Password)",
             "Authentication failed",
@@ -130,25 +143,40 @@ _ERRORS: tuple[tuple[tuple[str, ...], Callable[[_Failure], FetchError]], ...] = 
             "returned error: 40[13]",
             r"Permission denied \(",
         ),
-        _auth,
     ),
-    (
+    _Cause(
+        "FetchError",
         ("returned error: 30[0-9]", "unable to update url base from redirection"),
-        _plain("its address leads to another one", "the repository has moved: name its new address"),
+        "its address leads to another one",
+        ("the repository has moved: name its new address",),
     ),
-    (
+    _Cause(
+        "RepositoryNotFoundError",
         (
             "returned error: 4(?:04|10)",
             "repository '[^']*' not found",
             "Repository not found",
             "does not appear to be a git repository",
         ),
-        lambda failure: FetchError.repository_not_found(failure.remote.shown, detail=failure.lines),
+        NO_REPOSITORY,
     ),
-    (("(?i)certificate", "SSL peer", "gnutls_handshake", "SSL_connect", "(?i)tls connect error"), _certificate),
-    (("[Cc]ould not resolve (?:host|proxy)",), _unreachable("there is no host `{host}`, or no way to ask for it")),
-    (("(?i)operation too slow", "(?i)timed? ?out"), _unreachable("`{host}` is too slow, or does not answer")),
-    (
+    _Cause(
+        "CertificateError",
+        ("(?i)certificate", "SSL peer", "gnutls_handshake", "SSL_connect", "(?i)tls connect error"),
+        *_NO_PROOF,
+    ),
+    _Cause(
+        "UnreachableError",
+        ("[Cc]ould not resolve (?:host|proxy)",),
+        "there is no host `{host}`, or no way to ask for it",
+    ),
+    _Cause(
+        "UnreachableError",
+        ("(?i)operation too slow", "(?i)timed? ?out"),
+        "`{host}` is too slow, or does not answer",
+    ),
+    _Cause(
+        "UnreachableError",
         (
             "Failed to connect",
             "Couldn't connect",
@@ -160,13 +188,15 @@ _ERRORS: tuple[tuple[tuple[str, ...], Callable[[_Failure], FetchError]], ...] = 
             "CONNECT tunnel failed, response 50",
             "Received HTTP code 50[0-9] from proxy",
         ),
-        _unreachable("`{host}` does not answer"),
+        "`{host}` does not answer",
     ),
-    (
+    _Cause(
+        "FetchError",
         ("mismatched algorithms",),
-        _plain("its objects are named in SHA-256, which is not available in this version"),
+        "its objects are named in SHA-256, which is not available in this version",
     ),
-    (
+    _Cause(
+        "UnreachableError",
         (
             "early EOF",
             "hung up unexpectedly",
@@ -176,25 +206,14 @@ _ERRORS: tuple[tuple[tuple[str, ...], Callable[[_Failure], FetchError]], ...] = 
             "transfer closed",
             "Empty reply",
         ),
-        _unreachable("the connection to it broke off"),
+        "the connection to it broke off",
     ),
-    (
-        (
-            "fsck error",
-            "bad object",
-            "bad pack header",
-            "index-pack",
-            "corrupt",
-            "inflate",
-            "SHA1 COLLISION",
-            "did not send all necessary objects",
-            "missing (?:blob|tree|commit)",
-            "unable to read",
-        ),
-        _damaged,
-    ),
-    (
+    _DAMAGE,
+    _Cause(
+        "FetchError",
         (_NOT_ADVERTISED.pattern,),
-        _plain("it does not give out that commit", "name a branch or a tag that leads to it"),
+        "it does not give out that commit",
+        ("name a branch or a tag that leads to it",),
     ),
+    _UNKNOWN,
 )

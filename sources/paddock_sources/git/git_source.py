@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from paddock_sources.commands.command_runner import CommandAccess, CommandError, CommandRunner
 from paddock_sources.errors import OFFLINE, NoFetching, NotFetchedError
 from paddock_sources.git.credentials import Credentials
-from paddock_sources.git.errors import FetchError
+from paddock_sources.git.errors import NO_REPOSITORY, FetchError
 from paddock_sources.git.git_config import GitLimits, config_text, git_environ, trusted_certificates
 from paddock_sources.git.git_failure import of_command
 from paddock_sources.git.git_folder import (
@@ -200,7 +200,9 @@ class GitSource:
         if self.uri.place is not None:
             self.uri.place.check()
         if self.remote.folder is not None and not self.remote.folder.is_dir():
-            raise FetchError.repository_not_found(self.remote.shown, detail=["there is no such folder"])
+            raise FetchError(
+                self.remote.shown, NO_REPOSITORY, code="RepositoryNotFoundError", detail=["there is no such folder"]
+            )
         self._progress.step(ProgressStep(self.remote.shown, "looking up"))
         try:
             with self._kept.locked(self._limits.lock_seconds, self._progress) as folder:

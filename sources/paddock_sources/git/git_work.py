@@ -14,7 +14,7 @@ from pathlib import Path
 
 from paddock_sources.cache import TreeEntry, TreeWriter, UnsafeTreeError
 from paddock_sources.commands.command_runner import CommandSession
-from paddock_sources.git.errors import FetchError
+from paddock_sources.git.errors import FetchCode, FetchError
 from paddock_sources.git.git_config import GitLimits
 from paddock_sources.git.git_folder import has_objects, history_in, objects_in
 from paddock_sources.git.git_output import BlobError, GitOutputError, TreeLine
@@ -176,9 +176,12 @@ class GitWork:
             yield
         except GitOutputError as error:
             named = f"commit {commit.name[:12]}"
+            problem = f"the files of {named} cannot be read: {error}"
+            code: FetchCode = "DamagedRepositoryError"
             if error.is_too_much:
-                raise FetchError.too_large(self._remote.shown, f"{named} has too many files: {error}") from error
-            raise FetchError.damaged(self._remote.shown, f"the files of {named} cannot be read: {error}") from error
+                problem = f"{named} has too many files: {error}"
+                code = "TooLargeError"
+            raise FetchError(self._remote.shown, problem, code=code) from error
 
     def _write(self, lines: Sequence[TreeLine], writer: TreeWriter) -> None:
         def take(index: int, content: bytes) -> None:

@@ -222,7 +222,7 @@ class Repository:
             raise git_failure.of_command(self._remote, error, doing) from error
 
     def _damaged(self, problem: str) -> FetchError:
-        return FetchError.damaged(self._remote.shown, problem)
+        return FetchError(self._remote.shown, problem, code="DamagedRepositoryError")
 
 
 def _committed_at(content: bytes) -> datetime | None:
