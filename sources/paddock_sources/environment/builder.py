@@ -115,12 +115,13 @@ def install(
     python: Interpreter,
     progress: Progress | None = None,
     subject: str = "",
+    uv: Uv | None = None,
 ) -> Path:
     """Return the folder for `sys.path` with exactly these distributions, from the cache if it is there.
 
     Raises:
         InstallerError: one of them cannot be had, or differs from what was locked.
-        SourceError: one must not be unpacked, or its contents are not safe to use.
+        SourceError: uv is not installed, one must not be unpacked, or its contents are not safe to use.
         CacheError: the folder cannot be kept.
     """
     from paddock_sources.cache import Bucket
@@ -129,10 +130,16 @@ def install(
         site = folder / SITE
         site.mkdir()
         named = subject or (locked[0].name if locked else "the module")
-        access = CommandAccess("python", reads=PROGRAMS, writes=(site,))
+        program = uv or Uv.find(os.environ)
+        access = CommandAccess(
+            "python",
+            reads=(program.path, *PROGRAMS),
+            writes=(site,),
+            environ=program.environ(index),
+        )
         try:
             with _at_work(access, cache, runner, index, python, progress, named, "installing") as task:
-                unpack(locked, site, task)
+                unpack(locked, site, task, program)
         except NotFetchedError as error:
             raise error.of_packages([f"{one.name} {one.version}" for one in locked], is_locked=True) from error
         clean_site(site)

@@ -1,4 +1,4 @@
-"""uv, which chooses the versions of what modules depend on.
+"""uv, which chooses the versions of what modules depend on, and the wheels of these versions.
 
 It runs in a `CommandSession` that reaches only the index, reads no configuration, and takes wheels only.
 """
@@ -9,18 +9,27 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
+from paddock_sources.bounded_toml import read_toml
+from paddock_sources.commands.command_runner import CommandResult
 from paddock_sources.environment.errors import InstallerError
 from paddock_sources.environment.index import Index
 from paddock_sources.environment.locked import LockedDistribution
 from paddock_sources.environment.task import RESOLVE_SECONDS, Task
 from paddock_sources.errors import SourceError
 
+if TYPE_CHECKING:
+    from packaging.tags import Tag
+
 _NEVER = "python_version < '0'"
 _PIN = re.compile(r"([A-Za-z0-9._-]+)==([^\s;]+)((?:\s+--hash=\S+)*)\s*")
+_SHA256 = re.compile("[0-9a-f]{64}")
 _NO_WHEEL = (
     re.compile(r"wheels are required for `([A-Za-z0-9._-]+)`", re.IGNORECASE),
     re.compile(r"([A-Za-z0-9._-]+?)(?:[=<>!~]=?\S+)? has no (?:usable )?wheels"),
@@ -44,6 +53,19 @@ class ResolutionRequest:
     def constraint_lines(self) -> tuple[str, ...]:
         """Return all that holds uv to versions, as lines."""
         return (*(f"{name}=={version}" for name, version in sorted(self.constraints.items())), *self.bounds)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexWheel:
+    """A wheel of the index, to be fetched; `hashes` are hexadecimal, and it has one of them."""
+
+    filename: str
+    url: str
+    hashes: tuple[str, ...]
+
+    def path(self, folder: Path) -> Path:
+        """Return the place of the wheel in a folder of downloads."""
+        return folder / self.hashes[0] / self.filename
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,24 +116,54 @@ class Uv:
         constraints: tuple[str, ...] = ()
         if lines := wanted.constraint_lines():  # an empty file is warned of
             constraints = ("--constraints", str(task.write("constraints.txt", lines)))
-        argv = [
-            *(str(self.path), "pip", "compile", "--generate-hashes", "--no-header", "--no-annotate"),
-            *("--no-config", "--no-build", "--no-python-downloads", "--no-progress", "--color", "never"),
-            *("--cache-dir", str(task.downloads), "--python", str(task.python.path)),
-            *constraints,
-            *("--overrides", str(task.write("overrides.txt", (f"{name} ; {_NEVER}" for name in wanted.provided)))),
-            str(task.write("requirements.in", wanted.requirements)),
-        ]
-        result = task.run(argv, timeout=RESOLVE_SECONDS)
+        overrides = task.write("overrides.txt", (f"{name} ; {_NEVER}" for name in wanted.provided))
+        options = ("--generate-hashes", "--cache-dir", str(task.downloads), *constraints, "--overrides", str(overrides))
+        result = self._compiled(wanted.requirements, task, *options)
         if result.code != 0:
-            printed = result.stderr.decode("utf-8", "replace")
-            missing = next((match[1] for pattern in _NO_WHEEL if (match := pattern.search(printed))), None)
-            if missing is not None:
-                raise InstallerError.no_wheel(task.attempted, missing, report=task.report(result))
-            if _UNSOLVABLE.search(printed) and not result.refused and not _NOT_ASKED.search(printed):
-                raise InstallerError.unsolvable(task.attempted, report=task.report(result))
-            raise task.failure(result)
+            raise self._failure(result, task)
         return tuple(sorted(self._pinned(result.stdout.decode("utf-8", "replace"), task)))
+
+    def wheels(self, locked: Sequence[LockedDistribution], task: Task) -> tuple[IndexWheel, ...]:
+        """Return the wheel of each of these distributions that fits this machine best.
+
+        Raises:
+            InstallerError: there is none, it is not among the locked ones, or the index does not answer.
+        """
+        lines = [f"{one.name}=={one.version}" for one in locked]
+        # Without what uv keeps of an index, which may be older than the choice of versions.
+        result = self._compiled(lines, task, "--no-deps", "--format", "pylock.toml", "--no-cache")
+        if result.code != 0:
+            failure = self._failure(result, task)
+            if failure.code != "UnsolvableError":
+                raise failure
+            printed = result.stderr.decode("utf-8", "replace")
+            named = (one.name for one in locked if re.search(rf"(?<![\w.-]){one.name}==", printed))
+            missing = next(named, locked[0].name)
+            raise InstallerError.no_wheel(task.attempted, missing, report=task.report(result))
+        try:
+            packages = read_toml(result.stdout.decode("utf-8"))["packages"]
+            found = {one["name"]: one["wheels"] for one in packages}
+            return tuple(_chosen(one, found[one.name], task) for one in locked)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InstallerError(task.attempted, "the index's list of files is not understood") from error
+
+    def _compiled(self, requirements: Sequence[str], task: Task, *options: str) -> CommandResult:
+        argv = [
+            *(str(self.path), "pip", "compile", "--no-header", "--no-annotate"),
+            *("--no-config", "--no-build", "--no-python-downloads", "--no-progress", "--color", "never"),
+            *("--python", str(task.python.path), *options),
+            str(task.write("requirements.in", requirements)),
+        ]
+        return task.run(argv, timeout=RESOLVE_SECONDS)
+
+    def _failure(self, result: CommandResult, task: Task) -> SourceError:
+        printed = result.stderr.decode("utf-8", "replace")
+        missing = next((match[1] for pattern in _NO_WHEEL if (match := pattern.search(printed))), None)
+        if missing is not None:
+            return InstallerError.no_wheel(task.attempted, missing, report=task.report(result))
+        if _UNSOLVABLE.search(printed) and not result.refused and not _NOT_ASKED.search(printed):
+            return InstallerError.unsolvable(task.attempted, report=task.report(result))
+        return task.failure(result)
 
     def _pinned(self, output: str, task: Task) -> Iterator[LockedDistribution]:
         for line in output.replace("\\\n", " ").splitlines():
@@ -122,6 +174,48 @@ class Uv:
                 raise InstallerError(task.attempted, f"`{line[:80]}` is no version with hashes")
             hashes = sorted({one.removeprefix("--hash=") for one in match[3].split()})  # an index may list a file twice
             yield LockedDistribution(match[1], match[2], tuple(one for one in hashes if one.startswith("sha256:")))
+
+
+def _chosen(locked: LockedDistribution, files: Iterable[Any], task: Task) -> IndexWheel:
+    """Return the best fitting of the wheels that uv lists, without those that are known to be other bytes.
+
+    A uv before 0.10 lists the wheels of all machines.
+
+    Raises:
+        InstallerError: none is left.
+        ValueError: one is of another distribution, or has no address or hash of a known form.
+    """
+    from packaging.utils import parse_wheel_filename
+    from packaging.version import Version
+
+    order = _order_of_tags()
+    hashes = tuple(one.removeprefix("sha256:") for one in locked.hashes)
+    fitting: list[tuple[int, tuple[int, ...], IndexWheel]] = []
+    for file in files:
+        address = urlsplit(file["url"])
+        filename = file.get("name") or unquote(address.path.rpartition("/")[2])
+        name, version, build, tags = parse_wheel_filename(filename)
+        digest = file["hashes"].get("sha256", "")  # an index need not give any
+        if (name, version) != (locked.name, Version(locked.version)) or "/" in filename:
+            raise ValueError("another wheel")
+        if address.scheme not in ("http", "https") or (digest and not _SHA256.fullmatch(digest)):
+            raise ValueError("no address, or no hash")
+        wheel = IndexWheel(filename, address.geturl(), (digest,) if digest else hashes)
+        if places := [order[tag] for tag in tags if tag in order]:
+            fitting.append((min(places), tuple(-part for part in build if isinstance(part, int)), wheel))
+    if not fitting:
+        raise InstallerError.no_wheel(task.attempted, locked.name)
+    known = [one for one in fitting if set(one[2].hashes) <= set(hashes)]
+    if not known:
+        raise InstallerError.hash_mismatch(task.attempted)
+    return min(known, key=lambda one: one[:2])[2]
+
+
+@cache
+def _order_of_tags() -> Mapping[Tag, int]:
+    from packaging.tags import sys_tags
+
+    return {tag: place for place, tag in enumerate(sys_tags())}
 
 
 def _is_program(path: Path) -> bool:

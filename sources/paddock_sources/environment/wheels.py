@@ -1,9 +1,9 @@
 """Fetch the wheels of locked distributions, refuse each one that is not safe to unpack, and unpack the others.
 
-The wheel is chosen here, by hash and by the interpreter's tags. Its members are judged like a repository's files
-(`cache.tree_names`) before anything unpacks them: their paths, the places where they go, their number, and their size
-compared with the size of the wheel. Sandboxed programs (`fetch_wheels.py`, `unpack_wheels.py`) do the rest. Scripts,
-headers and compiled code are left out: no module needs them.
+uv lists the wheels of the locked versions; the one that fits this machine best is taken. Its members are judged like a
+repository's files (`cache.tree_names`) before anything unpacks them: their paths, the places where they go, their
+number, and their size compared with the size of the wheel. Sandboxed programs (`fetch_wheels.py`, `unpack_wheels.py`)
+do the rest. Scripts, headers and compiled code are left out: no module needs them.
 """
 
 from __future__ import annotations
@@ -11,26 +11,22 @@ from __future__ import annotations
 import json
 import re
 import stat
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
+from typing import Any, Final
 
 from paddock_sources.commands.command_runner import CommandResult
 from paddock_sources.environment.errors import InstallerError
 from paddock_sources.environment.locked import LockedDistribution
 from paddock_sources.environment.site import MAX_BYTES, MAX_FILES
-from paddock_sources.environment.task import INSTALL_SECONDS, RESOLVE_SECONDS, Task
+from paddock_sources.environment.task import INSTALL_SECONDS, Task
+from paddock_sources.environment.uv import Uv
 from paddock_sources.errors import SourceError
 
-if TYPE_CHECKING:
-    from packaging.tags import Tag
-
 FETCH_WHEELS: Final = Path(__file__).resolve().with_name("fetch_wheels.py")
-FILE_HASHES: Final = FETCH_WHEELS.with_name("file_hashes.py")
 UNPACK_WHEELS: Final = FETCH_WHEELS.with_name("unpack_wheels.py")
-PROGRAMS: Final = (FILE_HASHES, FETCH_WHEELS, UNPACK_WHEELS)  # what runs in the session of a task that unpacks
+PROGRAMS: Final = (FETCH_WHEELS, UNPACK_WHEELS)  # what runs in the session of a task that unpacks
 
 _MAX_RATIO: Final = 100  # packages have 3 to 10, and zeros 1,000
 _SMALL_BYTES: Final = 64 << 20  # up to which a ratio does not matter
@@ -38,29 +34,16 @@ _UNPACKED: Final = ("purelib", "platlib", "data")
 _LEFT_OUT: Final = ("scripts", "headers")
 _DATA: Final = re.compile(r"[^/]+\.data/(?P<scheme>[^/]*)/(?P<path>.*)", re.DOTALL)
 _MAX_SHOWN: Final = 200
-_HASH: Final = re.compile("[0-9a-f]{64}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Wheel:
-    """A wheel of the index, to be fetched; `hashes` are hexadecimal."""
-
-    filename: str
-    url: str
-    hashes: tuple[str, ...]
-
-    def path(self, folder: Path) -> Path:
-        return folder / self.hashes[0] / self.filename
-
-
-def unpack(locked: Sequence[LockedDistribution], site: Path, task: Task) -> None:
+def unpack(locked: Sequence[LockedDistribution], site: Path, task: Task, uv: Uv) -> None:
     """Put the files of these distributions into the empty folder `site`.
 
     Raises:
         InstallerError: one cannot be had, or differs from what was locked.
         SourceError: one must not be unpacked.
     """
-    wheels = _fetched(locked, task)
+    wheels = _fetched(locked, task, uv)
     result = run_program(
         UNPACK_WHEELS,
         {"site": str(site), "wheels": wheels},
@@ -73,13 +56,9 @@ def unpack(locked: Sequence[LockedDistribution], site: Path, task: Task) -> None
         raise task.failure(result)
 
 
-def _fetched(locked: Sequence[LockedDistribution], task: Task) -> list[dict[str, object]]:
+def _fetched(locked: Sequence[LockedDistribution], task: Task, uv: Uv) -> list[dict[str, object]]:
     """Return the wheels of these distributions, whose contents were checked, as the program takes them."""
-    from packaging.tags import sys_tags
-
-    order = {tag: place for place, tag in enumerate(sys_tags())}
-    listed = files_of([one.name for one in locked], task)
-    chosen = [_chosen(one, listed.get(one.name, ()), order, task) for one in locked]
+    chosen = uv.wheels(locked, task)
     paths = [one.path(task.downloads) for one in chosen]
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,35 +82,6 @@ def _fetched(locked: Sequence[LockedDistribution], task: Task) -> list[dict[str,
         raise InstallerError(task.attempted, "the report about the wheels is not understood") from error
     places = _checked_places(contents)
     return [{**one, "places": found} for one, found in zip(wanted, places, strict=True)]
-
-
-def _chosen(
-    locked: LockedDistribution,
-    files: Iterable[IndexFile],
-    order: Mapping[Tag, int],
-    task: Task,
-) -> _Wheel:
-    """Return the best fitting wheel of that version, leaving out those that are known to be other bytes."""
-    from packaging.utils import parse_wheel_filename
-    from packaging.version import Version
-
-    hashes = tuple(one.removeprefix("sha256:") for one in locked.hashes)
-    found: list[tuple[int, tuple[Any, ...], IndexFile]] = []
-    for file in files:
-        try:
-            name, version, build, tags = parse_wheel_filename(file.name)
-        except ValueError:
-            continue
-        places = [order[tag] for tag in tags if tag in order]
-        if name == locked.name and version == Version(locked.version) and places and "/" not in file.name:
-            found.append((min(places), tuple(-part if isinstance(part, int) else part for part in build), file))
-    if not found:
-        raise InstallerError.no_wheel(task.attempted, locked.name)
-    known = [one for one in found if not one[2].digest or one[2].digest in hashes]
-    if not known:
-        raise InstallerError.hash_mismatch(task.attempted)
-    file = min(known, key=lambda one: one[:2])[2]
-    return _Wheel(file.name, file.url, (file.digest,) if file.digest else hashes)
 
 
 # -- contents ----------------------------------------------------------------------------------
@@ -234,32 +184,6 @@ def _place(path: str) -> str:
     return match["path"] if match["scheme"] in _UNPACKED else ""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexFile:
-    """A file of an index; `digest` is hexadecimal, empty where the index gives none."""
-
-    name: str
-    digest: str
-    url: str
-
-
-def files_of(names: Iterable[str], task: Task) -> Mapping[str, tuple[IndexFile, ...]]:
-    """Return all files that the index has of some projects, each with its hash and address.
-
-    A sandboxed program parses the answers of the index; the form of its output is checked here.
-
-    Raises:
-        InstallerError: the index does not answer, or its answer is not understood.
-    """
-    result = run_program(FILE_HASHES, {**task.index.as_order(), "names": list(names)}, task, timeout=RESOLVE_SECONDS)
-    if result.code != 0:
-        raise task.failure(result)
-    try:
-        return _checked(json.loads(result.stdout))
-    except (ValueError, RecursionError) as error:
-        raise InstallerError(task.attempted, "the index's list of files is not understood") from error
-
-
 def run_program(
     program: Path,
     order: Mapping[str, object],
@@ -272,26 +196,3 @@ def run_program(
     """Run one of our programs, without the interpreter's own packages, with `order` as its input."""
     argv = (str(task.python.path), "-I", "-S", "-B", str(program))
     return task.run(argv, timeout=timeout, stdin=json.dumps(order).encode(), total=total, counts=counts)
-
-
-def _checked(listing: Any) -> Mapping[str, tuple[IndexFile, ...]]:
-    if not isinstance(listing, dict):
-        raise ValueError("not an object")
-    for files in listing.values():
-        if not isinstance(files, list):
-            raise ValueError("not a list")
-        for one in files:
-            if not (isinstance(one, list) and len(one) == 3 and all(isinstance(part, str) for part in one)):
-                raise ValueError("not three texts")
-    return {name: tuple(IndexFile(*one) for one in files if _is_usable(*one)) for name, files in listing.items()}
-
-
-def _is_usable(name: str, digest: str, url: str) -> bool:
-    return bool(name) and (not digest or _HASH.fullmatch(digest) is not None) and _is_address(url)
-
-
-def _is_address(url: str) -> bool:
-    try:
-        return urlsplit(url).scheme in ("http", "https")
-    except ValueError:
-        return False

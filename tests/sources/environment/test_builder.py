@@ -76,6 +76,7 @@ class Bench:
             index=self.index,
             python=self.python,
             progress=self.progress,
+            uv=self.uv,
         )
 
 

@@ -16,17 +16,21 @@ import zipfile
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from failures import failing
 from paddock_sources.cache import SourceCache
-from paddock_sources.commands.command_runner import CommandAccess
+from paddock_sources.commands.command_runner import CommandAccess, CommandResult
 from paddock_sources.environment import Index, Interpreter, LockedDistribution, wheels
 from paddock_sources.environment.builder import install
 from paddock_sources.environment.errors import InstallerError
-from paddock_sources.environment.uv import Uv
+from paddock_sources.environment.task import Task
+from paddock_sources.environment.uv import IndexWheel, Uv
 from paddock_sources.errors import SourceError
+from paddock_sources.progress import SilentProgress
 from sources.index_server import IndexServer
 from sources.warm.warm_runner import WarmRunner
 
@@ -302,6 +306,40 @@ def test_what_is_told_of_wheels_is_not_believed_in_any_form(
             customer.install(locked)
 
 
+def test_what_uv_says_of_an_index_is_not_believed_in_any_form(tmp_path: Path, python: Interpreter) -> None:
+    digest = "a" * 64
+    locked = LockedDistribution("hostile", "1.0", (f"sha256:{digest}",))
+    wheel = f'{{url = "http://x/{FILENAME}", hashes = {{sha256 = "{digest}"}}}}'
+    good = f'[[packages]]\nname = "hostile"\nwheels = [{wheel}]'
+
+    def chosen(printed: str) -> tuple[IndexWheel, ...]:
+        session: Any = SimpleNamespace(run=lambda *_, **__: CommandResult(0, printed.encode(), b""))
+        index = Index.of({"PIP_INDEX_URL": "http://127.0.0.1:9"})
+        places = (tmp_path, tmp_path, tmp_path)
+        task = Task("installing", "installing", "m", index, python, *places, session, SilentProgress())
+        return Uv(Path("/uv")).wheels([locked], task)
+
+    for listed in (wheel, ", ".join([wheel.replace("py3-none-any", "cp27-cp27m-win32"), wheel])):
+        assert [one.path(tmp_path) for one in chosen(good.replace(wheel, listed))] == [tmp_path / digest / FILENAME]
+    for old, new in (
+        (good, ""),
+        (good, "packages = 1"),
+        ("[[", "[" * 9000),
+        ('name = "hostile"', 'name = "other"'),
+        ("wheels = [{", "wheels = [1, {"),
+        ("http://x/", "file:///"),
+        (f'"http://x/{FILENAME}"', "5"),
+        (FILENAME, "other-1.0-py3-none-any.whl"),
+        (FILENAME, "hostile-1.1-py3-none-any.whl"),
+        (FILENAME, "hostile-1.0-1%2Fa-py3-none-any.whl"),
+        ("{url", '{name = "hostile-1.0-1/../../x-py3-none-any.whl", url'),
+        ('"aa', '"../'),
+    ):
+        assert old in good
+        with pytest.raises(InstallerError, match="list of files is not understood"):
+            chosen(good.replace(old, new))
+
+
 def test_of_several_wheels_the_one_that_fits_best_is_taken(customer: Customer) -> None:
     better = f"hostile-1.0-cp{sys.version_info[0]}{sys.version_info[1]}-none-any.whl"
     plain = customer.publish(packed(package()))
@@ -316,3 +354,6 @@ def test_a_version_that_only_others_can_use_is_refused_by_name(customer: Custome
     with failing("NoWheelError") as caught:
         customer.install(customer.publish(packed(package()), "hostile-1.0-cp27-cp27m-win32.whl"))
     assert "`hostile` has no wheel" in caught.value.summary
+    with failing("NoWheelError") as caught:
+        customer.install(LockedDistribution("absent", "1.0", ("sha256:" + "a" * 64,)))
+    assert "`absent` has no wheel" in caught.value.summary

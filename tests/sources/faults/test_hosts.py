@@ -35,7 +35,7 @@ STAGES = (
     "marked",
     "renamed",
     "after compile",
-    "after file_hashes",
+    "before fetch_wheels",
     "after fetch_wheels",
     "after unpack_wheels",
 )
