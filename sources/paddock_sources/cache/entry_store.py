@@ -114,25 +114,15 @@ class EntryStore:
         if found is not None:
             return found
         with self.begin() as building:
-            try:
-                build(building.folder)
-            except OSError as error:
-                if error.errno in FULL:
-                    raise CacheError.disk_full(self.store_context.folder.path, reason_of(error)) from error
-                raise
+            build(building.folder)
             return building.publish(digest, facts)
 
     def add_tree(self, write: Callable[[TreeWriter], None], facts: Mapping[str, Any] | None = None) -> TreeEntry:
         """Return the entry of a tree that `write` writes and whose digest is known afterwards; raises as `add` does."""
         with self.begin() as building:
-            try:
-                writer = TreeWriter(building.content)
-                write(writer)
-                digest = writer.finish()
-            except OSError as error:
-                if error.errno in FULL:
-                    raise CacheError.disk_full(self.store_context.folder.path, reason_of(error)) from error
-                raise
+            writer = TreeWriter(building.content)
+            write(writer)
+            digest = writer.finish()
             root = building.publish(digest, facts, writer.contents) / self.bucket.content
             return TreeEntry(root, digest, writer.contents.with_compiled)
 
@@ -141,14 +131,19 @@ class EntryStore:
         """Yield a new entry, which is discarded unless it is published before the block ends.
 
         Raises:
-            CacheError: nothing can be added.
+            CacheError: nothing can be added, or the disk became full meanwhile.
         """
         with self.store_context.staging_area.place() as place:
             self.store_context.stage("place made")
             building = StagedEntry(self, place)
             with adding_to(self.store_context.folder.path):
                 building.make()
-            yield building
+            try:
+                yield building
+            except OSError as error:
+                if error.errno in FULL:
+                    raise CacheError.disk_full(self.store_context.folder.path, reason_of(error)) from error
+                raise
 
     def entries(self) -> tuple[str, ...]:
         """Return the digests of all entries, also of damaged ones; a folder of another name is no entry."""

@@ -33,7 +33,6 @@ def _nothing_run() -> Iterator[None]:
 
 with _nothing_run():
     from git import Git
-    from git.exc import GitCommandError
 
 _MAX_STDOUT_BYTES = 32 << 20  # of collected output; the receiver bounds output that is passed on
 _UNBOUNDED = 1 << 40
@@ -45,11 +44,11 @@ class TakesBytes(Protocol):
     def write(self, data: memoryview, /) -> None: ...
 
 
-class GitFailedError(GitCommandError):
-    """Raised when git ended with an error; `finished` holds all its output."""
+class GitFailedError(Exception):
+    """Raised when git ended with an error; `result` holds all its output."""
 
-    def __init__(self, command: Sequence[str], result: CommandResult) -> None:
-        super().__init__(list(command), result.code, result.stderr, result.stdout)
+    def __init__(self, result: CommandResult) -> None:
+        super().__init__(f"git ended with code {result.code}")
         self.result = result
 
 
@@ -77,14 +76,10 @@ class SandboxedGit(Git):
         self,
         command: Sequence[str],
         istream: bytes | Iterable[bytes] | None = None,
-        with_extended_output: bool = False,
-        with_exceptions: bool = True,
         output_stream: TakesBytes | None = None,
-        stdout_as_string: bool = True,
         kill_after_timeout: float | None = None,
-        strip_newline_in_stdout: bool = True,
-    ) -> Any:
-        """Run `git` with the arguments of `command`; see `git.Git.execute`.
+    ) -> bytes:
+        """Run `git` with the arguments of `command`, and return all that it printed; see `git.Git.execute`.
 
         Raises:
             GitFailedError: it ended with an error.
@@ -99,13 +94,9 @@ class SandboxedGit(Git):
             timeout=self._seconds if kill_after_timeout is None else kill_after_timeout,
             max_stdout_bytes=_MAX_STDOUT_BYTES if output_stream is None else _UNBOUNDED,
         )
-        if result.code != 0 and with_exceptions:
-            raise GitFailedError(argv, result)
-        stdout = result.stdout.removesuffix(b"\n") if strip_newline_in_stdout else result.stdout
-        printed = stdout.decode("utf-8", errors="surrogateescape") if stdout_as_string else stdout
-        if with_extended_output:
-            return result.code, printed, result.stderr.decode("utf-8", errors="replace")
-        return printed
+        if result.code != 0:
+            raise GitFailedError(result)
+        return result.stdout
 
     def configured(self, *settings: str) -> Self:
         """Return this, with settings (`name=value`) for the next command alone."""
@@ -113,10 +104,9 @@ class SandboxedGit(Git):
         return self
 
     def text(self, command: str, *arguments: str, **options: Any) -> str:
-        """Run a command and return its output as text."""
-        return cast(str, self._call_process(command, *arguments, **options))
+        """Run a command and return its output as text, without the newline at its end."""
+        return self.data(command, *arguments, **options).removesuffix(b"\n").decode("utf-8", errors="surrogateescape")
 
     def data(self, command: str, *arguments: str, **options: Any) -> bytes:
         """Run a command and return all that it printed."""
-        options |= {"stdout_as_string": False, "strip_newline_in_stdout": False}
         return cast(bytes, self._call_process(command, *arguments, **options))
