@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from paddock_sources.cache import SourceCache
-from paddock_sources.environment import Index, Interpreter
+from paddock_sources.environment.index import Index
+from paddock_sources.environment.interpreter import Interpreter
 from sources.index_server import IndexServer
 from sources.warm.warm_runner import WarmRunner, warm_runner
 

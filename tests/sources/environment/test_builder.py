@@ -18,10 +18,12 @@ from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandAccess, CommandResult, CommandRunner, CommandSession
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.constraints import Constraint
-from paddock_sources.environment import Index, Interpreter, LockedDistribution, Requirements
 from paddock_sources.environment.builder import install, resolve
 from paddock_sources.environment.errors import InstallerError
-from paddock_sources.environment.locked import installed
+from paddock_sources.environment.index import Index
+from paddock_sources.environment.interpreter import Interpreter
+from paddock_sources.environment.locked import LockedDistribution, installed
+from paddock_sources.environment.requirements import Requirements
 from paddock_sources.environment.task import Task
 from paddock_sources.environment.uv import Uv
 from paddock_sources.progress import Progress, ProgressStep, SilentProgress

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from failures import failing
-from paddock_sources.environment import Index
+from paddock_sources.environment.index import Index
 from paddock_sources.settings import IndexSettings
 from support.rows import each_row
 

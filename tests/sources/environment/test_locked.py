@@ -3,7 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from failures import failing
-from paddock_sources.environment import Interpreter, LockedDistribution, environment_digest, without_preloaded
+from paddock_sources.environment.interpreter import Interpreter
+from paddock_sources.environment.locked import LockedDistribution, environment_digest, without_preloaded
 from support.rows import each_row
 
 HASH = "sha256:" + "a" * 64

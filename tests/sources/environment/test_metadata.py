@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from failures import failing
 from paddock_sources import SourceError
 from paddock_sources.cache import SourceCache
-from paddock_sources.environment import Metadata, distribution_metadata
+from paddock_sources.environment.metadata import Metadata, distribution_metadata
 from support.examples import examples
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

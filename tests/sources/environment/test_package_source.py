@@ -9,10 +9,12 @@ import pytest
 from failures import failing
 from paddock_sources import SourceError
 from paddock_sources.cache import SourceCache
-from paddock_sources.environment import Index, InstalledDistributions, Interpreter
 from paddock_sources.environment.errors import (
     InstalledDistributionError,
 )
+from paddock_sources.environment.index import Index
+from paddock_sources.environment.installed import InstalledDistributions
+from paddock_sources.environment.interpreter import Interpreter
 from paddock_sources.package import PackageSource
 from sources.environment.installed_folder import MOUNT, add_distribution, record_hash
 from sources.index_server import IndexServer

@@ -13,8 +13,11 @@ import pytest
 from failures import failing
 from paddock_sources.cache import Bucket, SourceCache
 from paddock_sources.constraints import Constraint
-from paddock_sources.environment import Index, Interpreter, LockedDistribution, Requirements
 from paddock_sources.environment.builder import install, resolve
+from paddock_sources.environment.index import Index
+from paddock_sources.environment.interpreter import Interpreter
+from paddock_sources.environment.locked import LockedDistribution
+from paddock_sources.environment.requirements import Requirements
 from sources.index_server import IndexServer
 from sources.warm.warm_runner import WarmRunner
 from support.rows import each_row

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from failures import failing
 from paddock_sources import SourceError
-from paddock_sources.environment import Interpreter, Requirements
 from paddock_sources.environment.errors import ContractVersionError, RequirementsError
+from paddock_sources.environment.interpreter import Interpreter
+from paddock_sources.environment.requirements import Requirements
 from support.examples import examples
 
 PYTHON = replace(

@@ -11,8 +11,10 @@ import pytest
 from failures import failing
 from paddock.isolation.commands.source_commands import SourceCommands
 from paddock_sources.cache import SourceCache
-from paddock_sources.environment import Index, Interpreter, Requirements
 from paddock_sources.environment.builder import install, resolve
+from paddock_sources.environment.index import Index
+from paddock_sources.environment.interpreter import Interpreter
+from paddock_sources.environment.requirements import Requirements
 from sources.index_server import IndexServer
 from support.shut_in_commands import LEVELS, commands_at
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from paddock_sources.environment import Interpreter, Requirements, siblings
+from paddock_sources.environment import siblings
+from paddock_sources.environment.interpreter import Interpreter
+from paddock_sources.environment.requirements import Requirements
 from paddock_sources.environment.siblings import Siblings
 from paddock_sources.errors import SourceError
 from paddock_sources.kinds.git_uri import repository

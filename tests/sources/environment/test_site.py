@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from failures import failing
-from paddock_sources.environment import LockedDistribution
+from paddock_sources.environment.locked import LockedDistribution
 from paddock_sources.environment.site import check_distributions, clean_site
 
 HASH = "sha256:" + "a" * 64

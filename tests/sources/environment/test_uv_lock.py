@@ -9,7 +9,9 @@ import pytest
 
 from failures import failing
 from paddock_sources.constraints import refuse_contradictions
-from paddock_sources.environment import Interpreter, LockedDistribution, Requirements
+from paddock_sources.environment.interpreter import Interpreter
+from paddock_sources.environment.locked import LockedDistribution
+from paddock_sources.environment.requirements import Requirements
 from paddock_sources.environment.uv_lock import UvLock
 from paddock_sources.errors import SourceError
 from paddock_sources.lock.locked_module import LockedDependency

@@ -24,9 +24,12 @@ import pytest
 from failures import failing
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandAccess, CommandResult
-from paddock_sources.environment import Index, Interpreter, LockedDistribution, wheels
+from paddock_sources.environment import wheels
 from paddock_sources.environment.builder import install
 from paddock_sources.environment.errors import InstallerError
+from paddock_sources.environment.index import Index
+from paddock_sources.environment.interpreter import Interpreter
+from paddock_sources.environment.locked import LockedDistribution
 from paddock_sources.environment.task import Task
 from paddock_sources.environment.uv import IndexWheel, Uv
 from paddock_sources.errors import SourceError

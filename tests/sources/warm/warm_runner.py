@@ -21,7 +21,7 @@ from paddock_sources.commands.command_runner import (
     CommandTimeoutError,
 )
 from paddock_sources.commands.direct_runner import DirectRunner
-from paddock_sources.environment import Interpreter
+from paddock_sources.environment.interpreter import Interpreter
 from support.warm_process import WarmProcess
 
 _FLAGS = ("-I", "-S", "-B")
