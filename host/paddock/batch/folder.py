@@ -19,7 +19,7 @@ from typing import BinaryIO, Final
 from paddock.batch.task import OWN
 from paddock.errors import KindError
 from paddock.text import escape, reason_of
-from paddock.workers.scratch import PrivateFolder
+from paddock.workers.scratch import PrivateFolder, open_to_owner
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -69,6 +69,7 @@ class TaskFolder:
     def take(self, out: Path) -> list[str]:
         """Copy each new or changed file to `out`, and return for people what was not taken."""
         taking = _Taking(self._given)
+        open_to_owner(self.path)
         top, into = os.open(self.path, _FOLDER), os.open(out, _FOLDER)
         try:
             taking.folder(top, into, PurePosixPath())

@@ -90,6 +90,7 @@ def remove_private_folder(folder: Path) -> None:
     opened, and emptied there.
     """
     try:
+        open_to_owner(folder)
         top = os.open(folder, _FOLDER)
         try:
             _empty(top)
@@ -128,13 +129,13 @@ def _unlink_or_open(entry: str, folder: int) -> bool:
     try:
         os.unlink(entry, dir_fd=folder)
     except IsADirectoryError:
-        _open_to_owner(entry, folder)
+        open_to_owner(entry, folder)
         return False
     return True
 
 
-def _open_to_owner(entry: str, folder: int) -> None:
-    """Let the owner into a folder, which may be closed to being opened; raise if it is no folder any more."""
+def open_to_owner(entry: str | Path, folder: int | None = None) -> None:
+    """Let the owner into a folder, which a module may have closed; raise `OSError` if it is no folder any more."""
     found = os.open(entry, _HANDLE, dir_fd=folder)
     try:
         os.chmod(f"/proc/self/fd/{found}", 0o700)  # the folder that was found, even if its name now belongs to another

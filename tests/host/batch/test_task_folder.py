@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,15 @@ import pytest
 from paddock.batch import folder as folder_module
 from paddock.batch.folder import TaskFolder
 from paddock.errors import KindError
+
+
+@pytest.fixture
+def as_ordinary_user() -> Iterator[None]:
+    """Have root refused what an ordinary user is refused."""
+    before = os.geteuid()
+    os.seteuid(before or 65534)
+    yield
+    os.seteuid(before)
 
 
 @pytest.fixture
@@ -69,6 +79,17 @@ def test_a_link_in_place_of_the_copy_leads_nowhere(folder: TaskFolder, base: Pat
     (tmp_path / "out/x").symlink_to(tmp_path / "secret")
     assert folder.take(tmp_path / "out") == ["`x` was not taken: file exists"]
     assert (tmp_path / "secret").read_text() == "secret"
+
+
+def test_a_folder_that_was_closed_is_taken_and_removed(as_ordinary_user: None, folder: TaskFolder) -> None:
+    (folder.path / "x").write_text("x")
+    folder.path.chmod(0)
+    with pytest.raises(PermissionError):
+        os.listdir(folder.path)
+    with tempfile.TemporaryDirectory() as out:
+        assert folder.take(Path(out)) == []
+        assert (Path(out) / "x").read_text() == "x"
+    folder.path.chmod(0)
 
 
 @pytest.mark.parametrize(
