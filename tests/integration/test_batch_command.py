@@ -160,6 +160,7 @@ def test_a_first_interruption_lets_what_runs_end(ground: _Ground) -> None:
         ({"write": ["../x"]}, ["--trust-plan"], 1, "leads out of the task's folder"),
         ({"write": ["{out}/t0"]}, ["--trust-plan"], 1, "has to do with the folder of the results"),
         ({"write": ["{out}/.."]}, ["--trust-plan"], 1, "has to do with the folder of the results"),
+        ({"write": ["{out}/../tasks.jsonl"]}, ["--trust-plan"], 1, "has to do with the file of tasks"),
         ({}, ["--shard", "3/2"], 2, "is no K/N with K from 1 to N"),
     ],
 )

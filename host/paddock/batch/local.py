@@ -205,7 +205,7 @@ async def run(
         PaddockError: no session of the plan can be opened.
     """
     read = plan if isinstance(plan, MountPlan) else load_plan(plan)
-    refuse_paths_above(read, Path(out))
+    refuse_paths_above(read, Path(out), Path(tasks))
     checked = await anyio.to_thread.run_sync(TaskFile.checked, Path(tasks), shard)
     opened = partial(Batch, checked, Path(out), read.digest, repeat=repeat, resumes=resume)
     with closing(await anyio.to_thread.run_sync(opened)) as batch:
@@ -271,14 +271,16 @@ async def _task_folder() -> AsyncIterator[TaskFolder]:
             await anyio.to_thread.run_sync(work.remove)
 
 
-def refuse_paths_above(plan: MountPlan, out: Path | None = None) -> None:
+def refuse_paths_above(plan: MountPlan, out: Path | None = None, tasks: Path | None = None) -> None:
     """Refuse a plan with a path that leads out of the task's folder, which lies elsewhere for each task.
 
-    Refuse as well one by which modules could write to the folder of the results, `out`, if it is given.
+    Refuse as well one by which modules could write to the folder of the results, `out`, or to the file of `tasks`,
+    which is read line by line while they run.
 
     Raises:
         PlanError: it names each such path.
     """
+    kept = {"folder of the results": out, "file of tasks": tasks}
     problems = []
     for entry in plan.entries():
         granted = grants_of(entry.permissions)
@@ -288,17 +290,20 @@ def refuse_paths_above(plan: MountPlan, out: Path | None = None) -> None:
                 if not path.startswith(("/", "~")):
                     if ".." in PurePosixPath(path).parts:
                         problems.append(PlanProblem(place, f"`{path}` leads out of the task's folder", _ABSOLUTE))
-                elif family == "write" and out is not None and _meet(path, out):
-                    problem = f"`{path}` has to do with the folder of the results, `{out}`"
-                    problems.append(PlanProblem(place, problem, "keep the results elsewhere: `--out DIR`"))
+                elif family == "write":
+                    problems += [
+                        PlanProblem(place, f"`{path}` has to do with the {what}, `{one}`", f"keep the {what} elsewhere")
+                        for what, one in kept.items()
+                        if one is not None and _meet(path, one)
+                    ]
     if problems:
         raise PlanError(problems, origin=None if plan.origin is None else str(plan.origin))
 
 
-def _meet(path: str, out: Path) -> bool:
+def _meet(path: str, kept: Path) -> bool:
     """Whether one of two places holds the other."""
-    real, results = Path(os.path.realpath(os.path.expanduser(path))), out.resolve()
-    return real.is_relative_to(results) or results.is_relative_to(real)
+    real, place = Path(os.path.realpath(os.path.expanduser(path))), kept.resolve()
+    return real.is_relative_to(place) or place.is_relative_to(real)
 
 
 def _facts(error: Exception) -> dict[str, Any]:

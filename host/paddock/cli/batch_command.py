@@ -160,7 +160,7 @@ class _Run:
         """Run the tasks to their ends, and return the counts."""
         await self.opener.ready()
         plan = load_plan(self._plan)
-        refuse_paths_above(plan, out)
+        refuse_paths_above(plan, out, tasks)
         checked = await anyio.to_thread.run_sync(TaskFile.checked, tasks, shard)
         opened = partial(Batch, checked, out, plan.digest, repeat=repeat, resumes=resumes)
         with closing(await anyio.to_thread.run_sync(opened)) as batch:

@@ -64,7 +64,7 @@ async def run(
         PaddockError: Ray is not installed or does not answer, or the plan cannot be run on it.
     """
     read = load_plan(plan)
-    refuse_paths_above(read, Path(out))
+    refuse_paths_above(read, Path(out), Path(tasks))
     options = RayOptions(address, per_node, send_secrets, tuple(map(Path, shared)))
     checked = await anyio.to_thread.run_sync(TaskFile.checked, Path(tasks), shard)
     opened = partial(Batch, checked, Path(out), read.digest, repeat=repeat, resumes=resume)
