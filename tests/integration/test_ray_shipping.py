@@ -18,7 +18,8 @@ from paddock.batch.place import NoPlaceError
 from paddock.plan.load import load_plan
 from paddock.ray.messages import Facts
 from paddock.ray.node import Node, facts_of
-from paddock.ray.pool import Pool, PoolOptions
+from paddock.ray.options import RayOptions
+from paddock.ray.pool import Pool
 from paddock.ray.shipping import shipment_of
 from paddock_sources.cache import SourceCache
 from sources.git.origin_repository import OriginRepository
@@ -70,16 +71,16 @@ async def test_a_repository_and_its_packages_reach_a_node_that_fetches_nothing(t
     out.mkdir()
     with SourceCache.of_user(os.environ) as cache:
         shipment = await shipment_of(plan, authorizer, settings, os.environ, cache)
-        async with Pool.opened(MemoryCluster(node), shipment, PoolOptions(wait_seconds=0), own) as pool:
+        async with Pool.opened(MemoryCluster(node).nodes, shipment, RayOptions(wait_seconds=0), own) as pool:
             place = await pool.take()
             result = await place.run(attempt("t", "Of what?"), out, _yes)
         assert result.response == "The tide is high.", result
         assert "tool-greet" in [one["module"] for one in result.modules]  # it imports the package as it is loaded
         assert node.calls.count("take") == len(shipment.trees) >= 2
-        async with Pool.opened(MemoryCluster(node), shipment, PoolOptions(wait_seconds=0), own) as pool:
+        async with Pool.opened(MemoryCluster(node).nodes, shipment, RayOptions(wait_seconds=0), own) as pool:
             await pool.take()
         assert node.calls.count("take") == len(shipment.trees)
-        async with Pool.opened(MemoryCluster(strict), shipment, PoolOptions(wait_seconds=0), own) as pool:
+        async with Pool.opened(MemoryCluster(strict).nodes, shipment, RayOptions(wait_seconds=0), own) as pool:
             with pytest.raises(NoPlaceError, match="b: policy refuses"):
                 await pool.take()
 

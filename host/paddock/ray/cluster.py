@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final, Self
 
@@ -29,16 +29,15 @@ _AT_ONCE: Final = 1000  # calls of one actor: its attempts, and answers to each
 
 
 class RayCluster:
-    """The nodes of the cluster at an address; see `pool.Cluster`."""
+    """The nodes of the cluster at an address; see `pool.Nodes`."""
 
-    def __init__(self, ray: Any, node: type[Node]) -> None:
+    def __init__(self, ray: Any) -> None:
         self._ray = ray
-        self._node = node
         self._actors: dict[str, Any] = {}
 
     @classmethod
     @asynccontextmanager
-    async def connected(cls, address: str, node: type[Node] = Node) -> AsyncIterator[Self]:
+    async def connected(cls, address: str) -> AsyncIterator[Self]:
         """Connect to a cluster, unless the application has; leaving disconnects, which ends all that runs for it.
 
         Raises:
@@ -48,7 +47,7 @@ class RayCluster:
         is_own = not ray.is_initialized()
         if is_own:
             await anyio.to_thread.run_sync(connect, ray, address)
-        cluster = cls(ray, node)
+        cluster = cls(ray)
         try:
             yield cluster
         finally:
@@ -74,7 +73,7 @@ class RayCluster:
         if key not in self._actors:
             from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-            options = self._ray.remote(self._node).options(
+            options = self._ray.remote(Node).options(
                 num_cpus=min(1.0, _processors(row) * _SHARE),
                 max_restarts=-1,
                 max_task_retries=0,
@@ -82,7 +81,7 @@ class RayCluster:
                 scheduling_strategy=NodeAffinitySchedulingStrategy(key, soft=False),
             )
             self._actors[key] = options.remote()
-        return RayLink(f"{row['NodeManagerHostname']}/{key[:8]}", self._actors[key])
+        return Link(f"{row['NodeManagerHostname']}/{key[:8]}", partial(_called, self._actors[key]))
 
     def _close(self, is_own: bool) -> None:
         for actor in self._actors.values():
@@ -91,42 +90,12 @@ class RayCluster:
             self._ray.shutdown()
 
 
-class RayLink:
-    """The actor of a node; see `pool.Link`."""
-
-    def __init__(self, name: str, actor: Any) -> None:
-        self.name = name
-        self._actor = actor
-
-    async def call(self, method: str, argument: bytes) -> bytes:
-        """Call a method of the actor."""
-        with _lost():
-            return _checked(await getattr(self._actor, method).remote(argument))
-
-    async def stream(self, method: str, argument: bytes) -> AsyncIterator[bytes]:
-        """Call a method of the actor that yields."""
-        answers = getattr(self._actor, method).options(num_returns="streaming").remote(argument)
-        while True:
-            with _lost():
-                try:
-                    answer = _checked(await (await anext(answers)))
-                except StopAsyncIteration:
-                    return
-            yield answer
-
-
-@contextmanager
-def _lost() -> Iterator[None]:
-    """Turn what Ray raises for a call into the loss of the node."""
+async def _called(actor: Any, method: str, argument: bytes) -> bytes:
+    """Call a method of an actor; see `pool.Link`."""
     try:
-        yield
-    except StopAsyncIteration:
-        raise
+        answer = await getattr(actor, method).remote(argument)
     except Exception as error:  # Ray raises errors of many classes, and those of the actor's own process
         raise LinkLostError(_first_line(error)) from None
-
-
-def _checked(answer: object) -> bytes:
     if not isinstance(answer, bytes):
         raise LinkLostError("an answer is not bytes")
     return answer

@@ -1,50 +1,46 @@
 """What driver and nodes tell each other, as tables with known keys.
 
-The driver calls a node in this order: `join`, `lacking`, `take` for each tree that the node lacks, `lend`, `prepare`,
-and then `run` for each attempt. A run answers with events: `began`; `asked` before the first act outside the task's
-folder, which waits for the driver's `answer`; and at last `ended` or `stale`.
+The driver calls a node in this order: `join`; `take` for each tree that the node lacks; `lend`; `prepare`. An attempt
+is `begin`, and then `go_on` again and again: each waits for the next event. After `asked`, which comes before the first
+act outside the task's folder, `go_on` brings the driver's answer. The last event is `ended` or `stale`; `end` ends an
+attempt before. `leave` ends all.
 """
 
 from __future__ import annotations
 
-from typing import Literal
-
-from pydantic import Field
+from typing import Any, Literal
 
 from paddock.batch.result import TaskResult
 from paddock.batch.task import Task
 from paddock.errors import code_of, statement_of
-from paddock.ray.packing import Message
+from paddock.plan.problems import StrictModel
 from paddock.text import escape
 from paddock_sandbox.profile import IsolationLevel
 
 
-class Join(Message):
-    """What a node has to have and to be able to do.
+class Join(StrictModel):
+    """What a node has to have: files in shared folders by their paths, and trees in its cache by their digests."""
 
-    Attributes:
-        isolation: the level of modules that the operator named, if one is named.
-        tokens: the contents of files in folders that all nodes share, by their paths.
-    """
-
-    isolation: IsolationLevel | None = None
-    tokens: dict[str, str] = Field(default_factory=dict)
+    tokens: dict[str, str]
+    trees: list[str]
 
 
-class Facts(Message):
+class Facts(StrictModel):
     """What a node is, compared with the driver before it gets any work.
 
     Attributes:
         paddock: the version of Paddock.
         python: the version of Python, and its implementation and platform.
         policy: the digest of the policies of the node's machine and user.
-        problem: what it lacks of what `Join` asks for; empty if nothing.
+        problem: why it can do no work; empty if nothing stands in the way.
+        lacking: the trees that it has to be sent.
     """
 
     paddock: str
     python: str
     policy: str
     problem: str = ""
+    lacking: tuple[str, ...] = ()
 
     def differences(self, own: Facts) -> str:
         """Return how a node differs from the driver, in words; empty if it can be used."""
@@ -60,13 +56,7 @@ class Facts(Message):
         return "; ".join([*differs, *filter(None, [self.problem])])
 
 
-class Digests(Message):
-    """Names of trees in the cache."""
-
-    names: list[str]
-
-
-class Tree(Message):
+class Tree(StrictModel):
     """A folder of the cache, with its files; `name` is its digest, and `content` the digest of its files."""
 
     bucket: str
@@ -74,18 +64,15 @@ class Tree(Message):
     content: str
 
 
-class Commit(Message):
+class Commit(StrictModel):
     """Which tree a commit of a repository is, as the cache notes it."""
 
     url: str
     commit: str
-    tree: str
-    committed_at: int | None
-    is_reachable: bool
-    submodules: list[str]
+    facts: dict[str, Any]
 
 
-class Job(Message):
+class Job(StrictModel):
     """The plan that sessions are made of; its files are packed with it, and `plan` is the path of its own.
 
     Attributes:
@@ -98,11 +85,11 @@ class Job(Message):
     plan: str
     commits: list[Commit]
     is_trusted: bool
-    isolation: IsolationLevel | None = None
-    grants: dict[str, str] = Field(default_factory=dict)
+    isolation: IsolationLevel | None
+    grants: dict[str, str]
 
 
-class Lent(Message):
+class Lent(StrictModel):
     """Values of secrets, by their names. It is never shown, and no pack of it is kept."""
 
     values: dict[str, str]
@@ -113,7 +100,7 @@ class Lent(Message):
     __str__ = __repr__
 
 
-class Order(Message):
+class Order(StrictModel):
     """An attempt that a node is to make; the files of its task are packed with it. `ticket` names this order alone."""
 
     ticket: str
@@ -121,25 +108,23 @@ class Order(Message):
     task: Task
 
 
-class Answer(Message):
-    """The driver's answer to an attempt that asked whether it may act; `ends` ends the attempt."""
+class Step(StrictModel):
+    """Names the attempt that is to go on, or to end; `may_act` answers its question."""
 
     ticket: str
-    may_act: bool
-    ends: bool = False
+    may_act: bool = False
 
 
-class Event(Message):
-    """What happens to an order; a result comes packed with the files that the task changed."""
+class Event(StrictModel):
+    """What happens to an attempt; a result comes packed with the files that the task changed."""
 
-    kind: Literal["began", "asked", "ended", "stale", "refused"]
+    kind: Literal["asked", "ended", "stale"]
     module: str = ""
     tool: str = ""
-    problem: str = ""
     result: TaskResult | None = None
 
 
-class Done(Message):
+class Done(StrictModel):
     """The answer of a call that has nothing else to say; a `problem` in words, if it could not be done."""
 
     problem: str = ""

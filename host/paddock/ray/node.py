@@ -11,12 +11,9 @@ import asyncio
 import hashlib
 import os
 import platform
-import shutil
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -29,19 +26,16 @@ from paddock.batch.local import LocalPlace, SessionSettings
 from paddock.batch.place import Attempt, Place, StaleAttemptError
 from paddock.batch.task import Task
 from paddock.errors import PaddockError, PolicyFileError
-from paddock.isolation.sandbox_host import SandboxHost
 from paddock.module_sources.resolve import SourceOptions
 from paddock.plan.load import load_plan
 from paddock.policy.files.owned_file import ROOT, read_owned, user_config_folder
-from paddock.policy.files.policy import SYSTEM_FILE, Policy
+from paddock.policy.files.policy import SYSTEM_FILE
 from paddock.policy.owner import Owner
-from paddock.policy.rule import Floor
-from paddock.ray.messages import Answer, Digests, Done, Event, Facts, Job, Join, Lent, Order, Tree, failed
-from paddock.ray.packing import BrokenPackError, files_of, lay_out, pack, unpack
+from paddock.ray.messages import Done, Event, Facts, Job, Join, Lent, Order, Step, Tree, failed
+from paddock.ray.packing import BrokenPackError, PackedFile, files_of, lay_out, pack, unpack
 from paddock.ray.shipping import keep_commits, keep_tree, lacking_of
 from paddock.session.host import Host
-from paddock.workers.probe import Unavailable
-from paddock_sandbox.profile import IsolationLevel
+from paddock.workers.scratch import PrivateFolder
 from paddock_sources.errors import NoFetching, SourceError
 from paddock_sources.locked_sources import LockUse
 
@@ -53,60 +47,42 @@ _NO_FETCHING: Final = NoFetching(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedPlan:
-    """A plan on this node, with all its code in the cache.
-
-    Attributes:
-        plan: its file, with the lock file beside it.
-        environ: the environment of sessions, with the secrets that were lent.
-        job: how the driver wants it to be run.
-    """
-
-    plan: Path
-    environ: Mapping[str, str] = field(repr=False)
-    job: Job
-
-
-OpenPlace = Callable[[PreparedPlan], AbstractAsyncContextManager[Place]]
-"""Opens the host on which the sessions of a plan run."""
+OpenPlace = Callable[[Path, Mapping[str, str], Job], AbstractAsyncContextManager[Place]]
+"""Opens the host on which the sessions of a plan run: its file, their environment, and how it is run."""
 
 
 class Node:
     """What runs on one node; the driver's calls are its methods, in the order that `messages` says."""
 
-    def __init__(self, open_place: OpenPlace | None = None, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        open_place: OpenPlace | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
         self._open_place = open_place or open_local
         self._environ = dict(os.environ if environ is None else environ)
         self._lent: Mapping[str, str] = {}
         self._runs: dict[str, _Run] = {}
         self._serving: asyncio.Task[None] | None = None
         self._place: Place | None = None
-        self._folder: Path | None = None
 
     async def join(self, asked: bytes) -> bytes:
         """End all that ran here for an earlier driver, or before this one gave the node up, and return `Facts`."""
         await self._end_all()
-        facts = await facts_of(self._environ)
         wanted, _ = unpack(asked, Join)
-        problem = (
-            facts.problem
-            or await anyio.to_thread.run_sync(_unshared, wanted.tokens)
-            or await _isolation_problem(self._environ, wanted.isolation)
-        )
-        return pack(facts.model_copy(update={"problem": problem}))
+        facts = await facts_of(self._environ)
+        about = {
+            "problem": facts.problem or await anyio.to_thread.run_sync(_unshared, wanted.tokens),
+            "lacking": tuple(await anyio.to_thread.run_sync(lacking_of, wanted.trees, self._environ)),
+        }
+        return pack(facts.model_copy(update=about))
 
-    async def lacking(self, names: bytes) -> bytes:
-        """Return which of these trees the cache lacks."""
-        asked, _ = unpack(names, Digests)
-        return pack(Digests(names=await anyio.to_thread.run_sync(lacking_of, asked.names, self._environ)))
-
-    async def take(self, tree: bytes) -> bytes:
+    async def take(self, packed: bytes) -> bytes:
         """Add a tree to the cache, once its files are those that its digest names."""
 
         async def taking() -> None:
-            about, files = unpack(tree, Tree)
-            await anyio.to_thread.run_sync(keep_tree, about, files, self._environ)
+            tree, files = unpack(packed, Tree)
+            await anyio.to_thread.run_sync(keep_tree, tree, files, self._environ)
 
         return await _done(taking())
 
@@ -120,47 +96,44 @@ class Node:
 
         async def preparing() -> None:
             job, files = unpack(packed, Job)
-            self._folder = Path(tempfile.mkdtemp(prefix="paddock-ray-"))
-            root = self._folder / "plan"
-            root.mkdir()
-            await anyio.to_thread.run_sync(lay_out, files, root)
             await anyio.to_thread.run_sync(keep_commits, job.commits, self._environ)
-            prepared = PreparedPlan(root / job.plan, {**self._environ, **self._lent}, job)
             opened = asyncio.get_running_loop().create_future()
-            self._serving = asyncio.create_task(self._serve(prepared, opened))
+            self._serving = asyncio.create_task(self._serve(job, files, opened))
             self._place = await opened
 
         return await _done(preparing())
 
-    async def run(self, order: bytes) -> AsyncIterator[bytes]:
-        """Make an attempt; yield its events."""
-        made, files = unpack(order, Order)
-        if self._place is None or self._folder is None:  # started again since it was prepared
-            yield pack(Event(kind="refused", problem="the node has no plan"))
-            return
-        run = _Run(made)
-        self._runs[made.ticket] = run
-        folder = Path(tempfile.mkdtemp(prefix="task-", dir=self._folder))
-        run.working = asyncio.create_task(self._attempt(run, partial(lay_out, files), folder, self._place))
-        try:
-            yield pack(Event(kind="began"))
-            while True:
-                event, packed = await run.events.get()
-                yield packed
-                if event.kind != "asked":
-                    break
-        finally:
-            del self._runs[made.ticket]
-            await _ended(run.working)
-            shutil.rmtree(folder, ignore_errors=True)
+    async def begin(self, packed: bytes) -> bytes:
+        """Begin an attempt."""
+        order, files = unpack(packed, Order)
+        if self._place is None:  # started again since it was prepared
+            return pack(Done(problem="the node has no plan"))
+        run = _Run()
+        run.working = asyncio.create_task(
+            _attempt(run, order, files, self._place),
+        )
+        self._runs[order.ticket] = run
+        return pack(Done())
 
-    async def answer(self, packed: bytes) -> bytes:
-        """Take the driver's answer to an attempt that asked, or its word that the attempt is to end."""
-        answer, _ = unpack(packed, Answer)
-        run = self._runs.get(answer.ticket)
+    async def go_on(self, packed: bytes) -> bytes:
+        """Wait for the next `Event` of an attempt, which may act if it asked and the driver says so."""
+        step, _ = unpack(packed, Step)
+        run = self._runs.get(step.ticket)
+        if run is None:
+            return pack(Event(kind="stale"))
+        if step.may_act:
+            run.permit()
+        event, told = await run.events.get()
+        if event.kind != "asked":
+            self._runs.pop(step.ticket, None)
+        return told
+
+    async def end(self, packed: bytes) -> bytes:
+        """End an attempt."""
+        run = self._runs.pop(unpack(packed, Step)[0].ticket, None)
         if run is not None:
-            run.take(answer)
-        return pack(Done(problem="" if run is not None else "there is no such attempt"))
+            await _ended(run.working)
+        return pack(Done())
 
     async def leave(self, told: bytes) -> bytes:
         """End all that runs here, and forget the plan and what was lent."""
@@ -169,81 +142,93 @@ class Node:
 
     async def _end_all(self) -> None:
         self._place, self._lent = None, {}
-        await asyncio.gather(*(_ended(run.working) for run in self._runs.values()))
+        runs, self._runs = self._runs, {}
+        await asyncio.gather(*(_ended(run.working) for run in runs.values()))
         serving, self._serving = self._serving, None
         await _ended(serving)
-        folder, self._folder = self._folder, None
-        if folder is not None:
-            await anyio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
 
-    async def _serve(self, prepared: PreparedPlan, opened: asyncio.Future[Place]) -> None:
+    async def _serve(
+        self,
+        job: Job,
+        files: Iterable[PackedFile],
+        opened: asyncio.Future[Place],
+    ) -> None:
         """Keep a host open until this task is cancelled: what enters it has to leave it."""
         try:
-            async with AsyncExitStack() as stack:
-                opened.set_result(await stack.enter_async_context(self._open_place(prepared)))
-                await anyio.sleep_forever()
+            async with _folder() as root:
+                await anyio.to_thread.run_sync(partial(lay_out, files, root, with_links=True))
+                environ = {**self._environ, **self._lent}
+                async with self._open_place(root / job.plan, environ, job) as place:
+                    opened.set_result(place)
+                    await anyio.sleep_forever()
         except Exception as error:
             if not opened.done():
                 opened.set_exception(error)
 
-    async def _attempt(self, run: _Run, lay_out_inputs: Callable[[Path], None], folder: Path, place: Place) -> None:
-        inputs, out = folder / "inputs", folder / "out"
-        inputs.mkdir()
-        out.mkdir()
-        try:
-            await anyio.to_thread.run_sync(lay_out_inputs, inputs)
-            task = run.order.task.model_copy(update={"files": {name: name for name in run.order.task.files}})
-            attempt = Attempt(task, run.order.number, inputs)
-            result = await place.run(attempt, out, run.acted)
-            if run.is_over:
-                raise StaleAttemptError
-            event = Event(kind="ended", result=result)
-            packed = await anyio.to_thread.run_sync(lambda: pack(event, files_of(out, links=False)))
-        except (StaleAttemptError, asyncio.CancelledError):
-            event = Event(kind="stale")
-            packed = pack(event)
-        except Exception as error:  # of the attempt alone: it is its result
-            event = Event(kind="ended", result=failed(run.order, error))
-            packed = pack(event)
-        run.events.put_nowait((event, packed))
-
 
 class _Run:
-    """An attempt that runs here, and its questions to the driver."""
+    """An attempt that runs here; its questions wait for the driver."""
 
-    def __init__(self, order: Order) -> None:
-        self.order = order
-        self.events: asyncio.Queue[tuple[Event, bytes]] = asyncio.Queue()
+    def __init__(self) -> None:
         self.working: asyncio.Task[None] | None = None
+        self.events: asyncio.Queue[tuple[Event, bytes]] = asyncio.Queue()
         self.is_over = False  # whether it may act no more
         self._asking = asyncio.Lock()  # modules may begin to act at the same time
-        self._answered: asyncio.Future[bool] | None = None
+        self._permitted = asyncio.Event()
+
+    def tell(self, event: Event, packed: bytes | None = None) -> None:
+        """Have the driver get an event, which is packed with its files if it has any."""
+        self.events.put_nowait((event, packed or pack(event)))
+
+    def permit(self) -> None:
+        """Let it act: it asked."""
+        self._permitted.set()
 
     async def acted(self, module: str, tool: str) -> None:
         """Ask the driver whether the attempt may act; see `Acted`."""
         async with self._asking:
             if self.is_over:
                 raise StaleAttemptError
-            self._answered = asyncio.get_running_loop().create_future()
-            event = Event(kind="asked", module=module, tool=tool)
-            self.events.put_nowait((event, pack(event)))
-            may_act = False
-            with anyio.move_on_after(_ANSWER_SECONDS):
-                may_act = await self._answered
-            if not may_act:
+            self._permitted.clear()
+            self.tell(Event(kind="asked", module=module, tool=tool))
+            with anyio.move_on_after(_ANSWER_SECONDS) as waiting:
+                await self._permitted.wait()
+            if waiting.cancelled_caught:
                 self.is_over = True
                 raise StaleAttemptError
 
-    def take(self, answer: Answer) -> None:
-        """Take the driver's answer."""
-        if self._answered is not None and not self._answered.done():
-            self._answered.set_result(answer.may_act)
-        if answer.ends and self.working is not None:
-            self.working.cancel()
+
+async def _attempt(
+    run: _Run,
+    order: Order,
+    files: Iterable[PackedFile],
+    place: Place,
+) -> None:
+    """Make an attempt, and tell what became of it."""
+    try:
+        async with _folder() as folder:
+            inputs, out = folder / "inputs", folder / "out"
+            inputs.mkdir()
+            out.mkdir()
+            await anyio.to_thread.run_sync(lay_out, files, inputs)
+            task = order.task.model_copy(update={"files": {name: name for name in order.task.files}})
+            result = await place.run(Attempt(task, order.number, inputs), out, run.acted)
+            if run.is_over:
+                raise StaleAttemptError
+            event = Event(kind="ended", result=result)
+            run.tell(event, await anyio.to_thread.run_sync(lambda: pack(event, files_of(out))))
+    except (StaleAttemptError, asyncio.CancelledError):
+        run.tell(Event(kind="stale"))
+    except Exception as error:  # of the attempt alone: it is its result
+        run.tell(Event(kind="ended", result=failed(order, error)))
 
 
 @asynccontextmanager
-async def open_local(prepared: PreparedPlan) -> AsyncIterator[Place]:
+async def open_local(
+    file: Path,
+    environ: Mapping[str, str],
+    job: Job,
+) -> AsyncIterator[Place]:
     """Open a host of this process for a plan, once a session of it was opened and closed again.
 
     Its code is that which the lock file names, and nothing is fetched.
@@ -251,18 +236,21 @@ async def open_local(prepared: PreparedPlan) -> AsyncIterator[Place]:
     Raises:
         PaddockError: the plan cannot be read, or no session of it can be opened here.
     """
-    job = prepared.job
-    plan = await anyio.to_thread.run_sync(partial(load_plan, prepared.plan, environ=prepared.environ))
+    plan = await anyio.to_thread.run_sync(partial(load_plan, file, environ=environ))
     settings = SessionSettings(
         isolation=job.isolation,
         trust_plan=job.is_trusted,
         grants=job.grants,
-        sources=SourceOptions(LockUse.FROZEN, offline=True, no_fetching=_NO_FETCHING),
-        environ=prepared.environ,
+        sources=SourceOptions(
+            LockUse.FROZEN,
+            offline=True,
+            no_fetching=_NO_FETCHING,
+        ),
+        environ=environ,
     )
     async with Host() as host:
         place = LocalPlace(plan, settings, host)
-        await place.check(Attempt(_TRIAL, 1, prepared.plan.parent))
+        await place.check(Attempt(_TRIAL, 1, file.parent))
         yield place
 
 
@@ -273,7 +261,12 @@ async def facts_of(environ: Mapping[str, str]) -> Facts:
         digest, problem = await anyio.to_thread.run_sync(_policy_digest, environ), ""
     except PolicyFileError as error:
         digest, problem = "", error.summary
-    return Facts(paddock=paddock.__version__, python=version, policy=digest, problem=problem)
+    return Facts(
+        paddock=paddock.__version__,
+        python=version,
+        policy=digest,
+        problem=problem,
+    )
 
 
 def _unshared(tokens: Mapping[str, str]) -> str:
@@ -286,28 +279,6 @@ def _unshared(tokens: Mapping[str, str]) -> str:
         if found != token.encode():
             return f"`{Path(path).parent}` is not the folder that other nodes have"
     return ""
-
-
-async def _isolation_problem(environ: Mapping[str, str], named: IsolationLevel | None) -> str:
-    """Return why no module can be isolated here as far as the policy asks for, by trying; empty if one can."""
-    try:
-        policy = await anyio.to_thread.run_sync(Policy.load, environ)
-        floor = Floor.strictest(
-            Floor.at(file.minimum_isolation, file.rule("minimum_isolation", file.minimum_isolation))
-            for file in policy.files
-            if file.minimum_isolation is not None
-        )
-        levels = floor.levels if floor.is_fixed or named is None else (named,)
-        tried = []
-        async with SandboxHost.started() as host:
-            for level in levels:
-                found = (await host.try_levels([level])).findings.get(level) if level != "none" else None
-                if not isinstance(found, Unavailable):
-                    return ""
-                tried.append(f"`{level}`: {found.step}: {found.reason}")
-    except PaddockError as error:
-        return error.summary
-    return f"it is below the minimum of isolation: {'; '.join(tried)}"
 
 
 def _policy_digest(environ: Mapping[str, str]) -> str:
@@ -339,3 +310,14 @@ async def _ended(task: asyncio.Task[None] | None) -> None:
     if task is not None:
         task.cancel()
         await asyncio.wait([task])
+
+
+@asynccontextmanager
+async def _folder() -> AsyncIterator[Path]:
+    """Provide a folder; that of a killed process is removed by the next one that opens a host."""
+    made = await anyio.to_thread.run_sync(PrivateFolder)
+    try:
+        yield made.path
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(made.remove)

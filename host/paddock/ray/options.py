@@ -21,6 +21,7 @@ class RayOptions:
         shared: folders that are the same on all nodes; each node is asked for a file that this run puts there.
         left_out: called with the name of a node that gets no work, and why.
         began: called once nodes are looked for.
+        wait_seconds: how long a run waits for a node where none is left.
     """
 
     address: str = "auto"
@@ -29,3 +30,4 @@ class RayOptions:
     shared: tuple[Path, ...] = ()
     left_out: LeftOut = lambda name, why: None
     began: Callable[[], object] = lambda: None
+    wait_seconds: float = 60.0

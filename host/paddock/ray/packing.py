@@ -1,26 +1,30 @@
 """Files and a few values as bytes of Paddock's own format, which is all that crosses between driver and nodes.
 
-A pack is the length of its header in eight bytes, the header in JSON, and the contents of its files one after another.
-Nothing in it is executed to read it. Its bytes are untrusted: they are checked against caps before anything is made of
-them.
+A pack is one value of msgpack: a table in JSON, and files, each by its path, kind and content. Nothing in it is
+executed to read it. Its bytes are untrusted: they are checked against caps before anything is made of them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
-import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+import msgpack
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from paddock_sources.cache.tree_writer import TreeCaps, TreeWriter
+from paddock_sources.cache.tree_digest import Kind, TreeDigest, kind_of, walk
+from paddock_sources.cache.tree_writer import TreeCaps, check_links, check_target
 
-_LENGTH_BYTES: Final = 8
-_MAX_HEADER_BYTES: Final = 32 << 20
+_MAX_TABLE_BYTES: Final = 32 << 20
 _CAPS: Final = TreeCaps()
+_PACK: Final = TypeAdapter(
+    tuple[bytes, tuple[tuple[bytes, Kind, bytes], ...]],
+    config=ConfigDict(strict=True),
+)
 
 _About = TypeVar("_About", bound=BaseModel)
 
@@ -29,48 +33,44 @@ class BrokenPackError(Exception):
     """Bytes are no pack, or one that is too large."""
 
 
-class Message(BaseModel):
-    """A table that crosses between driver and nodes; a key that is not known is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class _FileRow(Message):
-    path: str
-    kind: Literal["file", "program", "link"]
-    size: int
-
-
 @dataclass(frozen=True, slots=True)
 class PackedFile:
-    """A file of a tree by its path there, with its content; of a link it is where it leads."""
+    """A file by its path in a folder, with its content; of a link it is where it leads."""
 
     path: str
-    kind: Literal["file", "program", "link"]
-    content: bytes | memoryview
-
-    @classmethod
-    def read(cls, path: str, place: Path) -> PackedFile:
-        """Return the file or link at `place`; OSError where it cannot be read."""
-        mode = place.lstat().st_mode
-        if stat.S_ISLNK(mode):
-            return cls(path, "link", os.fsencode(os.readlink(place)))
-        descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OSError(f"{place} is no plain file")
-            content = file.read(_CAPS.file_bytes + 1)
-        return cls(path, "program" if mode & stat.S_IXUSR else "file", content)
+    kind: Kind
+    content: bytes
 
 
-def files_of(folder: Path, inside: str = "", *, links: bool = True) -> Iterator[PackedFile]:
-    """Yield the files below a folder, at their paths below `inside`, and its links; what is neither is left out."""
-    for at, _, names in os.walk(folder):
-        for name in sorted(names):
-            place = Path(at, name)
-            mode = place.lstat().st_mode
-            if stat.S_ISREG(mode) or (links and stat.S_ISLNK(mode)):
-                yield PackedFile.read(os.path.join(inside, place.relative_to(folder)), place)
+def files_of(folder: Path, inside: str = "") -> Iterator[PackedFile]:
+    """Yield the files and links below a folder in which nothing changes, at their paths below `inside`.
+
+    Raises:
+        BrokenPackError: one is too large.
+        UnsafeTreeError: something is neither a file, a folder nor a link.
+        OSError: it cannot be read.
+    """
+    for path, entry in walk(folder):
+        place = os.path.join(inside, path)
+        if entry.is_symlink():
+            yield PackedFile(place, "link", os.fsencode(os.readlink(entry.path)))
+            continue
+        facts = entry.stat(follow_symlinks=False)
+        _check_sizes([facts.st_size])
+        yield PackedFile(place, kind_of(facts.st_mode), Path(entry.path).read_bytes())
+
+
+def digest_of(files: Iterable[PackedFile]) -> str:
+    """Return the digest that a tree with these files has in the cache."""
+    tree = TreeDigest()
+    for one in files:
+        tree.add(
+            one.path,
+            one.kind,
+            hashlib.sha256(one.content).hexdigest(),
+            len(one.content),
+        )
+    return tree.contents().digest
 
 
 def pack(about: BaseModel, files: Iterable[PackedFile] = ()) -> bytes:
@@ -79,11 +79,10 @@ def pack(about: BaseModel, files: Iterable[PackedFile] = ()) -> bytes:
     Raises:
         BrokenPackError: the files are more, or larger, than a pack may have.
     """
-    contents = list(files)
-    rows = [_FileRow(path=one.path, kind=one.kind, size=len(one.content)) for one in contents]
-    _check(rows)
-    header = b"%b\n%b" % (about.model_dump_json().encode(), _Rows(files=rows).model_dump_json().encode())
-    return b"".join([len(header).to_bytes(_LENGTH_BYTES, "big"), header, *(one.content for one in contents)])
+    rows = [(os.fsencode(one.path), one.kind, one.content) for one in files]
+    _check_sizes([len(content) for _, _, content in rows])
+    packed: bytes = msgpack.packb((about.model_dump_json().encode(), rows))
+    return packed
 
 
 def unpack(packed: bytes, kind: type[_About]) -> tuple[_About, list[PackedFile]]:
@@ -92,49 +91,42 @@ def unpack(packed: bytes, kind: type[_About]) -> tuple[_About, list[PackedFile]]
     Raises:
         BrokenPackError: it is none.
     """
-    size = int.from_bytes(packed[:_LENGTH_BYTES], "big")
-    start = _LENGTH_BYTES + size
-    if not _LENGTH_BYTES <= len(packed) or size > _MAX_HEADER_BYTES or start > len(packed):
-        raise BrokenPackError("a pack's header is cut off, or too long")
-    about, _, rows = packed[_LENGTH_BYTES:start].partition(b"\n")
+    if len(packed) > _MAX_TABLE_BYTES + 2 * _CAPS.bytes:
+        raise BrokenPackError("a pack is too long")
     try:
-        values, listed = kind.model_validate_json(about), _Rows.model_validate_json(rows).files
-    except ValidationError as error:
-        raise BrokenPackError(f"a pack's header is not understood: {error.error_count()} problems") from None
-    _check(listed)
-    if sum(row.size for row in listed) != len(packed) - start:
-        raise BrokenPackError("a pack's files are cut off, or followed by something")
-    files, rest = [], memoryview(packed)[start:]
-    for row in listed:
-        files.append(PackedFile(row.path, row.kind, rest[: row.size]))
-        rest = rest[row.size :]
-    return values, files
+        read = msgpack.unpackb(
+            packed,
+            use_list=False,
+            max_array_len=_CAPS.files,
+            max_map_len=0,
+            max_ext_len=0,
+        )
+        table, rows = _PACK.validate_python(read)
+        if len(table) > _MAX_TABLE_BYTES:
+            raise BrokenPackError("a pack's table is too long")
+        about = kind.model_validate_json(table)
+    except (ValueError, msgpack.UnpackException) as error:
+        raise BrokenPackError(f"a pack is not understood: {type(error).__name__}") from None
+    _check_sizes([len(content) for _, _, content in rows])
+    return about, [PackedFile(os.fsdecode(path), kind, content) for path, kind, content in rows]
 
 
-def write_tree(files: Iterable[PackedFile], tree: TreeWriter) -> None:
-    """Write files into a tree of the cache, which checks each name and link.
-
-    Raises:
-        UnsafeTreeError: one of them may be in no tree.
-    """
-    for one in files:
-        if one.kind == "link":
-            tree.add_link(one.path, os.fsdecode(bytes(one.content)))
-        else:
-            tree.add_file(one.path, one.kind == "program", [bytes(one.content)])
-
-
-def lay_out(files: Iterable[PackedFile], folder: Path) -> None:
-    """Write plain files below a folder that is this process's own, and has no links that others made.
+def lay_out(files: Iterable[PackedFile], folder: Path, *, with_links: bool = False) -> None:
+    """Write files below a folder that is this process's own; links are made last, so that nothing is written by one.
 
     Raises:
-        BrokenPackError: a path leads elsewhere, or there are two of it.
+        BrokenPackError: a path leads elsewhere, there are two of it, or a link is not expected.
+        UnsafeTreeError: a link leads out of the folder.
         OSError: one cannot be written.
     """
+    links = {}
     for one in files:
         parts = PurePosixPath(one.path).parts
-        if one.kind == "link" or not parts or one.path.startswith("/") or ".." in parts or "\0" in one.path:
-            raise BrokenPackError(f"`{one.path[:200]}` is no path of a plain file")
+        if not parts or one.path.startswith("/") or ".." in parts or "\0" in one.path:
+            raise BrokenPackError(f"`{one.path[:200]}` is no path of a file")
+        if one.kind == "link":
+            links[one.path] = os.fsdecode(one.content)
+            continue
         place = folder.joinpath(*parts)
         place.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -144,16 +136,22 @@ def lay_out(files: Iterable[PackedFile], folder: Path) -> None:
             raise BrokenPackError(f"`{one.path[:200]}` is there twice") from None
         if one.kind == "program":
             place.chmod(0o755)
+    if links and not with_links:
+        raise BrokenPackError("there are links, and only plain files are expected")
+    for path, target in links.items():
+        check_target(path, target)
+        if any(str(parent) in links for parent in PurePosixPath(path).parents):
+            raise BrokenPackError(f"`{path[:200]}` lies below a link")
+    check_links(links)
+    for path, target in links.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).symlink_to(target)
 
 
-class _Rows(Message):
-    files: list[_FileRow]
-
-
-def _check(rows: list[_FileRow]) -> None:
-    if len(rows) > _CAPS.files:
+def _check_sizes(sizes: list[int]) -> None:
+    if len(sizes) > _CAPS.files:
         raise BrokenPackError(f"there are more than {_CAPS.files} files")
-    if any(not 0 <= row.size <= _CAPS.file_bytes for row in rows):
+    if max(sizes, default=0) > _CAPS.file_bytes:
         raise BrokenPackError(f"a file is larger than {_CAPS.file_bytes >> 20} MiB")
-    if sum(row.size for row in rows) > _CAPS.bytes:
+    if sum(sizes) > _CAPS.bytes:
         raise BrokenPackError(f"the files are larger than {_CAPS.bytes >> 20} MiB together")

@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, closing, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path, PurePosixPath
@@ -27,10 +28,9 @@ from paddock.plan.net_rule import NetRule
 from paddock.plan.permissions import grants_of
 from paddock.policy.secrets.store import SecretSources
 from paddock.ray.cluster import RayCluster
-from paddock.ray.messages import Join
-from paddock.ray.node import Node, facts_of
+from paddock.ray.node import facts_of
 from paddock.ray.options import RayOptions
-from paddock.ray.pool import Pool, PoolOptions
+from paddock.ray.pool import Pool
 from paddock.ray.shipping import shipment_of
 from paddock.text import reason_of
 from paddock_sources.cache import SourceCache
@@ -80,8 +80,6 @@ async def ray_places(
     settings: SessionSettings,
     options: RayOptions,
     first: Attempt,
-    *,
-    node: type[Node] = Node,
 ) -> AsyncIterator[Places]:
     """Provide the nodes of a cluster as places.
 
@@ -91,25 +89,17 @@ async def ray_places(
     environ = os.environ if settings.environ is None else settings.environ
     refuse_one_machines(plan, options.shared)
     authorizer = await Authorizer.at_work(Path.cwd(), environ, None)
-    async with RayCluster.connected(options.address, node) as cluster:
+    async with RayCluster.connected(options.address) as cluster:
         refuse_ways_to_nodes(plan, await cluster.addresses())
         with SourceCache.of_user(environ) as cache, tokens_in(options.shared) as tokens:
-            shipment = await shipment_of(plan, authorizer, settings, environ, cache)
-            used = PoolOptions(
-                per_node=options.per_node,
-                join=Join(isolation=settings.isolation, tokens=tokens),
+            shipment = replace(
+                await shipment_of(plan, authorizer, settings, environ, cache),
+                tokens=tokens,
                 lent=await _lent(plan, environ) if options.sends_secrets else {},
-                left_out=options.left_out,
             )
-            async with Pool.opened(cluster, shipment, used, await facts_of(environ)) as pool:
+            async with Pool.opened(cluster.nodes, shipment, options, await facts_of(environ)) as pool:
                 options.began()
                 yield pool
-
-
-def _refuse(plan: MountPlan, problems: Iterator[PlanProblem]) -> None:
-    found = list(problems)
-    if found:
-        raise PlanError(found, origin=None if plan.origin is None else str(plan.origin))
 
 
 def refuse_one_machines(plan: MountPlan, shared: tuple[Path, ...]) -> None:
@@ -118,7 +108,16 @@ def refuse_one_machines(plan: MountPlan, shared: tuple[Path, ...]) -> None:
     Raises:
         PlanError: it names each of them.
     """
-    _refuse(plan, _of_one_machine(plan, shared))
+    hint = "name a folder that all nodes share with `--shared`, or hand files over in `files` of the task"
+    problems = []
+    for entry in plan.entries():
+        granted = grants_of(entry.permissions)
+        for family, paths in (("read", granted.read_paths), ("write", granted.write)):
+            for path in paths:
+                if path.startswith(("/", "~")) and not any(map(PurePosixPath(path).is_relative_to, shared)):
+                    place = f"{entry.path}.permissions.{family}"
+                    problems.append(PlanProblem(place, f"`{path}` is another folder on each node", hint))
+    _raise(plan, problems)
 
 
 def refuse_ways_to_nodes(plan: MountPlan, addresses: frozenset[str]) -> None:
@@ -127,20 +126,21 @@ def refuse_ways_to_nodes(plan: MountPlan, addresses: frozenset[str]) -> None:
     Raises:
         PlanError: it names each of them.
     """
-    _refuse(plan, _ways_to_nodes(plan, addresses))
-
-
-def _of_one_machine(plan: MountPlan, shared: tuple[Path, ...]) -> Iterator[PlanProblem]:
+    hosts = [_host(one) for one in (*addresses, "127.0.0.1", "::1")]
+    problems = []
     for entry in plan.entries():
-        granted = grants_of(entry.permissions)
-        for family, paths in (("read", granted.read_paths), ("write", granted.write)):
-            for path in paths:
-                if path.startswith(("/", "~")) and not any(map(PurePosixPath(path).is_relative_to, shared)):
-                    yield PlanProblem(
-                        f"{entry.path}.permissions.{family}",
-                        f"`{path}` is another folder on each node",
-                        "name a folder that all nodes share with `--shared`, or hand files over in `files` of the task",
-                    )
+        for written in grants_of(entry.permissions).net:
+            rule = NetRule.parse(written)
+            if not rule.is_public and not rule.is_self and any(map(rule.names, hosts)):
+                problem = f"`{written}` reaches a node of the cluster, where Ray runs what is sent to it as its user"
+                hint = "name a host that is no node of the cluster"
+                problems.append(PlanProblem(f"{entry.path}.permissions.net", problem, hint))
+    _raise(plan, problems)
+
+
+def _raise(plan: MountPlan, problems: list[PlanProblem]) -> None:
+    if problems:
+        raise PlanError(problems, origin=None if plan.origin is None else str(plan.origin))
 
 
 @contextmanager
@@ -162,19 +162,6 @@ def tokens_in(shared: Iterable[Path]) -> Iterator[dict[str, str]]:
         for name in tokens:
             with suppress(OSError):
                 os.unlink(name)
-
-
-def _ways_to_nodes(plan: MountPlan, addresses: frozenset[str]) -> Iterator[PlanProblem]:
-    hosts = [_host(one) for one in (*addresses, "127.0.0.1", "::1")]
-    for entry in plan.entries():
-        for written in grants_of(entry.permissions).net:
-            rule = NetRule.parse(written)
-            if not rule.is_public and not rule.is_self and any(rule.names(host) for host in hosts):
-                yield PlanProblem(
-                    f"{entry.path}.permissions.net",
-                    f"`{written}` reaches a node of the cluster, where Ray runs what is sent to it as its user",
-                    "name a host that is no node of the cluster",
-                )
 
 
 def _host(text: str) -> Any:

@@ -11,83 +11,55 @@ import asyncio
 import secrets
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 import anyio
 import anyio.to_thread
 
 from paddock.batch.folder import TaskFolder
-from paddock.batch.place import Acted, Attempt, NoPlaceError, NotBegunError, Place, PlaceLostError, StaleAttemptError
+from paddock.batch.place import Acted, Attempt, NoPlaceError, NotBegunError, Place, PlaceLostError
 from paddock.batch.result import TaskResult
 from paddock.errors import KindError
-from paddock.ray.messages import Answer, Digests, Done, Event, Facts, Join, Lent, Order, failed
-from paddock.ray.options import LeftOut
-from paddock.ray.packing import BrokenPackError, Message, PackedFile, files_of, lay_out, pack, unpack
+from paddock.plan.problems import StrictModel
+from paddock.ray.messages import Done, Event, Facts, Join, Lent, Order, Step, failed
+from paddock.ray.options import RayOptions
+from paddock.ray.packing import BrokenPackError, PackedFile, files_of, lay_out, pack, unpack
 from paddock.ray.shipping import Shipment
 
 _CALL_SECONDS: Final = 120.0  # a whole tree may have to cross
 _BEGIN_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 1.0
-_WAIT_SECONDS: Final = 60.0
 _TRIES: Final = 3
 
-_Answer = TypeVar("_Answer", bound=Message)
+_Answer = TypeVar("_Answer", bound=StrictModel)
 
 
 class LinkLostError(Exception):
     """A node does not answer any more, or not as a node does."""
 
 
-class Link(Protocol):
-    """The way to one node, as long as it is there."""
-
-    @property
-    def name(self) -> str:
-        """The name of the node, for people."""
-        ...
-
-    async def call(self, method: str, argument: bytes) -> bytes:
-        """Return the answer of a method of `Node`.
-
-        Raises:
-            LinkLostError: there is none.
-        """
-        ...
-
-    def stream(self, method: str, argument: bytes) -> AsyncIterator[bytes]:
-        """Yield what a method of `Node` yields; raises as `call` does."""
-        ...
-
-
-class Cluster(Protocol):
-    """Where nodes come from."""
-
-    async def nodes(self) -> Mapping[str, Callable[[], Link]]:
-        """Return what makes a link to each node that is there now, by an id that no two nodes ever share."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
-class PoolOptions:
-    """How the nodes of a run are used.
+class Link:
+    """The way to one node, as long as it is there.
 
     Attributes:
-        per_node: how many attempts run at once on a node.
-        join: what a node has to have.
-        lent: values of secrets that nodes get.
-        left_out: called with the name of a node that gets no work, and why.
-        wait_seconds: how long a run waits for a node.
+        name: the name of the node, for people.
+        call: returns the answer of a method of `Node` to bytes, or raises `LinkLostError` if there is none.
     """
 
-    per_node: int = 8
-    join: Join = field(default_factory=Join)
-    lent: Mapping[str, str] = field(default_factory=dict, repr=False)
-    left_out: LeftOut = lambda name, why: None
-    wait_seconds: float = _WAIT_SECONDS
+    name: str
+    call: Callable[[str, bytes], Awaitable[bytes]]
+
+
+Nodes = Callable[[], Awaitable[Mapping[str, Callable[[], Link]]]]
+"""Returns what makes a link to each node that is there now, by an id that no two nodes ever share.
+
+It raises `LinkLostError` if the cluster does not answer.
+"""
 
 
 class NodePlace:
@@ -96,90 +68,72 @@ class NodePlace:
     def __init__(self, link: Link) -> None:
         self.is_lost = False
         self.taken = 0
+        self.name = link.name
         self._link = link
-
-    @property
-    def name(self) -> str:
-        return self._link.name
 
     async def run(self, attempt: Attempt, folder: Path, acted: Acted) -> TaskResult:
         """Run an attempt on the node; see `Place`."""
         ticket = secrets.token_hex(16)
-        order = Order(ticket=ticket, number=attempt.number, task=attempt.task)
+        order = Order(
+            ticket=ticket,
+            number=attempt.number,
+            task=attempt.task,
+        )
         try:
             packed = await anyio.to_thread.run_sync(_packed, order, attempt.base)
         except (KindError, BrokenPackError) as error:
             return failed(order, error, self.name)
         has_begun = is_over = False
         try:
-            async with aclosing(self._events(packed)) as events:
-                async for event, brought in events:
-                    has_begun = has_begun or event.kind != "refused"
-                    match event:
-                        case Event(kind="asked"):
-                            await self._answer(ticket, event, acted)
-                        case Event(kind="ended", result=TaskResult() as result):
-                            is_over = True
-                            if (result.id, result.attempt) != (attempt.task.id, attempt.number):
-                                raise BrokenPackError("a result is that of another attempt")
-                            await anyio.to_thread.run_sync(lay_out, brought, folder)
-                            return result.model_copy(update={"node": self.name})
-                        case Event(kind="stale" | "refused"):
-                            is_over = True
-                            raise LinkLostError(event.problem or "the node ended the attempt")
-            raise LinkLostError("the attempt ended without a result")
+            if problem := (await self._sent("begin", packed, _BEGIN_SECONDS)).problem:
+                is_over = True
+                raise LinkLostError(problem)
+            has_begun = True
+            step = Step(ticket=ticket)
+            while True:
+                event, brought = await self._next(step)
+                if event.kind == "asked":
+                    await acted(event.module, event.tool)
+                    step = Step(ticket=ticket, may_act=True)
+                    continue
+                is_over = True
+                if event.result is None:
+                    raise LinkLostError("the node ended the attempt")
+                if (event.result.id, event.result.attempt) != (attempt.task.id, attempt.number):
+                    raise BrokenPackError("a result is that of another attempt")
+                await anyio.to_thread.run_sync(lay_out, brought, folder)
+                return event.result.model_copy(update={"node": self.name})
         except (LinkLostError, BrokenPackError, OSError) as error:
             self.is_lost = True
             raise (PlaceLostError if has_begun else NotBegunError)(f"{self.name}: {error}") from error
         finally:
             if not is_over and not self.is_lost:
-                await self._end(ticket)
+                with anyio.CancelScope(shield=True), suppress(LinkLostError, BrokenPackError), anyio.move_on_after(5):
+                    await self._call("end", Step(ticket=ticket), Done)
 
-    async def _events(self, order: bytes) -> AsyncGenerator[tuple[Event, list[PackedFile]], None]:
-        stream = self._link.stream("run", order)
-        bound: float | None = _BEGIN_SECONDS
-        while True:
-            try:
-                async with asyncio.timeout(bound):
-                    packed = await anext(stream)
-            except TimeoutError:
-                raise LinkLostError(f"an attempt did not begin within {_BEGIN_SECONDS:.0f} seconds") from None
-            except StopAsyncIteration:
-                return
-            bound = None
-            yield await anyio.to_thread.run_sync(unpack, packed, Event)
+    async def _next(self, step: Step) -> tuple[Event, list[PackedFile]]:
+        """Wait for what happens next, as long as the session takes."""
+        packed = await self._link.call("go_on", pack(step))
+        return await anyio.to_thread.run_sync(unpack, packed, Event)
 
-    async def _answer(self, ticket: str, asked: Event, acted: Acted) -> None:
-        """Ask the run whether an attempt may act, and tell the node."""
-        try:
-            await acted(asked.module, asked.tool)
-        except StaleAttemptError:
-            await self._call("answer", Answer(ticket=ticket, may_act=False), Done)
-            raise
-        await self._call("answer", Answer(ticket=ticket, may_act=True), Done)
-
-    async def _end(self, ticket: str) -> None:
-        """Have the node end an attempt that is not waited for any more."""
-        with anyio.CancelScope(shield=True), suppress(LinkLostError, BrokenPackError), anyio.move_on_after(5):
-            await self._call("answer", Answer(ticket=ticket, may_act=False, ends=True), Done)
-
-    async def join(self, shipment: Shipment, options: PoolOptions, own: Facts) -> str:
+    async def join(self, shipment: Shipment, own: Facts) -> str:
         """Compare the node, and send it the plan with all its code; return why it gets no work, empty if it does.
 
         Raises:
             LinkLostError: it is gone.
         """
-        facts = await self._call("join", options.join, Facts)
+        join = Join(
+            tokens=dict(shipment.tokens),
+            trees=[*shipment.trees],
+        )
+        facts = await self._call("join", join, Facts)
         if differs := facts.differences(own):
             return differs
-        lacking = await self._call("lacking", Digests(names=[*shipment.trees]), Digests)
-        for name in lacking.names:
-            if name in shipment.trees:
-                packed = await anyio.to_thread.run_sync(shipment.trees[name].packed)
-                if problem := (await self._sent("take", packed)).problem:
-                    return problem
-        if options.lent:
-            await self._call("lend", Lent(values=dict(options.lent)), Done)
+        for tree in filter(None, map(shipment.trees.get, facts.lacking)):
+            if problem := (await self._sent("take", await anyio.to_thread.run_sync(tree.packed))).problem:
+                return problem
+        if shipment.lent:
+            await self._call("lend", Lent(values=dict(shipment.lent)), Done)
         return (await self._sent("prepare", shipment.job)).problem
 
     async def leave(self) -> None:
@@ -187,25 +141,46 @@ class NodePlace:
         with suppress(LinkLostError, BrokenPackError), anyio.move_on_after(30):
             await self._call("leave", Done(), Done)
 
-    async def _call(self, method: str, argument: Message, answer: type[_Answer]) -> _Answer:
-        return unpack(await self._bounded(method, pack(argument)), answer)[0]
+    async def _call(
+        self,
+        method: str,
+        argument: StrictModel,
+        answer: type[_Answer],
+    ) -> _Answer:
+        return unpack(await self._bounded(method, pack(argument), _CALL_SECONDS), answer)[0]
 
-    async def _sent(self, method: str, packed: bytes) -> Done:
-        return unpack(await self._bounded(method, packed), Done)[0]
+    async def _sent(
+        self,
+        method: str,
+        packed: bytes,
+        seconds: float = _CALL_SECONDS,
+    ) -> Done:
+        return unpack(await self._bounded(method, packed, seconds), Done)[0]
 
-    async def _bounded(self, method: str, argument: bytes) -> bytes:
+    async def _bounded(
+        self,
+        method: str,
+        argument: bytes,
+        seconds: float,
+    ) -> bytes:
         try:
-            async with asyncio.timeout(_CALL_SECONDS):
+            async with asyncio.timeout(seconds):
                 return await self._link.call(method, argument)
         except TimeoutError:
-            raise LinkLostError(f"no answer to `{method}` within {_CALL_SECONDS:.0f} seconds") from None
+            raise LinkLostError(f"no answer to `{method}` within {seconds:.0f} seconds") from None
 
 
 class Pool:
     """The places of a run; `opened` makes it. See `Places`."""
 
-    def __init__(self, cluster: Cluster, shipment: Shipment, options: PoolOptions, own: Facts) -> None:
-        self._cluster = cluster
+    def __init__(
+        self,
+        nodes: Nodes,
+        shipment: Shipment,
+        options: RayOptions,
+        own: Facts,
+    ) -> None:
+        self._nodes = nodes
         self._shipment = shipment
         self._options = options
         self._own = own
@@ -218,11 +193,9 @@ class Pool:
 
     @classmethod
     @asynccontextmanager
-    async def opened(
-        cls, cluster: Cluster, shipment: Shipment, options: PoolOptions, own: Facts
-    ) -> AsyncIterator[Self]:
+    async def opened(cls, nodes: Nodes, shipment: Shipment, options: RayOptions, own: Facts) -> AsyncIterator[Self]:
         """Look for nodes until this is left; then all that runs on them has ended."""
-        pool = cls(cluster, shipment, options, own)
+        pool = cls(nodes, shipment, options, own)
         await pool._look()
         watching = asyncio.create_task(pool._watch())
         try:
@@ -270,8 +243,7 @@ class Pool:
     async def _look(self) -> None:
         """Join nodes that have come, and drop those that are gone."""
         try:
-            there = await self._cluster.nodes()
-            self._problem = self._problem or "no node is there"
+            there = await self._nodes()
         except LinkLostError as error:
             there, self._problem = {}, f"the cluster does not answer: {error}"
         for key in [key for key, place in self._places.items() if place.is_lost or key not in there]:
@@ -284,7 +256,7 @@ class Pool:
         link = make()
         place = NodePlace(link)
         try:
-            why = await place.join(self._shipment, self._options, self._own)
+            why = await place.join(self._shipment, self._own)
             if why:
                 self._leave_out(key, link.name, why)
             else:
@@ -313,6 +285,6 @@ def _packed(order: Order, base: Path) -> bytes:
     work = TaskFolder()
     try:
         work.fill(order.task.files, base)
-        return pack(order, files_of(work.path, links=False))
+        return pack(order, files_of(work.path))
     finally:
         work.remove()

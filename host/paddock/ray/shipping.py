@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -21,12 +21,10 @@ from paddock.errors import KindError, ModuleMissingError
 from paddock.module_sources.resolve import ModuleSources
 from paddock.plan.model import MountPlan
 from paddock.ray.messages import Commit, Job, Tree
-from paddock.ray.packing import BrokenPackError, PackedFile, files_of, lay_out, pack, write_tree
+from paddock.ray.packing import BrokenPackError, PackedFile, digest_of, files_of, lay_out, pack
 from paddock_sources import Resolution
 from paddock_sources.cache import Bucket, SourceCache
-from paddock_sources.cache.finalize import finalize
 from paddock_sources.cache.marker import NAME as MARKER
-from paddock_sources.cache.tree_writer import TreeWriter
 from paddock_sources.git.kept_commits import KeptCommit, KeptCommits
 from paddock_sources.git.remote import Remote
 from paddock_sources.kinds.git_uri import GitUri, repository
@@ -39,10 +37,19 @@ _SHIPPED: Final = (Bucket.TREES, Bucket.ENVIRONMENTS)
 
 @dataclass(frozen=True, slots=True)
 class Shipment:
-    """All that a node needs to run a plan: its `job`, and the trees of the cache, by their digests."""
+    """All that a node needs to run a plan.
+
+    Attributes:
+        job: the plan, as a pack.
+        trees: its code in the cache, by digests.
+        tokens: what is in files of the shared folders.
+        lent: values of secrets.
+    """
 
     job: bytes
     trees: Mapping[str, TreeAtHand]
+    tokens: Mapping[str, str] = field(default_factory=dict)
+    lent: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,36 +78,49 @@ async def shipment_of(
     """
     if plan.origin is None:
         raise KindError("PlanNotShippedError", "a plan is sent to nodes as a file, and this one is in none")
-    accepted = await authorizer.is_accepted(plan, trust_plan=settings.trust_plan)
+    is_accepted = await authorizer.is_accepted(plan, trust_plan=settings.trust_plan)
     folder = plan.origin.parent
-    sources = ModuleSources(cache, environ, folder, folder, authorizer.policy, settings.sources, lends_keys=accepted)
-    found = await sources.resolve(tuple(plan.entries()), plan.positions, rules=plan.rules_by_entry())
+    sources = ModuleSources(
+        cache,
+        environ,
+        folder,
+        folder,
+        authorizer.policy,
+        settings.sources,
+        lends_keys=is_accepted,
+    )
+    found = await sources.resolve(
+        tuple(plan.entries()),
+        plan.positions,
+        rules=plan.rules_by_entry(),
+    )
     for one in found.values():
         if isinstance(one, ModuleMissingError):
             raise one
-    resolutions = [one for one in found.values() if isinstance(one, Resolution)]
     places = await anyio.to_thread.run_sync(lambda: dict(_folders(plan, found, cache)))
     root = Path(os.path.commonpath([folder, *places]))
+    files = {one.path: one for at, of in places.items() for one in files_of(of, str(at.relative_to(root)))}
     lock = LockFile.read(folder / LOCK_FILE)
-    placed = [one for at, of in places.items() for one in files_of(of, str(at.relative_to(root)), links=False)]
-    files = {one.path: one for one in (*placed, *_plan_files(plan.origin, root))}  # one folder may be in another
+    for place in (plan.origin, folder / LOCK_FILE):  # one of those folders may be that of the plan
+        if place.is_file():
+            path = str(place.relative_to(root))
+            files[path] = PackedFile(path, "file", place.read_bytes())
     job = Job(
         plan=str(plan.origin.relative_to(root)),
         commits=list(_commits(lock, cache)),
-        is_trusted=accepted,
+        is_trusted=is_accepted,
         isolation=settings.isolation,
         grants=dict(settings.grants),
     )
+    resolutions = [one for one in found.values() if isinstance(one, Resolution)]
     return Shipment(pack(job, files.values()), _trees(resolutions, lock, cache))
 
 
-def _plan_files(origin: Path, root: Path) -> Iterator[PackedFile]:
-    for place in (origin, origin.parent / LOCK_FILE):
-        if place.is_file():
-            yield PackedFile.read(str(place.relative_to(root)), place)
-
-
-def _folders(plan: MountPlan, found: Mapping[str, object], cache: SourceCache) -> Iterator[tuple[Path, Path]]:
+def _folders(
+    plan: MountPlan,
+    found: Mapping[str, object],
+    cache: SourceCache,
+) -> Iterator[tuple[Path, Path]]:
     """Yield the plan's own folders of this machine, each with the folder that has its content as it was checked."""
     for entry in plan.entries():
         uri = None if entry.source is None else parse_source(entry.source)
@@ -112,7 +132,11 @@ def _folders(plan: MountPlan, found: Mapping[str, object], cache: SourceCache) -
             yield place, part_of(place, snapshot(place, cache).root)
 
 
-def _trees(resolutions: Iterable[Resolution], lock: LockFile, cache: SourceCache) -> dict[str, TreeAtHand]:
+def _trees(
+    resolutions: Iterable[Resolution],
+    lock: LockFile,
+    cache: SourceCache,
+) -> dict[str, TreeAtHand]:
     """Return the trees and environments that modules are made of, and those of bundles."""
     used = [path for one in resolutions for path in (one.root, one.import_root, *one.libraries)]
     used += [place for row in lock.bundles if (place := cache.trees.get(row.tree)) is not None]
@@ -124,7 +148,11 @@ def _trees(resolutions: Iterable[Resolution], lock: LockFile, cache: SourceCache
                 name = path.relative_to(store.folder).parts[0]
                 marker = store.marker(name)
                 if marker is not None:
-                    about = Tree(bucket=bucket.value, name=name, content=marker.contents.digest)
+                    about = Tree(
+                        bucket=bucket.value,
+                        name=name,
+                        content=marker.contents.digest,
+                    )
                     trees[name] = TreeAtHand(about, store.folder / name / bucket.content)
     return trees
 
@@ -132,16 +160,18 @@ def _trees(resolutions: Iterable[Resolution], lock: LockFile, cache: SourceCache
 def _commits(lock: LockFile, cache: SourceCache) -> Iterator[Commit]:
     """Yield what the cache notes of the commits that a lock file names."""
     rows = [*lock.modules, *lock.bundles]
-    named = [(row.source, row.commit) for row in rows]
-    named += [(one.source, one.commit) for row in rows for one in row.dependencies if one.commit]
-    for source, commit in dict.fromkeys(named):
-        uri = parse_source(source) if commit else None
-        if not isinstance(uri, GitUri):
-            continue
-        kept = KeptCommits(cache, Remote.of(uri)).get(commit, by_any_mirror=True)
-        if kept is not None:
-            facts = kept.facts
-            yield Commit(url=source, commit=commit, **facts)
+    pins = [(row.source, row.commit) for row in rows]
+    pins += [(one.source, one.commit) for row in rows for one in row.dependencies if one.commit]
+    for source, commit in dict.fromkeys(pins):
+        uri = parse_source(source)
+        if isinstance(uri, GitUri):
+            kept = KeptCommits(cache, Remote.of(uri)).get(commit, by_any_mirror=True)
+            if kept is not None:
+                yield Commit(
+                    url=source,
+                    commit=commit,
+                    facts=dict(kept.facts),
+                )
 
 
 # -- at a node
@@ -153,36 +183,29 @@ def lacking_of(names: Sequence[str], environ: Mapping[str, str]) -> list[str]:
         return [name for name in names if all(cache.store(bucket).get(name) is None for bucket in _SHIPPED)]
 
 
-def keep_tree(tree: Tree, files: Sequence[PackedFile], environ: Mapping[str, str]) -> None:
+def keep_tree(
+    tree: Tree,
+    files: Sequence[PackedFile],
+    environ: Mapping[str, str],
+) -> None:
     """Add a tree to the cache of this machine; blocks.
 
     Raises:
         BrokenPackError: its files are not those of its digest.
         CacheError: it cannot be kept.
-        UnsafeTreeError: it has files that are not safe to write.
+        UnsafeTreeError: it has links that lead out of it.
     """
     bucket = next((one for one in _SHIPPED if one.value == tree.bucket), None)
-    if bucket is None:
-        raise BrokenPackError(f"`{tree.bucket[:100]}` is no part of the cache that is sent")
-    with SourceCache.of_user(environ) as cache, cache.store(bucket).begin() as building:
-        if bucket is Bucket.TREES:
-            writer = TreeWriter(building.content)
-            write_tree(files, writer)
-            writer.finish()
-            contents = writer.contents
-        else:  # with the compiled code that was made for it
-            lay_out(files, building.content)
-            contents = finalize(building.content)
-        if contents.digest != tree.content:
-            raise BrokenPackError(f"the files of `{tree.name[:100]}` are not those of its digest")
-        building.publish(tree.name, contents=contents)
+    if bucket is None or digest_of(files) != tree.content:
+        raise BrokenPackError(f"the files of `{tree.name[:100]}` are not those of its digest")
+    with SourceCache.of_user(environ) as cache:
+        cache.store(bucket).add(tree.name, lambda folder: lay_out(files, folder / bucket.content, with_links=True))
 
 
 def keep_commits(commits: Iterable[Commit], environ: Mapping[str, str]) -> None:
     """Note in the cache of this machine which tree each commit is; blocks."""
     with SourceCache.of_user(environ) as cache:
         for one in commits:
-            facts = one.model_dump(exclude={"url", "commit"})
-            kept = KeptCommit.read(one.commit, facts)
+            kept = KeptCommit.read(one.commit, one.facts)
             if kept is not None:
                 KeptCommits(cache, Remote.of(repository(one.url))).note(kept)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from paddock.batch.place import Acted, Attempt
 from paddock.batch.result import TaskResult
 from paddock.batch.task import Task
 from paddock.ray.messages import Facts, Job
-from paddock.ray.node import Node, PreparedPlan
-from paddock.ray.packing import pack
+from paddock.ray.node import Node
+from paddock.ray.packing import pack, unpack
 from paddock.ray.pool import Link, LinkLostError
 from paddock.ray.shipping import Shipment
 
@@ -62,25 +63,17 @@ class MemoryNode:
         self.node = Node(self._opened, {})
 
     @asynccontextmanager
-    async def _opened(self, prepared: PreparedPlan) -> AsyncIterator[ScriptedPlace]:
+    async def _opened(self, plan: Path, environ: Mapping[str, str], job: Job) -> AsyncIterator[ScriptedPlace]:
         yield self.place
 
     async def call(self, method: str, argument: bytes) -> bytes:
         """As `Link.call`; joining answers with the facts of this twin."""
         self.calls.append(method)
-        answered = pack(self.facts) if method == "join" else None
-        if method == "join":
-            await self.node.leave(b"")
-        return await self._unless_cut(_value(answered) if answered else getattr(self.node, method)(argument))
-
-    async def stream(self, method: str, argument: bytes) -> AsyncIterator[bytes]:
-        """As `Link.stream`; a stream that is cut goes on at the node, where nobody reads it."""
-        answers = getattr(self.node, method)(argument)
-        while True:
-            try:
-                yield await self._unless_cut(anext(answers))
-            except StopAsyncIteration:
-                return
+        answer = await self._unless_cut(getattr(self.node, method)(argument))
+        if method != "join":
+            return answer
+        lacking = unpack(answer, Facts)[0].lacking
+        return pack(self.facts.model_copy(update={"lacking": lacking}))
 
     async def _unless_cut(self, answering: object) -> bytes:
         answer = asyncio.ensure_future(answering)  # type: ignore[arg-type]
@@ -99,19 +92,16 @@ class MemoryCluster:
         self.there = {node.name: node for node in nodes}
 
     async def nodes(self) -> Mapping[str, Callable[[], Link]]:
-        """As `Cluster.nodes`."""
-        return {key: lambda node=node: node for key, node in self.there.items()}  # type: ignore[misc]
+        """As `Nodes`."""
+        return {key: partial(Link, key, node.call) for key, node in self.there.items()}
 
 
-def shipment() -> Shipment:
+def shipment(**lent: str) -> Shipment:
     """Return the code of a plan that needs none."""
-    return Shipment(pack(Job(plan="plan.yaml", commits=[], is_trusted=True)), {})
+    job = Job(plan="plan.yaml", commits=[], is_trusted=True, isolation=None, grants={})
+    return Shipment(pack(job), {}, lent=lent)
 
 
 def attempt(id: str, prompt: str, number: int = 1, base: Path = Path("/"), **files: str) -> Attempt:
     """Return an attempt at a task."""
     return Attempt(Task(id=id, prompt=prompt, files=files), number, base)
-
-
-async def _value(answer: bytes) -> bytes:
-    return answer

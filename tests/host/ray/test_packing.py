@@ -3,43 +3,41 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddock.ray import packing
 from paddock.ray.messages import Done, Tree
-from paddock.ray.packing import BrokenPackError, PackedFile, files_of, lay_out, pack, unpack
+from paddock.ray.packing import BrokenPackError, PackedFile, digest_of, files_of, lay_out, pack, unpack
 from paddock.ray.shipping import keep_tree, lacking_of
-from paddock_sources.cache import SourceCache
+from paddock_sources.cache import SourceCache, UnsafeTreeError
+from paddock_sources.cache.tree_digest import tree_digest
 from support.examples import examples
 
 
 def _raw(about: Any, files: Any, contents: bytes = b"") -> bytes:
-    header = json.dumps(about).encode() + b"\n" + json.dumps(files).encode()
-    return len(header).to_bytes(8, "big") + header + contents
-
-
-def _row(**changed: Any) -> dict[str, Any]:
-    return {"path": "a", "kind": "file", "size": 1, **changed}
+    return msgpack.packb((json.dumps(about).encode(), files)) + contents  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize(
     "packed",
     [
-        _raw({"problem": "", "more": 1}, {"files": []}),
-        _raw({"problem": 1}, {"files": []}),
-        _raw({}, {"files": [_row(size=-1)]}),
-        _raw({}, {"files": [_row(size=2)]}, b"x"),
-        _raw({}, {"files": [_row()]}, b"xy"),
-        _raw({}, {"files": [_row(kind="socket")]}, b"x"),
-        _raw({}, {"files": [_row(size=1 << 40)]}),
-        (1 << 60).to_bytes(8, "big"),
-        b"\x00" * 7,
+        _raw({"problem": "", "more": 1}, []),
+        _raw({"problem": 1}, []),
+        _raw({}, [], b"x"),
+        _raw({}, [(b"a", "socket", b"x")]),
+        _raw({}, [("a", "file", b"x")]),
+        _raw({}, [(b"a", "file")]),
+        _raw({}, [{}]),
+        _raw({}, [(b"a", "file", b"x")])[:-1],
+        _raw({}, [()] * 20_001),
+        b"\xc1",
+        b"\x91" * 100_000,
     ],
 )
 def test_what_is_no_pack_is_refused(packed: bytes) -> None:
@@ -97,6 +95,12 @@ def test_a_tree_enters_the_cache_only_with_the_files_of_its_digest(tmp_path: Pat
     assert lacking_of([entry.digest], environ) == []
 
 
-def test_a_fifo_is_left_out(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    assert list(files_of(tmp_path)) == []
+def test_links_of_a_tree_stay_in_it_and_are_made_last(tmp_path: Path) -> None:
+    file = PackedFile("a/b", "file", b"x")
+    lay_out([PackedFile("c", "link", b"a/b"), file, PackedFile("d", "link", b"a")], tmp_path / "in", with_links=True)
+    assert (tmp_path / "in/c").read_text() == "x" and (tmp_path / "in/d/b").read_text() == "x"
+    assert digest_of(files_of(tmp_path / "in")) == tree_digest(tmp_path / "in")
+    for links in ({"c": b"../x"}, {"c": b"/x"}, {"c": b".", "c/d": b"../x"}):
+        with pytest.raises((BrokenPackError, UnsafeTreeError)):
+            lay_out([PackedFile(path, "link", to) for path, to in links.items()], tmp_path / "out", with_links=True)
+        assert not (tmp_path / "out").exists()

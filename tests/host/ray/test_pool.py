@@ -8,21 +8,23 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
 
 from host.ray.links import OWN, MemoryCluster, MemoryNode, attempt, shipment
 from paddock.batch.place import NoPlaceError, NotBegunError, PlaceLostError, StaleAttemptError
 from paddock.ray import node as node_side
 from paddock.ray import pool as driver_side
-from paddock.ray.messages import Facts
+from paddock.ray.messages import Done, Facts
+from paddock.ray.options import RayOptions
 from paddock.ray.packing import pack
-from paddock.ray.pool import Pool, PoolOptions
+from paddock.ray.pool import Link, Pool
 
 
 @asynccontextmanager
 async def _pool(*nodes: MemoryNode, **options: Any) -> AsyncIterator[tuple[Pool, MemoryCluster]]:
     cluster = MemoryCluster(*nodes)
-    async with Pool.opened(cluster, shipment(), PoolOptions(**options), OWN) as pool:
+    async with Pool.opened(cluster.nodes, shipment(), RayOptions(**options), OWN) as pool:
         yield pool, cluster
 
 
@@ -161,19 +163,19 @@ async def test_what_never_began_is_told_from_what_did(tmp_path: Path, monkeypatc
         b"\xff" * 100,
         pack(OWN),
         pack(OWN)[:-1],
-        (9).to_bytes(8, "big") + b"{}\n[1, 2]x",
+        msgpack.packb((b"[1, 2]", ())),
     ],
     ids=["nothing", "noise", "another table", "cut off", "no table"],
 )
 async def test_what_is_no_answer_loses_the_node(answer: bytes, tmp_path: Path) -> None:
     node = MemoryNode("a")
 
-    async def stream(method: str, argument: bytes) -> AsyncIterator[bytes]:
-        yield answer
+    async def call(method: str, argument: bytes) -> bytes:
+        return pack(Done()) if method == "begin" else answer
 
     async with _pool(node) as (pool, _):
         place = await pool.take()
-        node.stream = stream  # type: ignore[method-assign]
+        place._link = Link("a", call)  # type: ignore[attr-defined]
         with pytest.raises(PlaceLostError):
             await place.run(attempt("t", "act"), tmp_path, _yes)
 
@@ -186,7 +188,7 @@ async def test_no_node_within_the_wait_is_an_error() -> None:
 
 async def test_lent_secrets_are_passed_in_one_call_and_never_shown(tmp_path: Path) -> None:
     node = MemoryNode("a")
-    options = PoolOptions(lent={"KEY": "hunter2"})
-    async with _pool(node, lent={"KEY": "hunter2"}) as (pool, _):
+    sent = shipment(KEY="hunter2")
+    async with Pool.opened(MemoryCluster(node).nodes, sent, RayOptions(), OWN) as pool:
         await pool.take()
-    assert node.calls.count("lend") == 1 and "hunter2" not in repr(options)
+    assert node.calls.count("lend") == 1 and "hunter2" not in repr(sent)
