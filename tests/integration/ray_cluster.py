@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import psutil
+from support.children import descendants_of
 
 _STORE_BYTES = 80_000_000  # the least that Ray takes is 75 MiB
 
@@ -46,7 +47,7 @@ class Cluster:
         """Where Ray keeps its logs."""
         return Path(self._cluster.head_node.get_session_dir_path())
 
-    def raylet(self, node: int) -> psutil.Process:
+    def raylet(self, node: int) -> int:
         """Return the process that a node's others come from."""
         return _raylet(self._nodes[node])
 
@@ -57,18 +58,17 @@ class Cluster:
 
     def kill(self, node: int) -> None:
         """Kill a node as a machine that stops: its raylet alone would leave its workers to finish."""
-        raylet = self.raylet(node)
-        for process in [raylet, *raylet.children(recursive=True)]:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
+        for pid in _all_of(self.raylet(node)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def found(self, value: bytes) -> list[str]:
         """Return where a value is in Ray's files, in its object stores, and in what its processes were started with."""
         places = [path for path in self.session_folder.rglob("*") if path.is_file() and not path.is_symlink()]
         for raylet in map(_raylet, [self._cluster.head_node, *self._nodes]):
-            for process in [raylet, *raylet.children(recursive=True)]:
-                places += [Path(f"/proc/{process.pid}/{name}") for name in ("environ", "cmdline")]
-            descriptors = Path(f"/proc/{raylet.pid}/fd")
+            for pid in _all_of(raylet):
+                places += [Path(f"/proc/{pid}/{name}") for name in ("environ", "cmdline")]
+            descriptors = Path(f"/proc/{raylet}/fd")
             places += [one for one in descriptors.iterdir() if "plasma" in os.readlink(one)]
         hits = []
         for place in places:
@@ -82,8 +82,13 @@ class Cluster:
         self._cluster.shutdown()
 
 
-def _raylet(node: Any) -> psutil.Process:
-    return psutil.Process(node.all_processes["raylet"][0].process.pid)
+def _raylet(node: Any) -> int:
+    pid: int = node.all_processes["raylet"][0].process.pid
+    return pid
+
+
+def _all_of(raylet: int) -> list[int]:
+    return [raylet, *descendants_of(raylet)]
 
 
 @contextmanager

@@ -16,11 +16,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from integration.conftest import DIRECT, WriteModule
 from integration.ray_cluster import Cluster, cluster
+from support.children import descendants_of
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: the extra `ray`", exc_type=ImportError)
 
@@ -109,15 +109,13 @@ def _until(holds: Callable[[], bool], running: subprocess.Popen[str] | None = No
         time.sleep(0.02)
 
 
-def _workers(found: Cluster) -> list[psutil.Process]:
+def _workers(found: Cluster) -> set[int]:
     """Return the processes below the actor of the first node: templates and modules."""
-    actors = []
-    for process in found.raylet(0).children():
-        with suppress(psutil.Error):  # it ends meanwhile
-            actors += [process] if any("ray::" in word for word in process.cmdline()) else []
-    with suppress(psutil.Error):
-        return [below for one in actors for below in one.children(recursive=True)]
-    return []
+    actors = set()
+    for pid in descendants_of(found.raylet(0)):
+        with suppress(OSError):  # it ends meanwhile
+            actors |= {pid} if b"ray::" in Path(f"/proc/{pid}/cmdline").read_bytes() else set()
+    return {below for one in actors for below in descendants_of(one)}
 
 
 def test_code_and_secrets_reach_nodes_and_modules_reach_no_port(project: Path) -> None:
