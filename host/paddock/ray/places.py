@@ -17,7 +17,7 @@ import anyio.to_thread
 
 from paddock.authorization.authorizer import Authorizer
 from paddock.batch.batch import Batch, Repeat
-from paddock.batch.local import USUAL, SessionSettings, refuse_paths_above
+from paddock.batch.local import USUAL, LocalPlace, SessionSettings, refuse_paths_above
 from paddock.batch.place import Attempt, Places
 from paddock.batch.result import TaskResult
 from paddock.batch.task_file import WHOLE, Shard, TaskFile
@@ -32,6 +32,7 @@ from paddock.ray.node import facts_of
 from paddock.ray.options import RayOptions
 from paddock.ray.pool import Pool
 from paddock.ray.shipping import shipment_of
+from paddock.session.host import Host
 from paddock.text import reason_of
 from paddock_sources.cache import SourceCache
 
@@ -89,6 +90,9 @@ async def ray_places(
     environ = os.environ if settings.environ is None else settings.environ
     refuse_one_machines(plan, options.shared)
     authorizer = await Authorizer.at_work(Path.cwd(), environ, None)
+    if not await authorizer.is_accepted(plan, trust_plan=settings.trust_plan):
+        async with Host() as host:  # a question is asked here, or tells at once how to answer it
+            await LocalPlace(plan, settings, host).check(first)
     async with RayCluster.connected(options.address) as cluster:
         refuse_ways_to_nodes(plan, await cluster.addresses())
         with SourceCache.of_user(environ) as cache, tokens_in(options.shared) as tokens:

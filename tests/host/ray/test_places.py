@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from paddock.errors import KindError, PlanError
+from host.ray.links import attempt
+from paddock.batch.local import SessionSettings
+from paddock.errors import KindError, PlanError, PolicyRefusedError
 from paddock.plan.load import load_plan
 from paddock.ray import cluster
 from paddock.ray.cluster import RayCluster
-from paddock.ray.places import refuse_one_machines, refuse_ways_to_nodes, tokens_in
+from paddock.ray.options import RayOptions
+from paddock.ray.places import ray_places, refuse_one_machines, refuse_ways_to_nodes, tokens_in
 
 
 def _plan(grant: str) -> object:
@@ -76,6 +79,29 @@ def test_an_address_without_ray_is_told_within_a_bound(answer: bytes | None, mon
 def test_what_is_no_address_is_told(address: str) -> None:
     with pytest.raises(KindError, match="an address is `HOST:PORT`"):
         cluster.connect(None, address)
+
+
+async def test_a_plan_that_nobody_accepted_is_refused_before_any_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And one that is accepted gets as far as the cluster."""
+    monkeypatch.setattr(RayCluster, "connected", _no_cluster)
+    plan = _plan(f"write={tmp_path}")
+    for settings, error in ((SessionSettings(), PolicyRefusedError), (SessionSettings(trust_plan=True), LookupError)):
+        with pytest.raises(error) as caught:
+            async with ray_places(
+                plan,  # type: ignore[arg-type]
+                settings,
+                RayOptions(shared=(tmp_path,)),
+                attempt("t", "x"),
+            ):
+                pass
+        told = caught.value
+        assert isinstance(told, LookupError) or any("accept" in hint for hint in told.hints), told
+
+
+def _no_cluster(address: str) -> None:
+    raise LookupError(address)
 
 
 def test_the_package_offers_the_run_however_often_it_is_asked() -> None:
