@@ -8,7 +8,8 @@ such calls, `turns`, `messages` and `calls`. `delete`: `{"deleted": [id…], "er
 or null, "error"}`. Exit codes: 0; 1 there is no such session, it is in use, its journal cannot be used, or the module
 is not quarantined in it.
 
-A session is named by its id, by the beginning of one (four characters at least), or by `last`.
+A session is named by its id, by the beginning of one (four characters at least), or by `last`; to be read also by the
+path of its journal, as one that a run of many tasks keeps with its results.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 from operator import itemgetter
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, Final
 
 import click
@@ -35,7 +36,7 @@ from paddock.errors import KindError
 from paddock.isolation.record import SessionInUseError
 from paddock.plan.units import size_text
 from paddock.session.journal import text_of_message
-from paddock.session.journals.journal_folder import SHORT_ID, Journals
+from paddock.session.journals.journal_folder import SHORT_ID, SUFFIX, Journals
 from paddock.session.journals.kept_session import KeptCall, KeptSession, time_text
 from paddock.session.journals.quarantines import Quarantines
 from paddock.text import escape
@@ -169,6 +170,8 @@ def _report(as_json: bool, beside: dict[str, object]) -> CommandReport:
 
 
 def _found(asked: str) -> tuple[KeptSession, bool]:
+    if asked.endswith(SUFFIX) and Path(asked).is_file():
+        return Journals.read_at(Path(asked))
     journals = Journals()
     return journals.read(journals.find(asked))
 

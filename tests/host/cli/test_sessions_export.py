@@ -42,6 +42,18 @@ def test_markdown_is_escaped_for_a_terminal_alone(
     assert shown in capsys.readouterr().out
 
 
+def test_a_journal_kept_elsewhere_is_read_by_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "first"))
+    _keep([{"role": "user", "content": "hello"}])
+    path = str(Journals().path_of("coloured"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "second"))
+    assert export_session.main(["coloured"], standalone_mode=False) == 1
+    assert export_session.main([path], standalone_mode=False) == 0
+    assert json.loads(capsys.readouterr().out) == {"role": "user", "content": "hello"}
+
+
 def test_a_list_tells_of_each_session_what_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -196,7 +196,11 @@ class Journals:
             FileNotFoundError: there is none.
             JournalError: its journal cannot be used.
         """
-        path = self.path_of(session_id)
+        return self.read_at(self.path_of(session_id))
+
+    @staticmethod
+    def read_at(path: Path) -> tuple[KeptSession, bool]:
+        """Return the session of a journal that may be anywhere, as `read` does, and with its errors."""
         records, is_cut, in_use = read_journal(path)
         kept = kept_session(path, records)
         kept.is_cut = is_cut
