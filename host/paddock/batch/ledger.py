@@ -30,7 +30,7 @@ from paddock.batch.result import Act, TaskResult
 from paddock.batch.task import Task
 from paddock.batch.task_file import TaskFile
 from paddock.errors import KindError
-from paddock.text import reason_of
+from paddock.text import escaped_line, reason_of
 
 _PIECE: Final = 1 << 16  # bytes
 
@@ -227,6 +227,7 @@ class Ledger:
         """
         one = self.of(line)
         one.check(attempt)
+        module, tool = escaped_line(module), escaped_line(tool)  # places have them from modules
         one.acted.append(Act(attempt=attempt, module=module, tool=tool))
         await self._note("acted", line, task.id, attempt, module=module, tool=tool)
         one.check(attempt)  # it may have been given up meanwhile
@@ -278,6 +279,8 @@ class Ledger:
                 )
             if number > 1:
                 self._check_head(found, head)
+            elif any(self.kept):
+                raise LedgerError(self.kept.path, "has results, and their ledger is gone", "name another folder")
             else:  # nothing was begun, so it may become that of another plan
                 self.lines.clear()
                 self.lines.write(head.model_dump())

@@ -49,8 +49,9 @@ def _add(out: Path, line: str) -> None:
         (lambda out: _add(out, "["), "plan", "line 3 is no record"),
         (lambda out: (out / "results.jsonl").write_text("{}\n"), "plan", "results.jsonl` is damaged"),
         (lambda out: (out / "ledger.jsonl").rename(out / "ledger-1-of-2.jsonl"), "plan", "shared out otherwise"),
+        (lambda out: (out / "ledger.jsonl").rename(out / "results.jsonl"), "plan", "their ledger is gone"),
     ],
-    ids=["another plan", "other tasks", "an unknown record", "no JSON", "no result", "other shards"],
+    ids=["another plan", "other tasks", "an unknown record", "no JSON", "no result", "other shards", "no ledger"],
 )
 def test_a_ledger_of_something_else_is_refused(
     begun: Path, tasks: TaskFile, spoil: Callable[[Path], object], plan: str, said: str
@@ -108,6 +109,17 @@ def test_what_is_kept_is_plain_ascii(begun: Path, tasks: TaskFile) -> None:
     anyio.run(ledger.end, 1, _DONE)
     ledger.close()
     assert (begun / "results.jsonl").read_text().rstrip("\n").isprintable()
+
+
+async def test_names_that_modules_chose_leave_the_ledger_readable(begun: Path, tasks: TaskFile) -> None:
+    ledger = Ledger(begun, tasks, "plan", resumes=True)
+    attempt = await ledger.claim(1, _TASK, "here")
+    await ledger.act(1, _TASK, attempt, "tool-\udc80", "x" * 100_000)
+    ledger.close()
+    found = Ledger(begun, tasks, "plan", resumes=True)
+    found.close()
+    (act,) = found.of(1).acted
+    assert act.module == "tool-\\udc80" and len(act.tool) < 1000
 
 
 async def test_records_of_one_moment_share_a_sync(
