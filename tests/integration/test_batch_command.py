@@ -41,7 +41,12 @@ _APPEND = """
             return ToolResult(output=id)
 
     async def mount(coordinator, config):
+        async def end(event, data):
+            with open(config["shared"] + "/ends", "a") as file:
+                file.write("end ")
+
         await coordinator.mount("tools", Append(config["shared"]))
+        coordinator.hooks.register("session:end", end)
 """
 
 
@@ -56,7 +61,7 @@ class _Ground:
             "module": "tool-append",
             "source": write_module("tool-append", _APPEND),
             "config": {"shared": str(self.shared)},
-            "permissions": {"read": ["."], "write": [".", str(self.shared)]},
+            "permissions": {"read": ["."], "write": [".", str(self.shared)], "hooks": ["session:end"]},
         }
         self.plan = plan_of(folder, providers=calling("append", answer="{prompt} {last_tool_result}"), tools=[tool])
         self.tasks = folder / "tasks.jsonl"
@@ -104,6 +109,7 @@ def test_each_task_has_a_session_and_a_folder_of_its_own(ground: _Ground) -> Non
         assert len([*(folder / ".paddock").glob("*.journal")]) == 1
         assert {one.name for one in folder.iterdir()} == {"answer.txt", ".paddock"}
     assert ground.log() == Counter(results.keys())
+    assert (ground.shared / "ends").read_text() == "end " * 4  # the trial has no record, and so it did nothing
 
 
 def test_a_driver_that_was_killed_costs_no_more_than_what_was_in_flight(ground: _Ground) -> None:

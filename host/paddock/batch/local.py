@@ -16,7 +16,7 @@ import anyio.to_thread
 from paddock.authorization.consent import Consent, ConsentAnswer, PlanReview
 from paddock.batch.batch import Batch, Repeat
 from paddock.batch.folder import TaskFolder
-from paddock.batch.place import Acted, Attempt, Places
+from paddock.batch.place import Acted, Attempt, Places, StaleAttemptError
 from paddock.batch.ramp import Ramp
 from paddock.batch.result import TaskResult
 from paddock.batch.task import OWN
@@ -106,23 +106,36 @@ class LocalPlace:
     async def check(self, attempt: Attempt) -> tuple[ModuleStatus, ...]:
         """Open a session in a task's folder and close it; return its modules.
 
-        All questions about the plan are asked here, and later sessions get what was accepted.
+        All questions about the plan are asked here, and later sessions get what was accepted. No module is called that
+        can act outside the folder, as no attempt would have it in its record.
 
         Raises:
             PaddockError: a session of the plan cannot be opened.
         """
+        refused: list[str] = []
+
+        async def refuse(module: str, called: str) -> None:
+            refused.append(module)
+            raise StaleAttemptError("this is a trial")
+
         async with _task_folder() as work:
             with suppress(KindError):  # a mistake in one task; it has its result
                 await anyio.to_thread.run_sync(work.fill, attempt.task.files, attempt.base)
-            async with self._session(work) as session:
-                modules = session.modules
+            session = self._session(work, None, refuse)
+            try:
+                async with session:
+                    modules = session.modules
+            except Exception:
+                if not refused:
+                    raise
+                modules = session.modules  # what follows from a refusal says nothing about the plan
         if self._consent is not None:
             self._consent.close()
         return modules
 
     async def run(self, attempt: Attempt, folder: Path, acted: Acted) -> TaskResult:
         """Run an attempt, as `Place` has it."""
-        turn = _Turn(attempt, self.name)
+        turn = Turn(attempt, self.name)
         unrecorded: list[Exception] = []
 
         async def before_acting(module: str, called: str) -> None:
@@ -143,9 +156,7 @@ class LocalPlace:
             notes = await anyio.to_thread.run_sync(work.take, folder)
         return turn.result(notes)
 
-    def _session(
-        self, work: TaskFolder, journal: Journals | None = None, before_acting: BeforeActing | None = None
-    ) -> Session:
+    def _session(self, work: TaskFolder, journal: Journals | None, before_acting: BeforeActing) -> Session:
         settings = self._settings
         return Session(
             self._plan,
@@ -214,27 +225,27 @@ async def run(
                 yield result
 
 
-class _Turn:
+class Turn:
     """The turn of one attempt, and what comes of it."""
 
     def __init__(self, attempt: Attempt, node: str) -> None:
         self.error: Exception | None = None
         self._attempt = attempt
         self._node = node
-        self._response: str | None = None
+        self.response: str | None = None
         self._modules: tuple[ModuleStatus, ...] = ()
-        self._mask: Mask = str
+        self._mask: Mask = _encodable
         self._spending = Spending()
 
     async def run(self, session: Session) -> None:
         """Open a session, run the turn, and close it."""
-        self._mask = session.mask
+        self._mask = lambda text: _encodable(session.mask(text))
         for event in (PROVIDER_RESPONSE, LLM_RESPONSE):
             session.coordinator.hooks.register(event, self._take, priority=_LAST, name="paddock-batch")
         try:
             async with session:
                 try:
-                    self._response = await session.execute(self._attempt.task.asked)
+                    self.response = await session.execute(self._attempt.task.asked)
                 finally:
                     self._modules = session.modules  # with their ends, of which the ordinary one is none
         finally:
@@ -253,7 +264,7 @@ class _Turn:
             attempt=self._attempt.number,
             node=self._node,
             status="done" if self.error is None else "failed",
-            response=None if self._response is None else self._mask(str(self._response)),
+            response=None if self.response is None else self._mask(str(self.response)),
             error=None if self.error is None else _masked(_facts(self.error), self._mask),
             modules=[_masked(module.as_dict(), self._mask) for module in self._modules],
             usage={"requests": spent.requests, **counts},
@@ -315,6 +326,11 @@ def _facts(error: Exception) -> dict[str, Any]:
     if isinstance(error, PaddockError):
         facts["hints"] = [escape(hint) for hint in error.hints]
     return facts
+
+
+def _encodable(text: str) -> str:
+    """Return a text with halves of characters, which modules can send and no reader of JSON takes, written out."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _masked(value: Any, mask: Mask) -> Any:
