@@ -13,6 +13,7 @@ import shutil
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Final, Literal
 
@@ -68,7 +69,6 @@ class Batch:
         self._pause = pause
         self._is_stopped = False
         self._beginning: anyio.CancelScope | None = None
-        self._changed: TaskFileError | None = None
 
     def close(self) -> None:
         """Let another run have the folder."""
@@ -104,7 +104,8 @@ class Batch:
                 running.exception()  # it is raised above, unless nobody waited for it
 
     async def _run(self, places: PlacesOf, results: MemoryObjectSendStream[TaskResult]) -> None:
-        waiting = self._waiting()
+        waiting = (one for one in self.tasks.tasks() if not self.ledger.has_ended(one[0]))
+        changed: TaskFileError | None = None
         async with results:
             first = await _next_of(waiting)
             if first is None or self._is_stopped:
@@ -114,37 +115,32 @@ class Batch:
             try:
                 async with places(attempt) as opened, anyio.create_task_group() as group:
                     with anyio.CancelScope() as self._beginning:
-                        await self._begin(first, waiting, opened, group, results)
-            except BaseExceptionGroup as error:
-                raise self._reported(_first_of(error)) from error
-            except OSError as error:
+                        changed = await self._begin(chain([first], waiting), opened, group, results)
+            except (OSError, BaseExceptionGroup) as error:
                 raise self._reported(error) from error
-            if self._changed is not None:
-                raise self._changed
+        if changed is not None:
+            raise changed
 
     async def _begin(
         self,
-        first: tuple[int, Task],
         waiting: Iterator[tuple[int, Task]],
         places: Places,
         group: TaskGroup,
         results: MemoryObjectSendStream[TaskResult],
-    ) -> None:
-        """Begin each task once there is room for it."""
-        following: tuple[int, Task] | None = first
-        while following is not None:
-            line, task = following
-            lost = self._lost(line, task)
-            if lost is None:
-                place = await places.take()
-                group.start_soon(self._to_its_end, line, task, place, places, results)
-            else:
-                await self._end(line, lost, results)
-            try:
-                following = await _next_of(waiting)
-            except TaskFileError as error:  # those that run come to their ends
-                self._changed = error
-                return
+    ) -> TaskFileError | None:
+        """Begin each task once there is room for it; return early if their file has changed."""
+        try:
+            while (following := await _next_of(waiting)) is not None:
+                line, task = following
+                lost = self._lost(line, task)
+                if lost is None:
+                    place = await places.take()
+                    group.start_soon(self._to_its_end, line, task, place, places, results)
+                else:
+                    await self._end(line, lost, results)
+        except TaskFileError as error:  # those that run come to their ends
+            return error
+        return None
 
     async def _to_its_end(
         self,
@@ -214,11 +210,10 @@ class Batch:
             acted=[*one.acted],
         )
 
-    def _waiting(self) -> Iterator[tuple[int, Task]]:
-        return (one for one in self.tasks.tasks() if not self.ledger.has_ended(one[0]))
-
     def _reported(self, error: BaseException) -> BaseException:
         """Return the error to report for one that ended the run."""
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
         if not isinstance(error, OSError):
             return error
         hint = "make room there; `--resume` goes on then"
@@ -229,12 +224,6 @@ async def _next_of(waiting: Iterator[tuple[int, Task]]) -> tuple[int, Task] | No
     return await anyio.to_thread.run_sync(next, waiting, None)
 
 
-def _first_of(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
 def _empty(folder: Path) -> None:
     """Have an empty folder, in place of what an earlier attempt left.
 
@@ -243,6 +232,6 @@ def _empty(folder: Path) -> None:
     """
     with suppress(FileNotFoundError):
         if any(folder.iterdir()) and not (folder / OWN).is_dir():
-            raise LedgerError(folder, "is there already, and is not of this run", "name another folder for the results")
+            raise LedgerError(folder, "is there already, and is not of this run")
         shutil.rmtree(folder)
     folder.mkdir()

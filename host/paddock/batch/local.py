@@ -30,6 +30,7 @@ from paddock.rpc.first_calls import BeforeActing
 from paddock.session.host import Host
 from paddock.session.hosted_session import ModuleStatus, as_before_the_end
 from paddock.session.journals.journal_folder import Journals
+from paddock.session.journals.kept_session import masked
 from paddock.session.session import Session
 from paddock.text import escape
 from paddock_sandbox.profile import IsolationLevel
@@ -191,7 +192,11 @@ async def local_places(
     async with Host() as host:
         place = LocalPlace(plan, settings, host)
         tell(await place.check(first))
-        yield Ramp(place, most)
+        ramp = Ramp(place, most)
+        async with anyio.create_task_group() as growing:
+            growing.start_soon(ramp.grow)
+            yield ramp
+            growing.cancel_scope.cancel()
 
 
 async def run(
@@ -265,8 +270,8 @@ class Turn:
             node=self._node,
             status="done" if self.error is None else "failed",
             response=None if self.response is None else self._mask(str(self.response)),
-            error=None if self.error is None else _masked(_facts(self.error), self._mask),
-            modules=[_masked(module.as_dict(), self._mask) for module in self._modules],
+            error=None if self.error is None else masked(_facts(self.error), self._mask),
+            modules=[masked(module.as_dict(), self._mask) for module in self._modules],
             usage={"requests": spent.requests, **counts},
             notes=[self._mask(note) for note in notes],
         )
@@ -331,15 +336,3 @@ def _facts(error: Exception) -> dict[str, Any]:
 def _encodable(text: str) -> str:
     """Return a text with halves of characters, which modules can send and no reader of JSON takes, written out."""
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-def _masked(value: Any, mask: Mask) -> Any:
-    """Return JSON's own types with their texts masked."""
-    match value:
-        case str():
-            return mask(value)
-        case dict():
-            return {key: _masked(one, mask) for key, one in value.items()}
-        case list() | tuple():
-            return [_masked(one, mask) for one in value]
-    return value

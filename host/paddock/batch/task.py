@@ -63,17 +63,14 @@ class Task(BaseModel):
         return _VARIABLE.sub(lambda found: self.vars[found[1]], self.prompt) if self.vars else self.prompt
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        for path in map(PurePosixPath, self.files):
-            if any(str(parent) in self.files for parent in path.parents):
-                raise ValueError(f"`files` has `{path}` and a file where its folder has to be; rename one")
-        unknown = set(_VARIABLE.findall(self.prompt)) - set(self.vars) if self.vars else ()
-        for name in sorted(unknown):
-            itself = f"{{{{{name}}}}}"
-            raise ValueError(f"`vars` lacks `{name}`, which the prompt names; where that is meant, it is `{itself}`")
-        values = sum(len(self.vars.get(name, "")) for name in _VARIABLE.findall(self.prompt))
-        if len(self.prompt) + values > _PROMPT_MAX:
-            raise ValueError(
-                f"the prompt has more than {_PROMPT_MAX} characters with its values; hand them over in `files`"
-            )
+    def _has_its_values(self) -> Self:
+        names = _VARIABLE.findall(self.prompt) if self.vars else []
+        for name in names:
+            if name not in self.vars:
+                itself = f"{{{{{name}}}}}"
+                raise ValueError(
+                    f"`vars` lacks `{name}`, which the prompt names; where that is meant, it is `{itself}`"
+                )
+        if len(self.prompt) + sum(len(self.vars[name]) for name in names) > _PROMPT_MAX:
+            raise ValueError(f"with its values the prompt has more than {_PROMPT_MAX} characters; use `files`")
         return self

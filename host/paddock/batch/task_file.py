@@ -7,13 +7,12 @@ they are begun. What stays in memory is eight bytes a task while ids are compare
 from __future__ import annotations
 
 import hashlib
-import json
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from pydantic import ValidationError
 
@@ -23,7 +22,9 @@ from paddock.text import reason_of
 
 _LINE_MAX: Final = 8 << 20  # bytes
 _BUCKETS: Final = 256  # by the first byte of an id's digest, so that only a part of all is sorted at a time
-_FORM: Final = 'write one JSON object a line, as in {"id": "a1", "prompt": "Say hello."}'
+_FORM: Final = (
+    'write one object a line: {"id": "a1", "prompt": "Say hello.", "files": {name: path}, "vars": {name: text}}'
+)
 
 
 class TaskFileError(KindError):
@@ -129,25 +130,12 @@ def _lines(path: Path, content: Callable[[bytes], object]) -> Iterator[tuple[int
 
 def _parsed(path: Path, number: int, line: bytes) -> Task:
     try:
-        written = json.loads(line.decode(), object_pairs_hook=_object)
-    except (ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise TaskFileError(path, number, f"the line is no JSON: {reason}", _FORM) from error
-    try:
-        return Task.model_validate(written)
+        return Task.model_validate_json(line)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
         said = first["msg"].removeprefix("Value error, ")
-        keys = ", ".join(f"`{name}`" for name in Task.model_fields)
-        raise TaskFileError(path, number, f"`{place}`: {said}" if place else said, f"a task has {keys}") from error
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key stands twice in one object")
-    return found
+        raise TaskFileError(path, number, f"`{place}`: {said}" if place else said, _FORM) from error
 
 
 def _digest(id: str) -> int:

@@ -46,8 +46,8 @@ from paddock.session.session import ModuleStatus
 from paddock_sources.locked_sources import LockUse
 
 _STATUSES: Final = ("done", "failed", "lost")
-_TOLD: Final = 10  # failures; of more there is the number
-_PERIOD: Final = 10.0  # seconds between two lines of progress where no line can be replaced
+_TOLD: Final = 10  # failures; of more there is the number, and each is in its result
+_PERIOD: Final = 10.0  # seconds between two lines of progress at least, where no line can be replaced
 _SHORT: Final = 200  # characters of an error's message
 
 
@@ -155,6 +155,7 @@ class _Run:
         self._began = 0.0  # when the first task did; 0 before
         self._before = 0  # tasks that had their result by then
         self._told = 0
+        self._last_told = time.monotonic()
 
     async def run(self, tasks: Path, out: Path, shard: Shard, repeat: Repeat, *, resumes: bool) -> CommandAnswer:
         """Run the tasks to their ends, and return the counts."""
@@ -173,7 +174,6 @@ class _Run:
                 ActivityLine(self._screen, self._progress),
                 nullcontext() if self._cluster is None else redirect_stdout(sys.stderr),  # Ray tells there of nodes
             ):
-                lines = asyncio.create_task(self._plain_lines())
                 try:
                     async with aclosing(batch.results(places)) as results:
                         async for result in results:
@@ -183,10 +183,10 @@ class _Run:
                     if not self._consent.starts_again:
                         raise
                 finally:
-                    lines.cancel()
                     self._count(batch)
         if interruption.happened:
-            self._screen.note(f"to go on: {_going_on()}")
+            command = this_command(*([] if resumes else ["--resume"]))
+            self._screen.note(f"to go on: {command or 'the same command with `--resume`'}")
             raise interruption.end
         if self._consent.starts_again:
             return await self.run(tasks, out, shard, repeat, resumes=resumes)
@@ -223,15 +223,14 @@ class _Run:
 
     def _take(self, result: TaskResult, batch: Batch) -> None:
         self._count(batch)
-        if result.status == "done":
-            return
-        self._told += 1
-        if self._told <= _TOLD:
+        if result.status != "done" and self._told < _TOLD:
+            self._told += 1
             error = result.error or {}
             message = " ".join(str(error.get("message", "")).split())[:_SHORT]
             self._screen.warning(f"task {result.id} {result.status}: {error.get('type')}: {message}")
-        elif self._told == _TOLD + 1:
-            self._screen.warning(f"more tasks failed; each is in {self.facts['results']}")
+        if not self._screen.is_terminal and time.monotonic() - self._last_told > _PERIOD:
+            self._last_told = time.monotonic()
+            self._screen.note(self._progress())
 
     def _progress(self) -> str:
         if not self._began:
@@ -242,15 +241,5 @@ class _Run:
         counts = ", ".join(f"{self.facts[name]} {name}" for name in _STATUSES if self.facts[name] or name == "done")
         return f"{self._ended} of {self.facts['tasks']} tasks: {counts}; {rate:.1f} a second{time_left}"
 
-    async def _plain_lines(self) -> None:
-        while not self._screen.is_terminal:
-            await asyncio.sleep(_PERIOD)
-            self._screen.note(self._progress())
-
     def _show(self, screen: Screen) -> None:
         screen.listing([(name, str(self.facts[name])) for name in ("tasks", *_STATUSES, "results")])
-
-
-def _going_on() -> str:
-    options = [] if "--resume" in sys.argv else ["--resume"]
-    return this_command(*options) or "the same command with `--resume`"

@@ -79,10 +79,13 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, tasks: TaskF
             Ledger(out, tasks, "plan", resumes=False)
 
 
-def test_a_ledger_in_which_nothing_was_begun_becomes_that_of_another_plan(tmp_path: Path, tasks: TaskFile) -> None:
-    for plan in ("one", "two"):
-        Ledger(tmp_path / "out", tasks, plan, resumes=False).close()
-    assert json.loads((tmp_path / "out/ledger.jsonl").read_text())["plan"] == "two"
+async def test_a_ledger_is_that_of_the_first_plan_with_which_something_began(tmp_path: Path, tasks: TaskFile) -> None:
+    Ledger(tmp_path / "out", tasks, "one", resumes=False).close()
+    ledger = Ledger(tmp_path / "out", tasks, "two", resumes=False)
+    await ledger.claim(1, _TASK, "here")
+    ledger.close()
+    run, claimed = map(json.loads, (tmp_path / "out/ledger.jsonl").read_text().splitlines())
+    assert (run["plan"], claimed["what"]) == ("two", "claimed")
 
 
 def test_a_torn_last_line_counts_for_nothing(begun: Path, tasks: TaskFile) -> None:

@@ -3,53 +3,46 @@
 from __future__ import annotations
 
 import os
+from itertools import count
 
 import anyio
 import pytest
 
-from host.batch.scripted_places import ScriptedPlaces
+from paddock.batch import ramp as ramp_module
 from paddock.batch.ramp import Ramp, stalled
 
 
 @pytest.mark.parametrize(
-    ("scarce", "after_a_look", "after_long"),
-    [(set(), 4, 7), ({"cpu"}, 2, 3), ({"memory"}, 2, 2), (None, 4, 7)],
-    ids=["room", "busy processors", "scarce memory", "no figures"],
+    ("scarce", "after", "room"),
+    [([], 1, 4), ([], 2, 6), ([], 3, 7), ([], 9, 7), (["cpu"], 9, 2), (["cpu"], 20, 4), (["memory"], 50, 2)],
 )
 async def test_it_grows_as_the_pressure_allows(
-    monkeypatch: pytest.MonkeyPatch, scarce: set[str] | None, after_a_look: int, after_long: int
+    monkeypatch: pytest.MonkeyPatch, scarce: list[str], after: int, room: int
 ) -> None:
+    """`room` is how much there is `after` that many steps."""
+    steps = count(1)
+    waited = dict.fromkeys(scarce, 0.0)
+
+    async def sleep(seconds: float) -> None:
+        if next(steps) > after:
+            await anyio.sleep_forever()
+        for name in waited:
+            waited[name] += seconds
+
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    now = 0.0
-
-    def waited() -> dict[str, float]:
-        return {} if scarce is None else {name: now * (name in scarce) for name in ("cpu", "memory")}
-
-    ramp = Ramp(ScriptedPlaces(None), 7, stalled=waited, clock=lambda: now)  # type: ignore[arg-type]
-    assert await _taken(ramp) == 2
-    now = 0.4
-    assert await _taken(ramp) == 0
-    now = 0.6
-    assert await _taken(ramp) == after_a_look - 2
-    for later in (6.0, 6.6):
-        now = later
-        after_a_look += await _taken(ramp)
-    assert after_a_look == after_long
-    ramp.give_back(ramp)  # type: ignore[arg-type]
-    assert await _taken(ramp) == 1
+    monkeypatch.setattr(ramp_module, "stalled", lambda name: waited.get(name, 0.0))
+    ramp = Ramp(None, 7)  # type: ignore[arg-type]
+    with monkeypatch.context() as patched, anyio.CancelScope() as scope:
+        patched.setattr(ramp_module.anyio, "sleep", sleep)
+        scope.deadline = anyio.current_time() + 0.01
+        await ramp.grow()
+    taken = 0
+    with anyio.move_on_after(0.01):
+        while True:
+            await ramp.take()
+            taken += 1
+    assert taken == room
 
 
 def test_what_the_kernel_says_is_read() -> None:
-    assert all(seconds >= 0 for seconds in stalled().values())
-
-
-async def _taken(ramp: Ramp) -> int:
-    """Take all the room that there is without a wait; return how much."""
-    taken = 0
-    while True:
-        with anyio.CancelScope() as scope:
-            scope.deadline = anyio.current_time() + 0.02
-            await ramp.take()
-            taken += 1
-            continue
-        return taken
+    assert stalled("cpu") >= stalled("nothing") == 0

@@ -60,6 +60,17 @@ def test_an_input_that_is_no_ordinary_file_is_refused(folder: TaskFolder, base: 
     assert raised.value.hints and not (folder.path / "x").exists()
 
 
+def test_two_files_of_which_one_is_the_others_folder_are_refused(folder: TaskFolder, base: Path) -> None:
+    with pytest.raises(KindError, match="a/b"):
+        folder.fill({"a": "data/in.txt", "a/b": "data/in.txt"}, base)
+
+
+def test_an_input_may_be_a_link_to_one_beside_it(folder: TaskFolder, base: Path) -> None:
+    (base / "beside").symlink_to("data/in.txt")
+    folder.fill({"x": "beside"}, base)
+    assert (folder.path / "x").read_text() == "in" and not (folder.path / "x").is_symlink()
+
+
 def test_links_fifos_and_our_own_name_are_not_taken(folder: TaskFolder, base: Path, tmp_path: Path) -> None:
     (folder.path / "link").symlink_to(tmp_path / "secret")
     (folder.path / "linked").symlink_to(tmp_path)

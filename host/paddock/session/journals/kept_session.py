@@ -304,16 +304,17 @@ def time_text(at: float) -> str:
 
 def encoded(head: StrictModel, rest: bytes = b"", mask: Callable[[str], str] = str) -> bytes:
     """Return the body of a record; `mask` is applied to the texts of its head, and to no name or number of the form."""
-    facts = _masked(head.model_dump(mode="json"), mask)
+    facts = masked(head.model_dump(mode="json"), mask)
     return json.dumps(facts).encode() + (b"\n" + rest if rest else b"")
 
 
-def _masked(value: Any, mask: Callable[[str], str]) -> Any:
+def masked(value: Any, mask: Callable[[str], str]) -> Any:
+    """Return JSON's own types with `mask` applied to their texts, and to no key."""
     match value:
         case str():
             return mask(value)
         case dict():
-            return {key: _masked(item, mask) for key, item in value.items()}
-        case list():
-            return [_masked(item, mask) for item in value]
+            return {key: masked(item, mask) for key, item in value.items()}
+        case list() | tuple():
+            return [masked(item, mask) for item in value]
     return value
