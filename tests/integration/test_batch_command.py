@@ -72,7 +72,7 @@ class _Ground:
                 file.write(json.dumps({**task, "vars": {"n": str(number)}}) + "\n")
 
     def args(self, *more: str) -> list[str]:
-        return ["batch", self.plan, str(self.tasks), "--out", str(self.out), "--trust-plan", *more]
+        return ["batch", self.plan, str(self.tasks), "--out", str(self.out), *more]
 
     def results(self) -> dict[str, Any]:
         lines = [json.loads(line) for line in (self.out / "results.jsonl").read_text().splitlines()]
@@ -95,7 +95,7 @@ def ground(tmp_path: Path, write_module: WriteModule) -> _Ground:
 
 
 def test_each_task_has_a_session_and_a_folder_of_its_own(ground: _Ground) -> None:
-    done = paddock(*ground.args("--json"))
+    done = paddock(*ground.args("--trust-plan", "--json"))
     facts = json_output(done)
     assert (done.returncode, facts["error"]) == (0, None), done.stderr
     assert (facts["tasks"], facts["done"], facts["failed"], facts["lost"]) == (4, 4, 0, 0)
@@ -116,6 +116,8 @@ def test_a_run_goes_on_after_each_kind_of_end(ground: _Ground) -> None:
     """Two interruptions end at once, one lets what runs end, and a killed driver loses no more than was in flight."""
     ground.hold.touch()
     with Terminal(*ground.args("--concurrency", "1")) as terminal:
+        terminal.until("stop, and Enter:")
+        terminal.type("yes\n")  # once for all runs
         ground.until_acted(1)
         terminal.type("\x03")
         terminal.until("stopping once what is running now is done")
@@ -163,7 +165,7 @@ def test_what_cannot_be_started_is_refused_before_any_task(
     plan = json.loads(Path(ground.plan).read_text())
     plan["tools"][0]["permissions"].update(changed)
     Path(ground.plan).write_text(json.dumps(plan).replace("{out}", str(ground.out)))
-    done = paddock(*ground.args()[:-1], *options, "--json")
+    done = paddock(*ground.args(), *options, "--json")
     assert (done.returncode, json_output(done)["error"] is not None) == (code, True)
     assert said in done.stderr and not (ground.shared / "log").exists()
     assert not [*ground.out.glob("t*")]
@@ -172,5 +174,5 @@ def test_what_cannot_be_started_is_refused_before_any_task(
 def test_a_plan_whose_sources_are_not_pinned_names_the_command_that_does(ground: _Ground) -> None:
     module = next(ground.tasks.parent.glob("amplifier-module-*/pyproject.toml"))
     module.write_text(module.read_text().replace("[project]", '[project]\ndependencies = ["colorama"]', 1))
-    done = paddock(*ground.args())
+    done = paddock(*ground.args("--trust-plan"))
     assert done.returncode == 1 and f"`paddock lock {ground.plan}`" in done.stderr

@@ -13,7 +13,7 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 
-from paddock.authorization.consent import Consent, ConsentAnswer, PlanReview
+from paddock.authorization.consent import Consent
 from paddock.batch.batch import Batch, Repeat
 from paddock.batch.folder import TaskFolder
 from paddock.batch.place import Acted, Attempt, Places, StaleAttemptError
@@ -59,36 +59,6 @@ class SessionSettings:
 USUAL: Final = SessionSettings()
 
 
-class OneAnswer:
-    """Asks about a plan until it is closed; later sessions get the same answers, and no others."""
-
-    def __init__(self, consent: Consent) -> None:
-        self._consent = consent
-        self._answers: list[tuple[object, ConsentAnswer]] = []
-        self._is_open = True
-
-    @property
-    def is_attended(self) -> bool:
-        """Whether a person can be asked, or could be."""
-        return getattr(self._consent, "is_attended", True)
-
-    def close(self) -> None:
-        """Ask nothing from now on."""
-        self._is_open = False
-
-    async def ask(self, review: PlanReview) -> ConsentAnswer:
-        """Return the answer; once closed, `AS_IT_IS` to what is new: another folder's files may propose more."""
-        about = (review.digest, review.fetches, review.moved, review.grants)
-        for answered, answer in self._answers:
-            if answered == about:
-                return answer
-        if not self._is_open:
-            return ConsentAnswer.AS_IT_IS
-        answer = await self._consent.ask(review)
-        self._answers.append((about, answer))
-        return answer
-
-
 class LocalPlace:
     """This process. Every session has the plan as it was read, and works in its task's folder."""
 
@@ -101,14 +71,13 @@ class LocalPlace:
         self.name = escape(os.uname().nodename)
         self._plan = plan
         self._settings = settings
-        self._consent = None if settings.consent is None else OneAnswer(settings.consent)
         self._host = host
 
     async def check(self, attempt: Attempt) -> tuple[ModuleStatus, ...]:
         """Open a session in a task's folder and close it; return its modules.
 
-        All questions about the plan are asked here, and later sessions get what was accepted. No module is called that
-        can act outside the folder, as no attempt would have it in its record.
+        All questions about the plan are asked here; what is accepted is recorded, and later sessions ask nothing. No
+        module is called that can act outside the folder, as no attempt would have it in its record.
 
         Raises:
             PaddockError: a session of the plan cannot be opened.
@@ -122,7 +91,7 @@ class LocalPlace:
         async with _task_folder() as work:
             with suppress(KindError):  # a mistake in one task; it has its result
                 await anyio.to_thread.run_sync(work.fill, attempt.task.files, attempt.base)
-            session = self._session(work, None, refuse)
+            session = self._session(work, refuse, consent=self._settings.consent)
             try:
                 async with session:
                     modules = session.modules
@@ -130,8 +99,6 @@ class LocalPlace:
                 if not refused:
                     raise
                 modules = session.modules  # what follows from a refusal says nothing about the plan
-        if self._consent is not None:
-            self._consent.close()
         return modules
 
     async def run(self, attempt: Attempt, folder: Path, acted: Acted) -> TaskResult:
@@ -149,7 +116,7 @@ class LocalPlace:
         async with _task_folder() as work:
             try:
                 await anyio.to_thread.run_sync(work.fill, attempt.task.files, attempt.base)
-                await turn.run(self._session(work, Journals(folder / OWN), before_acting))
+                await turn.run(self._session(work, before_acting, Journals(folder / OWN)))
             except Exception as error:  # modules raise exceptions of any class
                 turn.error = error
             if unrecorded:
@@ -157,7 +124,13 @@ class LocalPlace:
             notes = await anyio.to_thread.run_sync(work.take, folder)
         return turn.result(notes)
 
-    def _session(self, work: TaskFolder, journal: Journals | None, before_acting: BeforeActing) -> Session:
+    def _session(
+        self,
+        work: TaskFolder,
+        before_acting: BeforeActing,
+        journal: Journals | None = None,
+        consent: Consent | None = None,
+    ) -> Session:
         settings = self._settings
         return Session(
             self._plan,
@@ -166,7 +139,7 @@ class LocalPlace:
             isolation=settings.isolation,
             trust_plan=settings.trust_plan,
             grants=settings.grants,
-            consent=self._consent,
+            consent=consent,
             sources=settings.sources,
             environ=settings.environ,
             host=self._host,
