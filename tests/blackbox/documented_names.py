@@ -12,9 +12,10 @@ from typing import Any
 
 from blackbox.commands import HERE, REPOSITORY, World
 
-#: README, SECURITY, `sdk/PROTOCOL.md`, `sdk/docs` and the contract's test classes name these.
+#: README, SECURITY, `sdk/PROTOCOL.md`, `host/docs`, `sdk/docs` and the contract's test classes name these.
 DOCUMENTED = [
     "paddock",
+    "paddock.batch",
     "paddock_sdk.contract",
     "paddock_sdk.kernel.emitter",
     "paddock_sdk.protocol",
