@@ -20,7 +20,6 @@ from typing import Final, Literal
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
-from anyio.streams.memory import MemoryObjectSendStream
 
 from paddock.batch.ledger import Ledger, LedgerError
 from paddock.batch.place import Attempt, NotBegunError, Place, PlaceLostError, Places, StaleAttemptError
@@ -88,9 +87,9 @@ class Batch:
         Raises:
             PaddockError: the places cannot be opened, none is left, or the folder of results cannot be written to.
         """
-        send, receive = anyio.create_memory_object_stream[TaskResult]()
+        self._results, receive = anyio.create_memory_object_stream[TaskResult]()
         # A task of its own: no scope of it is open here while a result is yielded.
-        running = asyncio.create_task(self._run(places, send))
+        running = asyncio.create_task(self._run(places))
         try:
             async for result in receive:
                 yield result
@@ -103,10 +102,10 @@ class Batch:
             if not running.cancelled():
                 running.exception()  # it is raised above, unless nobody waited for it
 
-    async def _run(self, places: PlacesOf, results: MemoryObjectSendStream[TaskResult]) -> None:
+    async def _run(self, places: PlacesOf) -> None:
         waiting = (one for one in self.tasks.tasks() if not self.ledger.has_ended(one[0]))
         changed: TaskFileError | None = None
-        async with results:
+        async with self._results:
             first = await _next_of(waiting)
             if first is None or self._is_stopped:
                 return
@@ -115,18 +114,14 @@ class Batch:
             try:
                 async with places(attempt) as opened, anyio.create_task_group() as group:
                     with anyio.CancelScope() as self._beginning:
-                        changed = await self._begin(chain([first], waiting), opened, group, results)
+                        changed = await self._begin(chain([first], waiting), opened, group)
             except (OSError, BaseExceptionGroup) as error:
                 raise self._reported(error) from error
         if changed is not None:
             raise changed
 
     async def _begin(
-        self,
-        waiting: Iterator[tuple[int, Task]],
-        places: Places,
-        group: TaskGroup,
-        results: MemoryObjectSendStream[TaskResult],
+        self, waiting: Iterator[tuple[int, Task]], places: Places, group: TaskGroup
     ) -> TaskFileError | None:
         """Begin each task once there is room for it; return early if their file has changed."""
         try:
@@ -135,27 +130,20 @@ class Batch:
                 lost = self._lost(line, task)
                 if lost is None:
                     place = await places.take()
-                    group.start_soon(self._to_its_end, line, task, place, places, results)
+                    group.start_soon(self._to_its_end, line, task, place, places)
                 else:
-                    await self._end(line, lost, results)
+                    await self._end(line, lost)
         except TaskFileError as error:  # those that run come to their ends
             return error
         return None
 
-    async def _to_its_end(
-        self,
-        line: int,
-        task: Task,
-        place: Place,
-        places: Places,
-        results: MemoryObjectSendStream[TaskResult],
-    ) -> None:
+    async def _to_its_end(self, line: int, task: Task, place: Place, places: Places) -> None:
         """Make attempts at a task, the first one at a place that was taken, until it has its result."""
         while True:
             try:
                 result = await self._attempt(line, task, place) or self._lost(line, task)
                 if result is not None:
-                    await self._end(line, result, results)
+                    await self._end(line, result)
                     return
             finally:
                 places.give_back(place)
@@ -183,10 +171,10 @@ class Batch:
         acted = self.ledger.of(line).acted
         return result.model_copy(update={"acted": [*acted], "repeatable": not acted})
 
-    async def _end(self, line: int, result: TaskResult, results: MemoryObjectSendStream[TaskResult]) -> None:
+    async def _end(self, line: int, result: TaskResult) -> None:
         with anyio.CancelScope(shield=True):
             await self.ledger.end(line, result)
-        await results.send(result)
+        await self._results.send(result)
 
     def _lost(self, line: int, task: Task) -> TaskResult | None:
         """Return the result of a task whose last attempt was lost, if it may not be made again."""

@@ -23,9 +23,8 @@ from paddock.workers.scratch import PrivateFolder, open_to_owner
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 _DEPTH_MAX: Final = 32
-_FILES_MAX: Final = 10_000
 _BYTES_MAX: Final = 1 << 30  # of all files of a task
-_SEEN_MAX: Final = 50_000
+_SEEN_MAX: Final = 20_000
 _NOTES_MAX: Final = 20
 
 
@@ -82,7 +81,7 @@ class _Taking:
     def __init__(self, given: Mapping[str, tuple[int, int, int]], out: Path) -> None:
         self._given = given
         self._out = out
-        self._files = self._bytes = self._seen = 0
+        self._bytes = self._seen = 0
         self._left: list[str] = []  # the first of what was not taken
         self._left_count = 0
 
@@ -122,9 +121,8 @@ class _Taking:
         with _opened(name, _FILE, folder) as found:
             info = os.fstat(found)
             left = info.st_size if stat.S_ISREG(info.st_mode) else 0
-            if self._files >= _FILES_MAX or self._bytes + left > _BYTES_MAX:
-                raise OSError(f"a task's files are {_FILES_MAX} and {_BYTES_MAX >> 20} MiB at most")
-            self._files += 1
+            if self._bytes + left > _BYTES_MAX:
+                raise OSError(f"a task's files are {_BYTES_MAX >> 20} MiB at most")
             self._bytes += left
             _copy(found, self._out / path, left)
 

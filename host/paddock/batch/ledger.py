@@ -32,6 +32,8 @@ from paddock.batch.task_file import Shard, TaskFile
 from paddock.errors import KindError
 from paddock.text import escaped_line, reason_of
 
+What = Literal["run", "claimed", "acted", "released", "done", "failed", "lost"]
+
 _Line = TypeVar("_Line", bound=BaseModel)
 
 
@@ -47,7 +49,7 @@ class Record(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
-    what: Literal["run", "claimed", "acted", "released", "done", "failed", "lost"]
+    what: What
     line: int = 0
     id: str = ""
     attempt: int = 0
@@ -198,7 +200,7 @@ class Ledger:
     async def claim(self, line: int, task: Task, node: str) -> int:
         """Note that an attempt at a task begins, and return its number."""
         number = self.of(line).number + 1
-        self._note(Record(what="claimed", line=line, id=task.id, attempt=number, node=node))
+        self._note("claimed", line, task.id, number, node=node)
         self._open[line].runs = True
         await self.lines.sync()
         return number
@@ -212,7 +214,7 @@ class Ledger:
         one = self.of(line)
         one.check(attempt)
         module, tool = escaped_line(module), escaped_line(tool)  # places have them from modules
-        self._note(Record(what="acted", line=line, id=task.id, attempt=attempt, module=module, tool=tool))
+        self._note("acted", line, task.id, attempt, module=module, tool=tool)
         await self.lines.sync()
         one.check(attempt)  # it may have been given up meanwhile
 
@@ -224,7 +226,7 @@ class Ledger:
         """Note that the attempt that runs was ended on purpose; if nothing acted, it counts as no try."""
         one = self.of(line)
         if one.runs and all(act.attempt < one.number for act in one.acted):
-            self._note(Record(what="released", line=line, id=task.id, attempt=one.number))
+            self._note("released", line, task.id, one.number)
         self.give_up(line)
         await self.lines.sync()
 
@@ -236,9 +238,10 @@ class Ledger:
 
     def _close(self, line: int, result: TaskResult) -> None:
         # Nothing depends on this one being on the disk: the result is.
-        self._note(Record(what=result.status, line=line, id=result.id, attempt=result.attempt))
+        self._note(result.status, line, result.id, result.attempt)
 
-    def _note(self, record: Record) -> None:
+    def _note(self, what: What, line: int, id: str, attempt: int, **named: str) -> None:
+        record = Record(what=what, line=line, id=id, attempt=attempt, **named)
         if not self.lines.size:
             self.lines.write(self._run.model_dump(exclude_defaults=True))
         self.lines.write(record.model_dump(exclude_defaults=True))

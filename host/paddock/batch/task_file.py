@@ -1,16 +1,16 @@
 """A file of tasks: a JSON object a line, read twice and never held.
 
 First every line is checked, so that nothing runs of a file with a mistake in it. Then tasks are read one by one, as
-they are begun. What stays in memory is eight bytes a task while ids are compared, and nothing after that.
+they are begun. Ids are compared in a database among the temporary files, and nothing of a task stays in memory.
 """
 
 from __future__ import annotations
 
 import hashlib
-from array import array
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Final, Self
 
@@ -21,7 +21,6 @@ from paddock.errors import KindError
 from paddock.text import reason_of
 
 _LINE_MAX: Final = 8 << 20  # bytes
-_BUCKETS: Final = 256  # by the first byte of an id's digest, so that only a part of all is sorted at a time
 _FORM: Final = (
     'write one object a line: {"id": "a1", "prompt": "Say hello.", "files": {name: path}, "vars": {name: text}}'
 )
@@ -81,19 +80,20 @@ class TaskFile:
             TaskFileError: it cannot be read, or has a mistake.
         """
         content = hashlib.sha256()
-        digests = [array("Q") for _ in range(_BUCKETS)]
         count = last = 0
-        for last, line in _lines(path, content.update):
-            task = _parsed(path, last, line)
-            digest = _digest(task.id)
-            digests[digest >> 56].append(digest)
-            count += shard.has(last)
+        with closing(sqlite3.connect("")) as ids:
+            ids.execute("CREATE TABLE ids (id TEXT PRIMARY KEY, line INTEGER) WITHOUT ROWID")
+            for last, line in _lines(path, content.update):
+                id = _parsed(path, last, line).id
+                try:
+                    ids.execute("INSERT INTO ids VALUES (?, ?)", (id, last))
+                except sqlite3.IntegrityError:
+                    (first,) = ids.execute("SELECT line FROM ids WHERE id = ?", (id,)).fetchone()
+                    problem = f"the id `{id}` is that of line {first} too"
+                    raise TaskFileError(path, last, problem, "give it another one") from None
+                count += shard.has(last)
         if not last:
             raise TaskFileError(path, None, "there is no task in it", _FORM)
-        for bucket in digests:
-            in_order = sorted(bucket)
-            if twice := {one for one, other in pairwise(in_order) if one == other}:
-                _refuse_duplicate(path, twice)
         return cls(path, shard, f"sha256:{content.hexdigest()}", count, last)
 
     def tasks(self) -> Iterator[tuple[int, Task]]:
@@ -136,16 +136,3 @@ def _parsed(path: Path, number: int, line: bytes) -> Task:
         place = ".".join(map(str, first["loc"]))
         said = first["msg"].removeprefix("Value error, ")
         raise TaskFileError(path, number, f"`{place}`: {said}" if place else said, _FORM) from error
-
-
-def _digest(id: str) -> int:
-    return int.from_bytes(hashlib.blake2b(id.encode(), digest_size=8).digest())
-
-
-def _refuse_duplicate(path: Path, digests: set[int]) -> None:
-    """Raise for an id that stands in two lines; other ids with the same digest are none."""
-    first: dict[str, int] = {}
-    for number, line in _lines(path, len):
-        id = _parsed(path, number, line).id
-        if _digest(id) in digests and first.setdefault(id, number) != number:
-            raise TaskFileError(path, number, f"the id `{id}` is that of line {first[id]} too", "give it another one")

@@ -61,12 +61,26 @@ def _read_shard(context: click.Context, parameter: click.Parameter, written: str
 @click.command(epilog=example("paddock batch plan.yaml tasks.jsonl --out results"))
 @click.argument("plan")
 @click.argument("tasks", type=click.Path(path_type=Path))
-@click.option("--out", metavar="DIR", required=True, type=click.Path(path_type=Path), help="Keep the results there.")
 @click.option(
-    "--concurrency", metavar="N", type=click.IntRange(1), default=8, help="Run up to N at once; 8 by default."
+    "--out",
+    metavar="DIR",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Keep the results there.",
 )
 @click.option(
-    "--shard", metavar="K/N", callback=_read_shard, default="1/1", help="Run the Kth of N parts of the tasks."
+    "--concurrency",
+    metavar="N",
+    type=click.IntRange(1),
+    default=8,
+    help="Run up to N at once; 8 by default.",
+)
+@click.option(
+    "--shard",
+    metavar="K/N",
+    callback=_read_shard,
+    default="1/1",
+    help="Run the Kth of N parts of the tasks.",
 )
 @click.option(
     "--repeat",
@@ -82,7 +96,11 @@ def _read_shard(context: click.Context, parameter: click.Parameter, written: str
     help="Run on the nodes of a Ray cluster: HOST:PORT, or `auto` for that of this machine.",
 )
 @click.option(
-    "--per-node", metavar="N", type=click.IntRange(1), default=8, help="With --ray, run up to N on each node at once."
+    "--per-node",
+    metavar="N",
+    type=click.IntRange(1),
+    default=8,
+    help="With --ray, run up to N on each node at once.",
 )
 @click.option(
     "--shared",
@@ -242,4 +260,4 @@ class _Run:
         return f"{self._ended} of {self.facts['tasks']} tasks: {counts}; {rate:.1f} a second{time_left}"
 
     def _show(self, screen: Screen) -> None:
-        screen.listing([(name, str(self.facts[name])) for name in ("tasks", *_STATUSES, "results")])
+        screen.listing([(name, str(value)) for name, value in self.facts.items()])

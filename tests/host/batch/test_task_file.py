@@ -98,11 +98,6 @@ def test_each_line_falls_to_one_shard(file: Path) -> None:
     assert set.union(*found) == {*range(1, 11)} and sum(map(len, found)) == 10
 
 
-def test_ids_whose_digests_are_alike_are_no_duplicates(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task_file, "_digest", lambda id: 7)
-    assert _checked(file, [_line(id="a"), _line(id="b")]).count == 2
-
-
 def test_a_file_that_changes_while_its_tasks_run_is_refused(file: Path) -> None:
     found = _checked(file, [_line(id="a"), _line(id="b")])
     found.path.write_text(_line(id="c") + "\n")

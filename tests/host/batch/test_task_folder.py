@@ -103,9 +103,7 @@ def test_a_folder_that_was_closed_is_taken_and_removed(as_ordinary_user: None, f
     folder.path.chmod(0)
 
 
-@pytest.mark.parametrize(
-    ("bound", "value"), [("_FILES_MAX", 3), ("_BYTES_MAX", 3), ("_SEEN_MAX", 3), ("_DEPTH_MAX", 0)]
-)
+@pytest.mark.parametrize(("bound", "value"), [("_BYTES_MAX", 3), ("_SEEN_MAX", 3), ("_DEPTH_MAX", 0)])
 def test_what_is_beyond_a_bound_is_named_and_counted(
     folder: TaskFolder, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, value: int
 ) -> None:
