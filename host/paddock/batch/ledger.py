@@ -97,6 +97,7 @@ class Lines:
         """
         self.path = path
         self._turn = asyncio.Lock()
+        self._error: OSError | None = None
         with ExitStack() as stack:
             try:
                 self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666)
@@ -147,13 +148,19 @@ class Lines:
         """Have all that was written before be on the disk. Those that wait for a turn share the next one.
 
         Raises:
-            OSError: it may not be.
+            OSError: it may not be. The kernel says so once, and each later call says so again.
         """
         size = self.size
         async with self._turn:
+            if self._error is not None:
+                raise self._error
             if self.synced < size:
                 reached = self.size
-                await anyio.to_thread.run_sync(os.fdatasync, self._descriptor)
+                try:
+                    await anyio.to_thread.run_sync(os.fdatasync, self._descriptor)
+                except OSError as error:
+                    self._error = error
+                    raise
                 self.synced = reached
 
 
@@ -225,10 +232,11 @@ class Ledger:
     async def release(self, line: int, task: Task) -> None:
         """Note that the attempt that runs was ended on purpose; if nothing acted, it counts as no try."""
         one = self.of(line)
-        if one.runs and all(act.attempt < one.number for act in one.acted):
-            self._note("released", line, task.id, one.number)
+        was_running = one.runs
         self.give_up(line)
-        await self.lines.sync()
+        if was_running and all(act.attempt < one.number for act in one.acted):
+            self._note("released", line, task.id, one.number)
+            await self.lines.sync()
 
     async def end(self, line: int, result: TaskResult) -> None:
         """Keep the one result of a task."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Callable
@@ -151,6 +152,23 @@ async def test_records_of_one_moment_share_a_sync(
     written = (tmp_path / "out/ledger.jsonl").read_bytes()
     assert len(synced) <= 2
     assert all(f'"line": {line}'.encode() in written[:size] for line, size in sizes)
+
+
+async def test_a_sync_that_failed_has_failed_for_all_that_wait(
+    begun: Path, tasks: TaskFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger(begun, tasks, "plan", resumes=True)
+    attempt = await ledger.claim(1, _TASK, "here")
+    failures = [OSError(5, "Input/output error")]  # of which the kernel tells once
+
+    def fails_once(descriptor: int) -> None:
+        if failures:
+            raise failures.pop()
+
+    monkeypatch.setattr(os, "fdatasync", fails_once)
+    acts = [ledger.act(1, _TASK, attempt, "tool-x", "append") for _ in range(3)]
+    assert [type(end) for end in await asyncio.gather(*acts, return_exceptions=True)] == [OSError] * 3
+    ledger.close()
 
 
 async def test_an_act_of_an_attempt_that_is_given_up_meanwhile_is_refused(
