@@ -27,6 +27,7 @@ Its models are loaded where there is such a file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import AwareDatetime, BeforeValidator, Field
@@ -95,6 +96,7 @@ _KNOWN_KEYS: Final = {
 }
 
 
+@lru_cache(maxsize=1)  # a session reads the file at each of its decisions, and finds the same text
 def read_accepted(text: str, path: str) -> tuple[AcceptedPlan, ...]:
     """Return the accepted plans in a file with this text; `path` names it in errors.
 
