@@ -288,16 +288,17 @@ def compile_profile(
         for place, holds_way in (closed or {}).items():
             table.close(place, holds_way=holds_way)
         _show_spellings(table, grants)
+    places = table.places()
     return SandboxProfile(
         level=level,
-        mounts=table.mounts() if by_mounts else _by_source(table.mounts()),
+        mounts=places.mounts if by_mounts else _by_source(places.mounts),
         programs=grants.executable(),
         rlimits=_rlimits(limits, level),
         scratch=str(scratch),
         tmp_bytes=limits.tmp_max,
         network=None if network is None else NetworkAccess(network.ports, network.serves),
-        links=table.links() if by_mounts else (),
-        closed=table.closed() if by_mounts else (),
+        links=places.links if by_mounts else (),
+        closed=places.closed if by_mounts else (),
     )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from paddock_sandbox.profile import Mount
 
@@ -36,6 +37,14 @@ class _Wish:
     def shows(self, path: Path) -> Path:
         """Return what a worker sees at a path in this place."""
         return path if self.source == self.target else self.source / path.relative_to(self.target)
+
+
+class Places(NamedTuple):
+    """The `links` are held, each in a place which may be written to; nobody opens a place that is `closed`."""
+
+    mounts: tuple[Mount, ...]
+    links: tuple[Mount, ...]
+    closed: tuple[Mount, ...]
 
 
 class MountTable:
@@ -78,15 +87,16 @@ class MountTable:
 
     def mounts(self) -> tuple[Mount, ...]:
         """Return the mounts in the order in which they are made, without held links and closed places."""
-        return tuple(wish.mount for wish in self._in_order() if not (wish.is_link or wish.is_closed))
+        return self.places().mounts
 
-    def links(self) -> tuple[Mount, ...]:
-        """Return the links that are held, each in a place which may be written to."""
-        return tuple(wish.mount for wish in self._in_order() if wish.is_link)
-
-    def closed(self) -> tuple[Mount, ...]:
-        """Return the closed places."""
-        return tuple(wish.mount for wish in self._in_order() if wish.is_closed)
+    def places(self) -> Places:
+        """Return all places, of each sort those that are outer first."""
+        wishes = self._in_order()
+        return Places(
+            tuple(wish.mount for wish in wishes if not (wish.is_link or wish.is_closed)),
+            tuple(wish.mount for wish in wishes if wish.is_link),
+            tuple(wish.mount for wish in wishes if wish.is_closed),
+        )
 
     def _in_order(self) -> tuple[_Wish, ...]:
         kept = list(self._kept())
