@@ -130,7 +130,6 @@ class AttemptJudge:
         self._is_names = is_names  # whether an address inside stands for a granted name
         self._environ = environ  # the names of the operator's variables
         self._profile = subject.profile
-        self._mounts = tuple((Path(mount.target), mount.writable) for mount in subject.profile.mounts)
         self._programs = {*subject.permissions.run, *map(os.path.basename, subject.profile.programs)}
         programs = filter(is_program_path, subject.permissions.run)
         named = (Path(os.path.normpath(subject.owner.expanded(one, subject.working_dir))) for one in programs)
@@ -269,7 +268,8 @@ class AttemptJudge:
         return folder if inside and inside[0] not in _names_in(folder) else _meant(path)
 
     def _is_granted(self, path: Path, *, wants_write: bool) -> bool:
-        around = [(target, writable) for target, writable in self._mounts if path.is_relative_to(target)]
+        targets = ((Path(mount.target), mount.writable) for mount in self._profile.mounts)
+        around = [(target, writable) for target, writable in targets if path.is_relative_to(target)]
         if not around or self._subject.excluded(path) is not None:
             return False
         if self._profile.level in LEVELS_WITH_NAMESPACES:
