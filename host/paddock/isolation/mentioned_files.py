@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -168,8 +168,12 @@ class MentionResolver:
         return None
 
 
-def with_instruction(plan: MountPlan, working_dir: Path, owner: Owner, private: PrivatePlaces = NO_PLACES) -> MountPlan:
+def with_instruction(
+    plan: MountPlan, working_dir: Path, owner: Owner, private: Callable[[], PrivatePlaces] = PrivatePlaces
+) -> MountPlan:
     """Return a plan with its instruction composed from files as they are now, which its digest then covers; blocks.
+
+    None of the files may be in one of the `private` places, which are only looked up for an instruction.
 
     Raises:
         PlanError: the file that it names cannot be the instruction.
@@ -178,7 +182,7 @@ def with_instruction(plan: MountPlan, working_dir: Path, owner: Owner, private: 
     bundled = None if plan.bundles is None else plan.bundles.told  # the plan's digest covers its files already
     if not (written.text or written.file):
         return plan if bundled is None else replace(plan, instruction=replace(bundled, files=(), texts=(), notes=()))
-    files = MentionedFiles.of_plan(plan, working_dir, owner, private)
+    files = MentionedFiles.of_plan(plan, working_dir, owner, private())
     try:
         first = files.own(written.file) if written.file else MentioningText(written.text, files.own)
     except NotAcceptedError as error:

@@ -129,6 +129,7 @@ class SandboxPlanner:
         on_confined: OnConfined | None = None,
     ) -> None:
         self.host = host
+        self.private = place.private
         self._place = place
         self._networks = networks
         self._isolation = isolation

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,12 +40,13 @@ class PrivatePlaces:
     def of_user(cls, environ: Mapping[str, str], journals: Path | None = None) -> Self:
         """Return those of the user with `environ`, as far as they are there; `journals` may lie elsewhere."""
         places: dict[Path, None] = {}
+        mounts = tuple(_mounts())
         elsewhere = () if journals is None else (journals,)
         for folder in (state_path(environ), user_config_folder(environ), *control_paths(environ), *elsewhere):
             real = folder.resolve()
             if folder.is_dir() and not any(real.is_relative_to(place) for place in places):
                 for place in (real, *_files_linked(real)):
-                    places |= dict.fromkeys([place, *_mounted_elsewhere(place)])
+                    places |= dict.fromkeys([place, *_mounted_elsewhere(place, mounts)])
         return cls(tuple(places))
 
     def hold(self, path: Path) -> bool:
@@ -121,15 +122,14 @@ def _files_linked(folder: Path) -> Iterator[Path]:
                 yield Path(os.path.realpath(entry.path))
 
 
-def _mounted_elsewhere(place: Path) -> Iterator[Path]:
+def _mounted_elsewhere(place: Path, mounts: Sequence[_Mount]) -> Iterator[Path]:
     """Yield what shows a place, or anything in it, elsewhere: other mounts of its file system, and of those in it."""
     with suppress(OSError):
-        mounts = {mount.id: mount for mount in _mounts()}
-        own = mounts[_mount_at(place)]
-        stored = [(own.device, own.root / place.relative_to(own.point))]
-        stored += [(one.device, one.root) for one in mounts.values() if one.point.is_relative_to(place)]
+        number = _mount_at(place)
+        stored = [(one.device, one.root / place.relative_to(one.point)) for one in mounts if one.id == number]
+        stored += [(one.device, one.root) for one in mounts if one.point.is_relative_to(place)]
         for device, root in stored:
-            for mount in (mount for mount in mounts.values() if mount.device == device):
+            for mount in (mount for mount in mounts if mount.device == device):
                 shown = mount.shows(root)
                 if shown is not None and not shown.is_relative_to(place) and _is_at(shown, mount):
                     yield shown
@@ -151,7 +151,7 @@ class _Mount(NamedTuple):
 
 
 def _mounts() -> Iterable[_Mount]:
-    with _MOUNTS.open(encoding="utf-8", errors="surrogateescape") as lines:
+    with suppress(OSError), _MOUNTS.open(encoding="utf-8", errors="surrogateescape") as lines:
         for line in lines:
             id, _, device, root, point, *_ = line.split(" ")
             yield _Mount(int(id), device, _unescaped(root), _unescaped(point))

@@ -401,7 +401,7 @@ def _is_accepted(plan: MountPlan, pins: Pins, working_dir: Path, environ: Mappin
     from paddock.isolation.private_places import PrivatePlaces
 
     owner = Owner.current(environ)
-    instructed = with_instruction(plan, working_dir, owner, PrivatePlaces.of_user(environ))
+    instructed = with_instruction(plan, working_dir, owner, lambda: PrivatePlaces.of_user(environ))
     judged = with_places(instructed, working_dir, owner)
     acceptance = PlanAcceptance.of(judged, GrantsFile.of_user(environ))
     return acceptance.trust.accepted and not acceptance.moved(pins)

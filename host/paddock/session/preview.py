@@ -91,7 +91,7 @@ class Preview:
         self._owner = Owner.current(environ)
         self._private = PrivatePlaces.of_user(environ)
         self._policy = Policy.load(environ)
-        instructed = with_instruction(self.plan, self._working_dir, self._owner, self._private)
+        instructed = with_instruction(self.plan, self._working_dir, self._owner, lambda: self._private)
         accepted = with_places(instructed, self._working_dir, self._owner)
         self._acceptance = PlanAcceptance.of(accepted, GrantsFile.of_user(environ))
         self._runtime_paths = runtime_paths

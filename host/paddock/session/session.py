@@ -147,9 +147,8 @@ class Session:
         self._policy = Policy.given(policy)
         self._working_dir = check_working_dir(Path(working_dir or Path.cwd()))
         journals = None if self._journals is None else self._journals.folder
-        self._private = PrivatePlaces.of_user(self._environ, journals)
-        owner = Owner.current(self._environ)
-        self._instruct = partial(with_instruction, self.plan, self._working_dir, owner, self._private)
+        owner, private = Owner.current(self._environ), partial(PrivatePlaces.of_user, self._environ, journals)
+        self._instruct = partial(with_instruction, self.plan, self._working_dir, owner, private)
         self._instructed = self._instruct()
         self.judged = ""  # the digest of the plan as it was authorised: with its instruction, and where its paths lead
         self._audit = AuditLog(self._id, environ=self._environ, mask=self.mask)
@@ -340,8 +339,8 @@ class Session:
                 sub_sessions.offer()
                 stack.push_async_callback(sub_sessions.aclose)
             if self.coordinator.get_capability("mention_resolver") is None:  # the application offers none of its own
-                owner = Owner.current(self._environ)
-                files = MentionedFiles.of_plan(self.plan, self._working_dir, owner, self._private)
+                owner, private = Owner.current(self._environ), modules.resources.sandbox_planner.private
+                files = MentionedFiles.of_plan(self.plan, self._working_dir, owner, private)
                 roots = {} if self.plan.bundles is None else self.plan.bundles.roots
                 self.coordinator.register_capability("mention_resolver", MentionResolver(files, roots))
             packages = {str(path): None for one in modules.by_path.values() for path in one.resolution.siblings}

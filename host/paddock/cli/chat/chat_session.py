@@ -337,7 +337,7 @@ class ChatSession:
 
     async def _instructed(self, plan: MountPlan) -> MountPlan:
         """Return a plan as it is accepted, with the files of its instruction."""
-        owner, private = Owner.current(os.environ), PrivatePlaces.of_user(os.environ)
+        owner, private = Owner.current(os.environ), lambda: PrivatePlaces.of_user(os.environ)
         return await anyio.to_thread.run_sync(with_instruction, plan, self._folder, owner, private)
 
     async def _regrant(
