@@ -143,12 +143,8 @@ class Authorizer:
         Raises:
             PolicyFileError: the record of accepted plans cannot be trusted or understood.
         """
-
-        def look() -> bool:
-            judged = with_places(plan, self._working_dir, self._owner)
-            return PlanAcceptance.of(judged, self._grants_file, trust_plan=trust_plan).trust.accepted
-
-        return await anyio.to_thread.run_sync(look)
+        _, acceptance = await self._acceptance(plan, trust_plan=trust_plan)
+        return acceptance.trust.accepted
 
     async def check_plan(
         self,
@@ -172,12 +168,21 @@ class Authorizer:
         given = _given_by_flags(plan, grants)
         # A rule of a policy may be about the code of a module, so what it decides is known later.
         if not (self._policy.files or getattr(consent, "is_attended", consent is not None)):
-            await self._refuse_unaccepted(plan, given, named, trust_plan=trust_plan)
+            act = partial(self._refuse_unaccepted, plan, given, named, trust_plan=trust_plan)
+            await anyio.to_thread.run_sync(act)
         lacking = [one for one in plan.entries() if lacks_secrets(one, self._secrets)]
         if lacking and await self.is_accepted(plan, trust_plan=trust_plan):
             refuse_secrets(lacking, self._secrets, plan.positions)
 
-    async def _refuse_unaccepted(
+    async def _acceptance(self, plan: MountPlan, *, trust_plan: bool = False) -> tuple[MountPlan, PlanAcceptance]:
+        """Return a plan with where its paths lead now, and what of it the operator accepted."""
+        return await anyio.to_thread.run_sync(partial(self._accepted_now, plan, trust_plan=trust_plan))
+
+    def _accepted_now(self, plan: MountPlan, *, trust_plan: bool) -> tuple[MountPlan, PlanAcceptance]:
+        judged = with_places(plan, self._working_dir, self._owner)
+        return judged, PlanAcceptance.of(judged, self._grants_file, trust_plan=trust_plan)
+
+    def _refuse_unaccepted(
         self,
         plan: MountPlan,
         given: Mapping[str, tuple[OperatorGrant, ...]],
@@ -185,14 +190,11 @@ class Authorizer:
         *,
         trust_plan: bool,
     ) -> None:
-        judged = await anyio.to_thread.run_sync(with_places, plan, self._working_dir, self._owner)
-        look = partial(PlanAcceptance.of, judged, self._grants_file, trust_plan=trust_plan)
-        trust = (await anyio.to_thread.run_sync(look)).trust
+        trust = self._accepted_now(plan, trust_plan=trust_plan)[1].trust
         if not trust.accepted:
             raise_findings([instruction_findings(plan, trust)], plan.positions)
             asked = [ModuleRequest(entry, "", given.get(entry.path, ()), named) for entry in plan.entries()]
-            context = self._context(trust, plan.positions, None)
-            await anyio.to_thread.run_sync(refuse_unaccepted, asked, context)
+            refuse_unaccepted(asked, self._context(trust, plan.positions, None))
 
     async def check_pins(
         self, plan: MountPlan, pins: Pins, lock: Path, *, trust_plan: bool, consent: Consent | None
@@ -210,8 +212,7 @@ class Authorizer:
         """
         if trust_plan or plan.origin is None:
             return
-        plan = await anyio.to_thread.run_sync(with_places, plan, self._working_dir, self._owner)
-        acceptance = await anyio.to_thread.run_sync(PlanAcceptance.of, plan, self._grants_file)
+        plan, acceptance = await self._acceptance(plan)
         moved = acceptance.moved(pins)
         if not moved:
             return
@@ -310,14 +311,13 @@ class Authorizer:
             PolicyRefusedError, PlanError, PolicyFileError, SecretError: it may not be started like that.
         """
         given, written = _given_by_flags(plan, grants), plan
-        plan = await anyio.to_thread.run_sync(with_places, plan, self._working_dir, self._owner)
-        acceptance = await anyio.to_thread.run_sync(
-            partial(PlanAcceptance.of, plan, self._grants_file, trust_plan=trust_plan)
-        )
+        plan, acceptance = await self._acceptance(plan, trust_plan=trust_plan)
         ask = partial(_asked, plan, resolutions, given, named)
         asked, today = ask(acceptance), ask(acceptance.of_today())
         more = _granted_since(asked, today)
-        again = await anyio.to_thread.run_sync(self._to_ask_about_again, acceptance.accepted, asked)
+        again = frozenset[str]()
+        if acceptance.accepted is not None:
+            again = await anyio.to_thread.run_sync(self._to_ask_about_again, acceptance.accepted, asked)
         if consent is not None and (acceptance.accepted is None or again or more):
             from paddock.authorization.review import review_plan  # only for what is asked about
 
@@ -368,13 +368,11 @@ class Authorizer:
             problem = PlanProblem("", "a path in it leads elsewhere than when it was judged", "see where it leads now")
             raise PlanError([problem], origin=None if plan.origin is None else str(plan.origin))
 
-    def _to_ask_about_again(self, accepted: AcceptedPlan | None, asked: Sequence[ModuleRequest]) -> frozenset[str]:
+    def _to_ask_about_again(self, accepted: AcceptedPlan, asked: Sequence[ModuleRequest]) -> frozenset[str]:
         """Return the places of an accepted plan's modules whose grants must be proposed again; blocks.
 
         Their code now comes from elsewhere, or something is there that was missing when the plan was accepted.
         """
-        if accepted is None:
-            return frozenset()
         from paddock.authorization.suggestions.needs import ProposalContext  # only for what was asked about
 
         known = ProposalContext(self._working_dir, self._owner, self._environ, self._secrets)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -154,6 +154,7 @@ class SandboxPlanner:
         codes = tuple(module.resolution for module in authorization.modules)
         controllers = self.host.workers.groups.controllers
         refused: list[PlanError | PolicyRefusedError] = []
+        asked: list[tuple[_PlannedModule, WorkerNetwork | None]] = []
         for module in authorization.modules:
             level = choose_level(
                 module.entry,
@@ -166,10 +167,9 @@ class SandboxPlanner:
             with _added_to(refused):
                 require_enforced(module.entry, module.decision.limits, level, controllers)
             with _added_to(refused):
-                await self._note(_PlannedModule(module, level, authorization.secrets, codes))
-        _raise_all(refused)
-        confined = [(module.entry, self.of(module.entry).confinement) for module in authorization.modules]
-        await anyio.to_thread.run_sync(self._watch, confined)
+                planned = _PlannedModule(module, level, authorization.secrets, codes)
+                asked.append((planned, self._network_of(planned, self._networks)))
+        confined = await anyio.to_thread.run_sync(self._confined, asked, refused)
         if self._on_confined is not None:
             self._on_confined(confined)
 
@@ -217,6 +217,24 @@ class SandboxPlanner:
             lines.append("a granted folder may hold more such files than were found in it")
         return tuple(dict.fromkeys(lines))
 
+    def _confined(
+        self,
+        asked: Iterable[tuple[_PlannedModule, WorkerNetwork | None]],
+        refused: list[PlanError | PolicyRefusedError],
+    ) -> list[tuple[ModuleEntry, Confinement]]:
+        """Make the sandboxes of all modules, unless some were `refused` before; blocks, as paths are followed.
+
+        Raises:
+            PlanError, PolicyRefusedError: some are refused.
+        """
+        for planned, network in asked:
+            with _added_to(refused):
+                self._note(planned, self._sandbox_for(planned, network, self.host.workers.folder))
+        _raise_all(refused)
+        confined = [(planned.module.entry, self.of(planned.module.entry).confinement) for planned, _ in asked]
+        self._watch(confined)
+        return confined
+
     def _watch(self, confined: Sequence[tuple[ModuleEntry, Confinement]]) -> None:
         """Note the guarded paths in the grants as they are before any module runs."""
         for entry, confinement in confined:
@@ -226,17 +244,8 @@ class SandboxPlanner:
             for guarded in confinement.guarded:
                 self._guarded.setdefault(guarded.folder, guarded)
 
-    async def _note(self, planned: _PlannedModule) -> None:
-        """Make the sandbox of a module, and note it; the paths are followed in a thread, as others may have made them.
-
-        Raises:
-            PlanError: something cannot be granted as it is written.
-            PolicyRefusedError: a path leads elsewhere by now, to a place that no rule allows.
-        """
+    def _note(self, planned: _PlannedModule, sandboxed: SandboxedModule) -> None:
         module, entry = planned.module, planned.module.entry
-        network = self._network_of(planned, self._networks)
-        make = partial(self._sandbox_for, planned, network, self.host.workers.folder)
-        sandboxed = await anyio.to_thread.run_sync(make)
         self._planned[entry.path] = planned
         self._sandboxes[entry.path] = sandboxed
         self._subjects[entry.path] = ExplainedModule(

@@ -45,7 +45,7 @@ from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile, li
 from paddock_sources.lock.lock_placeholder import LockPlaceholder
 from paddock_sources.locked_sources import LockedSources, LockUse
 from paddock_sources.progress import Progress, SilentProgress
-from paddock_sources.resolver import PLAN_LAYER
+from paddock_sources.resolver import PLAN_LAYER, ChosenSource
 
 _AT_A_TIME: Final = 20  # modules whose code is fetched side by side
 
@@ -132,12 +132,17 @@ class ModuleSources:
         """
         found: dict[str, Resolution | ModuleMissingError] = {}
         async with self._opened() as (sources, resolver):
-            chosen = {}
-            for entry in entries:
-                try:
-                    chosen[entry.path] = await anyio.to_thread.run_sync(resolver.choose, entry.module, entry.source)
-                except SourceError as error:
-                    found[entry.path] = ModuleMissingError.of(entry.module, error)
+            chosen: dict[str, ChosenSource] = {}
+
+            def choose() -> None:
+                for entry in entries:
+                    check_cancelled()
+                    try:
+                        chosen[entry.path] = resolver.choose(entry.module, entry.source)
+                    except SourceError as error:
+                        found[entry.path] = ModuleMissingError.of(entry.module, error)
+
+            await anyio.to_thread.run_sync(choose)
             texts = {path_text(path, "source"): sources.pinned_text(one.uri) for path, one in chosen.items()}
             refuse_sources(texts, self._policy, positions)
             pinned = sources.pinned(one.uri for one in chosen.values())

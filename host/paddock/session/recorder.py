@@ -95,8 +95,12 @@ class SessionRecorder:
         Raises:
             SessionInUseError: another host has it.
         """
-        await anyio.to_thread.run_sync(self._records.check_free, self._id)
-        for lost in await anyio.to_thread.run_sync(self._records.take_lost):
+
+        def claim() -> list[SessionRecord]:
+            self._records.check_free(self._id)
+            return self._records.take_lost()
+
+        for lost in await anyio.to_thread.run_sync(claim):
             self._audit.of_lost(lost.id, lost.pid).record("session.lost", folder=lost.working_dir, plan=lost.plan)
 
     async def begin(self, authorization: Authorization, sandbox_planner: SandboxPlanner) -> None:

@@ -122,16 +122,9 @@ class SessionResources:
         """
         workers = host.workers
         async with AsyncExitStack() as steps:
-            await anyio.to_thread.run_sync(_make_control_folder, options.environ)
-            operators = await anyio.to_thread.run_sync(make_operator_folders, options.environ)
             networks = Networks(workers.folder, options.audit)
             sandbox_planner = SandboxPlanner(
-                SessionPaths(
-                    options.working_dir,
-                    options.environ,
-                    (*options.kept, *operators),
-                    await anyio.to_thread.run_sync(PrivatePlaces.of_user, options.environ, options.journals),
-                ),
+                await anyio.to_thread.run_sync(_paths, options),
                 host,
                 networks,
                 isolation=options.isolation,
@@ -297,10 +290,13 @@ class _GuardedFiles:
         return (*self._unguarded, *replaced.values())
 
 
-def _make_control_folder(environ: Mapping[str, str]) -> None:
-    """Make the folder of control sockets, so that each sandbox hides it; a session goes on without one."""
+def _paths(options: StartOptions) -> SessionPaths:
+    """Return where a session is; blocks. What is to be hidden is made first, as far as it can be made."""
+    environ = options.environ
     with suppress(OSError):
         control_folder(environ)
+    kept = (*options.kept, *make_operator_folders(environ))
+    return SessionPaths(options.working_dir, environ, kept, PrivatePlaces.of_user(environ, options.journals))
 
 
 def _umask_of_workers() -> int:

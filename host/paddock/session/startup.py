@@ -19,7 +19,7 @@ from contextlib import (
     contextmanager,
 )
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from typing import Final, Protocol
 
 import anyio
@@ -103,14 +103,18 @@ async def confined(
             code = await stack.enter_async_context(request.resolved(authorizer, host))
         stack.push_async_callback(record.end)
         kept = KeptLockFile()
-        stack.push_async_callback(_release, kept)
+        if options.locks is not None:
+            stack.push_async_callback(_release, kept)
         resources = await stack.enter_async_context(SessionResources.open(options, host))
         sandbox_planner = resources.sandbox_planner
         with record.refusals(PaddockError):
             authorization = await request.authorize(authorizer, code, sandbox_planner)
             if code.lock is not None:
                 await code.lock()
-            sandbox_planner.keep(await anyio.to_thread.run_sync(_lock_files, kept, options, authorization))
+            if options.locks is not None:
+                entries = [module.entry for module in authorization.modules]
+                keep = partial(kept.keep, options.locks, entries, options.working_dir)
+                sandbox_planner.keep(await anyio.to_thread.run_sync(keep))
             with located(authorization.plan):
                 await resources.plan_sandboxes(authorization)
             await authorizer.check_places(authorization)
@@ -145,11 +149,6 @@ def located(plan: MountPlan | None) -> Iterator[None]:
         if plan is not None and plan.positions.has_lines:
             error.locate(plan.positions.file, plan.positions.spot_of)
         raise
-
-
-def _lock_files(kept: KeptLockFile, options: StartOptions, authorization: Authorization) -> tuple[Path, ...]:
-    entries = [module.entry for module in authorization.modules]
-    return () if options.locks is None else kept.keep(options.locks, entries, options.working_dir)
 
 
 async def _release(kept: KeptLockFile) -> None:
