@@ -13,6 +13,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 
 _KIND_NAME = "__amplifier_module_type__"
@@ -34,6 +35,7 @@ class PackageOutline:
     defines_mount: bool | None = None
 
     @staticmethod
+    @lru_cache(maxsize=8)  # each session reads the files of its modules, and mostly finds the same
     def of(source: bytes) -> PackageOutline:
         """Return the outline of a file's content."""
         tree = parsed(source)

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any, Self
@@ -88,13 +89,8 @@ class HeldModules:
             ManifestError: the file is malformed, too large, or outside the folder; or two modules have one id.
         """
         tree = SourceTree(root)
-        project = _read_project(tree)
-        return cls(
-            tree,
-            _entry_points(project, tree.root / "pyproject.toml"),
-            _text_or_none(project, "name"),
-            _text_or_none(project, "version"),
-        )
+        content = tree.read("pyproject.toml", limit_bytes=_MAX_PYPROJECT_BYTES)
+        return cls(tree, *_declared(content or b"", tree.root / "pyproject.toml"))
 
     def ids(self, name: str) -> tuple[str, ...]:
         """Return the ids of the modules; `name` is that of their repository, folder or package.
@@ -148,11 +144,9 @@ def names_module(root: Path, module_id: str) -> bool:
     return module_id.encode() in (SourceTree(root).read("pyproject.toml", limit_bytes=_MAX_PYPROJECT_BYTES) or b"")
 
 
-def _read_project(tree: SourceTree) -> Mapping[str, Any]:
-    content = tree.read("pyproject.toml", limit_bytes=_MAX_PYPROJECT_BYTES)
-    if content is None:
-        return {}
-    path = tree.root / "pyproject.toml"
+@lru_cache(maxsize=8)  # each session reads the files of its modules, and mostly finds the same
+def _declared(content: bytes, path: Path) -> tuple[Mapping[str, str], str | None, str | None]:
+    """Return the entry points, the name and the version that a project file says; `path` names it in errors."""
     try:
         project = read_toml(content.decode("utf-8")).get("project", {})
     except UnicodeDecodeError as error:
@@ -161,7 +155,7 @@ def _read_project(tree: SourceTree) -> Mapping[str, Any]:
         raise ManifestError(path, f"it is {error.problem}") from error
     if not isinstance(project, dict):
         raise ManifestError(path, "`project` is not a table")
-    return project
+    return _entry_points(project, path), _text_or_none(project, "name"), _text_or_none(project, "version")
 
 
 def _entry_points(project: Mapping[str, Any], path: Path) -> Mapping[str, str]:

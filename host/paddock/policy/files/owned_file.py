@@ -133,7 +133,7 @@ class _OwnedFile(PathWalk[os.stat_result]):
         for name in self:
             is_of_link = len(self.pending) >= self._written_left
             self._written_left = min(self._written_left, len(self.pending))
-            place = self.path / name
+            place = self.text_of(name)
             try:
                 info = os.lstat(place)
             except (FileNotFoundError, NotADirectoryError):

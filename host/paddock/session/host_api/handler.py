@@ -88,13 +88,14 @@ def handles(
 
 def handlers_of(part: object) -> Iterator[tuple[HostMethod, MethodHandler]]:
     """Return the methods that an object declares."""
-    for name, function in inspect.getmembers(type(part), inspect.isfunction):
-        spec: HandlerSpec | None = getattr(function, _MARK, None)
-        if spec is not None:
-            yield (
-                spec.method,
-                MethodHandler(spec, getattr(part, name), inspect.iscoroutinefunction(function), _reader(spec)),
-            )
+    for name, spec, is_async in _declared(type(part)):
+        yield spec.method, MethodHandler(spec, getattr(part, name), is_async, _reader(spec))
+
+
+@cache
+def _declared(kind: type[Any]) -> tuple[tuple[str, HandlerSpec, bool], ...]:
+    marked = inspect.getmembers(kind, lambda function: hasattr(function, _MARK))
+    return tuple((name, getattr(one, _MARK), inspect.iscoroutinefunction(one)) for name, one in marked)
 
 
 def malformed(what: str, why: str = "") -> UnfitValueError:
