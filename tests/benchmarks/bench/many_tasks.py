@@ -29,23 +29,24 @@ _PLAN: Final[dict[str, Any]] = {
 async def measure_many_tasks(effort: Effort) -> list[Row]:
     """Measure a run of small tasks; what it costs to claim one and to keep its result is the difference."""
     with every_core(), tempfile.TemporaryDirectory(dir="/var/tmp") as folder:  # on a disk: /tmp may be memory
-        cases = {"synced": partial(_run, Path(folder), True), "written": partial(_run, Path(folder), False)}
-        samples: Samples = await interleave(cases, effort.of(_ROUNDS))
-    about = f"{_TASKS} tasks with a scripted model, {_AT_ONCE} at once, beside the same without a sync of any record."
+        number = effort.of(_TASKS)
+        cases = {how: partial(_run, Path(folder), number, how == "synced") for how in ("synced", "written")}
+        samples: Samples = await interleave(cases, effort.of(_ROUNDS, 1))
+    about = f"{number} tasks with a scripted model, {_AT_ONCE} at once, beside the same without a sync of any record."
     return [Row.compared("a task with its ledger", about, "ms", samples, ("synced", "written"), _TARGET)]
 
 
-async def _run(folder: Path, is_synced: bool) -> list[float]:
+async def _run(folder: Path, number: int, is_synced: bool) -> list[float]:
     with tempfile.TemporaryDirectory(dir=folder) as name:
-        tasks, out = _written(Path(name)), Path(name, "out")
+        tasks, out = _written(Path(name), number), Path(name, "out")
         with patch.object(Lines, "sync", Lines.sync if is_synced else _unsynced):
             times = [time.perf_counter_ns() async for _ in run(_PLAN, tasks, out=out, concurrency=_AT_ONCE)]
-    return [(times[-1] - times[0]) / 1e6 / (_TASKS - 1)]  # without the trial before the first
+    return [(times[-1] - times[0]) / 1e6 / (number - 1)]  # without the trial before the first
 
 
-def _written(folder: Path) -> Path:
+def _written(folder: Path, number: int) -> Path:
     path = folder / "tasks.jsonl"
-    path.write_text("".join(json.dumps({"id": f"t{number}", "prompt": "hello"}) + "\n" for number in range(_TASKS)))
+    path.write_text("".join(json.dumps({"id": f"t{one}", "prompt": "hello"}) + "\n" for one in range(number)))
     return path
 
 

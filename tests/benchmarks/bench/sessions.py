@@ -41,7 +41,7 @@ async def measure_sessions(effort: Effort) -> list[Row]:
         async with Host() as host:
             await _run(host)
             rows = await _rows(host, effort)
-        return [*rows, await _measure_memory(effort.of(_RESIDENT))]
+        return [*rows, await _measure_memory(effort.of(_RESIDENT, 1))]
 
 
 async def _rows(host: Host, effort: Effort) -> list[Row]:
@@ -50,7 +50,7 @@ async def _rows(host: Host, effort: Effort) -> list[Row]:
         cases[f"shared {number}"] = partial(_rate, host, number)
         cases[f"own {number}"] = partial(_rate, None, number)
     cases["further"], cases["first"] = partial(_start, host), partial(_start, None)
-    samples = await interleave(cases, effort.of(_ROUNDS), _SECONDS)
+    samples = await interleave(cases, effort.of(_ROUNDS, 1), _SECONDS)
     rates = [
         Row.compared(
             f"sessions a second, {case.split()[1]} at once, on one host, to a host each",
