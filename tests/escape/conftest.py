@@ -19,10 +19,13 @@ from paddock.selftest.control import OutsideControl, OutsideResult
 from paddock.selftest.testbed.testbed import AttackTestbed
 from paddock.selftest.unconfined import UnconfinedAttackers
 from paddock_sandbox.profile import IsolationLevel
+from support.examples import IN_FULL
 
 _GONE_SECONDS = 60.0  # hit only by what does not end
 _ATTACK_SECONDS = 200.0  # for an attack, and the start of a session; less than pytest gives the test
-_TOGETHER = 20  # attacks that share a session
+_TOGETHER = 40  # attacks that share a session
+# Families that the host alone holds off, the filter of system calls, or what watches over a module: the same at each.
+_SAME_AT_EACH = ("identity", "kernel", "messages", "resources")
 
 Shown = Callable[[Attack], OutsideResult]
 
@@ -66,6 +69,18 @@ def shown() -> Iterator[Shown]:
             return control.perform(next(attack for attack in CATALOGUE if attack.name == name))
 
         yield lambda attack: outside(attack.name)
+
+
+@functools.cache
+def attacks_at(level: IsolationLevel) -> list[Attack]:
+    """Return the attacks of the catalogue that are tried while a session at the level runs."""
+    return [
+        attack
+        for attack in CATALOGUE
+        if level in attack.only_at
+        and attack.sign is not Sign.LIFE
+        and (IN_FULL or level != "landlock" or attack.family not in _SAME_AT_EACH)
+    ]
 
 
 class AttackSessions:
@@ -119,7 +134,7 @@ class AttackSessions:
 
 def _neighbours_of(attack: Attack, level: IsolationLevel) -> list[Attack]:
     """Return the attacks of the catalogue that share a session with one."""
-    attacks = [one for one in CATALOGUE if level in one.only_at and one.sign is not Sign.LIFE]
+    attacks = attacks_at(level)
     begins = attacks.index(attack) // _TOGETHER * _TOGETHER
     return attacks[begins : begins + _TOGETHER]
 

@@ -10,7 +10,7 @@ import fcntl
 
 import pytest
 
-from escape.conftest import AttackSessions, Shown
+from escape.conftest import AttackSessions, Shown, attacks_at
 from escape.reachable import skip_or_fail
 from paddock.errors import IsolationUnavailableError
 from paddock.rpc import router
@@ -19,23 +19,6 @@ from paddock.selftest.attack import Sign
 from paddock.selftest.attack_session import AttackSession, perform_to_the_end
 from paddock.selftest.testbed.testbed import AttackTestbed
 from paddock_sandbox.profile import IsolationLevel
-
-# Families that the host alone holds off, the filter of system calls, or what watches over a module: the same at each.
-_SAME_AT_EACH = ("identity", "kernel", "messages", "resources")
-
-
-def _pairs() -> list[object]:
-    repeats = pytest.mark.exhaustive
-    return [
-        pytest.param(
-            *(level, attack),
-            id=f"{attack.name}-{level}",
-            marks=[repeats] if level == "landlock" and attack.family in _SAME_AT_EACH else [],
-        )
-        for level in LEVELS
-        for attack in CATALOGUE
-        if level in attack.only_at and attack.sign is not Sign.LIFE
-    ]
 
 
 def _require_possible(attack: Attack, shown: Shown) -> None:
@@ -52,7 +35,10 @@ def _require_contained(attack: Attack, level: IsolationLevel, outcome: AttackOut
     assert outcome.verdict is not Verdict.LEAKS or level in attack.known
 
 
-@pytest.mark.parametrize(("level", "attack"), _pairs())
+@pytest.mark.parametrize(
+    ("level", "attack"),
+    [pytest.param(level, attack, id=f"{attack.name}-{level}") for level in LEVELS for attack in attacks_at(level)],
+)
 async def test_what_can_be_done_outside_cannot_be_done_inside(
     level: IsolationLevel, attack: Attack, attack_sessions: AttackSessions, shown: Shown
 ) -> None:
@@ -63,8 +49,8 @@ async def test_what_can_be_done_outside_cannot_be_done_inside(
 async def test_an_attack_that_runs_out_of_its_time_is_one_failure(
     stage: AttackTestbed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("escape.conftest._TOGETHER", 1)
     endless = next(attack for attack in CATALOGUE if attack.name == "never_answer")
+    monkeypatch.setattr("escape.conftest.attacks_at", lambda level: [endless])
     attack_sessions = AttackSessions(stage)
     try:
         await attack_sessions.session_of(endless, "landlock")
