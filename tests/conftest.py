@@ -20,9 +20,11 @@ from hypothesis import HealthCheck, settings
 
 from integration import command_line
 from integration.warm_commands import WarmCommands
+from paddock.isolation.runtime_paths import RuntimePaths
 from paddock.workers.runtime import WorkerRuntime
 from support.examples import IN_FULL, examples
 from support.few_certificates import load_no_roots
+from support.found_once import Locate, found_once
 from support.loaded_late import load_late
 from support.unwritten_cache import write_nothing_out
 from support.warm_templates import WarmTemplates, warm_templates
@@ -40,7 +42,7 @@ write_nothing_out()
 _LONGEST_NAME = 26  # characters; sockets are made in folders of this name, and theirs may have a hundred in all
 _FEW = 40  # files of tests, a twelfth of all
 _numbers = itertools.count()
-_COLD = WorkerRuntime.spawn
+_COLD, _SOUGHT = WorkerRuntime.spawn, RuntimePaths.locate
 
 for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(_number) is signal.SIG_IGN:
@@ -214,10 +216,18 @@ def _warm_commands(_warm_templates: WarmTemplates) -> Iterator[WarmCommands]:
         yield commands
 
 
+@pytest.fixture(scope="session")
+def _found_once() -> Locate:
+    return found_once()
+
+
 @pytest.fixture
-def warm_starts(_warm_templates: WarmTemplates, _warm_commands: WarmCommands, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have hosts and commands begin in processes that have loaded what they need."""
+def warm_starts(
+    _warm_templates: WarmTemplates, _warm_commands: WarmCommands, _found_once: Locate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Have hosts and commands begin in processes that have loaded, or found, what they need."""
     monkeypatch.setattr(WorkerRuntime, "spawn", _warm_templates.spawner())
+    monkeypatch.setattr(RuntimePaths, "locate", _found_once)
     monkeypatch.setattr(command_line, "_warm", _warm_commands)
 
 
@@ -225,4 +235,5 @@ def warm_starts(_warm_templates: WarmTemplates, _warm_commands: WarmCommands, mo
 def cold(warm_starts: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have each host and each command of a test begin as a program, which loads what it needs."""
     monkeypatch.setattr(WorkerRuntime, "spawn", _COLD)
+    monkeypatch.setattr(RuntimePaths, "locate", _SOUGHT)
     monkeypatch.setattr(command_line, "_warm", None)

@@ -19,6 +19,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from integration.policed_machine import enter
+from support.found_once import found_once
 from support.unwritten_cache import write_nothing_out
 from support.warm_process import WarmProcess, become_each, run_and_end
 from support.warm_templates import WarmTemplates
@@ -42,6 +43,8 @@ def serve() -> None:
     """Load Paddock, then become each command that is asked for, until the other end of the connection is closed."""
     sys.path.pop(0)  # the folder of these tests, which no command has on its path
     from paddock import cli
+    from paddock.isolation.runtime_paths import RuntimePaths
+    from paddock.session.host_api import handler
     from paddock.workers.runtime import WorkerRuntime
 
     for name in (*(found.name for found in pkgutil.walk_packages(cli.__path__, f"{cli.__name__}.")), *_LATER):
@@ -52,6 +55,9 @@ def serve() -> None:
     write_nothing_out()
     _check_nothing_leaks(connection, templates.connection)
     _build_models()
+    RuntimePaths.locate = found_once()  # type: ignore[method-assign, assignment]
+    for spec in [one for one in gc.get_objects() if isinstance(one, handler.HandlerSpec)]:
+        handler._reader(spec)  # reads the hints of a method's arguments, the same for each command
     gc.collect()
     gc.freeze()  # what is collected there is copied in each child
     if become_each(connection, enter):
