@@ -41,6 +41,7 @@ write_nothing_out()
 
 _LONGEST_NAME = 26  # characters; sockets are made in folders of this name, and theirs may have a hundred in all
 _FEW = 40  # files of tests, a twelfth of all
+_YOUNG = 10_000  # new objects between two looks of the collector, which at the usual 700 take a twentieth of all time
 _numbers = itertools.count()
 _COLD, _SOUGHT = WorkerRuntime.spawn, RuntimePaths.locate
 
@@ -60,6 +61,7 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.enable()
         gc.freeze()
+        gc.set_threshold(_YOUNG)
 
 
 @contextmanager
