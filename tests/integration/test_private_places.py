@@ -47,19 +47,30 @@ _LOOKING = """
 """
 
 
+@pytest.fixture(scope="module")
+def _kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home for each test to begin with, as the first that asked for one made it."""
+    return tmp_path_factory.mktemp("kept") / "home"
+
+
 @pytest.fixture
-def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, _kept: Path) -> Path:
     """A home with state and settings of Paddock's in it, and a file that is no secret."""
     home = tmp_path / "home"
-    (home / ".config/paddock").mkdir(parents=True)
-    (home / "mine.txt").write_text("mine", encoding="utf-8")
     monkeypatch.setenv("HOME", str(home))
     for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)
+    if _kept.exists():
+        shutil.copytree(_kept, home, symlinks=True)
+        monkeypatch.chdir(home / "work")
+        return home
+    (home / ".config/paddock").mkdir(parents=True)
+    (home / "mine.txt").write_text("mine", encoding="utf-8")
     (home / "work").mkdir()
     monkeypatch.chdir(home / "work")
     assert paddock("run", plan_of(home / "work"), "hello").returncode == 0
     assert "session.started" in (home / ".local/state/paddock/audit.jsonl").read_text()
+    shutil.copytree(home, _kept, symlinks=True)
     return home
 
 
