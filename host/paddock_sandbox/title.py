@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 import sys
 from typing import Final
 
 from paddock_sandbox import prctl
 
-_UNSAFE: Final = re.compile(rb"[^ -~]")
+_SHOWN: Final = bytes(byte if ord(" ") <= byte <= ord("~") else ord("?") for byte in range(256))
 _ARGUMENTS: Final = b"".join(os.fsencode(argument) + b"\0" for argument in sys.orig_argv)
 
 
@@ -44,4 +43,4 @@ def set_title(title: str, name: str) -> None:
 
 
 def _plain(text: str) -> bytes:
-    return _UNSAFE.sub(b"?", text.encode("ascii", "replace"))
+    return text.encode("ascii", "replace").translate(_SHOWN)
