@@ -16,8 +16,8 @@ from __future__ import annotations
 import ctypes
 import errno
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from paddock_sandbox import prctl
@@ -32,9 +32,11 @@ _KEEP_CAPS: Final = 1 << 4
 _SETTINGS: Final = 1 << 0 | 1 << 2 | 1 << 6  # NOROOT, NO_SETUID_FIXUP, NO_CAP_AMBIENT_RAISE
 _LOCKED: Final = _SETTINGS | (_SETTINGS | _KEEP_CAPS) << 1
 
-# From <linux/capability.h>: a header (version 3, the calling thread), then the low and the high halves of the sets.
+# From <linux/capability.h>: a header (version 3, the calling thread), then the low and the high halves of the sets. The
+# kernel rewrites only a header of a version that it does not know.
 _HEADER: Final = struct.pack("=Ii", 0x20080522, 0)
 _HALVES: Final = struct.Struct("=6I")
+_Sets: Final = ctypes.c_char * _HALVES.size  # made once: a process that makes a type copies some 60 pages
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,8 @@ def close_ways_back() -> None:
     prctl.clear_ambient_set()
     effective, permitted, inheritable = _get()
     if effective >> _SETPCAP & 1:
-        _up_to_the_last(prctl.drop_from_bounding_set)
+        for capability in range(_count()):
+            prctl.drop_from_bounding_set(capability)
         prctl.set_securebits(prctl.securebits() & ~_KEEP_CAPS | _LOCKED)
         others = ~(1 << _SETPCAP)
         _set(effective & others, permitted & others, inheritable & others)
@@ -93,15 +96,15 @@ def held() -> CapabilitySets:
         effective,
         permitted,
         inheritable,
-        ambient=_members(prctl.in_ambient_set),
-        bounding=_members(prctl.in_bounding_set),
+        ambient=frozenset(filter(prctl.in_ambient_set, range(_count()))),
+        bounding=frozenset(filter(prctl.in_bounding_set, range(_count()))),
     )
 
 
 def _get() -> tuple[int, int, int]:
     """Return the effective, the permitted and the inheritable set, as words with a bit for each capability."""
-    sets = ctypes.create_string_buffer(_HALVES.size)
-    call("capget", ctypes.create_string_buffer(_HEADER, len(_HEADER)), sets)
+    sets = _Sets()
+    call("capget", _HEADER, sets)
     low_effective, low_permitted, low_inheritable, high_effective, high_permitted, high_inheritable = _HALVES.unpack(
         sets.raw
     )
@@ -114,7 +117,7 @@ def _get() -> tuple[int, int, int]:
 
 def _set(*words: int) -> None:
     halves = _HALVES.pack(*(word & 0xFFFF_FFFF for word in words), *(word >> 32 for word in words))
-    call("capset", ctypes.create_string_buffer(_HEADER, len(_HEADER)), ctypes.create_string_buffer(halves, len(halves)))
+    call("capset", _HEADER, halves)
 
 
 def _numbers_of(words: tuple[int, int, int]) -> tuple[frozenset[int], frozenset[int], frozenset[int]]:
@@ -126,23 +129,14 @@ def _numbers(word: int) -> frozenset[int]:
     return frozenset(number for number in range(_MOST) if word >> number & 1)
 
 
-def _members(contains: Callable[[int], bool]) -> frozenset[int]:
-    found = set()
-
-    def ask(capability: int) -> None:
-        if contains(capability):
-            found.add(capability)
-
-    _up_to_the_last(ask)
-    return frozenset(found)
-
-
-def _up_to_the_last(act: Callable[[int], None]) -> None:
-    """Call this for every capability of the running kernel; EINVAL marks the end."""
+@cache
+def _count() -> int:
+    """Return how many capabilities the running kernel has."""
     for capability in range(_MOST):
         try:
-            act(capability)
+            prctl.in_bounding_set(capability)
         except OSError as error:
             if error.errno != errno.EINVAL or capability == 0:
                 raise
-            return
+            return capability
+    return _MOST

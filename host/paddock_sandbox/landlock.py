@@ -14,7 +14,6 @@ run the loader of programs may have it run any readable file.
 
 from __future__ import annotations
 
-import ctypes
 import enum
 import errno
 import os
@@ -250,7 +249,7 @@ def restrict(rules: Iterable[PathRule | PortRule]) -> frozenset[str]:
         OSError: a step failed; nothing is in force. It names the step, and the path or port where there is one.
     """
     version = abi()
-    ruleset = call("landlock_create_ruleset", _bytes(_RULESET.pack(*handled(version))), _RULESET.size, 0)
+    ruleset = call("landlock_create_ruleset", _RULESET.pack(*handled(version)), _RULESET.size, 0)
     try:
         for rule in rules:
             if isinstance(rule, PortRule):
@@ -276,7 +275,7 @@ def _add(ruleset: int, rule: PathRule, version: int) -> None:
         beneath = _open(rule.path)
         try:
             allowed = _allowed(beneath, rule.access, version)
-            call("landlock_add_rule", ruleset, _RULE_PATH_BENEATH, _bytes(_PATH_BENEATH.pack(allowed, beneath)), 0)
+            call("landlock_add_rule", ruleset, _RULE_PATH_BENEATH, _PATH_BENEATH.pack(allowed, beneath), 0)
         finally:
             os.close(beneath)
     except OSError as error:
@@ -288,7 +287,7 @@ def _add_port(ruleset: int, rule: PortRule, version: int) -> None:
     if not allowed:
         return  # the kernel takes no rule that allows nothing
     try:
-        call("landlock_add_rule", ruleset, _RULE_NET_PORT, _bytes(_NET_PORT.pack(allowed, rule.port)), 0)
+        call("landlock_add_rule", ruleset, _RULE_NET_PORT, _NET_PORT.pack(allowed, rule.port), 0)
     except OSError as error:
         raise OSError(error.errno, f"landlock rule for port {rule.port}: {error.strerror}") from error
 
@@ -311,7 +310,3 @@ def _allowed(beneath: int, access: Access, version: int) -> int:
     if Access.DEVICE in access and not stat.S_ISCHR(mode):
         raise OSError(errno.ENODEV, "not a character device")
     return rights(access, directory=stat.S_ISDIR(mode), version=version)
-
-
-def _bytes(packed: bytes) -> ctypes.Array[ctypes.c_char]:
-    return ctypes.create_string_buffer(packed, len(packed))

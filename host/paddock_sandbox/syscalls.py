@@ -25,7 +25,8 @@ _STACK_BYTES: Final = 1 << 14
 WAIT_SECONDS: Final = 30  # its parent ends a waiting child within a moment; one that is killed leaves it for so long
 
 Argument = int | bytes | ctypes.Structure | ctypes.Array[ctypes.c_char] | None
-"""A number, bytes with a final NUL added (a path), a structure passed by its address, or a null pointer."""
+"""A number, bytes that the kernel only reads, with a final NUL added, a structure passed by its address, or a null
+pointer."""
 
 
 def call(name: str | int, *arguments: Argument) -> int:

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from paddock_sandbox import lockdown, namespaces, prctl
+from paddock_sandbox import capabilities, lockdown, namespaces, prctl
 from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.mounts import SHARED_FOLDERS
 from paddock_sandbox.profile import Mount, SandboxProfile
@@ -54,6 +54,7 @@ def serve(control_fd: int, preload: Iterable[str], host: int, quiet_ms: int = _Q
     if (runtime := sys.modules.get("paddock_sdk.worker.main")) is not None:  # commands have another
         runtime.rehearse()
     sandbox_entry.warm_up()  # once for all workers instead of once in each
+    capabilities.held()  # each init then knows how many there are, and copies fewer pages
     prepare_process()
     # Set explicitly, it makes the kernel reap the inits by itself.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

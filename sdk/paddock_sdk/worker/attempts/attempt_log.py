@@ -137,9 +137,10 @@ def share(descriptor: int) -> None:
         address = call("mmap", 0, SIZE, protection, mmap.MAP_SHARED, descriptor, 0)
     finally:
         os.close(descriptor)
-    _memories.append(memoryview((ctypes.c_char * SIZE).from_address(address)).cast("B"))
+    _memories.append(memoryview(_Memory.from_address(address)).cast("B"))
 
 
+_Memory: Final = ctypes.c_char * SIZE  # not made in each worker
 _memories: Final[list[memoryview]] = []  # of this process: at most one
 
 
