@@ -117,7 +117,7 @@ def _ray() -> Any:
         raise KindError(
             "RayMissingError",
             "Ray is not installed beside Paddock",
-            hints=["install the extra: `pip install 'paddock-host[ray]'`"],
+            hints=["in a clone of Paddock, install the extra: `pip install '.[ray]'`"],
         ) from error
     return ray
 

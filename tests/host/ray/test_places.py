@@ -61,7 +61,7 @@ async def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(KindError, match="Ray is not installed") as caught:
         async with RayCluster.connected("auto"):
             pass
-    assert "paddock-host[ray]" in caught.value.hints[0]
+    assert "`pip install '.[ray]'`" in caught.value.hints[0]
 
 
 @pytest.mark.parametrize("answer", [None, b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"], ids=["closed", "silent", "HTTP"])
