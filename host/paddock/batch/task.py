@@ -67,9 +67,7 @@ class Task(BaseModel):
         for name in names:
             if name not in self.vars:
                 itself = f"{{{{{name}}}}}"
-                raise ValueError(
-                    f"`vars` lacks `{name}`, which the prompt names; where that is meant, it is `{itself}`"
-                )
+                raise ValueError(f"the prompt has `{itself}`, and `vars` has no `{name}`")
         if len(self.prompt) + sum(len(self.vars[name]) for name in names) > _PROMPT_MAX:
             raise ValueError(f"with its values the prompt has more than {_PROMPT_MAX} characters; use `files`")
         return self

@@ -58,7 +58,7 @@ def _line(**given: Any) -> str:
         ),
         ([_line(files={".paddock/x": "a"})], ":1: `files..paddock/x"),
         ([_line(vars={"a": 1})], ":1: `vars.a`: "),
-        ([_line(prompt="{{b}}", vars={"a": "1"})], ":1: `vars` lacks `b`"),
+        ([_line(prompt="{{b}}", vars={"a": "1"})], ":1: the prompt has `{{b}}`, and `vars` has no `b`"),
         ([_line(prompt="{{a}}" * 5000, vars={"a": "x" * 1000})], ":1: with its values the prompt has more than"),
     ],
     ids=lambda value: str(value)[:60],

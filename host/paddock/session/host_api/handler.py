@@ -88,7 +88,7 @@ def handles(
 
 def handlers_of(part: object) -> Iterator[tuple[HostMethod, MethodHandler]]:
     """Return the methods that an object declares."""
-    kind: type[Any] = type(part)
+    kind: Any = type(part)
     for name, spec, is_async in _declared(kind):
         yield spec.method, MethodHandler(spec, getattr(part, name), is_async, _reader(spec))
 
