@@ -119,7 +119,7 @@ class MountTable:
         around: list[_Wish] = []
         for target in sorted(self._wishes, key=lambda path: path.parts):
             wish = self._wishes[target]
-            while around and not _is_in(target, around[-1].target):
+            while around and not is_in(target, around[-1].target):
                 around.pop()
             outer = around[-1] if around else None
             wish = _with_more_of(wish, outer)
@@ -128,7 +128,7 @@ class MountTable:
                 around.append(wish)
 
 
-def _is_in(path: Path, folder: Path) -> bool:
+def is_in(path: Path, folder: Path) -> bool:
     """Return whether a path is at or below a folder, without making paths on the way as `is_relative_to` does."""
     return path.parts[: len(folder.parts)] == folder.parts
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
+from paddock.isolation.mount_table import is_in
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.files.owned_file import user_config_folder
 from paddock.policy.path_walk import GrantedPath
@@ -127,7 +128,7 @@ def _mounted_elsewhere(place: Path, mounts: Sequence[_Mount]) -> Iterator[Path]:
     with suppress(OSError):
         number = _mount_at(place)
         stored = [(one.device, one.root / place.relative_to(one.point)) for one in mounts if one.id == number]
-        stored += [(one.device, one.root) for one in mounts if one.point.is_relative_to(place)]
+        stored += [(one.device, one.root) for one in mounts if is_in(one.point, place)]
         for device, root in stored:
             for mount in (mount for mount in mounts if mount.device == device):
                 shown = mount.shows(root)

@@ -62,7 +62,8 @@ _log = logging.getLogger(__name__)
 
 def _plain(text: str) -> str:
     """Return text that any file can hold: invalid UTF-8 as escapes, and of a long text a part."""
-    text = text.encode(errors="backslashreplace").decode()
+    if not text.isascii():
+        text = text.encode(errors="backslashreplace").decode()
     return text if len(text) <= _MAX_CHARACTERS else text[: _MAX_CHARACTERS - 1] + "…"
 
 

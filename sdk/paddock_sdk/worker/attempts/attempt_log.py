@@ -30,6 +30,7 @@ _FORKED_SLOTS: Final = 64  # of processes that the worker forked, which do not s
 _FORKED: Final = 1 << 62  # the numbers of those begin here, each process at its own
 _PASSED_ON: Final = struct.Struct("<Q")  # at the front: the number of the last attempt that the host was sent
 _NUMBER: Final = struct.Struct("<Q")  # of a slot: 0 where it is empty
+_FREE: Final = bytes(_NUMBER.size)
 _HEAD: Final = struct.Struct("<QBH")  # of a slot: number, index of the kind, length of the text
 _SLOT_BYTES: Final = _HEAD.size + MAX_TEXT_BYTES
 MOST_PATHS: Final = 63  # granted paths, for reading and for writing each, in which something was opened
@@ -100,7 +101,7 @@ def read(data: bytes) -> list[tuple[Kind, str]]:
     if len(data) != SIZE:
         return []
     (passed_on,) = _PASSED_ON.unpack_from(data)
-    places = range(_FIRST_SLOT, SIZE, _SLOT_BYTES)
+    places = (place for place in range(_FIRST_SLOT, SIZE, _SLOT_BYTES) if not data.startswith(_FREE, place))
     entries = [entry for place in places if (entry := _entry(data, place)) is not None]
     left = [(kind, text) for number, kind, text in sorted(entries) if number > passed_on]
     return without_sockets(dict.fromkeys(left))
