@@ -86,7 +86,7 @@ def handles(
     return mark
 
 
-def handlers_of(part: object) -> Iterator[tuple[HostMethod, MethodHandler]]:
+def handlers_of(part: Any) -> Iterator[tuple[HostMethod, MethodHandler]]:
     """Return the methods that an object declares."""
     kind: Any = type(part)
     for name, spec, is_async in _declared(kind):
