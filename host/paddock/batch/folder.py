@@ -46,8 +46,8 @@ class TaskFolder:
             try:
                 self._put(name, base.resolve(), path)
             except OSError as error:
-                hint = "name an ordinary file below the folder of the tasks"
-                problem = f"`{path}`, the task's file `{name}`, cannot be copied: {reason_of(error)}"
+                hint = "name an ordinary file there; a link out of it, or a folder, is none"
+                problem = f"`{path}`, the task's file `{name}`, cannot be read: {reason_of(error)}"
                 raise KindError("TaskInputError", problem, hints=[hint]) from error
 
     def _put(self, name: str, base: Path, path: str) -> None:

@@ -21,9 +21,7 @@ from paddock.errors import KindError
 from paddock.text import reason_of
 
 _LINE_MAX: Final = 8 << 20  # bytes
-_FORM: Final = (
-    'write one object a line: {"id": "a1", "prompt": "Say hello.", "files": {name: path}, "vars": {name: text}}'
-)
+_FORM: Final = 'write one JSON object a line, as in {"id": "a1", "prompt": "Say hello."}'
 
 
 class TaskFileError(KindError):
