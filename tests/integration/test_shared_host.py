@@ -325,5 +325,8 @@ async def test_sessions_leave_nothing_on_their_host_however_they_end(
     await asyncio.gather(*tasks)
     for number in range(5, 10 if IN_FULL else 6):
         await run(number)
-    assert _left(host) == before
+    with anyio.fail_after(_SECONDS):
+        while any(now > then for now, then in zip(_left(host)[1:], before[1:], strict=True)):
+            await anyio.sleep(0.01)  # beside a busy machine a process of the first session may have ended late as well
+    assert _left(host)[0] == before[0]
     assert not _shared(host).mount_guard._followed
