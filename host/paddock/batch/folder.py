@@ -67,12 +67,13 @@ class TaskFolder:
         self._folder.remove()
 
     def take(self, out: Path) -> list[str]:
-        """Copy each new or changed file to `out`, and return for people what was not taken."""
+        """Copy each new or changed file to `out`, and return for people what was not taken, and what was removed."""
         taking = _Taking(self._given, out)
         open_to_owner(self.path)
         with _opened(self.path, _FOLDER) as top:
             taking.folder(top, PurePosixPath())
-        return taking.notes()
+        removed = [name for name in self._given if not os.path.lexists(self.path / name)]
+        return [*taking.notes(), *(escape(f"`{name}` was removed") for name in removed[:_NOTES_MAX])]
 
 
 class _Taking:

@@ -45,12 +45,13 @@ def base(tmp_path: Path) -> Path:
 
 
 def test_changed_and_new_files_come_back_and_others_do_not(folder: TaskFolder, base: Path, tmp_path: Path) -> None:
-    folder.fill({"a/kept.txt": "data/in.txt", "a/changed.txt": "data/in.txt"}, base)
+    folder.fill({f"a/{name}.txt": "data/in.txt" for name in ("kept", "changed", "removed")}, base)
     (folder.path / "a/changed.txt").write_text("on")
+    (folder.path / "a/removed.txt").unlink()
     (folder.path / "b/c").mkdir(parents=True)
     (folder.path / "b/c/new.txt").write_text("new")
     (folder.path / "empty").mkdir()
-    assert _taken(folder, tmp_path) == ({"a/changed.txt": "on", "b/c/new.txt": "new"}, [])
+    assert _taken(folder, tmp_path) == ({"a/changed.txt": "on", "b/c/new.txt": "new"}, ["`a/removed.txt` was removed"])
 
 
 @pytest.mark.parametrize("path", ["missing", "data", "link", "linked/secret", "fifo"])
