@@ -59,7 +59,7 @@ class RayCluster:
         try:
             listed = await anyio.to_thread.run_sync(self._ray.nodes)
         except Exception as error:  # Ray raises errors of many classes
-            raise LinkLostError(_first_line(error)) from error
+            raise LinkLostError(_cause(error)) from error
         return {row["NodeID"]: partial(self._link, row) for row in listed if row["Alive"] and _processors(row) > 0}
 
     async def addresses(self) -> frozenset[str]:
@@ -95,7 +95,7 @@ async def _called(actor: Any, method: str, argument: bytes) -> bytes:
     try:
         answer = await getattr(actor, method).remote(argument)
     except Exception as error:  # Ray raises errors of many classes, and those of the actor's own process
-        raise LinkLostError(_first_line(error)) from None
+        raise LinkLostError(_cause(error)) from None
     if not isinstance(answer, bytes):
         raise LinkLostError("an answer is not bytes")
     return answer
@@ -105,9 +105,9 @@ def _processors(row: Mapping[str, Any]) -> float:
     return float(row.get("Resources", {}).get("CPU", 0.0))
 
 
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
+def _cause(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()  # Ray puts the actor's own traceback behind its words
+    return f"{type(error).__name__}: {lines[-1][:300]}" if lines else type(error).__name__
 
 
 def _ray() -> Any:
@@ -140,7 +140,7 @@ def connect(ray: Any, address: str) -> None:
     try:
         ray.init(address, log_to_driver=False, logging_level="error", configure_logging=False)
     except Exception as error:  # Ray raises errors of many classes
-        raise _no_cluster(address, _first_line(error)) from error
+        raise _no_cluster(address, _cause(error)) from error
 
 
 def _greet(host: str, port: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +17,7 @@ from paddock.ray import cluster
 from paddock.ray.cluster import RayCluster
 from paddock.ray.options import RayOptions
 from paddock.ray.places import ray_places, refuse_one_machines, refuse_ways_to_nodes, tokens_in
+from paddock.ray.pool import LinkLostError
 
 
 def _plan(grant: str) -> object:
@@ -27,6 +29,19 @@ def _plan(grant: str) -> object:
 def test_a_path_of_one_machine_is_refused(grant: str) -> None:
     with pytest.raises(PlanError, match="another folder on each node"):
         refuse_one_machines(_plan(grant), ())  # type: ignore[arg-type]
+
+
+async def test_a_node_that_does_not_start_is_told_with_its_cause() -> None:
+    died = (
+        "The actor died because of an error raised in its creation task, ray::Node\n  File …\nImportError: no paddock"
+    )
+
+    class Joining:
+        async def remote(self, argument: bytes) -> bytes:
+            raise RuntimeError(died)
+
+    with pytest.raises(LinkLostError, match="^RuntimeError: ImportError: no paddock$"):
+        await cluster._called(SimpleNamespace(join=Joining()), "join", b"")
 
 
 @pytest.mark.parametrize("grant", ["read=/data/x", "write=/data", "read=./x"])
