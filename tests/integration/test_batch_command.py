@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -156,6 +157,7 @@ def test_a_run_goes_on_after_each_kind_of_end(ground: _Ground) -> None:
         ({"write": ["{out}/t0"]}, ["--trust-plan"], 1, "has to do with the folder of the results"),
         ({"write": ["{out}/.."]}, ["--trust-plan"], 1, "has to do with the folder of the results"),
         ({"write": ["{out}/../tasks.jsonl"]}, ["--trust-plan"], 1, "has to do with the file of tasks"),
+        ({"write": [tempfile.gettempdir()]}, ["--trust-plan"], 1, "has to do with the folders of tasks"),
         ({}, ["--shard", "3/2"], 2, "is no K/N with K from 1 to N"),
     ],
 )

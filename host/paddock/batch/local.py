@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
@@ -263,13 +264,17 @@ async def _task_folder() -> AsyncIterator[TaskFolder]:
 def refuse_paths_above(plan: MountPlan, out: Path | None = None, tasks: Path | None = None) -> None:
     """Refuse a plan with a path that leads out of the task's folder, which lies elsewhere for each task.
 
-    Refuse as well one by which modules could write to the folder of the results, `out`, or to the file of `tasks`,
-    which is read line by line while they run.
+    Refuse as well one by which modules could write to the folder of the results, `out`, to the file of `tasks`,
+    which is read line by line while they run, or to the folders of other tasks.
 
     Raises:
         PlanError: it names each such path.
     """
-    kept = {"folder of the results": out, "file of tasks": tasks}
+    kept = {
+        "folder of the results": out,
+        "file of tasks": tasks,
+        "folders of tasks (TMPDIR)": Path(tempfile.gettempdir(), "paddock-…"),  # a folder beside them meets none
+    }
     problems = []
     for entry in plan.entries():
         granted = grants_of(entry.permissions)

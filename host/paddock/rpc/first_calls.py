@@ -5,9 +5,9 @@ meanwhile wait behind it, each caller's in order. Without a record none of them 
 the first time, and the turn ends. A call that is cancelled while it waits is not made; its record is kept all the same.
 An entry of a plan has one record, for all lives of its module and all sub-sessions; then its calls pass unexamined.
 
-A provider's completions are not recorded: to ask for one again costs, and changes nothing. Neither is what a module
-does without being called: while it is started, described or ended, or in a thread of its own. So a record shows what
-may have been done twice by a module that means well; it is no border for one that does not.
+Calls of a provider's object are not recorded: to ask for an answer again costs, and changes nothing. Neither is what a
+module does without being called: while it is started, described or ended, or in a thread of its own. So a record shows
+what may have been done twice by a module that means well; it is no border for one that does not.
 """
 
 from __future__ import annotations
