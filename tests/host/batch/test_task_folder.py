@@ -1,4 +1,4 @@
-"""The folder of a task: what is put there, and what comes back, whatever was made in it."""
+"""The folder of a task: what is put there, and what comes back of all that was made in it."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ async def test_a_tree_that_cannot_be_measured_is_judged_by_the_estimate(monkeypa
     assert locked.ends
 
 
-def test_a_total_of_a_user_is_one_for_all_sessions_and_that_of_a_session_its_own() -> None:
+def test_a_total_of_a_user_is_for_all_sessions_and_one_of_a_session_for_it() -> None:
     watch, of_user, of_session = (
         TotalsWatch(),
         Total("tasks_total", 9, "", is_of_user=True),
