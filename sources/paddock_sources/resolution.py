@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -28,6 +29,21 @@ class PinnedSource:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerProgram:
+    """The MCP server of a source, which the module `tool-mcp` starts as its child.
+
+    `command` starts it: an absolute path and what follows it. It runs the `programs`, absolute paths as well, and reads
+    the folders and files `trees`; both are granted with the source. `definitions` are the digests of its tools'
+    definitions as they were locked, by name; None where they were not.
+    """
+
+    command: tuple[str, ...]
+    programs: tuple[Path, ...] = ()
+    trees: tuple[Path, ...] = ()
+    definitions: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Resolution:
     """A module's code on this machine. Every path is absolute and was there; only `import_root` may lie above `root`.
 
@@ -38,7 +54,8 @@ class Resolution:
     the former. `libraries` are further folders for `sys.path`, with all that the module needs from elsewhere;
     `own_versions` names their packages that a worker's runtime has in another version. `commit` and `tree` identify the
     exact code, if they are known; a live folder is the user's own, which may change at any time. `repository` is the
-    whole tree that the code is a part of, for code from git: modules find further files of theirs there.
+    whole tree that the code is a part of, for code from git: modules find further files of theirs there. `server` is
+    the MCP server of a source that is one; the module's own code is then `tool-mcp`.
     """
 
     module_id: str
@@ -58,6 +75,7 @@ class Resolution:
     tree: str = ""
     is_live: bool = False
     repository: Path | None = None
+    server: ServerProgram | None = None
 
     @property
     def siblings(self) -> tuple[Path, ...]:
