@@ -257,7 +257,8 @@ def _message(said: Any) -> Message:
     if len(kinds) != 1:
         raise _NotAMessageError('has to have one of "method", "result" and "error"')
     kind = kinds[0]
-    id, value = said.get("id"), said[kind]
+    id: Any = said.get("id")
+    value = said[kind]
     needs_id = kind == "result" or (kind == "method" and "id" in said)
     if not (_is_id(id) if needs_id else id is None or _is_id(id)):
         raise _NotAMessageError('has an "id" that is neither a whole number nor a short text')
