@@ -23,19 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from paddock_sdk.mcp import messages
-from paddock_sdk.mcp.messages import (
-    Answer,
-    Code,
-    Failure,
-    Id,
-    Json,
-    Lines,
-    LongLine,
-    Malformed,
-    Message,
-    Notification,
-    Request,
-)
+from paddock_sdk.mcp.messages import Answer, Code, Failure, Id, Json, Lines, LongLine, Malformed, Message
 
 MAX_TOOLS: Final = 512  # once there are more, no further page is asked for
 PROBE_SECONDS: Final = 5.0  # of silence, after which the older handshake is tried as well
@@ -131,6 +119,8 @@ class _Process(asyncio.SubprocessProtocol):
 
     def end(self, reason: str) -> None:
         """Kill all processes of its group."""
+        if self.gone.done():
+            return  # the number of the group may be another's by now
         self._reason = self._reason or reason
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._transport.get_pid(), signal.SIGKILL)
@@ -143,7 +133,7 @@ class _Process(asyncio.SubprocessProtocol):
             await asyncio.wait([self.gone], timeout=seconds)
         finally:
             self.end("")
-        await self.gone
+        await asyncio.wait([self.gone])
 
     def with_last_lines(self, problem: str) -> str:
         """Add its last lines of standard error to a sentence."""
@@ -392,11 +382,9 @@ class Client:
         """
         questions = result.get("inputRequests", {})
         if result["resultType"] != "input_required" or not isinstance(questions, dict):
-            raise McpError(f"the MCP server answered `{method}` with a {_shown(result['resultType'])}")
+            raise McpError(f"the MCP server answered `{method}` with {_shown(result['resultType'])}, not a result")
         if len(questions) > _MAX_QUESTIONS:
-            raise McpError(
-                f"the MCP server asked {len(questions)} questions, and {_MAX_QUESTIONS} are answered at once"
-            )
+            raise McpError(f"the MCP server has {len(questions)} questions, and {_MAX_QUESTIONS} are answered at once")
         answers = {key: await self._reply(question) for key, question in questions.items()}
         state = result.get("requestState")
         return {"inputResponses": answers} | ({} if state is None else {"requestState": state})
@@ -411,7 +399,7 @@ class Client:
                 return await self._reactions.elicit(params) if self._reactions.elicit else {"action": "decline"}
         raise McpError(f"the MCP server asked for {_shown(_object(question).get('method'))}, which is not offered")
 
-    async def _answer(self, request: Request) -> None:
+    async def _answer(self, request: messages.Request) -> None:
         try:
             line = messages.answer(request.id, await self._reply({"method": request.method, "params": request.params}))
         except Exception as error:
@@ -421,9 +409,9 @@ class Client:
 
     def _take(self, message: Message) -> None:
         match message:
-            case Request():
+            case messages.Request():
                 self._take_request(message)
-            case Notification():
+            case messages.Notification():
                 self._take_notification(message.method, message.params)
             case Malformed(is_text=True):
                 self._reactions.line("stdout", message.shown)
@@ -447,7 +435,7 @@ class Client:
         if self._malformed == _MAX_MALFORMED:
             self._process.end(f"sent {_MAX_MALFORMED} malformed messages, the last of them {problem}")
 
-    def _take_request(self, request: Request) -> None:
+    def _take_request(self, request: messages.Request) -> None:
         if request.id in self._questions or len(self._questions) == _MAX_QUESTIONS:
             problem = f"{_MAX_QUESTIONS} requests of different ids are answered at once"
             self._process.write(messages.failure(request.id, Code.INVALID_REQUEST, problem))

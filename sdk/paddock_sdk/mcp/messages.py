@@ -34,7 +34,6 @@ MAX_INTEGER_ID: Final = (1 << 53) - 1  # what every implementation of JSON reads
 _SHOWN_BYTES: Final = 200
 
 _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
-_BETWEEN_VALUES: Final = re.compile(rb"[\[{,]")
 _JSONRPC: Final = rb'\s*"jsonrpc"\s*:\s*"2\.0"\s*'
 _FIRST_ID: Final = re.compile(rb'\s*\{(?:%s,)?\s*"id"\s*:\s*(\d{1,15})\s*,' % _JSONRPC)
 _LAST_ID: Final = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,%s)?\}\s*$' % _JSONRPC)
@@ -212,9 +211,9 @@ def _parsed(line: bytes | bytearray) -> Any:
         _NotAMessageError: it is nested too deep, has too many values, or a number that JSON has not.
         ValueError: it is not JSON.
     """
+    # Commas in text count as well, so what has too many values that way is counted again without its strings.
     opened = line.count(b"[") + line.count(b"{")
-    # Commas in text count as well, so what is over that way is counted again without its strings.
-    if opened + line.count(b",") > MAX_VALUES and len(_BETWEEN_VALUES.findall(_STRING.sub(b"", line))) > MAX_VALUES:
+    if opened + line.count(b",") >= MAX_VALUES and _values(_STRING.sub(b"", line)) > MAX_VALUES:
         raise _NotAMessageError(f"has more than {MAX_VALUES} values")
     try:
         said = _DECODER.decode(line.decode())
@@ -223,6 +222,12 @@ def _parsed(line: bytes | bytearray) -> Any:
     if opened > MAX_DEPTH and _is_deep(said):
         raise _NotAMessageError(_TOO_DEEP)
     return said
+
+
+def _values(line: bytes) -> int:
+    """Return how many values a line without strings has; an empty container with a space in it counts as two."""
+    opened = line.count(b"[") + line.count(b"{") - line.count(b"[]") - line.count(b"{}")
+    return 1 + opened + line.count(b",")
 
 
 def _is_deep(said: Any) -> bool:
