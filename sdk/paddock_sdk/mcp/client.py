@@ -86,12 +86,15 @@ class Reactions:
     line: Callable[[str, str], None] = lambda stream, text: None
 
 
+_Outcome = Answer | Failure | Malformed | str  # of a request; a text is how the server ended
+
+
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """A request without an outcome yet; a text as its outcome is the server's end."""
+    """A request without an outcome yet."""
 
     id: int
-    outcome: asyncio.Future[Answer | Failure | Malformed | str]
+    outcome: asyncio.Future[_Outcome]
     progress: Progress | None
     context: contextvars.Context
 
@@ -118,10 +121,11 @@ class _Process(asyncio.SubprocessProtocol):
             self._stdin.write(data)
 
     def end(self, reason: str) -> None:
-        """Kill all processes of its group."""
+        """Kill all processes of its group; `reason` is why it ended, unless it did so by itself."""
         if self.gone.done():
             return  # the number of the group may be another's by now
-        self._reason = self._reason or reason
+        if self._transport.get_returncode() is None:
+            self._reason = self._reason or reason
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._transport.get_pid(), signal.SIGKILL)
 
@@ -181,8 +185,10 @@ class _Process(asyncio.SubprocessProtocol):
         if self.gone.done():
             return
         code = self._transport.get_returncode() or 0
-        signalled = f"was ended by signal {-code} ({signal.strsignal(-code)})" if code < 0 else ""
-        how = self._reason or signalled or f"ended with exit code {code}"
+        how = f"ended with exit code {code}"
+        if code < 0:
+            how = f"was ended by signal {-code} ({signal.strsignal(-code)})"
+        how = self._reason or how
         self.end(how)
         self._transport.close()
         self._keep(self._stderr.end())
@@ -333,14 +339,16 @@ class Client:
         self._adopt(version, result, result.get("serverInfo"))
         self._process.write(messages.notification("notifications/initialized", {}))
 
-    def _is_modern(self, discovered: asyncio.Future[Answer | Failure | Malformed | str]) -> bool:
+    def _is_modern(self, discovered: asyncio.Future[_Outcome]) -> bool:
         """Return whether the server said that it speaks the version without a handshake, which is then spoken."""
         outcome = discovered.result() if discovered.done() else None
-        versions = outcome.result.get("supportedVersions") if isinstance(outcome, Answer) else None
-        if not isinstance(outcome, Answer) or not isinstance(versions, list) or messages.MODERN not in versions:
+        said = outcome.result if isinstance(outcome, Answer) else {}
+        versions = said.get("supportedVersions")
+        if not isinstance(versions, list) or messages.MODERN not in versions:
             return False
         self._meta = _META
-        self._adopt(messages.MODERN, outcome.result, _object(outcome.result.get("_meta")).get(messages.SERVER_KEY))
+        about = _object(said.get("_meta"))
+        self._adopt(messages.MODERN, said, about.get(messages.SERVER_KEY))
         if _object(self.capabilities.get("tools")).get("listChanged"):
             self._send("subscriptions/listen", {"notifications": {"toolsListChanged": True}})  # answered at its end
         return True
@@ -349,7 +357,8 @@ class Client:
         self.version = version
         self.capabilities = _object(said.get("capabilities"))
         self.instructions = str(said.get("instructions") or "")
-        self.server = " ".join(str(_object(server).get(key) or "?") for key in ("name", "version"))
+        name, number = (str(_object(server).get(key))[:_SHOWN_CHARACTERS] for key in ("name", "version"))
+        self.server = f"{name} {number}"
 
     def _send(self, method: str, params: Json, progress: Progress | None = None) -> _Waiting:
         if self._process.gone.done():
@@ -401,7 +410,8 @@ class Client:
 
     async def _answer(self, request: messages.Request) -> None:
         try:
-            line = messages.answer(request.id, await self._reply({"method": request.method, "params": request.params}))
+            result = await self._reply({"method": request.method, "params": request.params})
+            line = messages.answer(request.id, result)
         except Exception as error:
             code = Code.METHOD_NOT_FOUND if isinstance(error, McpError) else Code.INTERNAL_ERROR
             line = messages.failure(request.id, code, str(error))
@@ -423,7 +433,7 @@ class Client:
                 if not self._settle(message.id, message) and not is_late:
                     self._warn(f"an answer to the request {_shown(message.id)}, which was not made")
 
-    def _settle(self, id: Id | None, outcome: Answer | Failure | Malformed | str) -> bool:
+    def _settle(self, id: Id | None, outcome: _Outcome) -> bool:
         waiting = self._waiting.pop(id, None) if isinstance(id, int) else None
         if waiting is not None and not waiting.outcome.done():
             waiting.outcome.set_result(outcome)
@@ -447,19 +457,17 @@ class Client:
         task.add_done_callback(lambda _: self._questions.pop(request.id))
 
     def _take_notification(self, method: str, params: Json) -> None:
-        match {**params, "method": method}:
-            case {
-                "method": "notifications/progress",
-                "progressToken": int(token),
-                "progress": int() | float() as done,
-            }:
+        match method, params:
+            case "notifications/progress", {"progressToken": int(token), "progress": int() | float() as done}:
                 waiting = self._waiting.get(token)
-                total, text = params.get("total"), params.get("message")
+                total = params.get("total")
+                total = total if isinstance(total, int | float) else None
+                text = str(params.get("message") or "")
                 if waiting is not None and waiting.progress is not None:
-                    waiting.progress(done, total if isinstance(total, int | float) else None, str(text or ""))
-            case {"method": "notifications/tools/list_changed"}:
+                    waiting.progress(done, total, text)
+            case "notifications/tools/list_changed", _:
                 self._reactions.tools_changed()
-            case {"method": "notifications/cancelled", "requestId": int() | str() as id} if id in self._questions:
+            case "notifications/cancelled", {"requestId": int() | str() as id} if id in self._questions:
                 self._questions[id].cancel()
 
     def _take_end(self, gone: asyncio.Future[str]) -> None:
@@ -469,7 +477,7 @@ class Client:
             task.cancel()
 
 
-def _result(method: str, outcome: Answer | Failure | Malformed | str) -> Json:
+def _result(method: str, outcome: _Outcome) -> Json:
     """Return the result of a request.
 
     Raises:

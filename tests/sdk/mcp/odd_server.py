@@ -43,7 +43,8 @@ def _dies(id: Any, arguments: Message) -> None:
 
 
 def _leaves_a_child(id: Any, arguments: Message) -> None:
-    print(subprocess.Popen(["sleep", "1000"]).pid, file=sys.stderr, flush=True)
+    child = subprocess.Popen(["sleep", "1000"], stdin=subprocess.DEVNULL)
+    print(child.pid, file=sys.stderr, flush=True)
     os._exit(4)
 
 
