@@ -229,7 +229,7 @@ def test_data_that_holds_itself_or_nests_deep_is_left_out() -> None:
     circle: list[Any] = []
     circle.append(circle)
     deep: Any = 1
-    for _ in range(20):
+    for _ in range(40):
         deep = [deep]
     odd: Any = Odd()
     odd.circle, odd.deep = circle, deep

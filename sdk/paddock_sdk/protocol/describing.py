@@ -34,7 +34,7 @@ from paddock_sdk.protocol.frames import MAX_DESCRIPTION_BYTES, MAX_DESCRIPTION_V
 
 _SECRET: Final = re.compile("api_?key|secret|password|token|credential|private_key|authorization")
 _NOT_SECRET: Final = ("max_tokens", "max_output_tokens", "token_count", "token_budget", "tokens")
-_MAX_DATA_DEPTH: Final = 12  # JSON schemas of tools nest about this deep at most
+_MAX_DATA_DEPTH: Final = 32  # as deep as the JSON schema of an MCP server's tool may be
 _PLAIN: Final = frozenset({type(None), bool, int, float, str})
 _TABLES: Final = (dict, Record)
 _SCALARS: Final = (PurePath, Decimal, dt.date, dt.time, dt.timedelta, UUID)  # that are no JSON, and cross as they are

@@ -1,0 +1,173 @@
+"""Definitions of a server's tools: what counts as one, its digest, which cannot be used, and how two of them differ.
+
+A definition has the fields `FIELDS`, as JSON; what is absent, null or empty in a server's list is left out. Two tools
+with one digest look the same to a model and to a person. Whatever else a list has, such as icons, is not compared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+__all__ = ["FIELDS", "MAX_TOOLS", "canonical", "defined", "difference", "digest", "of_mounted", "usable"]
+
+FIELDS: Final = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
+MAX_TOOLS: Final = 512  # in one list
+
+# Of a definition, in its canonical JSON. A mounted tool is described to other processes in 256 KiB and 4,096 values,
+# with its methods; what does not fit there would be left out in silence.
+_MAX_BYTES: Final = 250_000
+_MAX_VALUES: Final = 4_000
+_MAX_DEPTH: Final = 32
+
+_KINDS: Final[dict[str, tuple[type, str]]] = {
+    "title": (str, "a text"),
+    "description": (str, "a text"),
+    "inputSchema": (dict, "an object"),
+    "outputSchema": (dict, "an object"),
+    "annotations": (dict, "an object"),
+}
+_ATTRIBUTES: Final = {"inputSchema": "input_schema", "outputSchema": "output_schema"}  # of a mounted tool
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")  # as the protocol has them since 2025-11-25
+_REFERENCES: Final = ("$ref", "$dynamicRef")
+_SENTENCE: Final = re.compile(r"(?<=[.!?;]) +|\n+")
+
+_MAX_LINES: Final = 40  # of a difference
+_LINE: Final = 100  # characters of a value in a line of a difference
+_PLACE: Final = 60  # characters of the place before it
+
+
+def defined(tool: object) -> dict[str, Any]:
+    """Return the definition of a tool as a server lists it, with an `inputSchema` that is an object's.
+
+    Raises:
+        ValueError: the tool cannot be used; the message says why, in printable ASCII.
+    """
+    if not isinstance(tool, Mapping):
+        raise ValueError("it is no object")
+    definition = {field: tool[field] for field in FIELDS if tool.get(field)}
+    name = definition.get("name")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ValueError("its `name` is not 1 to 128 letters, digits, `_`, `-` or `.`")
+    for field, (kind, words) in _KINDS.items():
+        if not isinstance(definition.get(field, kind()), kind):
+            raise ValueError(f"its `{field}` is not {words}")
+    schema = {"type": "object"} | definition.get("inputSchema", {})
+    if schema["type"] != "object":
+        raise ValueError("its `inputSchema` describes no object")
+    definition["inputSchema"] = schema
+    if (values := _checked(definition)) > _MAX_VALUES:
+        raise ValueError(f"its definition has {values} values, more than {_MAX_VALUES}")
+    if (size := len(canonical(definition))) > _MAX_BYTES:
+        raise ValueError(f"its definition has {size} bytes, more than {_MAX_BYTES}")
+    return definition
+
+
+def of_mounted(attributes: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the definition of a tool that `tool-mcp` mounted, from all that a model or a client is shown of it.
+
+    `attributes` are the mounted tool's, `prefix` is what its name begins with before the server's own.
+
+    Raises:
+        ValueError: as `defined` does.
+    """
+    tool = {field: attributes.get(_ATTRIBUTES.get(field, field)) for field in FIELDS}
+    name = tool["name"]
+    return defined(tool | {"name": name.removeprefix(prefix) if isinstance(name, str) else name})
+
+
+def usable(listed: Sequence[object]) -> tuple[dict[str, dict[str, Any]], list[tuple[str, str]]]:
+    """Return the definitions by name, in the order of names; and of each other tool its name, escaped, and why."""
+    found: dict[str, dict[str, Any]] = {}
+    left_out = []
+    for tool in listed[:MAX_TOOLS]:
+        try:
+            definition = defined(tool)
+            if definition["name"] in found:
+                raise ValueError("another tool in the list has its name")
+            found[definition["name"]] = definition
+        except ValueError as error:
+            name = tool.get("name") if isinstance(tool, Mapping) else tool
+            left_out.append((ascii(name)[:_LINE], str(error)))
+    if more := len(listed) - MAX_TOOLS:
+        if more > 0:
+            left_out.append((f"{more} more", f"a server has at most {MAX_TOOLS} tools"))
+    return dict(sorted(found.items())), left_out
+
+
+def canonical(definition: Mapping[str, Any]) -> str:
+    """Return a definition as JSON in ASCII: keys sorted, no spaces.
+
+    Raises:
+        ValueError: JSON cannot express it.
+    """
+    try:
+        return json.dumps(definition, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        raise ValueError("its definition is no JSON") from None
+
+
+def digest(definition: Mapping[str, Any]) -> str:
+    """Return `sha256:` and the hexadecimal digest of a definition's canonical JSON.
+
+    Raises:
+        ValueError: JSON cannot express it.
+    """
+    return f"sha256:{hashlib.sha256(canonical(definition).encode()).hexdigest()}"
+
+
+def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Return how two definitions differ, in at most 40 lines of printable ASCII of at most 180 characters.
+
+    Each begins with `-` or `+` and has one value with its place, such as `+ inputSchema.properties.to.type: "string"`.
+    A text is taken by its sentences. The last line says how many more there are. An empty definition stands for none.
+    """
+    before, after = list(_lines(old)), list(_lines(new))
+    gone, come = Counter(before) - Counter(after), Counter(after) - Counter(before)
+    # Of both sides something is seen, however much one of them has.
+    removed, added = [f"- {line}" for line in gone.elements()], [f"+ {line}" for line in come.elements()]
+    if len(removed) + len(added) <= _MAX_LINES:
+        return removed + added
+    room = _MAX_LINES - 1
+    kept = removed[: max(room // 2, room - len(added))]
+    kept += added[: room - len(kept)]
+    return [*kept, f"... and {len(removed) + len(added) - len(kept)} more lines"]
+
+
+def _checked(value: Any, depth: int = 1) -> int:
+    """Return the number of values in a part of a definition.
+
+    Raises:
+        ValueError: it is too deep, or refers to something elsewhere.
+    """
+    if not isinstance(value, dict | list):
+        return 1
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"its definition is more than {_MAX_DEPTH} deep")
+    if isinstance(value, list):
+        return 1 + sum(_checked(one, depth + 1) for one in value)
+    for key in _REFERENCES:
+        target = value.get(key, "#")
+        if isinstance(target, str) and not target.startswith("#"):
+            raise ValueError(f"its `{key}` leads out of its definition: {ascii(target)[:_LINE]}")
+    return 1 + sum(_checked(one, depth + 1) for one in value.values())
+
+
+def _lines(value: Any, place: str = "") -> Iterator[str]:
+    """Yield a line for each value in a definition, with the end of its place."""
+    if isinstance(value, dict) and value:
+        for key, one in sorted(value.items()):
+            yield from _lines(one, f"{place}.{json.dumps(key)[1:-1]}".lstrip(".")[-_PLACE:])
+    elif isinstance(value, list) and value:
+        for number, one in enumerate(value):
+            yield from _lines(one, f"{place}[{number}]"[-_PLACE:])
+    else:
+        pieces = _SENTENCE.split(value) if isinstance(value, str) else [value]
+        for piece in pieces:
+            text = json.dumps(piece)
+            for start in range(0, len(text), _LINE):
+                yield f"{place}: {text[start : start + _LINE]}"
