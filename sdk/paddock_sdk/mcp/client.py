@@ -260,6 +260,11 @@ class Client:
                 await process.close(0)
         return client
 
+    @property
+    def ended(self) -> str:
+        """How the server ended; nothing while it runs."""
+        return self._process.gone.result() if self._process.gone.done() else ""
+
     async def list_tools(self) -> list[Any]:
         """Return the definitions of all tools, unread; once there are more than 512, no further page is asked for.
 
