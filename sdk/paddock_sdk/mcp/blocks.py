@@ -1,19 +1,20 @@
 """Content of the protocol's results, and the blocks of a tool result: one made of the other, both ways.
 
 A tool result has blocks for text and for images. All other content becomes a text that names it: a link by its address,
-audio by its kind and size; of an embedded resource the text itself follows its name, and one that is an image is one.
-`structuredContent` is the `output`, and the text stays beside it as `content`.
+audio by its kind; the text of an embedded resource follows its name. `structuredContent` is the `output`, and the text
+stays beside it as `content`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 __all__ = ["result_fields", "to_result"]
 
-_SHOWN: Final = 200  # characters of a name, an address or a kind in a text that names content
+_NAMED: Final = ("type", "uri", "title", "name", "description", "mimeType")  # of content without a block
+_MAX_CHARACTERS: Final = 200  # of each
 
 
 def result_fields(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -22,16 +23,24 @@ def result_fields(result: Mapping[str, Any]) -> dict[str, Any]:
     `output` is what a model reads; `content` is there where that is not all. A failure has its text as `error.message`.
     """
     listed = result.get("content")
-    blocks = [block for item in (listed if isinstance(listed, list) else ()) for block in _blocks(item)]
-    text = "\n".join(_text(block) for block in blocks)
+    blocks = [_block(item) for item in listed] if isinstance(listed, list) else []
+    text = "\n".join(map(_shown, blocks))
     structured = result.get("structuredContent")
-    has_more = structured is not None or any(block["type"] != "text" for block in blocks)
-    fields: dict[str, Any] = {"success": not result.get("isError")}
-    fields["output"] = (text or None) if structured is None else structured
-    if has_more and blocks:
+    fields: dict[str, Any] = {}
+    fields["success"] = not result.get("isError")
+    if structured is None:
+        fields["output"] = text or None
+    else:
+        fields["output"] = structured
+        text = text or json.dumps(structured)
+    is_all = structured is None and all(block["type"] == "text" for block in blocks)
+    if blocks and not is_all:
         fields["content"] = blocks
     if not fields["success"]:
-        fields["error"] = {"type": "tool_error", "message": text or _json(structured)}
+        fields["error"] = {
+            "type": "tool_error",
+            "message": text,
+        }
     return fields
 
 
@@ -40,84 +49,80 @@ def to_result(result: Mapping[str, Any]) -> dict[str, Any]:
 
     What is no JSON in the output becomes its text.
     """
-    output, error, blocks = result.get("output"), result.get("error") or {}, result.get("content")
-    content = [made for block in blocks or () if (made := _content(block))]
-    if not content and output is not None:
-        content = [_text_content(output)]
+    output = result.get("output")
+    text = output
+    if not isinstance(text, str):
+        text = json.dumps(output, default=str)
+    blocks = result.get("content") or []
+    content = [_content(block) for block in blocks]
+    if output is not None and not content:
+        content.append(_text(text))
     if not result.get("success", True):
-        message = error.get("message") or "the tool failed"
-        content = [_text_content(message), *(one for one in content if one.get("text") != message)]
-    made = {"content": content, "isError": not result.get("success", True)}
-    return (
-        made | {"structuredContent": json.loads(_json(output), parse_constant=str)}
-        if isinstance(output, Mapping)
-        else made
-    )
+        error = result.get("error") or {}
+        said = _text(error.get("message") or "the tool failed")
+        if said in content:
+            content.remove(said)
+        content.insert(0, said)
+    made = {
+        "content": content,
+        "isError": not result.get("success", True),
+    }
+    if isinstance(output, Mapping):
+        made["structuredContent"] = json.loads(text, parse_constant=str)
+    return made
 
 
-def _blocks(item: object) -> Iterable[dict[str, Any]]:
-    """Yield the blocks for one piece of content."""
-    content = item if isinstance(item, Mapping) else {}
+def _block(item: object) -> dict[str, Any]:
+    """Return the block for one piece of content."""
+    content = item if isinstance(item, dict) else {}
     match content:
-        case {"type": "text", "text": str(text)}:
-            yield _block(text)
-        case {"type": "image", "data": str(data), "mimeType": str(kind)}:
-            yield _image(data, kind)
-        case {"type": "audio", "data": str(data), "mimeType": str(kind)}:
-            yield _block(f"[audio of {_size(data)}, {_shown(kind)}: it is not shown]")
-        case {"type": "resource_link", "uri": str(uri)}:
-            told = [content.get(key) for key in ("title", "name", "description", "mimeType")]
-            words = "; ".join(dict.fromkeys(_shown(one) for one in told if isinstance(one, str) and one))
-            yield _block(f"[link to {_shown(uri)}{words and f': {words}'}]")
-        case {"type": "resource", "resource": {"uri": str(uri), "text": str(text)}}:
-            yield _block(f"[{_shown(uri)}]\n{text}")
-        case {"type": "resource", "resource": {"uri": str(uri), "blob": str(data), "mimeType": str(kind)}} if (
-            kind.startswith("image/")
-        ):
-            yield _block(f"[{_shown(uri)}]")
-            yield _image(data, kind)
-        case {"type": "resource", "resource": {"uri": str(uri), "blob": str(data)}}:
-            yield _block(f"[{_shown(uri)}, {_size(data)}: it is not shown]")
-        case _:
-            yield _block(f"[content of the kind {_shown(content.get('type'))}: it is not shown]")
+        case {"type": "text", "text": str()}:
+            return _text(content["text"])
+        case {"type": "image", "data": str(), "mimeType": str()}:
+            source = {
+                "type": "base64",
+                "media_type": content["mimeType"],
+                "data": content["data"],
+            }
+            return {"type": "image", "source": source}
+        case {"type": "resource", "resource": dict()}:
+            content = content["resource"] | {"type": "resource"}
+    told = map(content.get, _NAMED)
+    names = dict.fromkeys(
+        one[:_MAX_CHARACTERS]
+        for one in told
+        if isinstance(one, str)  # what a server says is anything
+    )
+    named = ", ".join(names) or "unknown content"
+    text = content.get("text")
+    if isinstance(text, str):
+        return _text(f"[{named}]\n{text}")
+    return _text(f"[{named}: not shown]")
 
 
-def _block(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
+def _content(block: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content for a block of a tool result, which is a text or an image in line."""
+    if block["type"] == "text":
+        return _text(block["text"])
+    source = block["source"]
+    return {
+        "type": "image",
+        "data": source["data"],
+        "mimeType": source["media_type"],
+    }
 
 
-def _image(data: str, kind: str) -> dict[str, Any]:
-    return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}
-
-
-def _text(block: Mapping[str, Any]) -> str:
+def _shown(block: Mapping[str, Any]) -> str:
+    """Return a block as text."""
     if block["type"] == "text":
         return str(block["text"])
-    return f"[image of {_size(block['source']['data'])}, {_shown(block['source']['media_type'])}]"
+    kind = block["source"]["media_type"]
+    return f"[image, {kind[:_MAX_CHARACTERS]}]"
 
 
-def _content(block: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the content for a block of text or for an image in line; other blocks have none."""
-    match block:
-        case {"type": "text", "text": str(text)}:
-            return _block(text)
-        case {"type": "image", "source": {"media_type": str(kind), "data": str(data)}}:
-            return {"type": "image", "data": data, "mimeType": kind}
-    return None
-
-
-def _text_content(value: object) -> dict[str, Any]:
-    return _block(value if isinstance(value, str) else _json(value))
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, default=str)
-
-
-def _size(data: str) -> str:
-    """Return the size of what is in base64."""
-    return f"{len(data) * 3 // 4} bytes"
-
-
-def _shown(value: object) -> str:
-    return str(value)[:_SHOWN]
+def _text(text: str) -> dict[str, Any]:
+    """Return a block of text, which is the same as content."""
+    return {
+        "type": "text",
+        "text": text,
+    }

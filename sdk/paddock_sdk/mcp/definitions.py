@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 __all__ = ["FIELDS", "MAX_TOOLS", "canonical", "defined", "difference", "digest", "of_mounted", "usable"]
@@ -24,21 +24,18 @@ _MAX_BYTES: Final = 250_000
 _MAX_VALUES: Final = 4_000
 _MAX_DEPTH: Final = 32
 
-_KINDS: Final[dict[str, tuple[type, str]]] = {
-    "title": (str, "a text"),
-    "description": (str, "a text"),
-    "inputSchema": (dict, "an object"),
-    "outputSchema": (dict, "an object"),
-    "annotations": (dict, "an object"),
-}
-_ATTRIBUTES: Final = {"inputSchema": "input_schema", "outputSchema": "output_schema"}  # of a mounted tool
+_OBJECTS: Final = ("inputSchema", "outputSchema", "annotations")
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")  # as the protocol has them since 2025-11-25
 _REFERENCES: Final = ("$ref", "$dynamicRef")
 _SENTENCE: Final = re.compile(r"(?<=[.!?;]) +|\n+")
+_ATTRIBUTES: Final = {  # of a mounted tool, where they are not called as the fields
+    "inputSchema": "input_schema",
+    "outputSchema": "output_schema",
+}
 
 _MAX_LINES: Final = 40  # of a difference
-_LINE: Final = 100  # characters of a value in a line of a difference
-_PLACE: Final = 60  # characters of the place before it
+_MAX_VALUE: Final = 100  # characters of a value in a line of it
+_MAX_PLACE: Final = 60  # characters of the place before that
 
 
 def defined(tool: object) -> dict[str, Any]:
@@ -50,19 +47,22 @@ def defined(tool: object) -> dict[str, Any]:
     if not isinstance(tool, Mapping):
         raise ValueError("it is no object")
     definition = {field: tool[field] for field in FIELDS if tool.get(field)}
-    name = definition.get("name")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    for field, value in definition.items():
+        kind = dict if field in _OBJECTS else str
+        if not isinstance(value, kind):
+            raise ValueError(f"its `{field}` is no {'object' if kind is dict else 'text'}")
+    if not _NAME.fullmatch(definition.get("name", "")):
         raise ValueError("its `name` is not 1 to 128 letters, digits, `_`, `-` or `.`")
-    for field, (kind, words) in _KINDS.items():
-        if not isinstance(definition.get(field, kind()), kind):
-            raise ValueError(f"its `{field}` is not {words}")
-    schema = {"type": "object"} | definition.get("inputSchema", {})
+    schema = {"type": "object"}
+    schema |= definition.get("inputSchema", {})
     if schema["type"] != "object":
         raise ValueError("its `inputSchema` describes no object")
     definition["inputSchema"] = schema
-    if (values := _checked(definition)) > _MAX_VALUES:
+    values = _checked(definition)
+    if values > _MAX_VALUES:
         raise ValueError(f"its definition has {values} values, more than {_MAX_VALUES}")
-    if (size := len(canonical(definition))) > _MAX_BYTES:
+    size = len(canonical(definition))
+    if size > _MAX_BYTES:
         raise ValueError(f"its definition has {size} bytes, more than {_MAX_BYTES}")
     return definition
 
@@ -75,9 +75,12 @@ def of_mounted(attributes: Mapping[str, Any], prefix: str = "") -> dict[str, Any
     Raises:
         ValueError: as `defined` does.
     """
-    tool = {field: attributes.get(_ATTRIBUTES.get(field, field)) for field in FIELDS}
-    name = tool["name"]
-    return defined(tool | {"name": name.removeprefix(prefix) if isinstance(name, str) else name})
+    tool = {}
+    for field in FIELDS:
+        tool[field] = attributes.get(_ATTRIBUTES.get(field, field))
+    if isinstance(tool["name"], str):
+        tool["name"] = tool["name"].removeprefix(prefix)
+    return defined(tool)
 
 
 def usable(listed: Sequence[object]) -> tuple[dict[str, dict[str, Any]], list[tuple[str, str]]]:
@@ -87,15 +90,16 @@ def usable(listed: Sequence[object]) -> tuple[dict[str, dict[str, Any]], list[tu
     for tool in listed[:MAX_TOOLS]:
         try:
             definition = defined(tool)
-            if definition["name"] in found:
+            name = definition["name"]
+            if name in found:
                 raise ValueError("another tool in the list has its name")
-            found[definition["name"]] = definition
+            found[name] = definition
         except ValueError as error:
-            name = tool.get("name") if isinstance(tool, Mapping) else tool
-            left_out.append((ascii(name)[:_LINE], str(error)))
-    if more := len(listed) - MAX_TOOLS:
-        if more > 0:
-            left_out.append((f"{more} more", f"a server has at most {MAX_TOOLS} tools"))
+            shown = tool.get("name") if isinstance(tool, Mapping) else tool
+            left_out.append((ascii(shown)[:_MAX_VALUE], str(error)))
+    more = len(listed) - MAX_TOOLS
+    if more > 0:
+        left_out.append((f"{more} more", f"a server has at most {MAX_TOOLS} tools"))
     return dict(sorted(found.items())), left_out
 
 
@@ -106,7 +110,12 @@ def canonical(definition: Mapping[str, Any]) -> str:
         ValueError: JSON cannot express it.
     """
     try:
-        return json.dumps(definition, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return json.dumps(
+            definition,
+            sort_keys=True,
+            separators=(",", ":"),
+            allow_nan=False,
+        )
     except (TypeError, ValueError, RecursionError):
         raise ValueError("its definition is no JSON") from None
 
@@ -117,7 +126,8 @@ def digest(definition: Mapping[str, Any]) -> str:
     Raises:
         ValueError: JSON cannot express it.
     """
-    return f"sha256:{hashlib.sha256(canonical(definition).encode()).hexdigest()}"
+    text = canonical(definition)
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
 def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
@@ -126,16 +136,18 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     Each begins with `-` or `+` and has one value with its place, such as `+ inputSchema.properties.to.type: "string"`.
     A text is taken by its sentences. The last line says how many more there are. An empty definition stands for none.
     """
-    before, after = list(_lines(old)), list(_lines(new))
-    gone, come = Counter(before) - Counter(after), Counter(after) - Counter(before)
-    # Of both sides something is seen, however much one of them has.
-    removed, added = [f"- {line}" for line in gone.elements()], [f"+ {line}" for line in come.elements()]
-    if len(removed) + len(added) <= _MAX_LINES:
+    before = Counter(_lines(old))
+    after = Counter(_lines(new))
+    removed = [f"- {line}" for line in (before - after).elements()]
+    added = [f"+ {line}" for line in (after - before).elements()]
+    total = len(removed) + len(added)
+    if total <= _MAX_LINES:
         return removed + added
+    # Of both sides something is seen, however much one of them has.
     room = _MAX_LINES - 1
-    kept = removed[: max(room // 2, room - len(added))]
-    kept += added[: room - len(kept)]
-    return [*kept, f"... and {len(removed) + len(added) - len(kept)} more lines"]
+    shown = removed[: max(room // 2, room - len(added))]
+    shown += added[: room - len(shown)]
+    return [*shown, f"... and {total - room} more lines"]
 
 
 def _checked(value: Any, depth: int = 1) -> int:
@@ -144,30 +156,39 @@ def _checked(value: Any, depth: int = 1) -> int:
     Raises:
         ValueError: it is too deep, or refers to something elsewhere.
     """
-    if not isinstance(value, dict | list):
-        return 1
-    if depth > _MAX_DEPTH:
-        raise ValueError(f"its definition is more than {_MAX_DEPTH} deep")
+    inside: Collection[Any] = ()
     if isinstance(value, list):
-        return 1 + sum(_checked(one, depth + 1) for one in value)
-    for key in _REFERENCES:
-        target = value.get(key, "#")
-        if isinstance(target, str) and not target.startswith("#"):
-            raise ValueError(f"its `{key}` leads out of its definition: {ascii(target)[:_LINE]}")
-    return 1 + sum(_checked(one, depth + 1) for one in value.values())
+        inside = value
+    elif isinstance(value, dict):
+        inside = value.values()
+        for key in _REFERENCES:
+            target = value.get(key)
+            if isinstance(target, str) and not target.startswith("#"):
+                raise ValueError(f"its `{key}` leads out of its definition: {ascii(target)[:_MAX_VALUE]}")
+    if inside and depth > _MAX_DEPTH:
+        raise ValueError(f"its definition is more than {_MAX_DEPTH} deep")
+    count = 1
+    for one in inside:
+        count += _checked(one, depth + 1)
+    return count
 
 
 def _lines(value: Any, place: str = "") -> Iterator[str]:
     """Yield a line for each value in a definition, with the end of its place."""
     if isinstance(value, dict) and value:
         for key, one in sorted(value.items()):
-            yield from _lines(one, f"{place}.{json.dumps(key)[1:-1]}".lstrip(".")[-_PLACE:])
-    elif isinstance(value, list) and value:
+            name = json.dumps(key)[1:-1]
+            inner = f"{place}.{name}" if place else name
+            yield from _lines(one, inner[-_MAX_PLACE:])
+        return
+    if isinstance(value, list) and value:
         for number, one in enumerate(value):
-            yield from _lines(one, f"{place}[{number}]"[-_PLACE:])
-    else:
-        pieces = _SENTENCE.split(value) if isinstance(value, str) else [value]
-        for piece in pieces:
-            text = json.dumps(piece)
-            for start in range(0, len(text), _LINE):
-                yield f"{place}: {text[start : start + _LINE]}"
+            inner = f"{place}[{number}]"
+            yield from _lines(one, inner[-_MAX_PLACE:])
+        return
+    pieces = _SENTENCE.split(value) if isinstance(value, str) else [value]
+    for piece in pieces:
+        text = json.dumps(piece)
+        for start in range(0, len(text), _MAX_VALUE):
+            end = start + _MAX_VALUE
+            yield f"{place}: {text[start:end]}"

@@ -34,10 +34,10 @@ def _nested(levels: int) -> dict[str, Any]:
 
 _BAD: dict[str, tuple[object, str]] = {
     "no object": ([_TOOL], "no object"),
-    "no name": ({**_TOOL, "name": None}, "`name`"),
+    "no name": ({**_TOOL, "name": None}, "`name` is not"),
     "a name with an escape": ({**_TOOL, "name": "a\x1b[31m"}, "`name`"),
-    "a description that is a number": ({**_TOOL, "description": 1}, "`description` is not a text"),
-    "a schema that is a text": ({**_TOOL, "inputSchema": "none"}, "`inputSchema` is not an object"),
+    "a description that is a number": ({**_TOOL, "description": 1}, "`description` is no text"),
+    "a schema that is a text": ({**_TOOL, "inputSchema": "none"}, "`inputSchema` is no object"),
     "a schema of a list": ({**_TOOL, "inputSchema": {"type": "array"}}, "describes no object"),
     "a schema too deep": ({**_TOOL, "inputSchema": _nested(40)}, "more than 32 deep"),
     "a schema of 10,000 levels": ({**_TOOL, "inputSchema": _nested(10_000)}, "more than 32 deep"),
