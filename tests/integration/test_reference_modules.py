@@ -144,7 +144,7 @@ async def test_one_plan_of_them_does_a_task_in_a_repository(ns: IsolationLevel, 
             "It is done: {last_tool_result}",
         ),
         "tools": [
-            *({"module": one} for one in shipped.IDS if one.startswith("tool-") and one != "tool-bash"),
+            *({"module": one} for one in shipped.PORTABLE if one.startswith("tool-") and one != "tool-bash"),
             {
                 "module": "tool-bash",
                 "permissions": {"read": ["."], "write": [".", ".git"], "run": ["sh", "bash", "git"]},

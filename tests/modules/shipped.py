@@ -21,6 +21,9 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "modules"
 PROJECTS = sorted(path.parent.name for path in FOLDER.glob("*/pyproject.toml"))
 IDS = list(BuiltinSource().list())
+#: It mounts what a server offers, so it needs one in its configuration; and Paddock's SDK, so it runs nowhere else.
+OF_A_SERVER = "tool-mcp"
+PORTABLE = [one for one in IDS if one != OF_A_SERVER]
 
 
 def home(module_id: str) -> Path:

@@ -24,43 +24,57 @@ class Questions:
     async def ask(self, server: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the protocol's answer to the parameters of `elicitation/create`."""
         system = getattr(self._coordinator, "approval_system", None)
-        choice = _choice(params)
-        if choice is None or system is None:
-            if not self._has_told:
-                self._has_told = True
-                reason = "nobody can be asked here" if choice else "it is no form of one choice"
-                logger.warning("tool-mcp: a question of the MCP server %s is declined: %s", server, reason)
+        field, schema = _field(params)
+        values = _values(schema)
+        if not values or system is None:
+            self._tell(server, "nobody can be asked here" if values else "it is no form of one choice")
             return _DECLINE
-        field, about, options = choice
-        message = f"MCP server {server}: {params.get('message')}{about}"[:_MAX_CHARACTERS]
+        told = (
+            f"MCP server {server}: {params.get('message')}",
+            schema.get("title"),
+            schema.get("description"),
+        )
+        message = "\n".join(one for one in told if isinstance(one, str))
+        options = [*values, "Decline"]
         try:
-            reply = await system.request_approval(message, [*options], _SECONDS, "deny")
+            reply = await system.request_approval(message[:_MAX_CHARACTERS], options, _SECONDS, "deny")
         except Exception as error:  # nobody answered in time, or too much is asked
             logger.warning("tool-mcp: a question of the MCP server %s has no answer: %s", server, error)
             return _DECLINE
-        return {"action": "accept", "content": {field: options[reply]}} if reply in options else _DECLINE
+        if reply not in values:
+            return _DECLINE
+        content = {field: values[reply]}
+        return {"action": "accept", "content": content}
+
+    def _tell(self, server: str, reason: str) -> None:
+        if not self._has_told:
+            self._has_told = True
+            logger.warning("tool-mcp: a question of the MCP server %s is declined: %s", server, reason)
 
 
-def _choice(params: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]] | None:
-    """Return a form's one field, what it is about, and its values by the options that a person reads."""
+def _field(params: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the name and the schema of a form's one field; of any other question, of nothing."""
     match params:
-        case {"requestedSchema": {"properties": {**fields}}} if (
-            len(fields) == 1 and params.get("mode", "form") == "form"
-        ):
-            ((field, schema),) = fields.items()
-        case _:
-            return None
+        case {"mode": str() as mode} if mode != "form":
+            return "", {}
+        case {"requestedSchema": {"properties": dict() as fields}} if len(fields) == 1:
+            ((name, schema),) = fields.items()
+            if isinstance(schema, dict):
+                return name, schema
+    return "", {}
+
+
+def _values(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a choice by the options that a person reads, or nothing where it is none."""
+    values: dict[str, Any] = {}
     match schema:
         case {"type": "boolean"}:
-            options: dict[str, Any] = {"Yes": True, "No": False}
-        case {"enum": [*values], "enumNames": [*names]} if len(values) == len(names):
-            options = dict(zip(map(str, names), values, strict=True))
-        case {"enum": [*values]}:
-            options = {str(value): value for value in values}
-        case {"oneOf": [*choices]} if all(isinstance(one, dict) and "const" in one for one in choices):
-            options = {str(one.get("title", one["const"])): one["const"] for one in choices}
-        case _:
-            return None
-    told = [schema.get(key) for key in ("title", "description")]
-    about = "".join(f"\n{one}" for one in told if isinstance(one, str))
-    return (field, about, options | {"Decline": None}) if 0 < len(options) <= _MAX_OPTIONS else None
+            values = {"Yes": True, "No": False}
+        case {"enum": list() as listed}:
+            for one in listed:
+                values[str(one)] = one
+        case {"oneOf": list() as listed}:
+            for one in listed:
+                if isinstance(one, dict) and "const" in one:
+                    values[str(one.get("title", one["const"]))] = one["const"]
+    return values if len(values) <= _MAX_OPTIONS else {}

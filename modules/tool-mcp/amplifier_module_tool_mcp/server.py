@@ -33,12 +33,13 @@ class Server:
         self._coordinator = coordinator
         self._settings = settings
         self._environment = {**environment, **settings.env}
+        self._prefix = settings.prefix and f"{settings.prefix}_"
         self._questions = Questions(coordinator)
         self._client: Client
         self._lock = asyncio.Lock()  # held while the server is started, or its tools are mounted
         self._starts: deque[float] = deque(maxlen=_MAX_STARTS)
         self._definitions: dict[str, Any] = {}  # of the mounted tools, by the server's names
-        self._left_out: set[tuple[str, str]] = set()
+        self._left_out: list[tuple[str, str]] = []  # as the log has them
         self._changed = asyncio.Event()
         self._following: asyncio.Task[None] | None = None
 
@@ -76,9 +77,18 @@ class Server:
             return self._client
 
     async def _start(self) -> None:
-        reactions = Reactions(elicit=self._elicit, roots=self._roots, tools_changed=self._changed.set, line=_tell)
-        command = [*self._settings.command, *self._settings.args]
-        self._client = await Client.start(command, reactions, env=self._environment, seconds=_START_SECONDS)
+        reactions = Reactions(
+            elicit=self._elicit,
+            roots=self._roots,
+            tools_changed=self._changed.set,
+            line=_tell,
+        )
+        self._client = await Client.start(
+            self._settings.command + self._settings.args,
+            reactions,
+            env=self._environment,
+            seconds=_START_SECONDS,
+        )
         try:
             await self._mount()
         except BaseException:
@@ -99,29 +109,29 @@ class Server:
     async def _mount(self) -> None:
         """Mount the tools that are new or changed, and unmount those that are gone."""
         listed, left_out = usable(await self._client.list_tools())
-        wanted = listed if self._settings.tools is None else self._settings.tools
-        left_out += [
-            (name, "the server has no such tool, or it cannot be used") for name in wanted if name not in listed
-        ]
-        for name in self._definitions.keys() - (listed.keys() & {*wanted}):
+        if self._settings.tools is not None:
+            wanted = {*self._settings.tools}
+            for name in sorted(wanted - listed.keys()):
+                left_out.append((name, "the server has no such tool, or it cannot be used"))
+            for name in listed.keys() - wanted:
+                del listed[name]
+        for name in self._definitions.keys() - listed.keys():
             del self._definitions[name]
-            await self._coordinator.unmount("tools", self._mounted_name(name))
+            await self._coordinator.unmount("tools", self._prefix + name)
         for name, definition in listed.items():
-            if name not in wanted or self._definitions.get(name) == definition:
+            if self._definitions.get(name) == definition:
                 continue
-            tool = McpTool(definition, self._mounted_name(name), self.client, self._coordinator.hooks)
+            tool = McpTool(definition, self._prefix + name, self.client, self._coordinator.hooks)
             try:
                 await self._coordinator.mount("tools", tool, name=tool.name)
-                self._definitions[name] = definition
             except Exception as error:  # another module has the name, or the host takes no more
                 left_out.append((tool.name, f"{error}; `prefix` gives the tools of this server other names"))
-        for name, reason in left_out:
-            if (name, reason) not in self._left_out:
-                logger.warning("tool-mcp: the tool %s is left out: %s", name, reason)
-        self._left_out = {*left_out}
-
-    def _mounted_name(self, name: str) -> str:
-        return f"{self._settings.prefix}_{name}" if self._settings.prefix else name
+                continue
+            self._definitions[name] = definition
+        for one in left_out:
+            if one not in self._left_out:
+                logger.warning("tool-mcp: the tool %s is left out: %s", *one)
+        self._left_out = left_out
 
     async def _elicit(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
         return await self._questions.ask(self._client.server, params)
@@ -129,8 +139,13 @@ class Server:
     def _roots(self) -> list[dict[str, str]]:
         """Return the folders that the module was granted; a host that grants none does not have the capability."""
         granted = self._coordinator.get_capability("session.granted_paths") or {}
-        paths = {Path(path) for access in ("read", "write") for path in granted.get(access, ())}
-        return [{"uri": path.as_uri(), "name": path.name} for path in sorted(paths) if path.is_dir()]
+        roots = []
+        for path in sorted({*granted.get("read", ()), *granted.get("write", ())}):
+            folder = Path(path)
+            if folder.is_dir():
+                root = {"uri": folder.as_uri(), "name": folder.name}
+                roots.append(root)
+        return roots
 
 
 class ServerAccess:

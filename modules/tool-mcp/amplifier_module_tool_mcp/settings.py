@@ -16,11 +16,7 @@ def _are_texts(value: object) -> bool:
 
 
 def _are_variables(value: object) -> bool:
-    return (
-        isinstance(value, dict)
-        and all(_is_text(name) and "=" not in name for name in value)
-        and _are_texts([*value.values()])
-    )
+    return isinstance(value, dict) and _are_texts([*value, *value.values()])
 
 
 @dataclass(frozen=True, slots=True)
