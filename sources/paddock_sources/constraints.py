@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Self
 
@@ -108,11 +108,15 @@ class Constraint:
 class DependencyRules:
     """What decides the versions of what a module depends on, beside its own requirements.
 
-    With `by_uv_lock`, they are those of the `uv.lock` in the module's folder or repository.
+    With `by_uv_lock`, they are those of the `uv.lock` in the module's folder or repository. For the package of an MCP
+    server, `programs` are those of its programs that entries of the plan name, and `without_scripts` takes it although
+    it has scripts for its installation, which are not run.
     """
 
     constraints: tuple[Constraint, ...] = field(default=())
     by_uv_lock: bool = False
+    programs: frozenset[str] = frozenset()
+    without_scripts: bool = False
 
     def joined(self, *others: DependencyRules) -> DependencyRules:
         """Return these rules together with others.
@@ -120,13 +124,23 @@ class DependencyRules:
         Raises:
             SourceError: two constraints leave no version of a package.
         """
-        written = itertools.chain(self.constraints, *(other.constraints for other in others))
+        joined = self.together(self, *others)
         by_text: dict[str, Constraint] = {}
-        for one in written:  # the agents of a plan repeat those of its entries, at other places
+        for one in joined.constraints:  # the agents of a plan repeat those of its entries, at other places
             by_text.setdefault(one.text, one)
         constraints = tuple(by_text.values())
         refuse_contradictions(constraints)
-        return DependencyRules(constraints, self.by_uv_lock or any(other.by_uv_lock for other in others))
+        return replace(joined, constraints=constraints)
+
+    @classmethod
+    def together(cls, *rules: DependencyRules) -> DependencyRules:
+        """Return all of these rules, which may contradict each other."""
+        return cls(
+            tuple(constraint for one in rules for constraint in one.constraints),
+            any(one.by_uv_lock for one in rules),
+            frozenset[str]().union(*(one.programs for one in rules)),
+            any(one.without_scripts for one in rules),
+        )
 
     def broken_by(self, versions: Iterable[tuple[str, str]]) -> tuple[BrokenConstraint, ...]:
         """Return the constraints that these versions, by package, are not within."""

@@ -272,10 +272,7 @@ def _rules_of(plan: MountPlan, uri: SourceUri, folder: Path, resolver: Resolver)
         with suppress(SourceError):  # an entry without a source takes no other's
             if resolver.choose(entry.module, entry.source).uri.key(folder) == key:
                 found.append(rules_of(entry))
-    return DependencyRules(
-        tuple(constraint for rules in found for constraint in rules.constraints),
-        any(rules.by_uv_lock for rules in found),
-    )
+    return DependencyRules.together(*found)
 
 
 def _written_key(entry: ModuleEntry, folder: Path) -> str | None:

@@ -31,6 +31,7 @@ from paddock.plan.secret_references import reference_problems
 from paddock.plan.source_map import Location, Positions
 from paddock_sources import ModuleIdError, SourceUriError, checked_module_id, parse_source
 from paddock_sources.constraints import MAX_CONSTRAINTS, Constraint, ConstraintTextError, DependencyRules
+from paddock_sources.kinds.mcp_uri import MCP_MODULE
 from paddock_sources.near import near
 
 Kind = Literal["orchestrator", "context", "provider", "tool", "hook"]
@@ -184,8 +185,26 @@ class ModuleEntry(StrictModel):
         return self.model_copy(update={**inherited, **own, "config": merged(base.config, self.config)})
 
     def config_problems(self, environ: Mapping[str, str]) -> tuple[PlanProblem, ...]:
-        """Return a problem for each `${NAME}` that is not granted to this entry or not set in `environ`."""
-        return tuple(reference_problems(self.config, self._place.config_path, self.permissions, environ))
+        """Return the problems of its configuration.
+
+        There is one for each `${NAME}` that is not granted to this entry or not set in `environ`, and one for a command
+        where its source is an MCP server, which brings its own.
+        """
+        problems = tuple(reference_problems(self.config, self._place.config_path, self.permissions, environ))
+        if self.source is None or not self.source.startswith("mcp+") or "command" not in self.config:
+            return problems
+        said = f"`{self.source}` says itself how its server is started"
+        hint = f"take `command` out; arguments are `args`, and a command of yours has `source: builtin:{MCP_MODULE}`"
+        return (*problems, PlanProblem(path_text(self._place.config_path, "command"), said, hint))
+
+    @property
+    def server_rules(self) -> DependencyRules:
+        """What its configuration says about the package of an MCP server; any other source takes no notice of it."""
+        name = self.config.get("bin")
+        return DependencyRules(
+            programs=frozenset([str(name)] if name else []),
+            without_scripts=self.config.get("without_scripts") is True,
+        )
 
 
 class PlanWide(StrictModel):
@@ -345,7 +364,8 @@ class MountPlan:
 
         def rules(entry: ModuleEntry) -> DependencyRules:
             own = self._placed(path_text(entry.path, "constraints"), entry.constraints)
-            return DependencyRules((*whole, *own), entry.dependencies == "locked")
+            rules = DependencyRules((*whole, *own), entry.dependencies == "locked")
+            return DependencyRules.together(rules, entry.server_rules)
 
         return rules
 

@@ -14,7 +14,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -79,6 +79,13 @@ class InstalledDistribution:
     def entry_points(self) -> tuple[EntryPoint, ...]:
         """The entry points that announce modules; malformed ones are left out."""
         return tuple(_entry_points(self._read("entry_points.txt", _MAX_ENTRY_POINTS_BYTES)))
+
+    @property
+    def scripts(self) -> Mapping[str, tuple[str, str]]:
+        """The module and the function of each program that an installer makes for it, by the program's name."""
+        text = self._read("entry_points.txt", _MAX_ENTRY_POINTS_BYTES)
+        found = ((name, match) for _, name, match in _targets(text, ("console_scripts",)) if name.isprintable())
+        return {name: (match[1] + match[2], match[3]) for name, match in found if match[3]}
 
     @cached_property
     def editable(self) -> Path | None:
@@ -350,15 +357,21 @@ def _distribution(info: Path) -> InstalledDistribution | None:
 
 
 def _entry_points(text: str) -> Iterator[EntryPoint]:
+    for group, name, match in _targets(text, ENTRY_POINT_GROUPS):
+        yield EntryPoint(group, name, match[1], "" if match[2] else match[3] or "")
+
+
+def _targets(text: str, groups: Collection[str]) -> Iterator[tuple[str, str, re.Match[str]]]:
+    """Yield the group, the name and the target of each well-formed entry point in one of these groups."""
     group = ""
     for line in map(str.strip, text.splitlines()):
         if line.startswith("[") and line.endswith("]"):
             group = line[1:-1].strip()
-        elif group in ENTRY_POINT_GROUPS and "=" in line and not line.startswith(("#", ";")):
+        elif group in groups and "=" in line and not line.startswith(("#", ";")):
             name, _, target = (part.strip() for part in line.partition("="))
             match = _ENTRY_POINT.fullmatch(target)
             if match is not None and name:
-                yield EntryPoint(group, name, match[1], "" if match[2] else match[3] or "")
+                yield group, name, match
 
 
 def _read(folder: Path, name: str, limit_bytes: int) -> str:

@@ -17,11 +17,13 @@ from typing import Any, Final, NamedTuple
 
 from paddock_sources.bounded_toml import TomlError, read_toml
 from paddock_sources.errors import SourceUriError
+from paddock_sources.kinds.mcp_uri import McpUri
 from paddock_sources.kinds.package_uri import package_key
-from paddock_sources.lock.locked_module import LockedDependency, LockedModule
+from paddock_sources.lock.locked_module import LockedDependency, LockedModule, LockedServer
 from paddock_sources.uri import SourceUri, parse_source
 
 VERSION: Final = 1
+_WITH_SERVERS: Final = 2  # of a file that pins what servers of MCP say of themselves
 
 _HEADER: Final = (
     "# Which code each source stands for. Written by `paddock`; keep it with your plan, and leave the editing to\n"
@@ -31,6 +33,8 @@ _MAX_MODULES: Final = 1000
 _MAX_DEPENDENCIES: Final = 2000  # of one module
 _MAX_HASHES: Final = 2000  # of one distribution: a file for each platform and Python
 _MAX_TEXT: Final = 4200  # characters: a source, and the additions of its normal form
+_MAX_TOOLS: Final = 512  # of one server
+_MAX_NAME: Final = 200  # characters of a tool's name, and of a server's with its version
 
 _Check = Callable[[str], bool]
 
@@ -56,11 +60,17 @@ _DEPENDENCY_TEXTS: Final[Mapping[str, _Check]] = {
     "commit": lambda text: _COMMIT.fullmatch(text) is not None,
     "tree": lambda text: _TREE.fullmatch(text) is not None,
 }
+_SERVER_TEXTS: Final[Mapping[str, _Check]] = {
+    "protocol": lambda text: re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII) is not None,
+    "server": lambda text: len(text) <= _MAX_NAME,
+    "instructions": lambda text: _TREE.fullmatch(text) is not None,
+}
 _MODULE_KEYS: Final = (*_MODULE_TEXTS, "committed_at", "hashes", "dependency")
 _BUNDLE_KEYS: Final = ("source", "requested_ref", "requested_kind", "commit", "committed_at", "tree")
 _DEPENDENCY_KEYS: Final = (*_DEPENDENCY_TEXTS, "hashes")
 
 _TABLE: Final = re.compile(r"\s*\[\[\s*(module|bundle)\s*(\.\s*dependency\s*)?\]\]")
+_OF_SERVER: Final = re.compile(r"\s*\[\s*module\s*\.\s*mcp\s*(\.\s*definitions\s*)?\]")
 _KEY: Final = re.compile(r"\s*[\"']?(\w+)[\"']?\s*=", re.ASCII)
 
 
@@ -96,19 +106,21 @@ def parse_lock(text: str) -> LockRows:
         raise LockTextError(f"it is {error.problem}", error.line, *_CONFLICT) from error
     lines = _Lines(text)
     version = table.pop("version", None)
-    if version != VERSION or isinstance(version, bool):
+    if version not in (VERSION, _WITH_SERVERS) or isinstance(version, bool):
         raise _other_version(version, lines.of("version"))
     modules, bundles = table.pop("module", []), table.pop("bundle", [])
     if table:
         key = min(table)
         raise LockTextError(f"unknown key `{key[:80]}`", lines.of(key))
-    return LockRows(tuple(_rows(modules, "module", lines)), tuple(_rows(bundles, "bundle", lines)))
+    keys = _MODULE_KEYS if version == VERSION else (*_MODULE_KEYS, "mcp")
+    return LockRows(tuple(_rows(modules, "module", keys, lines)), tuple(_rows(bundles, "bundle", _BUNDLE_KEYS, lines)))
 
 
-def _rows(tables: object, what: str, lines: _Lines) -> list[LockedModule]:
+def _rows(tables: object, what: str, keys: Sequence[str], lines: _Lines) -> list[LockedModule]:
     found: dict[str, LockedModule] = {}
     for index, written in enumerate(_tables(tables, what, _MAX_MODULES, lambda: lines.of(what))):
         reading = _Reading(written, lambda *place, index=index: lines.of(what, index, *place))
+        reading.check_keys(keys)
         row = reading.module() if what == "module" else reading.bundle()
         if row.source in found:
             place = lines.of(what, index, "source")
@@ -121,9 +133,9 @@ _CONFLICT: Final = ("if a merge left it so, remove the file and run `paddock loc
 
 
 def _other_version(version: object, line: int | None) -> LockTextError:
-    if isinstance(version, int) and not isinstance(version, bool) and version > VERSION:
+    if isinstance(version, int) and not isinstance(version, bool) and version > _WITH_SERVERS:
         return LockTextError(
-            f"it is of version {version}, and this Paddock knows version {VERSION}",
+            f"it is of version {version}, and this Paddock knows versions up to {_WITH_SERVERS}",
             line,
             "a newer Paddock wrote it: use that one, or remove the file and lock anew with `paddock lock`",
         )
@@ -151,13 +163,13 @@ class _Reading:
         self._line_of = line_of
 
     def module(self) -> LockedModule:
-        self._check_keys(_MODULE_KEYS)
         texts = {key: self._text(key, check) for key, check in _MODULE_TEXTS.items()}
         module = LockedModule(
             **texts,
             hashes=self._hashes(),
             committed_at=self._moment("committed_at"),
             dependencies=tuple(self._dependencies()),
+            mcp=self._server(),
         )
         uri = self._uri(module.source)
         self._check_key(module, uri)
@@ -165,14 +177,13 @@ class _Reading:
         return module
 
     def bundle(self) -> LockedModule:
-        self._check_keys(_BUNDLE_KEYS)
         row = self.module()
         if self._uri(row.source).kind != "git" or row.subdirectory:
             raise self._error("a bundle is pinned with the whole repository that it is in", "source")
         return row
 
     def dependency(self) -> LockedDependency:
-        self._check_keys(_DEPENDENCY_KEYS)
+        self.check_keys(_DEPENDENCY_KEYS)
         texts = {key: self._text(key, check) for key, check in _DEPENDENCY_TEXTS.items()}
         found = LockedDependency(**texts, hashes=self._hashes())
         if not (found.name and found.version):
@@ -198,7 +209,30 @@ class _Reading:
             names.add(name)
             yield found
 
-    def _check_keys(self, known: Iterable[str]) -> None:
+    def _server(self) -> LockedServer | None:
+        if (table := self._written.get("mcp")) is None:
+            return None
+        if not isinstance(table, dict):
+            raise self._error("`mcp` is not a table, `[module.mcp]`", "mcp")
+        reading = _Reading(table, partial(self._line_of, "mcp"))
+        reading.check_keys((*_SERVER_TEXTS, "definitions"))
+        texts = {key: reading._text(key, check) for key, check in _SERVER_TEXTS.items()}
+        if not (texts["protocol"] and texts["server"]):
+            raise reading._error("a server has a `protocol` and a `server`, its name and version")
+        return LockedServer(**texts, definitions=reading._definitions())
+
+    def _definitions(self) -> Mapping[str, str]:
+        found = self._written.get("definitions", {})
+        if not isinstance(found, dict) or len(found) > _MAX_TOOLS:
+            raise self._error(f"`definitions` is not a table of {_MAX_TOOLS} tools at most", "definitions")
+        for name, digest in found.items():
+            is_name = 0 < len(name) <= _MAX_NAME and name.isprintable()
+            if not (is_name and isinstance(digest, str) and _TREE.fullmatch(digest)):
+                raise self._error('`definitions` has something that is not `tool = "sha256:…"`', "definitions")
+        return dict(sorted(found.items()))
+
+    def check_keys(self, known: Iterable[str]) -> None:
+        """Refuse a key that the table may not have."""
         for key in self._written:
             if key not in known:
                 raise self._error(f"unknown key `{key[:80]}`", key)
@@ -255,6 +289,8 @@ class _Reading:
         fields = uri.lock_fields
         if not all(check(getattr(module, name)) for name, check in fields.checks.items()):
             raise self._error(fields.problem, fields.at)
+        if module.mcp is not None and not isinstance(uri, McpUri):
+            raise self._error("only the source of an MCP server has `mcp`", "mcp")
 
     def _error(self, problem: str, key: str = "", *hints: str) -> LockTextError:
         return LockTextError(problem, self._line_of(key) if key else self._line_of(), *hints)
@@ -278,9 +314,12 @@ class _Lines:
         found: dict[tuple[str | int, ...], int] = {}
         place: tuple[str | int, ...] = ()
         for number, line in enumerate(self._text.split("\n"), start=1):
-            table, key = _TABLE.match(line), _KEY.match(line)
+            table, server, key = _TABLE.match(line), _OF_SERVER.match(line), _KEY.match(line)
             if table is not None:
                 place = self._next(place, table[1], is_dependency=table[2] is not None)
+                found[place] = number
+            elif server is not None:
+                place = (*place[:2], "mcp", *(["definitions"] if server[1] else []))
                 found[place] = number
             elif key is not None:
                 found.setdefault((*place, key[1]), number)
@@ -291,7 +330,8 @@ class _Lines:
         row = int(place[1]) if place[:1] == (what,) else -1
         if not is_dependency:
             return (what, row + 1)
-        return (what, row, int(place[2]) + 1 if len(place) > 2 else 0)
+        before = place[2] if len(place) > 2 else None
+        return (what, row, before + 1 if isinstance(before, int) else 0)
 
 
 # -- writing -------------------------------------------------------------------------------
@@ -305,7 +345,8 @@ def lock_text(modules: Iterable[LockedModule], bundles: Iterable[LockedModule] =
     """
     rows = LockRows(*(tuple(map(_ordered, sorted(some, key=lambda one: one.source))) for some in (modules, bundles)))
     tables = (("bundle", rows.bundles), ("module", rows.modules))
-    blocks = [f"{_HEADER}version = {VERSION}\n", *(_block(row, what) for what, some in tables for row in some)]
+    version = VERSION if all(one.mcp is None for one in rows.modules) else _WITH_SERVERS
+    blocks = [f"{_HEADER}version = {version}\n", *(_block(row, what) for what, some in tables for row in some)]
     text = "\n".join(blocks)
     if parse_lock(text) != rows:
         raise LockTextError("what is to be locked cannot be written")
@@ -335,13 +376,17 @@ def _block(module: LockedModule, what: str) -> str:
         lines.append(f"committed_at = {module.committed_at.replace(tzinfo=None).isoformat()}Z")
     lines += _texts(module, ("tree", "subdirectory", "permissions_digest"))
     lines += _list("hashes", module.hashes)
+    if (server := module.mcp) is not None:
+        lines += ["", "[module.mcp]", *_texts(server, _SERVER_TEXTS)]
+        lines += ["", "[module.mcp.definitions]"]
+        lines += [f"{_quoted(name)} = {_quoted(digest)}" for name, digest in sorted(server.definitions.items())]
     for dependency in module.dependencies:
         lines += ["", "[[module.dependency]]", *_texts(dependency, ("name", "version", "source", "commit", "tree"))]
         lines += _list("hashes", dependency.hashes)
     return "\n".join(lines) + "\n"
 
 
-def _texts(value: LockedModule | LockedDependency, keys: Iterable[str]) -> list[str]:
+def _texts(value: LockedModule | LockedDependency | LockedServer, keys: Iterable[str]) -> list[str]:
     return [f"{key} = {_quoted(getattr(value, key))}" for key in keys if getattr(value, key)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +25,25 @@ class LockedDependency:
 
 
 @dataclass(frozen=True, slots=True)
+class LockedServer:
+    """An MCP server as it was when its tools were pinned: the protocol it spoke, and its name and version.
+
+    `definitions` are the digests of its tools' definitions, by name; `instructions` is that of its instructions, empty
+    where it gives none.
+    """
+
+    protocol: str
+    server: str
+    definitions: Mapping[str, str]
+    instructions: str = ""
+
+    @property
+    def values(self) -> list[object]:
+        """All of it, for a digest."""
+        return [self.protocol, self.server, self.instructions, sorted(self.definitions.items())]
+
+
+@dataclass(frozen=True, slots=True)
 class LockedModule:
     """A source as it was when it was locked.
 
@@ -31,7 +51,7 @@ class LockedModule:
     package's ref is its version. `commit` is a repository's commit, or a package's version; `tree` the digest of all
     files; `hashes` those of a package. `permissions_digest` stands for the permissions that its manifest asks for.
     `requested_kind` is the kind of the ref (`branch`, `tag`, `commit`, `default`), `committed_at` the date in the
-    commit.
+    commit. `mcp` is what an MCP server said of itself; None until it is pinned, and for any other source.
     """
 
     source: str
@@ -44,6 +64,7 @@ class LockedModule:
     dependencies: tuple[LockedDependency, ...] = ()
     requested_kind: str = ""
     committed_at: datetime | None = None
+    mcp: LockedServer | None = None
 
     @property
     def digest(self) -> str:
@@ -56,6 +77,7 @@ class LockedModule:
                 [one.name, one.version, one.source, one.commit, one.tree, sorted(one.hashes)]
                 for one in self.dependencies
             ),
+            *([] if self.mcp is None else [self.mcp.values]),
         ]
         return f"sha256:{hashlib.sha256(json.dumps(values).encode()).hexdigest()}"
 

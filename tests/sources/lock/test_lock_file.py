@@ -199,7 +199,7 @@ def test_no_file_locks_nothing(tmp_path: Path) -> None:
 
 # What of the text above is replaced by what, the line that is told, and what is said there.
 BROKEN = [
-    ("version = 1", "version = 2", 1, "version 2"),
+    ("version = 1", "version = 3", 1, "version 3"),
     ("version = 1", "version = true", 1, "does not begin with"),
     ("version = 1\n", "", None, "does not begin with"),
     ("version = 1", "version = 1\nextra = 3", 2, "unknown key `extra`"),
