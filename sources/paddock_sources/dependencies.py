@@ -24,7 +24,7 @@ from paddock_sources.progress import Progress
 from paddock_sources.resolution import Resolution
 from paddock_sources.settings import IndexSettings
 from paddock_sources.tree import SourceTree
-from paddock_sources.uri import SourceUri
+from paddock_sources.uri import SourceUri, parse_source
 
 if TYPE_CHECKING:
     from paddock_sources.environment.index import Index
@@ -327,9 +327,14 @@ class Dependencies:
         return tuple(damaged)
 
     def _wanted(self, locked: LockedModule | None) -> tuple[LockedDistribution, ...]:
-        """Return what has to be installed: all that a worker's runtime does not have in the same version."""
+        """Return what has to be installed: all that a worker's runtime does not have in the same version.
+
+        A process of its own has all of it from there.
+        """
         if locked is None or not locked.dependencies:
             return ()
+        if parse_source(locked.source).is_apart:
+            return distributions(locked)
         from paddock_sources.environment.locked import without_preloaded
 
         return without_preloaded(distributions(locked), self._preloaded())

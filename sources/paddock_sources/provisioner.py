@@ -24,6 +24,7 @@ from paddock_sources.settings import SourceSettings
 from paddock_sources.supplies.builtin import BuiltinSupply
 from paddock_sources.supplies.folder import FolderSupply
 from paddock_sources.supplies.git import GitSupply
+from paddock_sources.supplies.mcp_command import McpCommandSupply
 from paddock_sources.supplies.mcp_pypi import McpPypiSupply
 from paddock_sources.supplies.package import PackageSupply
 from paddock_sources.supplies.repositories import Repositories
@@ -41,6 +42,7 @@ SUPPLIES: dict[str, type[Supply[Any]]] = {
     "git": GitSupply,
     "package": PackageSupply,
     "mcp+pypi": McpPypiSupply,
+    "mcp+command": McpCommandSupply,
 }
 """How the code of each kind of source is got, by the kind's name."""
 

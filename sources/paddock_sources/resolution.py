@@ -33,13 +33,15 @@ class ServerProgram:
     """The MCP server of a source, which the module `tool-mcp` starts as its child.
 
     `command` starts it: an absolute path and what follows it. It runs the `programs`, absolute paths as well, and reads
-    the folders and files `trees`; both are granted with the source. `definitions` are the digests of its tools'
-    definitions as they were locked, by name; None where they were not.
+    the folders and files `trees`, which are its code, and the folders `beside`, which modules may change where they
+    may; all of them are granted with the source. `definitions` are the digests of its tools' definitions as they were
+    locked, by name; None where they were not.
     """
 
     command: tuple[str, ...]
     programs: tuple[Path, ...] = ()
     trees: tuple[Path, ...] = ()
+    beside: tuple[Path, ...] = ()
     definitions: Mapping[str, str] | None = None
 
 

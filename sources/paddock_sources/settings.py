@@ -40,7 +40,7 @@ from paddock_sources.errors import ModuleIdError, SourceError, SourceUriError
 from paddock_sources.mirrors import Mirrors, prefix_of, target_of
 from paddock_sources.module_id import checked_module_id
 from paddock_sources.near import meant
-from paddock_sources.uri import FolderUri, SourceUri, parse_source
+from paddock_sources.uri import SourceUri, parse_source
 
 _Value = TypeVar("_Value")
 
@@ -236,7 +236,7 @@ def _workspace(written: str) -> Path:
 
 def _source(written: object) -> SourceUri:
     uri = parse_source(written)
-    if isinstance(uri, FolderUri) and not uri.path.is_absolute():
+    if uri.anchored(Path("/")) is not uri:
         # Relative to no folder: the file does not lie beside modules.
         raise _NotAcceptedError(f"`{uri.text}` is not an absolute folder", "write the whole path, from `/`")
     return uri

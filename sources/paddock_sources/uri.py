@@ -16,14 +16,22 @@ from paddock_sources.errors import SourceUriError
 from paddock_sources.kinds.builtin_uri import BuiltinUri
 from paddock_sources.kinds.folder_uri import FolderUri
 from paddock_sources.kinds.git_uri import GitUri
+from paddock_sources.kinds.mcp_command_uri import McpCommandUri
 from paddock_sources.kinds.mcp_uri import McpPypiUri
 from paddock_sources.kinds.package_uri import PackageUri
 from paddock_sources.kinds.source_uri import SourceUri, TableForm
 from paddock_sources.kinds.written_table import WrittenTable
 
-__all__ = ["KINDS", "BuiltinUri", "FolderUri", "GitUri", "McpPypiUri", "PackageUri", "SourceUri", "parse_source"]
+__all__ = ["KINDS", "BuiltinUri", "FolderUri", "GitUri", "PackageUri", "SourceUri", "parse_source"]
 
-KINDS: tuple[type[SourceUri], ...] = (BuiltinUri, FolderUri, GitUri, PackageUri, McpPypiUri)
+KINDS: tuple[type[SourceUri], ...] = (
+    BuiltinUri,
+    FolderUri,
+    GitUri,
+    PackageUri,
+    McpPypiUri,
+    McpCommandUri,
+)
 """Every kind of source, in the order in which text is tried; `provisioner.SUPPLIES` has how the code of each is got."""
 
 _MAX_LENGTH: Final = 4096  # PATH_MAX: nothing longer can name a folder

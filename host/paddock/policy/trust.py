@@ -308,7 +308,7 @@ def instruction_findings(plan: MountPlan, trust: Trust) -> PolicyFindings:
 
 
 def lies_outside(source: str, around: Iterable[Path]) -> bool:
-    """Whether a source is a folder or a repository of this machine outside of the folders `around`.
+    """Whether a source is a folder, a program or a repository of this machine outside of the folders `around`.
 
     The name of a repository is without `.git`; git may read the one or the other, so neither may lead out. Nor may the
     folder that git is given, in which links were followed.
@@ -316,8 +316,8 @@ def lies_outside(source: str, around: Iterable[Path]) -> bool:
     try:
         name = SourceName.of(source)
     except NotAcceptedError:
-        return source.startswith(("/", "file:", "git+file:"))  # then where it lies cannot be said
-    if name.family != "folder" and name.scheme != "file":
+        return source.startswith(("/", "file:", "git+file:", "mcp+command:"))  # then where it lies cannot be said
+    if not name.path.startswith("/"):
         return False
     places = [Path(name.path)]
     if name.scheme == "file":

@@ -31,6 +31,7 @@ class McpUri(SourceUri):
     kind: ClassVar[str]
     form: ClassVar[str]
     lock_fields: ClassVar[LockFields]
+    is_apart: ClassVar[bool] = True
 
     @property
     @abstractmethod

@@ -82,6 +82,7 @@ class SourceUri(Row, ABC):
         table: how it is written as a table, if it may be.
         lock_fields: its fields in a lock file.
         has_commits: whether a lock file pins it by a commit, and a ref leads to one.
+        is_apart: whether its packages are for a process of their own, and not beside those of a worker's runtime.
         no_lock: why a source of this kind that needs no lock has none.
         one_of_several: how else than by an id one of several modules in it is named, as a further part of a hint.
     """
@@ -92,6 +93,7 @@ class SourceUri(Row, ABC):
     table: ClassVar[TableForm | None] = None
     lock_fields: ClassVar[LockFields]
     has_commits: ClassVar[bool] = False
+    is_apart: ClassVar[bool] = False
     no_lock: ClassVar[str] = "it is what is installed here"
     one_of_several: ClassVar[str] = ""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from abc import abstractmethod
 from collections.abc import Collection
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar, Final, TypeVar
 
 from paddock_sources.constraints import DependencyRules
@@ -55,6 +57,19 @@ class McpSupply(Supply[Uri]):
 
     def own_rights(self, uri: Uri, locked: LockedModule | None) -> OwnRightsError | None:
         return None
+
+
+def program_of_machine(name: str, installed_by: str) -> Path:
+    """Return a program that this user has.
+
+    Raises:
+        SourceError: there is none; `installed_by` is the command that mends it.
+    """
+    found = shutil.which(name)
+    if found is None:
+        hints = [f"install it: `{installed_by}`"]
+        raise SourceError(f"`{name}` is not there, which the server is started by", code="NoProgramError", hints=hints)
+    return Path(found)
 
 
 def chosen_program(uri: McpPackageUri, programs: Collection[str], rules: DependencyRules) -> str:

@@ -35,7 +35,7 @@ class TreePath:
         form, folder = uri.ruled_by
         if form == "address":
             return cls(address.partition("#")[0], posixpath.normpath(uri.requested[1]) if uri.requested[1] else "")
-        if form == "folder" and folder.startswith(_FOLDER):
+        if uri.kind == "folder" and folder.startswith(_FOLDER):
             return cls(posixpath.dirname(folder), posixpath.basename(folder))
         raise NotAcceptedError(f"`{address}` is no address of a bundle", _OTHER_WAY)
 
