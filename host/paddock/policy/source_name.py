@@ -19,7 +19,7 @@ from paddock.plan.host_name import host_text, parse_host
 from paddock.plan.problems import NotAcceptedError
 from paddock_sources import SourceUriError, parse_source
 
-Family = Literal["git", "folder", "builtin", "package"]
+Family = Literal["git", "folder", "builtin", "package", "mcp+pypi", "mcp+npm", "mcp+command"]
 
 DEFAULT_PORTS: Final = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
 

@@ -28,12 +28,14 @@ from paddock.policy.source_name import (
 from paddock_sources.kinds.package_uri import package_key
 
 _ACCEPTED: Final = (
-    "a match is `*`, `builtin:<id>`, `git+https://host/path`, `git+*`, `file:///folder` or a package's name, "
+    "a match is `*`, `builtin:<id>`, `git+https://host/path`, `git+*`, `file:///folder`, a package's name, "
+    "`mcp+pypi:name`, `mcp+npm:name` or `mcp+command:/path`, "
     "each with `*` for part of a name, or at the end for all that is below; or `commit:<digits>`, or `sha256:<digits>`"
 )
 _PIN: Final = re.compile(r"commit:(?:[0-9a-f]{40}|[0-9a-f]{64})|sha256:[0-9a-f]{64}")
 _PACKAGE: Final = re.compile(r"[A-Za-z0-9*](?:[A-Za-z0-9._*-]*[A-Za-z0-9*])?")
 _MODULE_ID: Final = re.compile(r"[A-Za-z0-9*][A-Za-z0-9_*-]*")
+_NPM_PACKAGE: Final = re.compile(r"(?:@[a-z0-9*][a-z0-9._*-]*/)?[a-z0-9*][a-z0-9._*-]*")
 _STAR: Final = "*"
 _ALL_BELOW: Final = "[^/]+(?:/[^/]+)*"
 
@@ -74,6 +76,12 @@ class SourcePattern:
             return cls._of_folder(written, written)
         if written.startswith("git+"):
             return cls._of_repository(written)
+        if written.startswith("mcp+pypi:"):
+            return cls._named("mcp+pypi", package_key(written.partition(":")[2]), _PACKAGE, written)
+        if written.startswith("mcp+npm:"):
+            return cls._named("mcp+npm", written.partition(":")[2], _NPM_PACKAGE, written)
+        if written.startswith("mcp+command:"):
+            return cls._of_folder(written.partition(":")[2], written, "mcp+command")
         if "/" not in written and ":" not in written:
             return cls._named("package", package_key(written), _PACKAGE, written)
         raise NotAcceptedError(f"`{written}` is of no known form", _ACCEPTED)
@@ -82,16 +90,18 @@ class SourcePattern:
     def _named(cls, family: Family, name: str, accepted: re.Pattern[str], written: str) -> Self:
         if not accepted.fullmatch(name) or "**" in name:
             raise NotAcceptedError(f"`{written}` names no module", _ACCEPTED)
-        text = f"builtin:{name}" if family == "builtin" else name
-        return cls(text, family, _paths=((name,),), _exact=(_path([name]),), _loose=(_path([folded(name)]),))
+        text = name if family == "package" else f"{family}:{name}"
+        parts = name.split("/")
+        return cls(text, family, _paths=(tuple(parts),), _exact=(_path(parts),), _loose=(_path(_folded(parts)),))
 
     @classmethod
-    def _of_folder(cls, path: str, written: str) -> Self:
+    def _of_folder(cls, path: str, written: str, family: Family = "folder") -> Self:
         if not path.startswith("/") or "**" in path:
-            raise NotAcceptedError(f"`{written}` is no absolute folder", _ACCEPTED)
+            raise NotAcceptedError(f"`{written}` is no absolute path", _ACCEPTED)
         path = "/" + os.path.normpath(path).lstrip("/")
         paths, exact, loose = _of_path(path)
-        return cls(f"file://{path}", "folder", _paths=paths, _exact=exact, _loose=loose)
+        text = f"file://{path}" if family == "folder" else f"{family}:{path}"
+        return cls(text, family, _paths=paths, _exact=exact, _loose=loose)
 
     @classmethod
     def _of_repository(cls, written: str) -> Self:
