@@ -26,7 +26,7 @@ from paddock.plan.source_map import Location
 from paddock.policy.evaluate import EvaluationContext, evaluate
 from paddock.policy.files.owned_file import user_config_folder
 from paddock.policy.grant_request import ModuleRequest, OperatorGrant, union_of
-from paddock.policy.grants import Grants
+from paddock.policy.grants import Grants, brought_line
 from paddock.policy.outer_repository import outer_repositories
 from paddock.policy.rule import BUILT_IN, Rule
 from paddock.policy.trust import Trust
@@ -107,7 +107,7 @@ def _module(
         name=_name(entry),
         kind=entry.kind,
         source=request.source,
-        granted=granted,
+        granted=(*granted, *filter(None, [brought_line(resolution)])),
         needs_trust=needs_trust if needs.lines else (*needs_trust, *of_git),
         given=(
             *(line for grant, line in lines if not grant.path),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -23,8 +23,8 @@ from paddock.isolation.runtime_paths import RuntimePaths
 from paddock.isolation.watchlist import Watchlist
 from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import grants_of
-from paddock.plan.problems import path_text
-from paddock.policy.grants import Grants
+from paddock.plan.problems import NotAcceptedError, path_text
+from paddock.policy.grants import Brought, Grants
 from paddock.policy.guarded_paths import GuardedPaths, keeps, runner_of, when_made
 from paddock.policy.guarded_places import A_READER
 from paddock.policy.limits import ResourceLimits
@@ -201,6 +201,11 @@ def confine(
         said = f"the code of module `{resolution.module_id}` is around Paddock's own folders, or in them: `{source}`"
         raise PlanError([PlanProblem(path_text(entry.path, "source"), said, "keep the code in a folder of its own")])
     grants = found if found is not None else Grants.of(entry, working_dir, owner, check, lets_see)
+    try:
+        grants = replace(grants, brought=Brought.of(resolution, working_dir, owner, check))
+    except NotAcceptedError as error:
+        problem = PlanProblem(path_text(entry.path, "source"), error.problem, error.accepted)
+        raise PlanError([problem], code="GrantError") from error
     if level == "none":
         profile = compile_profile(level, grants, runtime_paths, limits, scratch)
         return Confinement(profile, working_dir, grants, home=owner.home)
@@ -228,7 +233,11 @@ def confine(
         scratch,
         network,
         home=home,
-        code=(resolution.repository or fixed.codes[0].root, *resolution.libraries),
+        code=(
+            resolution.repository or fixed.codes[0].root,
+            *resolution.libraries,
+            *(resolution.server.trees if resolution.server is not None else ()),
+        ),
         fixed=(*fixed.inside(path.path for path in grants.writes), *protected, *held),
         opened=(place for one in guarded for place in one.open),
         closed={place: place.parent in ways for place in closed},
@@ -335,7 +344,7 @@ def _show_runtime(
             if path.is_file() and path.stat().st_mode & stat.S_IROTH:
                 table.grant(path.resolve(), path)
         if not by_mounts:
-            named = None if grants.programs is None else (*grants.programs, *grants.located)
+            named = None if grants.programs is None else (*grants.programs, *grants.located, *grants.brought.programs)
             for path in configuration_of(named):
                 table.grant(path)
     runtime_paths.show(table, by_mounts=by_mounts, seen=seen)

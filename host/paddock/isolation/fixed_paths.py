@@ -6,7 +6,7 @@ mounts cannot leave anything out, and refuses the grant as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -39,6 +39,13 @@ class ModuleCode:
         package = resolution.package_dir
         return cls(resolution.module_id, package, package, package)
 
+    @classmethod
+    def all_of(cls, resolution: Resolution) -> Iterator[Self]:
+        """Yield where the code of a resolved module is, and then that of the MCP server which it starts, if it does."""
+        yield cls.of(resolution)
+        for tree in resolution.server.trees if resolution.server is not None else ():
+            yield cls(resolution.module_id, tree, tree, tree)
+
     def is_at(self, path: Path) -> bool:
         """Return whether a change at `path` changes the code; a folder of results beside it does not.
 
@@ -66,7 +73,7 @@ class FixedPaths:
         cls, own: Resolution, modules: Iterable[Resolution], installation: Iterable[Path], kept: Iterable[Path]
     ) -> Self:
         """Return the fixed paths: Paddock's `installation`, the code of `modules`, and the `kept` paths."""
-        codes = dict.fromkeys(map(ModuleCode.of, (own, *modules)))
+        codes = dict.fromkeys(code for one in (own, *modules) for code in ModuleCode.all_of(one))
         others = {**dict.fromkeys(kept, _OF_SESSION), **dict.fromkeys(installation, _OF_PADDOCK)}
         return cls(tuple(codes), tuple(others.items()))
 

@@ -191,11 +191,16 @@ class ModuleEntry(StrictModel):
         where its source is an MCP server, which brings its own.
         """
         problems = tuple(reference_problems(self.config, self._place.config_path, self.permissions, environ))
-        if self.source is None or not self.source.startswith("mcp+") or "command" not in self.config:
+        if not self.brings_server or "command" not in self.config:
             return problems
         said = f"`{self.source}` says itself how its server is started"
         hint = f"take `command` out; arguments are `args`, and a command of yours has `source: builtin:{MCP_MODULE}`"
         return (*problems, PlanProblem(path_text(self._place.config_path, "command"), said, hint))
+
+    @property
+    def brings_server(self) -> bool:
+        """Whether its source is an MCP server, which is a program that the module runs."""
+        return self.source is not None and self.source.startswith("mcp+")
 
     @property
     def server_rules(self) -> DependencyRules:

@@ -19,6 +19,7 @@ from paddock.policy.owner import Owner
 from paddock.policy.path_walk import GrantedPath
 from paddock.policy.programs import Program, is_of_system, look_up
 from paddock_sandbox.profile import ANY_PROGRAM
+from paddock_sources import Resolution
 
 _Granted = TypeVar("_Granted")
 
@@ -35,13 +36,50 @@ ACTS_OUTSIDE: Final[Mapping[str, Callable[[Any, Path], bool]]] = MappingProxyTyp
 
 
 @dataclass(frozen=True, slots=True)
+class Brought:
+    """What is granted with the source of an MCP server: programs to run, and folders to read beside its own code."""
+
+    line: str = ""
+    programs: tuple[Program, ...] = ()
+    folders: tuple[GrantedPath, ...] = ()
+
+    @classmethod
+    def of(
+        cls, resolution: Resolution, working_dir: Path, owner: Owner, check: Callable[[GrantedPath, bool], None]
+    ) -> Self:
+        """Return what the source of a module brings; `check` is that of `Grants.of`.
+
+        Raises:
+            NotAcceptedError: a program cannot be run, or a place may not be granted.
+        """
+        server = resolution.server
+        if server is None:
+            return cls()
+        programs = tuple(locate(str(program), working_dir, owner) for program in server.programs)
+        folders = tuple(GrantedPath.resolve(str(folder), working_dir, owner) for folder in server.beside)
+        for shown in (*(one for program in programs for one in program.located), *folders):
+            check(shown, False)
+        return cls(brought_line(resolution), programs, folders)
+
+
+def brought_line(resolution: Resolution) -> str:
+    """Describe what the source of an MCP server brings; empty for any other."""
+    server = resolution.server
+    if server is None:
+        return ""
+    reads = " and ".join(["its own files", *map(str, server.beside)])
+    return f"runs {' and '.join(map(str, server.programs))}, reads {reads} (from {resolution.source})"
+
+
+@dataclass(frozen=True, slots=True)
 class Grants:
     """The paths to read, those that may be written to as well, and the programs; None: all programs that are visible.
 
     `exclusions` are what may not be read in these paths. `located` are the programs that were granted by their paths.
     `environments` are the virtual environments in granted folders, where all programs may be executed. Of these,
     `left_out` are those that need files that no rule lets the module see, or that bring more than a Python. Beside all
-    programs, those that a plan names and that lie outside the system's folders, such as `/opt`, are in `beside`.
+    programs, those that a plan names and that lie outside the system's folders, such as `/opt`, are in `beside`. What
+    is `brought` comes with the module's source.
     """
 
     reads: tuple[GrantedPath, ...] = ()
@@ -52,6 +90,7 @@ class Grants:
     left_out: tuple[Program, ...] = ()
     exclusions: Exclusions = field(default_factory=Exclusions)
     beside: tuple[Program, ...] = ()
+    brought: Brought = Brought()
 
     @classmethod
     def of(
@@ -122,17 +161,17 @@ class Grants:
     @property
     def may_run(self) -> bool:
         """Whether any program may be executed."""
-        return self.programs is None or bool(self.programs) or bool(self.located)
+        return self.programs is None or any((self.programs, self.located, self.brought.programs))
 
     @property
     def by_path(self) -> tuple[Program, ...]:
         """All programs that are visible by their paths."""
-        return (*self.located, *self.environments)
+        return (*self.located, *self.environments, *self.brought.programs)
 
     @property
     def paths(self) -> tuple[GrantedPath, ...]:
         """All paths, for reading and for writing."""
-        return (*self.reads, *self.writes)
+        return (*self.reads, *self.writes, *self.brought.folders)
 
     def act_outside(self, folder: Path, entry: ModuleEntry, level: str) -> bool:
         """Whether an entry with these grants can change something outside a folder, a path without links.
@@ -146,7 +185,7 @@ class Grants:
 
     def named(self) -> dict[str, list[str]]:
         """Return the folders and files that may be read, and written to, by every name that they are seen under."""
-        return {"read": _names_of(self.paths), "write": _names_of(self.writes)}
+        return {"read": _names_of((*self.reads, *self.writes)), "write": _names_of(self.writes)}
 
     def opened(self, places: Mapping[str, Collection[int]]) -> dict[str, set[str]]:
         """Return the grants of `read` and `write`, as written, that served a module; it opened these places of `named`.
@@ -172,14 +211,15 @@ class Grants:
         """Return the files that may be executed, in the profile's form."""
         if self.programs is None:
             return (ANY_PROGRAM,)
-        programs = (*self.programs, *self.located)
+        programs = (*self.programs, *self.located, *self.brought.programs)
         return tuple(sorted({str(file) for program in programs for file in program.files}))
 
     def linked(self) -> Iterator[str]:
         """Yield the lines of those paths that are reached through links."""
         yield from (f"read {path.describe()}" for path in self.reads if path.links)
         yield from (f"write {path.describe()}" for path in self.writes if path.links)
-        yield from (f"run {one.describe()}" for one in self.by_path if one.located[0].links or len(one.judged) > 1)
+        named = (*self.located, *self.environments)
+        yield from (f"run {one.describe()}" for one in named if one.located[0].links or len(one.judged) > 1)
 
     def lines(self) -> Iterator[str]:
         """Yield a line for each grant, as shown to a person, with links followed."""
@@ -191,7 +231,9 @@ class Grants:
             yield from (f"run {program.describe()}" for program in self.beside)
         else:
             yield from (f"run {program.describe()}" for program in self.programs)
-        yield from (f"run {program.describe()}" for program in self.by_path)
+        yield from (f"run {program.describe()}" for program in (*self.located, *self.environments))
+        if self.brought.line:
+            yield self.brought.line
 
 
 def _names_of(paths: Sequence[GrantedPath]) -> list[str]:

@@ -89,7 +89,7 @@ class ResourceLimits:
     def of(cls, entry: ModuleEntry) -> ResourceLimits:
         """Return the limits of a plan entry's module."""
         defaults: dict[str, Any] = {"runtime_max": _RUNTIME_MAX[entry.kind]}
-        if grants_of(entry.permissions).run:
+        if grants_of(entry.permissions).run or entry.brings_server:
             defaults |= _WITH_PROGRAMS
         if entry.kind in ("tool", "hook"):
             defaults["frame_max"] = _SMALL_FRAME_MAX

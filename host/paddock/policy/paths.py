@@ -88,6 +88,7 @@ class PathRules:
         """
         paths = [("read", path.written, path) for path in grants.reads]
         paths += [("write", path.written, path) for path in grants.writes]
+        paths += [("read", path.written, path) for path in grants.brought.folders]
         paths += [("run", program.name, path) for program in grants.located for path in program.judged]
         refusals = list(self._refusals(paths))
         if refusals:

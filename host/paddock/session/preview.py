@@ -108,6 +108,9 @@ class Preview:
             installed=provisioner.find_installed,
             provide=sources.provide,
         )
+        for entry in self.plan.entries():
+            with suppress(SourceError):  # told of an entry when it is asked about
+                sources.bind(self._resolver.choose(entry.module, entry.source).uri, entry.server_rules)
 
     @property
     def names(self) -> tuple[str, ...]:

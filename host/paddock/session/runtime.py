@@ -219,6 +219,8 @@ class SessionRuntime:
             self._quarantines.hold(supervisor, without_credentials(authorized.resolution.source))
         # After secrets were filled in: a reference in an override stays plain text.
         config = merged(resources.secrets.expanded(entry.config, grants_of(entry.permissions)), overrides)
+        if (server := authorized.resolution.server) is not None:
+            config["command"] = list(server.command)
         granted = self.marshaller.encode(sandboxed.confinement.grants.named())
         module = HostedModule(
             entry,

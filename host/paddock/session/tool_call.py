@@ -380,11 +380,14 @@ class _CallRequest:
                 lock=self._lock,
             )
             entry = await self._entry(sources)
-            (found,) = (await sources.resolve([entry], rules=lambda _: self._rules)).values()
+            (found,) = (await sources.resolve([entry], rules=self._rules_of)).values()
             if isinstance(found, ModuleMissingError):
                 raise found
             self.live_from = found.root if found.is_live else None
             yield FoundCode((entry,), {entry.path: found}, lock=sources.write)
+
+    def _rules_of(self, entry: ModuleEntry) -> DependencyRules:
+        return self._rules.joined(entry.server_rules)
 
     async def _entry(self, sources: ModuleSources) -> ModuleEntry:
         """Return the plan entry that stands for the module.

@@ -230,7 +230,7 @@ def _is_executable(profile: SandboxProfile, path: Path) -> bool:
 
 
 def _by_run(subject: ExplainedModule) -> str:
-    return f"run: {json.dumps(subject.permissions.run)}"
+    return f"run: {json.dumps(subject.permissions.run)}" if subject.permissions.run else "its source"
 
 
 # -- network, variables, secrets -----------------------------------------------------------

@@ -81,6 +81,8 @@ class ExplainedModule:
     def programs_text(self) -> str:
         """Which programs it may run, as a clause for people."""
         granted = self.permissions.run
+        if not granted and self.profile.programs:
+            return "of programs it may run only those that come with its source"
         return f"of programs it may run only {', '.join(granted)}" if granted else "it may run no program at all"
 
     def excluded(self, path: Path) -> Path | None:
