@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import not_
 from pathlib import Path
 from typing import ClassVar, Self
@@ -43,17 +43,17 @@ class McpCommandUri(McpUri):
         return self.path.stem
 
     def anchored(self, base: Path) -> SourceUri:
-        return self if self.path.is_absolute() else self._at(self._as_folder.anchored(base).text)
+        return self if self.path.is_absolute() else self._in(base)
 
     def held(self) -> SourceUri:
-        # Not the program itself: a link in an environment is its Python, and what it leads to is not.
-        return self._at(os.path.join(os.path.realpath(self.path.parent), self.path.name))
+        return self._in(Path("/"))
 
     def key(self, folder: Path) -> str:
-        return self._at(self._as_folder.key(folder)).text
+        meant, base = self._in(folder).path, Path(os.path.realpath(folder))
+        return f"{self.kind}:{f'./{meant.relative_to(base)}' if meant.is_relative_to(base) else meant}"
 
     def lock_spelling(self) -> tuple[str, str]:
-        spelling, hint = self._as_folder.lock_spelling()
+        spelling, hint = FolderUri(str(self.path), self.path).lock_spelling()
         return f"{self.kind}:{spelling}", hint
 
     @property
@@ -69,10 +69,10 @@ class McpCommandUri(McpUri):
     def written(self, key: str, module_id: str) -> str | None:
         return key
 
-    def _at(self, path: str) -> McpCommandUri:
-        return McpCommandUri(f"{self.kind}:{path}", Path(path))
+    def _in(self, base: Path) -> Self:
+        """Return it with an absolute path, whose folders are no links.
 
-    @property
-    def _as_folder(self) -> FolderUri:
-        """The same path as a source by itself: the two are spelled by one rule."""
-        return FolderUri(str(self.path), self.path)
+        The program may be one: what is the Python of an environment by its name is not by what it leads to.
+        """
+        path = Path(os.path.realpath(base / self.path.parent), self.path.name)
+        return replace(self, text=f"{self.kind}:{path}", path=path)

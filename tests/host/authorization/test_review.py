@@ -26,6 +26,7 @@ from paddock.policy.owner import Owner
 from paddock.policy.rule import Rule
 from paddock.policy.trust import Trust
 from paddock_sources import Resolution
+from paddock_sources.resolution import ServerProgram
 from support.linked_tree import link
 
 HEAD = "session: {orchestrator: loop-basic, context: context-simple}\n"
@@ -92,6 +93,17 @@ def scene(tmp_path: Path) -> Scene:
 def module(review: PlanReview, name: str) -> ModuleReview:
     (found,) = (one for one in review.modules if one.name == name)
     return found
+
+
+def test_what_comes_with_a_server_is_shown_and_takes_no_acceptance(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = ServerProgram(("/usr/bin/python3",), (Path("/usr/bin/python3"),), (Path("/cache/site"),))
+    code = replace(scene.resolution("tool-mcp-a"), source="mcp+pypi:mcp-a==1", server=server)
+    monkeypatch.setattr(scene, "resolution", lambda module: code)
+    found = module(scene.review("tools: [{module: tool-mcp-a, source: 'mcp+pypi:mcp-a==1'}]"), "tool-mcp-a")
+    assert found.granted == ("runs /usr/bin/python3, reads its own files (from mcp+pypi:mcp-a==1)",)
+    assert found.needs_trust == ()
 
 
 def test_each_module_is_in_it_in_the_order_of_the_plan(scene: Scene) -> None:

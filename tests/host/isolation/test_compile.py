@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from paddock.policy.guarded_paths import when_made
 from paddock.policy.limits import ResourceLimits
 from paddock_sandbox.profile import IsolationLevel, Mount, SandboxProfile
 from paddock_sources import Resolution
+from paddock_sources.resolution import ServerProgram
 
 from ..policy.entries import entry, module_at, owner, problems_of
 from ..policy.test_guarded_paths import make_repository
@@ -202,6 +204,28 @@ def test_the_code_itself_is_refused_at_its_place_in_the_plan(scene: Scene, level
 def test_a_folder_around_code_is_refused_without_mounts(scene: Scene) -> None:
     problems = problems_of(lambda: scene.confine({"write": ["."]}, working_dir=scene.root, level="landlock"))
     assert "without mounts nothing keeps that from being changed" in problems["tools[0].permissions.write[0]"]
+
+
+def test_a_server_brings_its_program_and_its_files_and_no_module_changes_them(scene: Scene) -> None:
+    tree, beside = scene.work / "site", scene.root / "beside"
+    tree.mkdir()
+    beside.mkdir()
+    program = scene.root / "bin" / "serve"
+    program.parent.mkdir()
+    shutil.copy("/bin/true", program)
+    server = replace(
+        scene.module, source="mcp+pypi:x==1", server=ServerProgram((str(program),), (program,), (tree,), (beside,))
+    )
+    without, brought = scene.confine(), scene.confine(module=server)
+    assert without.profile.programs == () and str(program) in brought.profile.programs
+    assert scene.granted(brought) == ["beside", "bin/serve x", CODE, "work/site x"]
+    assert brought.lines() == (f"runs {program}, reads its own files and {beside} (from mcp+pypi:x==1)",)
+    assert "work/site" in scene.granted(scene.confine({"write": ["."]}, modules=(server,)))
+    problems = problems_of(lambda: scene.confine({"write": ["site"]}, modules=(server,)))
+    assert "is the code of module `tool-x`, which no module may change" in problems["tools[0].permissions.write[0]"]
+    program.unlink()
+    problems = problems_of(lambda: scene.confine(module=server))
+    assert str(program) in problems["tools[0].source"]
 
 
 def test_hooks_and_start_up_files_open_only_by_a_grant_of_their_own(scene: Scene) -> None:

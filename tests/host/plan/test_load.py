@@ -13,6 +13,7 @@ from paddock.errors import PlanError, PlanProblem, render
 from paddock.plan.limits import Totals
 from paddock.plan.load import load_plan
 from paddock.plan.model import MountPlan
+from paddock.policy.limits import ResourceLimits
 from support.rows import each_row
 
 
@@ -470,6 +471,23 @@ def test_one_entry_is_not_granted_the_secret_of_another() -> None:
     loaded = load(written)
     assert loaded.providers[0].config_problems({"KEY": "x"}) == ()
     assert [problem.path for problem in loaded.tools[0].config_problems({"KEY": "x"})] == ["tools[0].config.k"]
+
+
+def test_an_entry_of_a_server_leaves_its_command_to_its_source() -> None:
+    written = with_config({}, None)
+    written["tools"] = [
+        {"module": "tool-a", "source": "mcp+pypi:mcp-a==1", "config": {"command": ["a"], "bin": "b"}},
+        {"module": "tool-b", "source": "builtin:tool-mcp", "config": {"command": ["a"], "without_scripts": True}},
+    ]
+    server, own = load(written).tools
+    (problem,) = server.config_problems({})
+    assert (problem.path, "says itself how" in problem.message) == ("tools[0].config.command", True)
+    assert "`source: builtin:tool-mcp`" in problem.hint and own.config_problems({}) == ()
+    rules = load(written).rules_by_entry()
+    assert (rules(server).programs, rules(server).without_scripts) == (frozenset("b"), False)
+    assert (rules(own).programs, rules(own).without_scripts) == (frozenset(), True)
+    plain = ResourceLimits.of(own)
+    assert ResourceLimits.of(server).tasks_max > plain.tasks_max
 
 
 # -- anything at all

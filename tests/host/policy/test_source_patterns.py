@@ -51,6 +51,8 @@ def test_a_repository_has_one_name(spelling: str) -> None:
         ("git+https://[::ffff:127.0.0.1]/a", "git+https://127.0.0.1/a"),
         ("builtin:tool-bash", "builtin:tool-bash"),
         ("Amplifier_Module.X", "amplifier-module-x"),
+        ("mcp+pypi:MCP_Server.Time==1", "mcp+pypi:mcp-server-time"),
+        ("mcp+command:/srv/server.py", "mcp+command:/srv/server.py"),
     ],
 )
 def test_every_family_of_sources_has_its_names(source: str, name: str) -> None:
@@ -197,6 +199,12 @@ def test_names_with_git_in_them_are_one_source_or_two(tmp_path: Path) -> None:
         ("git+file:///srv/modules/*", "git+file:///srv/modules/a", True),
         ("amplifier-module-*", "Amplifier_Module_X", True),
         ("amplifier-module-*", "amplifier-modules", False),
+        ("mcp+pypi:mcp-*", "mcp+pypi:mcp_server.time==1", True),
+        ("mcp+pypi:*", "mcp-server-time==1", False),
+        ("mcp-*", "mcp+pypi:mcp-server-time==1", False),
+        ("mcp+command:/srv/*", "mcp+command:/srv/a/server.py", True),
+        ("mcp+command:/srv/*", "/srv/a", False),
+        ("file:///srv/*", "mcp+command:/srv/server.py", False),
     ],
 )
 def test_a_rule_is_about_what_its_pattern_names(pattern: str, source: str, is_about: bool) -> None:
@@ -258,6 +266,12 @@ def test_a_rule_about_a_link_covers_its_target_and_its_replacement(tmp_path: Pat
         "builtin:",
         "builtin:../x",
         "a b",
+        "mcp+pypi:",
+        "mcp+pypi:a==1",
+        "mcp+npm:@a",
+        "mcp+npm:a/b/c",
+        "mcp+command:server.py",
+        "mcp+https://a.example",
     ],
 )
 def test_what_no_rule_can_be_about_is_refused(written: str) -> None:
@@ -287,6 +301,8 @@ def test_the_more_literal_pattern_is_the_more_specific() -> None:
         ("builtin:*", "*", True),
         ("builtin:*", "tool-*", False),
         ("tool-*", "tool-a", True),
+        ("mcp+npm:@a/*", "mcp+npm:@a/server", True),
+        ("mcp+npm:@a/*", "mcp+npm:@b/server", False),
         ("git+*", "git+file:///srv/a", True),
         ("git+*", "file:///srv/a", False),
         ("git+https://github.com/*", "git+https://github.com/a/b", True),

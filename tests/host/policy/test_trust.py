@@ -18,6 +18,7 @@ from paddock.policy.files.policy import Policy
 from paddock.policy.grant_request import ModuleRequest
 from paddock.policy.trust import PlanAcceptance, lies_outside
 from paddock_sources import parse_source
+from support.rows import each_row
 
 from .entries import owner
 
@@ -141,6 +142,19 @@ def test_a_plan_whose_name_is_no_text_is_accepted_like_any_other(file: GrantsFil
     plan = plan_at(Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.yaml")))
     PlanAcceptance.accepting(plan, file)
     assert PlanAcceptance.of(plan, file).trust.accepted
+
+
+@each_row(
+    "inside, is_outside", [("server.py", False), ("new/server.py", False), ("../server.py", True), ("link", True)]
+)
+def test_a_command_lies_where_it_leads(inside: str, is_outside: bool, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir(exist_ok=True)
+    (tmp_path / "server.py").touch()
+    if inside == "link":
+        (project / "link").symlink_to(tmp_path / "server.py")
+    source = parse_source(f"mcp+command:./{inside}").anchored(project).held().text
+    assert lies_outside(source, [project]) is is_outside
 
 
 def test_a_repository_lies_where_git_will_read_it(tmp_path: Path) -> None:
