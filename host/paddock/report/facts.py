@@ -7,7 +7,7 @@ never a guess: a grant that nobody could see used is not called unused.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
@@ -273,7 +273,7 @@ def _module(
         source=module.source,
         pin=str(pin.get("commit") or pin.get("tree") or "") if isinstance(pin, dict) else "",
         level=module.level,
-        grants=tuple(_grant(*one) for one in grants),
+        grants=(*_of_source(module), *(_grant(*one) for one in grants)),
         unused=_unused(grants) if used else None,
         unseen=unseen,
         programs=tuple(dict.fromkeys(name for line in used for name in line.programs)) if used else None,
@@ -293,11 +293,17 @@ def _unseen(module: ModuleRecord, used: Sequence[AuditLine]) -> tuple[str, ...]:
     """Return the families of grants of whose use too little is known to call one unused."""
     granted = grants_of(module.permissions)
     unseen = {family for line in used for family in line.unseen} if used else {*SEEN_BY_HOST, *SEEN_BY_MODULE}
-    if granted.run:
+    if granted.run or [*_of_source(module)]:
         unseen |= {"read", "write"}  # nobody sees what programs open
     if module.level == "none":
         unseen |= {*SEEN_BY_MODULE, "net"}
     return tuple(family for family in FAMILIES if family in unseen and getattr(granted, family))
+
+
+def _of_source(module: ModuleRecord) -> Iterator[GrantFact]:
+    """Yield what came with the source of an MCP server."""
+    if module.source.startswith("mcp+"):
+        yield GrantFact("run", f"the server, which reads its own files (from {module.source})", "not known", "")
 
 
 def _grant(family: str, grant: Any, state: GrantState) -> GrantFact:

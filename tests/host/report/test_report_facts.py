@@ -128,6 +128,16 @@ def test_what_too_little_is_known_of_is_never_called_unused(
     assert line is not None and not any(added_grants(grants_of(Permissions.parse(permissions)), line))
 
 
+def test_what_a_server_reads_is_not_known_and_what_came_with_it_is_told(ground: Ground) -> None:
+    _ran(ground)
+    one = module(ground.folder, read=["/a"])
+    server = one.model_copy(update={"source": "mcp+pypi:x==1", "programs": ("/usr/bin/python3",)})
+    found = ground.facts(ground.keep(server)).modules[0]
+    said = "run the server, which reads its own files (from mcp+pypi:x==1)"
+    assert _states(found) == {said: ("not known", ""), "read /a": ("not known", "")}
+    assert (found.unused, found.unseen) == ("", ("read",))
+
+
 def test_a_session_of_which_nothing_was_audited_says_so(ground: Ground) -> None:
     record = ground.keep(module(ground.folder, read=["/a"], net=["a.example.org"]))
     facts = ground.facts(record)

@@ -63,6 +63,7 @@ from paddock.plan.model import Kind
 from paddock.plan.permissions import FAMILIES, Permissions, grants_of
 from paddock.plan.secret_references import command_to_set
 from paddock.plan.writing import PlannedModule
+from paddock.policy.grants import brought_line
 from paddock.policy.secrets.store import SecretSources
 from paddock.text import escape
 from paddock_sources import SourceUri, checked_module_id
@@ -355,6 +356,8 @@ def _facts(added: _Added) -> list[tuple[str, str]]:
         rows.append(("asks for", "; ".join(map(marked, request.lines if request is not None else ())) or "nothing"))
     if added.edit is not None:
         rows.append(("written into the plan", marked(added.planned.granted)))
+        if found.resolution is not None and (brought := brought_line(found.resolution)):
+            rows.append(("with its source", marked(brought)))
         if added.planned.lacks:
             rows.append(("goes without", "; ".join(map(marked, added.planned.lacks))))
     if added.replaced is not None:
