@@ -50,7 +50,7 @@ _OF_SOME_CALLS = (
 )
 # Commands by what they load, each row's also by those below it; and of that what no command in a row above loads.
 _ROWS = (
-    (("help",), ()),
+    (("help", "mcp"), ()),
     (
         ("cache", "policy", "module new"),
         ("pydantic", "authoring", "errors", "lookalikes", "plan", "policy", "text", "sources"),
@@ -134,8 +134,9 @@ def test_each_command_loads_only_the_libraries_of_its_kind_and_is_listed() -> No
         *(f"[load(name) for name in {row!r}]\n{_LOADED}" for row, _ in _ROWS),
         "import json",
         "print(json.dumps([*paddock.commands]))",
+        "from paddock.cli.mcp import mcp",
         "from paddock.cli.modules import module",
-        "lazy = [one for group in (paddock, module) for one in group.commands.values()]",
+        "lazy = [one for group in (paddock, mcp, module) for one in group.commands.values()]",
         "briefs = [(one.get_short_help_str(1000), one.load().get_short_help_str(1000)) for one in lazy]",
         "loaded = [(one, one.load()) for one in lazy]",
         "inside = [(sorted(one.inside), sorted(getattr(its, 'commands', []))) for one, its in loaded]",

@@ -6,7 +6,9 @@ import click
 
 from paddock import __version__
 from paddock.cli.command_group import CommandGroup, ForeseenWorkers, LazyCommand, example
+from paddock.cli.mcp import COMMANDS as _OF_MCP
 
+_MCP = "Sandbox the MCP servers that a client starts, and serve a plan's tools to a client."
 _MODULES = "Write modules: start a project, validate it, run its tests, open a shell for it."
 _COMMANDS = {  # by their folder, with the first sentence of their help; `_` ends a name that is one of Python's
     "": {
@@ -67,6 +69,7 @@ def _workers_of(name: str) -> ForeseenWorkers:
     commands=[
         *(_listed(folder, *one) for folder, commands in _COMMANDS.items() for one in commands.items()),
         LazyCommand("module", "paddock.cli.modules:module", _MODULES, inside=("new", "shell", "test", "validate")),
+        LazyCommand("mcp", "paddock.cli.mcp:mcp", _MCP, inside=tuple(_OF_MCP)),
     ],
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=example("paddock init"),
