@@ -6,43 +6,33 @@ never raised. When `run` is left, also by a cancellation, nothing of the module 
 
 from __future__ import annotations
 
-import logging
 import os
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any
 
 from paddock.audit import AuditLog
-from paddock.authorization.authorizer import Authorization, Authorizer
 from paddock.errors import (
     Denial,
     LaunchError,
     ModuleDiedError,
     ModuleError,
     ModuleLoadError,
-    ModuleMissingError,
     PaddockError,
 )
-from paddock.isolation.commands.cancellation import check_cancelled
-from paddock.isolation.planner import OnConfined, SandboxPlanner
-from paddock.isolation.sandbox_host import SandboxHost
-from paddock.module_sources.resolve import ModuleSources, SourceOptions
-from paddock.plan.model import EntryPlace, ModuleEntry
-from paddock.plan.permissions import grants_of
+from paddock.isolation.planner import OnConfined
+from paddock.module_sources.resolve import SourceOptions
 from paddock.policy.files.policy import Policy
-from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.rpc.peer import Handle
+from paddock.session.lone_module import LoneModule, OpenedModule, opened
 from paddock.session.module import HostedModule
 from paddock.session.modules import failed_result
 from paddock.session.recorder import SessionRecorder
 from paddock.session.resource_use import ResourceUse
 from paddock.session.resources import OnOutput, SessionResources, StartOptions
-from paddock.session.runtime import SessionCore, SessionRuntime
-from paddock.session.startup import ConfinedModules, FoundCode, confined
+from paddock.session.runtime import SessionRuntime
 from paddock.workers.exit_report import ExitReport
 from paddock.workers.room import check_event_loop
 from paddock_sandbox.profile import IsolationLevel
@@ -53,16 +43,9 @@ from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.kernel.mounts import own_names
 from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.errors import UnfitValueError
-from paddock_sources import Resolution, SourceError, parse_source
-from paddock_sources.cache import SourceCache
-from paddock_sources.constraints import NO_RULES, DependencyRules
+from paddock_sources import Resolution
+from paddock_sources.constraints import DependencyRules
 from paddock_sources.lock.lock_file import LockFile
-from paddock_sources.module_id import kind_of_id
-from paddock_sources.uri import BuiltinUri
-
-_ANY_TOOL: Final = "tool"  # stands for the module, whose id only its code says
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +134,15 @@ class ToolCallSession:
             folder, environ, isolation, audit, on_output, on_confined, locks=folder, session=self._id
         )
         written = {"config": dict(config or {}), "limits": dict(limits or {}), "permissions": dict(permissions or {})}
-        self._request = _CallRequest(
-            source, module_id, written, self._options, sources or SourceOptions(), lock, rules or NO_RULES
+        self._request = LoneModule(
+            source,
+            written,
+            self._options,
+            base=Path.cwd(),
+            sources=sources,
+            module_id=module_id,
+            lock=lock,
+            rules=rules,
         )
         self._is_called = False
         self._resources: SessionResources | None = None  # there are none before the module is confined
@@ -175,36 +165,30 @@ class ToolCallSession:
         """Start the module, call the tool, end the module."""
         check_event_loop()
         try:
-            authorizer = await Authorizer.at_work(self._options.working_dir, self._options.environ, self._policy)
-            self._options.audit.obey(*authorizer.policy.audit)
-            with self._session_recorder.refusals(PaddockError):
-                self._request.check(authorizer)
-            async with confined(self._request, authorizer, self._options, self._session_recorder) as modules:
-                self._resources = modules.resources
-                outcome = await self._run(modules)
+            async with opened(
+                self._request, self._policy, self._session_recorder, approval=self._approval, display=self._display
+            ) as module:
+                self._resources = module.resources
+                outcome = await self._run(module)
         except PaddockError as error:
             outcome = ToolCallOutcome(failed_result(error), "", (), error)
         return replace(outcome, changes=self.changes, live_from=self._request.live_from)
 
-    async def _run(self, modules: ConfinedModules) -> ToolCallOutcome:
-        # Modules read these three; the facts of a whole session are empty.
-        session = SimpleNamespace(session_id=self._id, parent_id=None, config={"session": {}})
-        core = SessionCore(session, self._options.working_dir, approval=self._approval, display=self._display)
-        async with SessionRuntime.open(core, modules.resources) as session_runtime:
+    async def _run(self, lone: OpenedModule) -> ToolCallOutcome:
+        session_runtime = lone.runtime
+        began = session_runtime.router.now()
+        try:
+            module = await lone.start()
             began = session_runtime.router.now()
-            try:
-                module = await session_runtime.start(modules.authorization.modules[0])
-                await _announce_readiness(module)
-                began = session_runtime.router.now()
-                with self._options.audit.needed(lambda: None):  # a call without its record has failed
-                    result = await self._call(session_runtime, module)
-                outcome = ToolCallOutcome(result, module.level, tuple(module.reports))
-            except PaddockError as error:
-                outcome = await _failure(session_runtime, error)
-            finally:
-                await session_runtime.deadlines.run(core.coordinator.cleanup)
-            outcome = await _with_denials(outcome, session_runtime, began)
-            return _explained(outcome, modules.authorization.modules[0].resolution)
+            with self._options.audit.needed(lambda: None):  # a call without its record has failed
+                result = await self._call(session_runtime, module)
+            outcome = ToolCallOutcome(result, module.level, tuple(module.reports))
+        except PaddockError as error:
+            outcome = await _failure(session_runtime, error)
+        finally:
+            await lone.clean_up()
+        outcome = await _with_denials(outcome, session_runtime, began)
+        return _explained(outcome, lone.authorized.resolution)
 
     async def _call(self, session_runtime: SessionRuntime, module: HostedModule) -> ToolResult:
         """Return the tool's result.
@@ -246,15 +230,6 @@ class ToolCallSession:
         if isinstance(answer, ToolResult):
             return answer
         return _failed("TypeError", f"the tool returned `{type(answer).__name__}`; execute must return a ToolResult")
-
-
-async def _announce_readiness(module: HostedModule) -> None:
-    """Notify the module that everything is mounted; it works without this, as in a session."""
-    if module.wants_session_ready:
-        try:
-            await module.session_ready()
-        except Exception as error:  # module code
-            _log.warning("on_session_ready of module `%s` failed: %s", module.name, error)
 
 
 async def _with_denials(outcome: ToolCallOutcome, session_runtime: SessionRuntime, began: float) -> ToolCallOutcome:
@@ -324,101 +299,3 @@ def _raised(error: Exception) -> ToolResult:
 
 def _failed(kind: str, message: str) -> ToolResult:
     return ToolResult(success=False, error={"type": kind, "message": message})
-
-
-def _tool_of(module_ids: Sequence[str]) -> str:
-    """Return the module in one place that provides a tool."""
-    return next((one for one in module_ids if kind_of_id(one) == "tool"), module_ids[0])
-
-
-class _CallRequest:
-    """The module at a source: found as the lock file in the working directory pins it, authorised by flags."""
-
-    def __init__(
-        self,
-        source: str,
-        module_id: str | None,
-        written: Mapping[str, object],
-        options: StartOptions,
-        sources: SourceOptions,
-        lock: LockFile | None,
-        rules: DependencyRules,
-    ) -> None:
-        self.secrets: SecretValues = NO_SECRETS
-        self.live_from: Path | None = None
-        self._source = source
-        self._module_id = module_id
-        self._written = written
-        self._options = options
-        self._source_options = sources
-        self._lock = lock
-        self._rules = rules
-
-    def check(self, authorizer: Authorizer) -> None:
-        """Refuse what the flags alone show to be wrong, before anything is fetched.
-
-        Raises:
-            PlanError: a flag cannot be understood, or names a variable or a secret that is not set.
-        """
-        entry = self._entry_of({"module": _ANY_TOOL})
-        authorizer.check_call(grants_of(entry.permissions))
-
-    @asynccontextmanager
-    async def resolved(self, authorizer: Authorizer, host: SandboxHost) -> AsyncIterator[FoundCode]:
-        options = self._options
-        with SourceCache.of_user(options.environ, check=check_cancelled) as cache:
-            sources = ModuleSources(
-                cache,
-                options.environ,
-                Path.cwd(),
-                options.locks,
-                authorizer.policy,
-                self._source_options,
-                options.audit,
-                host=host,
-                lends_keys=self._module_id is None,
-                lock=self._lock,
-            )
-            entry = await self._entry(sources)
-            (found,) = (await sources.resolve([entry], rules=self._rules_of)).values()
-            if isinstance(found, ModuleMissingError):
-                raise found
-            self.live_from = found.root if found.is_live else None
-            yield FoundCode((entry,), {entry.path: found}, lock=sources.write)
-
-    def _rules_of(self, entry: ModuleEntry) -> DependencyRules:
-        return self._rules.joined(entry.server_rules)
-
-    async def _entry(self, sources: ModuleSources) -> ModuleEntry:
-        """Return the plan entry that stands for the module.
-
-        Raises:
-            ModuleMissingError: the source names no module, or it is unavailable.
-            PolicyRefusedError: no module may come from there.
-            PlanError: the configuration or a limit is not accepted.
-        """
-        named: dict[str, object] = {}
-        try:
-            uri = parse_source(self._source).anchored(Path.cwd())
-            if uri.bare_id:
-                named["module"] = uri.bare_id
-            elif isinstance(uri, BuiltinUri):
-                named |= {"module": uri.module_id, "source": uri.text}
-            elif self._module_id is not None:
-                named |= {"module": self._module_id, "source": uri.text}
-            else:
-                named |= {"module": _tool_of(await sources.module_ids(uri)), "source": uri.text}
-        except SourceError as error:
-            raise ModuleMissingError.of(self._source, error) from error
-        return self._entry_of(named)
-
-    def _entry_of(self, named: Mapping[str, object]) -> ModuleEntry:
-        return ModuleEntry.read({**self._written, **named}, EntryPlace("tool", "", Path.cwd()))
-
-    async def authorize(
-        self, authorizer: Authorizer, code: FoundCode, sandbox_planner: SandboxPlanner
-    ) -> Authorization:
-        (entry,) = code.entries
-        authorization = await authorizer.authorize_call(entry, code.by_path[entry.path], self._options.isolation)
-        self.secrets = authorization.secrets
-        return authorization
