@@ -50,7 +50,7 @@ _OF_SOME_CALLS = (
 )
 # Commands by what they load, each row's also by those below it; and of that what no command in a row above loads.
 _ROWS = (
-    (("help", "mcp"), ()),
+    (("help",), ()),
     (
         ("cache", "policy", "module new"),
         ("pydantic", "authoring", "errors", "lookalikes", "plan", "policy", "text", "sources"),
@@ -68,6 +68,7 @@ _ROWS = (
         ("call", "run", "why", "module validate", "module test", "module shell"),
         ("egress", "encodings", "rpc", "session"),
     ),
+    (("mcp accept",), ("mcp_server",)),
     (("sessions",), ()),
     (("batch",), ("batch", "ray")),
     (("report",), ("report",)),

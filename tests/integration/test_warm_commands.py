@@ -107,6 +107,7 @@ _COMMANDS = {
     "cache verify": "none is damaged",
     "cache prune": "0 entries",
     "cache clean": "0 entries",
+    "mcp accept ./mine --yes": "tool-mine from",
     "module new tool other": "amplifier-module-tool-other/pyproject.toml",
     "module validate ./mine": "PASSED",
 }

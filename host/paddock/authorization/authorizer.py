@@ -298,13 +298,14 @@ class Authorizer:
         consent: Consent | None = None,
         pins: Pins = _NO_PINS,
         weaker_level: WeakerLevel,
+        asks_anyway: bool = False,
     ) -> Authorization:
         """Authorise the modules of a plan, whose code is at `resolutions`, by the places of their entries.
 
         `trust_plan` accepts the plan's own grants this once; `grants` names presets for modules. `consent` is asked
         about a plan that was not accepted before, if the plan asks for anything or lacks a grant that would fit. The
         plan is then accepted with `pins`, those that chose its code. `weaker_level` names the weaker isolation level
-        that is accepted with it.
+        that is accepted with it. `asks_anyway` has a plan that was not accepted be asked about even if it needs no yes.
 
         Raises:
             ConsentRefusedError: the operator's answer is to start nothing.
@@ -321,7 +322,7 @@ class Authorizer:
         if consent is not None and (acceptance.accepted is None or again or more):
             from paddock.authorization.review import review_plan  # only for what is asked about
 
-            context = self._context(acceptance.trust, plan.positions, _folder_of(plan))
+            context = self._context(acceptance.trust, plan.positions, plan.folder)
             reviewed = [
                 replace(one, given=given.get(one.entry.path, ())) if one.entry.path in again else one for one in asked
             ]
@@ -330,7 +331,8 @@ class Authorizer:
                 replace(one, proposed_lines=one.proposed_lines + more.get(one.place, ())) for one in review.modules
             )
             review = replace(review, modules=tuple(modules))
-            if review.has_proposals or (review.needs_trust and not acceptance.trust.accepted):
+            needs_trust = (review.needs_trust or asks_anyway) and not acceptance.trust.accepted
+            if review.has_proposals or needs_trust:
                 review = replace(
                     review,
                     weaker_level=await weaker_level(),
@@ -350,7 +352,7 @@ class Authorizer:
         totals = judge_totals(plan, self._policy, tuple(plan.own_entries()), in_general)
         raise_findings([in_general], plan.positions)
         codes = [resolutions[one.entry.path] for one in asked]
-        authorization = await self._authorize(asked, codes, acceptance.trust, plan.positions, _folder_of(plan))
+        authorization = await self._authorize(asked, codes, acceptance.trust, plan.positions, plan.folder)
         accepted = acceptance.trust.accepted
         return replace(authorization, accepts_weaker=accepted, digest=plan.digest, plan=written, totals=totals)
 
@@ -457,10 +459,6 @@ class Authorizer:
         for name in kept.unmasked:
             _log.warning("the value of secret `%s` is too short to be hidden where it is printed", name)
         return Authorization(tuple(map(AuthorizedModule, decisions, resolutions)), trust, kept)
-
-
-def _folder_of(plan: MountPlan) -> Path | None:
-    return plan.origin.parent if plan.origin is not None else None
 
 
 def _asked(

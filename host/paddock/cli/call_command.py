@@ -11,7 +11,6 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +20,7 @@ from paddock.authorization.grant_lines import what_writing_opens
 from paddock.cli import failure, options, plan_options
 from paddock.cli.command_group import INTERRUPTED, Interrupted, example
 from paddock.cli.failure import masked
-from paddock.cli.options import SourceFlags
+from paddock.cli.options import GrantFlags, SourceFlags
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.confinement_notes import Confined, LevelNote, tell_confinements
 from paddock.cli.terminal.denial_notes import tell_blindness, tell_denials, tell_programs
@@ -45,39 +44,7 @@ if TYPE_CHECKING:
     from paddock.isolation.compile import Confinement
     from paddock.module_sources.sourced_modules import NamedSource
 
-# The value of each family of grants, as in a plan.
-_FAMILIES: Final = {
-    "read": ("PATH", "A folder or file that the module may read."),
-    "write": ("PATH", "A folder or file that it may read and change."),
-    "run": ("PROGRAM", "A program that it may start; `*` is any program of the system and of granted folders."),
-    "env": ("NAME[=VALUE]", "An environment variable that it sees: your own, or one with this value."),
-    "secrets": (
-        "NAME[@HOST]",
-        "A secret that --config may use as ${NAME}; with @HOST only requests to that host get its value.",
-    ),
-    "net": (
-        "HOST[:PORT]",
-        "A host that it may connect to, at port 443 unless you write another; `public` is any public host.",
-    ),
-    "call": (
-        "WHAT",
-        "What it may call by itself: tools, tools:<name>, providers, context, spawn, or `*`.",
-    ),
-    "emit": ("EVENT", "An event that it may emit, beyond those of its kind."),
-    "hooks": ("EVENT", "An event that it may handle, beyond those of its kind."),
-    "mount": ("POINT", "Where it may mount an object of another kind: providers, orchestrator or context."),
-}
-_ALLOW: Final = tuple(
-    click.option(f"--allow-{family}", metavar=takes, multiple=True, help=what)
-    for family, (takes, what) in _FAMILIES.items()
-)
 _ABOUT_VALUES: Final = ("TypeError", "CannotCrossError")
-_DENY_READ: Final = click.option(
-    "--deny-read",
-    metavar="PATH|NAME",
-    multiple=True,
-    help="A file or folder that it may not read in what it may, or each of that name; `@secrets` is your secret files.",
-)
 
 
 @click.command(epilog=example("""paddock call ./my-tool shout '{"text": "hello"}' --allow-read=."""))
@@ -86,8 +53,7 @@ _DENY_READ: Final = click.option(
 @click.argument("arguments", metavar="[JSON|-]", nargs=-1)
 @click.option("--config", metavar="JSON", default="{}", help="The module's configuration, as a JSON object.")
 @options.LIMITS
-@partial(options.added, _ALLOW)
-@_DENY_READ
+@options.grant_options
 @options.ISOLATION
 @options.WORKING_DIR
 @options.source_options
@@ -111,8 +77,7 @@ def call(
     as_json: bool,
     quiet: bool,
     verbose: bool,
-    deny_read: tuple[str, ...],
-    **grants: tuple[str, ...],
+    grants: GrantFlags,
 ) -> int:
     """Call one tool of one module and print what it returns.
 
@@ -126,9 +91,7 @@ def call(
     options.check_verbosity(quiet=quiet, verbose=verbose)
     screen = Screen(sys.stderr, is_quiet=quiet)
     written = plan_options.read_limits(limits)
-    granted = plan_options.read_grants(
-        {name.removeprefix("allow_"): values for name, values in grants.items()}, deny_read
-    )
+    granted = plan_options.read_grants(grants.allowed, grants.deny_read)
     settings = plan_options.read_object(config, "--config")
     typed = " ".join(arguments) or "{}"  # of several words when a shell took the quotes
     given = plan_options.read_object(

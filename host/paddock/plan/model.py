@@ -345,6 +345,11 @@ class MountPlan:
         """Its file, or `of this application`, for a sentence about the plan."""
         return str(self.origin) if self.origin is not None else "of this application"
 
+    @property
+    def folder(self) -> Path | None:
+        """The folder of its file, beside which its sources may lie."""
+        return None if self.origin is None else self.origin.parent
+
     def entries(self) -> Iterator[ModuleEntry]:
         """Yield every entry that a session may start: its own, and those in which its agents differ."""
         yield from self.own_entries()

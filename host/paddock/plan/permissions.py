@@ -425,7 +425,12 @@ def _secret_word(name: str, inject: str | None) -> str:
 
 def allow_option(family: str, grant: str) -> str:
     """Return the option of `paddock call` for a grant, as typed in a shell."""
+    return shlex.quote(grant_option(family, grant))
+
+
+def grant_option(family: str, grant: str) -> str:
+    """Return the option for a grant, as the command gets it."""
     value = grant.replace(",", ",,")
     if family == "read" and is_exclusion(grant):
-        return shlex.quote(f"--deny-read={value.removeprefix(EXCLUSION)}")
-    return shlex.quote(f"--allow-{family}={value}")
+        return f"--deny-read={value.removeprefix(EXCLUSION)}"
+    return f"--allow-{family}={value}"

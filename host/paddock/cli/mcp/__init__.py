@@ -9,7 +9,9 @@ import click
 from paddock.cli.command_group import CommandGroup, ForeseenWorkers, LazyCommand, example
 
 # One line each, with the first sentence of its help; `NAME_command.py` beside this file has the function `NAME`.
-COMMANDS: Final[dict[str, str]] = {}
+COMMANDS: Final = {
+    "accept": "Accept an MCP server with its flags, for this folder, and fetch and lock it.",
+}
 _STARTS_MODULES: Final = frozenset({"run", "serve", "pin"})
 
 

@@ -20,7 +20,7 @@ from paddock.cli.bundle_plan import as_named
 from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.question import Option, Question
 from paddock.cli.terminal.render import Screen
-from paddock.errors import PlanError, render
+from paddock.errors import KindError, PlanError, render
 from paddock.lookalikes import marked
 from paddock.plan.edit import PlanEdit, PlanNotEditedError, with_permissions
 from paddock.plan.load import load_plan
@@ -130,6 +130,37 @@ class TerminalConsent:
             question, lambda line, _: line.casefold() if line.casefold() in words else None
         )
         return answer or "stop"  # the end of the input is no consent to anything
+
+
+class ServerConsent(TerminalConsent):
+    """Asks whether a client may start one server, `title`, with its flags, of which `notes` say more.
+
+    `says_yes`: an option has given the answer, and the review is only shown.
+    """
+
+    def __init__(self, dialogue: Dialogue, title: str, notes: Sequence[str], *, says_yes: bool) -> None:
+        super().__init__(dialogue, Path())
+        self._title = title
+        self._notes = notes
+        self._says_yes = says_yes
+
+    async def ask(self, review: PlanReview) -> ConsentAnswer:
+        """Show the review and return the answer.
+
+        Raises:
+            KindError: no person is there to ask.
+        """
+        _show(self._dialogue.screen, replace(review, plan=self._title, notes=(*self._notes, *review.notes)))
+        if self._says_yes:
+            return ConsentAnswer.ACCEPT
+        if not self._dialogue.has_person:
+            hints = ["read what is shown above, and add `--yes` to accept it"]
+            raise KindError("NobodyToAskError", "there is no terminal to ask at", exit_code=2, hints=hints)
+        text = [f"May a client start {self._title}, with what is listed above?"]
+        if review.weaker_level is not None:
+            text.append(f"On this machine it runs at isolation level {review.weaker_level}, weaker than usual.")
+        question = _yes_or_stop(text, "accept it; remembered until its source, arguments or flags change")
+        return _WORDS[await self._word(question, "yes", "y", "stop")]
 
 
 def _show(screen: Screen, review: PlanReview) -> None:

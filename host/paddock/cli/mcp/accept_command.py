@@ -1,0 +1,64 @@
+"""Accept one MCP server with its flags, for one folder, so that a client may start it with `mcp run`.
+
+`--json`: `{"source", "folder", "module", "digest", "lock", "run", "error"}`; `run` is the list of words that a client
+starts. Exit codes: 0; 1 the server cannot be had, or the answer cannot be recorded; 2 there is nobody to ask, and no
+`--yes`; 4 the answer is no, or a policy refuses it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from functools import partial
+
+import click
+
+from paddock.cli import options
+from paddock.cli.answer import DONE, CommandAnswer, CommandReport
+from paddock.cli.command_group import example
+from paddock.cli.failure import masked
+from paddock.cli.mcp.server_options import server_options
+from paddock.cli.options import SourceFlags
+from paddock.cli.terminal.consent import ServerConsent
+from paddock.cli.terminal.dialogue import Dialogue
+from paddock.cli.terminal.fetch_progress import FetchProgress
+from paddock.cli.terminal.interruption import interruptible
+from paddock.cli.terminal.render import Screen
+from paddock.mcp_server.acceptance import accept as accept_server
+from paddock.plan.server_flags import ServerFlags
+
+
+@click.command(epilog=example("paddock mcp accept mcp+pypi:mcp-server-git --allow-read=. --yes"))
+@server_options
+@click.option("--yes", is_flag=True, help="Accept what is shown; without a terminal nobody can be asked.")
+@options.JSON
+def accept(flags: ServerFlags, offline: bool, yes: bool, as_json: bool) -> int:
+    """Accept an MCP server with its flags, for this folder, and fetch and lock it.
+
+    Shows what the server would get, and asks. `mcp run` with the same SOURCE, flags and ARGS then gives the server all
+    of that, and needs no network. Nothing of the server runs meanwhile.
+    """
+    screen = Screen(sys.stderr, masked)
+    fetching = FetchProgress(screen)
+    consent = ServerConsent(Dialogue.at(screen, sys.stdin), flags.title, flags.notes, says_yes=yes)
+
+    def work() -> CommandAnswer:
+        sources = SourceFlags(offline=offline).read(fetching)
+        act = partial(accept_server, flags, os.environ, consent=consent, sources=sources)
+        with fetching:
+            accepted = asyncio.run(interruptible(act, screen, lambda: f"fetching {masked(flags.source)}"))
+        run = flags.words("run")
+        facts = {
+            "source": flags.source,
+            "folder": str(flags.folder),
+            "module": accepted.module,
+            "digest": accepted.digest,
+            "lock": str(accepted.lock),
+            "run": run,
+        }
+        rows = [("accepted  ", f"{accepted.module} from {masked(accepted.source)}, in {flags.folder}")]
+        rows += [("start it  ", flags.line("run"))]
+        return CommandAnswer(facts, lambda answer: answer.labelled(rows))
+
+    return CommandReport(screen, as_json, masked).answer(work, DONE)

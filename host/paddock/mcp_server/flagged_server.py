@@ -1,0 +1,123 @@
+"""One module as a client's file names it, with flags: found, and authorised as a plan of one module.
+
+Repositories bring such files, so flags are a plan. Where a person accepted them for this source, these arguments and
+this folder, the module gets what they say. Elsewhere it gets what a plan gets that nobody accepted; the rest is left
+out, and each failure names the line that accepts it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from paddock.audit import AuditLog
+from paddock.authorization.authorizer import Authorization, Authorizer
+from paddock.authorization.consent import Consent
+from paddock.errors import PolicyRefusedError
+from paddock.isolation.planner import OnConfined, SandboxPlanner
+from paddock.module_sources.resolve import SourceOptions
+from paddock.plan.model import ModuleEntry
+from paddock.plan.permissions import Permissions
+from paddock.plan.server_flags import LonePlan, ServerFlags
+from paddock.session.lone_module import LoneModule
+from paddock.session.resources import OnOutput, StartOptions
+from paddock.session.startup import FoundCode
+from paddock.state_folder import make_private, state_folder
+
+_LOCKS: Final = "mcp"  # in the state folder: a folder with a lock file for each source, arguments and folder
+
+
+def lock_folder(flags: ServerFlags, environ: Mapping[str, str]) -> Path:
+    """Return the folder of the lock file of these flags, in Paddock's own state, made if it is missing.
+
+    Raises:
+        OSError: it cannot be made.
+        SourceUriError: the source is none.
+    """
+    locks = state_folder(environ) / _LOCKS
+    make_private(locks)
+    folder = locks / flags.key
+    make_private(folder)
+    return folder
+
+
+class ServerModule(LoneModule):
+    """The module of these flags; `consent` is asked about flags that nobody accepted.
+
+    Without a consent `left_out` has, once it is authorised, the options that need an acceptance.
+    """
+
+    def __init__(
+        self,
+        flags: ServerFlags,
+        options: StartOptions,
+        *,
+        sources: SourceOptions | None = None,
+        consent: Consent | None = None,
+    ) -> None:
+        super().__init__(flags.source, flags.written, options, base=flags.folder, sources=sources)
+        self.flags = flags
+        self.left_out: tuple[str, ...] = ()
+        self._consent = consent
+
+    def plan(self, entry: ModuleEntry | None = None) -> LonePlan:
+        """Return the plan of the flags, with the entry of its module if that is known: its id may take fetching."""
+        return self.flags.plan(self.entry_of({"module": "tool"}) if entry is None else entry)
+
+    async def lends_keys(self, authorizer: Authorizer) -> bool:
+        """Whether the user's keys may be used to fetch the code: a person accepted the flags, or is asked now."""
+        return self._consent is not None or await authorizer.is_accepted(self.plan())
+
+    async def authorize(
+        self, authorizer: Authorizer, code: FoundCode, sandbox_planner: SandboxPlanner
+    ) -> Authorization:
+        """Decide what the module may do; without an acceptance, what needs one is left out."""
+        (entry,) = code.entries
+        plan = self.plan(entry)
+        try:
+            authorization = await self._authorized(authorizer, plan, code, sandbox_planner)
+        except PolicyRefusedError as error:
+            if self._consent is not None or await authorizer.is_accepted(plan):
+                raise
+            flags, self.left_out = self.flags.without({one.path for one in error.refusals})
+            if not self.left_out:
+                raise
+            granted = Permissions.model_validate(dict(flags.permissions))
+            reduced = flags.plan(entry.model_copy(update={"permissions": granted}))
+            authorization = await self._authorized(authorizer, reduced, code, sandbox_planner)
+        self.secrets = authorization.secrets
+        return authorization
+
+    async def _authorized(
+        self, authorizer: Authorizer, plan: LonePlan, code: FoundCode, sandbox_planner: SandboxPlanner
+    ) -> Authorization:
+        return await authorizer.authorize_plan(
+            plan,
+            code.by_path,
+            consent=self._consent,
+            weaker_level=lambda: sandbox_planner.weaker_level(code.entries),
+            asks_anyway=True,
+        )
+
+
+def start_options(
+    flags: ServerFlags,
+    environ: Mapping[str, str],
+    *,
+    mask: Callable[[str], str] = str,
+    on_output: OnOutput | None = None,
+    on_confined: OnConfined | None = None,
+) -> StartOptions:
+    """Return how a module of these flags is started, with a lock file of its own in Paddock's state."""
+    session = str(uuid.uuid4())
+    return StartOptions(
+        flags.folder,
+        environ,
+        audit=AuditLog(session, environ=environ, mask=mask),
+        on_output=on_output,
+        on_confined=on_confined,
+        locks=lock_folder(flags, environ),
+        session=session,
+    )
