@@ -57,5 +57,10 @@ class Served(Protocol):
         ...
 
     def on_change(self, changed: Callable[[], None]) -> None:
-        """Have a function called whenever the tools are others."""
+        """Have a function called whenever the tools are others, or nothing is served any more."""
+        ...
+
+    @property
+    def end(self) -> Exception | None:
+        """Why nothing is served any more, where what is served ended for good; None as long as it goes on."""
         ...
