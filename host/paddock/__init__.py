@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from paddock.module_sources.resolve import SourceOptions
     from paddock.policy.files.policy import Policy
     from paddock.session.host import Host
+    from paddock.session.requester import AskingCall, asking_call
     from paddock.session.session import ModuleStatus, Session
     from paddock_sdk.contract.boundary_errors import SteeringQueueFull
     from paddock_sdk.kernel.emitter import event_emitter
     from paddock_sources.locked_sources import LockUse
 
 __all__ = [
+    "AskingCall",
     "ConsentAnswer",
     "Host",
     "LockUse",
@@ -28,12 +30,14 @@ __all__ = [
     "SourceOptions",
     "SteeringQueueFull",
     "__version__",
+    "asking_call",
     "event_emitter",
 ]
 
 __version__ = "0.1.0"
 
 _PLACES = {
+    "AskingCall": "paddock.session.requester",
     "ConsentAnswer": "paddock.authorization.consent",
     "Host": "paddock.session.host",
     "LockUse": "paddock_sources.locked_sources",
@@ -44,6 +48,7 @@ _PLACES = {
     "Session": "paddock.session.session",
     "SourceOptions": "paddock.module_sources.resolve",
     "SteeringQueueFull": "paddock_sdk.contract.boundary_errors",
+    "asking_call": "paddock.session.requester",
     "event_emitter": "paddock_sdk.kernel.emitter",
 }
 

@@ -28,6 +28,7 @@ class CallEvents(Protocol):
     """The events that calls report to the router."""
 
     loop: asyncio.AbstractEventLoop
+    host_methods: HostMethods
 
     def on_forward_end(self, forward: Forward, frame: Frame | None) -> None: ...
 
@@ -44,6 +45,13 @@ class CallEvents(Protocol):
 
 class HostMethods(Protocol):
     """The host's own methods, as the router hands workers' requests on to them."""
+
+    @property
+    def session_id(self) -> str:
+        """The id of the session whose methods they are."""
+
+    def name_of(self, call: RoutedCall) -> str:
+        """Return the name of a call for people: of a tool, an event, or else a method."""
 
     def serve(self, call: IncomingCall, method: int, message: Encoded) -> None:
         """Answer `call`, now or later, through the router; raise UnfitValueError for arguments that do not fit."""

@@ -12,6 +12,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextvars import Context, copy_context
 from typing import Any, Final, TypeVar
 
 from anyio import CancelScope
@@ -39,13 +40,14 @@ _T = TypeVar("_T")
 class HostCall(RoutedCall):
     """A call that the host itself makes; it reads the answer for the request that the call serves."""
 
-    __slots__ = ("events", "future")
+    __slots__ = ("context", "events", "future")
 
     def __init__(
         self, events: CallEvents, origin: IncomingCall | None, handle: Handle, method: int, message: Encoded
     ) -> None:
         super().__init__(origin, handle, method, message)
         self.events = events
+        self.context: Context | None = None if origin is not None else copy_context()  # of the application's own call
         self.future: asyncio.Future[Encoded | Frame | None] = events.loop.create_future()
 
     def on_end(self, frame: Frame | None) -> None:

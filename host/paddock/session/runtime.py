@@ -23,7 +23,6 @@ from paddock.plan.permissions import grants_of
 from paddock.plan.plain_data import merged
 from paddock.policy.grants import Grants
 from paddock.policy.limits import OUTPUT_PER_SECOND
-from paddock.rpc.calls import RoutedCall
 from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Peer
@@ -36,7 +35,6 @@ from paddock.session.journal_store import JournalStore
 from paddock.session.journals.session_journal import SessionJournal
 from paddock.session.module import HostedModule
 from paddock.session.modules import HostedModules
-from paddock.session.proxies.event_message import event_of
 from paddock.session.resource_use import record_use
 from paddock.session.resources import SessionResources, SessionSandboxes, further_sandboxes
 from paddock.session.shutdown import ShutdownDeadlines
@@ -254,14 +252,7 @@ class SessionRuntime:
     def _guard(self, peer: Peer, module: HostedModule) -> None:
         options, entry = self._resources.options, module.entry
         if self._granted[module].act_outside(options.working_dir, entry, module.level):
-            options.first_calls.guard(self.router, peer, entry.path, partial(self._called, module))
-
-    def _called(self, module: HostedModule, call: RoutedCall) -> str:
-        place = call.handle.mounted
-        if place is not None and place[0] == "tools":
-            return str(place[1])
-        event = event_of(call.message) if module.is_handler(call.handle) else None
-        return self.router.method_name(call) if event is None else f"hook {event}"
+            options.first_calls.guard(self.router, peer, entry.path, self.router.host_methods.name_of)
 
     def _shown(self, name: str) -> str:
         return f"{self._name}/{name}" if self._name is not None else name

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from paddock.errors import CallRefusedError, Denial
-from paddock.rpc.calls import IncomingCall
+from paddock.rpc.calls import IncomingCall, RoutedCall
 from paddock.rpc.fan_in import ResponseBudget
 from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.marshal import data_of
@@ -31,6 +31,7 @@ from paddock.session.host_api.offers import OfferService
 from paddock.session.host_api.state_changes import StateService
 from paddock.session.module import HostedModule
 from paddock.session.mount_rules import NameTakenError
+from paddock.session.proxies.event_message import event_of
 from paddock.session.requester import PendingPrompts
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.state.mirrors import Mirrors
@@ -56,6 +57,7 @@ class HostService:
         self._marshaller = router.marshaller
         self._module_of = module_of
         self._plain = Codec()
+        self._coordinator = coordinator
         host_calls, now = HostCalls(router), router.now
         self._functions = ModuleFunctions(host_calls, module_of)
         prompts, messages = PendingPrompts(), MessageService(coordinator, now)
@@ -77,6 +79,19 @@ class HostService:
             for method, handler in handlers_of(part):
                 assert method not in self._handlers, f"{method.name} is served twice"
                 self._handlers[method] = handler
+
+    @property
+    def session_id(self) -> str:
+        """The id of the session."""
+        return self._coordinator.session_id
+
+    def name_of(self, call: RoutedCall) -> str:
+        """Return the name of a call for people: a tool's, `hook` and an event, or else a method's."""
+        place = call.handle.mounted
+        if place is not None and place[0] == "tools":
+            return str(place[1])
+        event = event_of(call.message) if self._module_of(call.owner).is_handler(call.handle) else None
+        return self._router.method_name(call) if event is None else f"hook {event}"
 
     @property
     def methods(self) -> frozenset[int]:
