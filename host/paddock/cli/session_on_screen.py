@@ -14,7 +14,6 @@ from paddock.authorization.suggestions.vendors import is_scripted
 from paddock.cli.bundle_plan import as_named, is_kept
 from paddock.cli.options import SessionOptions
 from paddock.cli.plan_options import read_presets
-from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.confinement_notes import Confined, LevelNote, tell_confinements
 from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.render import Screen, ScreenDisplay
@@ -28,6 +27,7 @@ from paddock.session.journals.resume import Ask, Resume
 from paddock.session.session import Session
 from paddock.text import escape
 from paddock.workers.output import OutputLine
+from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.worker.calls.raised import DETAIL, MAX_LINE, cut
 
 _MAX_KEPT: Final = 10  # of one module
@@ -78,7 +78,7 @@ class SessionOpener:
 
     def session(
         self,
-        approval: TerminalApproval,
+        approval: ApprovalSystem,
         consent: Consent,
         plan: MountPlan | None = None,
         ask: Ask | None = None,

@@ -40,7 +40,6 @@ from paddock.policy.journal_rule import JournalRule
 from paddock.policy.owner import Owner
 from paddock.policy.secrets.values import NO_SECRETS, SecretStream, SecretValues
 from paddock.rpc.first_calls import BeforeActing, FirstCalls
-from paddock.rpc.peer import Handle
 from paddock.rpc.trace import Trace
 from paddock.session.host import Host
 from paddock.session.hosted_session import HostedSession, ModuleStatus
@@ -251,6 +250,11 @@ class Session:
         return changes_of_instruction(self._instructed, self._instruct)
 
     @property
+    def hosted(self) -> HostedSession:
+        """The open session, as other packages of the host have it."""
+        return self._opened
+
+    @property
     def _opened(self) -> HostedSession:
         if self._state != "open":
             raise RuntimeError("the session is not open; use `async with Session(...) as session:`")
@@ -401,15 +405,7 @@ class Session:
 
         `call` is the id of a call that failed, as events have it (`tool_call_id`); one that is not known has none.
         """
-        kernel = self._opened
-        tool, began = kernel.hosted.cancellation.tool_calls.get(call, ("", 0.0))
-        mounted = self.coordinator.get("tools", tool)
-        handle = None if mounted is None else kernel.runtime.marshaller.handle_of(mounted)
-        if not isinstance(handle, Handle):  # else it is the application's own
-            return ()
-        module = kernel.runtime.modules.of(handle.owner)
-        await module.attempts.settled()
-        return tuple(denial.as_dict() for denial in module.denials_since(began))
+        return await self._opened.denials_of(call)
 
     def lift_quarantine(self, module: str) -> None:
         """Let a module that ended too often be started again, when it is next called.

@@ -1,0 +1,81 @@
+"""Serve the tools of a plan to an MCP client, over stdin and stdout.
+
+The client starts the command and closes its stdin to end it. A session that cannot be opened is reported on stderr and,
+as people often see only that, as the error of every request of the client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import click
+
+from paddock.cli import failure
+from paddock.cli.bundle_plan import plan_of
+from paddock.cli.command_group import INTERRUPTED, Interrupted, example
+from paddock.cli.options import QUIET, WORKING_DIR, JournalFlags, SessionOptions, check_verbosity, plan_options
+from paddock.cli.session_on_screen import SessionOpener
+from paddock.cli.terminal.consent import TerminalConsent
+from paddock.cli.terminal.dialogue import Dialogue
+from paddock.cli.terminal.interruption import interruptible
+from paddock.cli.terminal.json_output import plain
+from paddock.cli.terminal.log_lines import LogLines
+from paddock.cli.terminal.render import Screen
+from paddock.errors import PaddockError
+from paddock.mcp_server.client_approval import ClientApproval
+from paddock.mcp_server.plan_tools import ServedPlan
+from paddock.mcp_server.stdio import Streams, client_streams
+from paddock.mcp_server.stdio import serve as serve_client
+from paddock.plan import USUAL_PLAN
+
+
+@click.command(epilog=example("paddock mcp serve plan.yaml"))
+@click.argument("plan", default=USUAL_PLAN)
+@WORKING_DIR
+@plan_options
+@QUIET
+@click.option("-v", "--verbose", is_flag=True, help="Show every module with its grants, and all that modules print.")
+def serve(plan: str, options: SessionOptions, quiet: bool, verbose: bool) -> int:
+    """Serve the tools of PLAN to an MCP client, over stdin and stdout.
+
+    A client starts this command itself: put it into the client's configuration. Hooks of the plan judge each call, and
+    their questions go to the person at the client.
+    """
+    check_verbosity(quiet=quiet, verbose=verbose)
+    screen = Screen(sys.stderr, is_quiet=quiet)
+    path = plan_of(plan)
+    opener = SessionOpener(path, replace(options, kept=JournalFlags(no_journal=True)), screen, is_verbose=verbose)
+    with client_streams() as streams, LogLines(screen, verbose=verbose), opener.fetching:
+        try:
+            return asyncio.run(interruptible(partial(_serve, path, opener, screen, streams), screen))
+        except (KeyboardInterrupt, Interrupted) as error:
+            screen.ending(Interrupted.of(error).text)
+            return INTERRUPTED
+        except Exception as error:  # the top of a command: an unforeseen error is reported here
+            screen.text(failure.text(error))
+            return failure.exit_code(error)
+
+
+async def _serve(plan: Path, opener: SessionOpener, screen: Screen, streams: Streams) -> int:
+    """Open the session and serve it, or say why not until the client leaves; return the exit code."""
+    approval = ClientApproval()
+    async with AsyncExitStack() as stack:
+        try:
+            await opener.ready()
+            session = opener.session(approval, TerminalConsent(Dialogue.at(screen, sys.stdin), plan))
+            approval.mask = session.mask
+            await stack.enter_async_context(session)
+        except PaddockError as error:
+            failure.name_plan(error, plan)
+            screen.text(failure.text(error))
+            await serve_client(None, streams, failure.text(error))
+            return failure.exit_code(error)
+        served = ServedPlan(session, approval, partial(plain, mask=session.mask))
+        opener.started(session.modules, f"; {len(served.tools())} tools are served")
+        await serve_client(served, streams)
+    return 0

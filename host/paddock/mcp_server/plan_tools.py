@@ -1,0 +1,164 @@
+"""The tools of a plan's session, served to an MCP client.
+
+A call goes the way of a turn's: hooks may refuse it, change it or have a person asked, before the tool runs and after.
+There is no conversation, so what hooks would tell a model is dropped. A failed call names what its module was refused.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from types import MappingProxyType
+from typing import Any, Final
+
+from paddock.errors import Denial, ModuleDiedError
+from paddock.mcp_server.client_approval import ClientApproval
+from paddock.mcp_server.served import ClientCall, Json
+from paddock.session.requester import PendingPrompts, collecting_prompts, requesting
+from paddock.session.session import Session
+from paddock_sdk.contract import events
+from paddock_sdk.contract.models import HookResult, ToolResult
+from paddock_sdk.mcp.blocks import to_result
+
+
+class ServedPlan:
+    """A plan's tools; `plain` returns a value in JSON's own types, with secrets hidden."""
+
+    instructions: Final = ""
+    capabilities: Final[Json] = MappingProxyType({"tools": {"listChanged": True}})
+
+    def __init__(self, session: Session, approval: ClientApproval, plain: Callable[[object], Any]) -> None:
+        self._session = session
+        self._kernel = session.hosted
+        self._coordinator = self._kernel.hosted
+        self._approval = approval
+        self._plain = plain
+        self._prompts = PendingPrompts()
+        self._changed: Callable[[], None] = lambda: None
+        self._known = self.tools()
+        self._had_tools = bool(self._known)
+
+    def tools(self) -> Sequence[Json]:
+        """Return the definitions of the tools at this moment, sorted by name."""
+        return [self._definition(name, tool) for name, tool in sorted(self._kernel.tools().items())]
+
+    def _definition(self, name: str, tool: Any) -> Json:
+        schema = getattr(tool, "input_schema", None)
+        schema = {**schema} if isinstance(schema, Mapping) else {}
+        described = {"name": name, "description": str(getattr(tool, "description", None) or "")}
+        shown: Json = self._plain({**described, "inputSchema": {**schema, "type": "object"}})
+        return shown
+
+    async def ask(self, method: str, params: Json) -> Json:
+        """Refuse a request about prompts or resources: a plan has none.
+
+        Raises:
+            LookupError: always.
+        """
+        raise LookupError(f"{method} is not offered")
+
+    def on_change(self, changed: Callable[[], None]) -> None:
+        """Have a function called whenever the tools are others, or nothing is served any more."""
+        self._changed = changed
+        self._kernel.on_module_end(self._look)
+
+    @property
+    def end(self) -> Exception | None:
+        """Why no tool is left, where all modules that had some ended for good."""
+        reports = [report for module in self._session.modules for report in module.exit_reports]
+        if self._known or not self._had_tools or not reports:
+            return None
+        return ModuleDiedError(reports[-1].module, reports[-1], hints=reports[-1].hints)
+
+    def _look(self) -> None:
+        tools = self.tools()
+        if tools != self._known:
+            self._known = tools
+            self._changed()
+
+    async def call(self, name: str, arguments: Json, call: ClientCall) -> Json:
+        """Call a tool, and return the protocol's result; a failure is a result with `isError`.
+
+        Raises:
+            LookupError: there is no such tool.
+        """
+        tool = self._kernel.tools().get(name)
+        if tool is None:
+            raise LookupError(f"there is no tool {name!r}")
+        id = uuid.uuid4().hex
+        try:
+            with self._approval.serving(call):
+                fields = await self._outcome(tool, {"tool_name": name, "tool_call_id": id}, dict(arguments))
+        finally:
+            self._look()  # a module that was started again may have other tools
+        result = to_result(self._plain(fields))
+        if result["isError"]:
+            denials = [Denial(**one) for one in await self._session.denials_of(id)]  # type: ignore[arg-type]
+            said = [f"{denial.describe()}; {denial.hint}" for denial in denials]
+            result["content"] += [{"type": "text", "text": self._plain(line)} for line in dict.fromkeys(said)]
+        return result
+
+    async def _outcome(self, tool: Any, about: Json, arguments: dict[str, Any]) -> Json:
+        """Return the fields of a tool result: the tool's, or what hooks made of the call."""
+        verdict = await self._judge(events.TOOL_PRE, {**about, "tool_input": arguments})
+        if verdict.action == "deny":
+            return _failed(f"Denied: {verdict.reason or 'a hook refused this tool call'}")
+        given = _replaced(verdict, "tool_input", arguments)
+        if not isinstance(given, dict):
+            return _failed("a hook replaced the tool's input by something that is not a mapping")
+        about = {**about, "tool_input": given}
+        try:
+            result = await self._execute(tool, about, given)
+        except Exception as error:  # the module's, or that it ended
+            kind = getattr(error, "remote_type", type(error).__name__)
+            await self._judge(events.TOOL_ERROR, {**about, "error": {"type": kind, "msg": str(error)}})
+            return _failed(f"{kind}: {error}")
+        shown = result.safe_hook_presentation()
+        # Hooks of the older contract read `tool_result`; their changes are in `result`.
+        verdict = await self._judge(events.TOOL_POST, {**about, "result": shown, "tool_result": shown})
+        if verdict.action == "deny":
+            return _failed(f"Denied: {verdict.reason or 'a hook withheld the result of this tool call'}")
+        returned = _replaced(verdict, "result", shown)
+        if returned is shown:
+            return result.model_dump(warnings=False)
+        return returned if isinstance(returned, dict) and "output" in returned else {"output": returned}
+
+    async def _execute(self, tool: Any, about: Json, arguments: dict[str, Any]) -> ToolResult:
+        id, name = about["tool_call_id"], about["tool_name"]
+        token = self._coordinator.cancellation
+        token.register_tool_start(id, name)
+        token.note_call(id, name, self._kernel.runtime.router.now())
+        try:
+            result = await tool.execute(arguments)
+        finally:
+            token.register_tool_complete(id)
+        return result if isinstance(result, ToolResult) else ToolResult(output=result)
+
+    async def _judge(self, event: str, data: Json) -> HookResult:
+        """Emit an event, have a person asked what a hook wants to know, and return what is left to act on."""
+        with collecting_prompts() as asked:
+            result = await self._coordinator.hooks.emit(event, data)
+        if result.action == "inject_context":
+            return result
+        with ExitStack() as stack:
+            if result.action == "ask_user":
+                self._prompts.note(self, result.approval_prompt, asked)
+                requester = self._prompts.take(self, result.approval_prompt)
+                if requester is not None:
+                    stack.enter_context(requesting(requester))
+            return await self._coordinator.process_hook_result(result, event, event)
+
+
+def _failed(message: str) -> Json:
+    return {"success": False, "error": {"message": message}}
+
+
+def _replaced(verdict: HookResult, key: str, sent: Any) -> Any:
+    """Return a hook's value under the key, or the very object that was sent if it is unchanged.
+
+    An event's data is a copy that JSON has been through, and only the original has its exact values.
+    """
+    returned = (verdict.data or {}).get(key, sent)
+    return sent if returned == json.loads(json.dumps(sent, default=str)) else returned
