@@ -10,7 +10,6 @@ import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from types import MappingProxyType
 from typing import Any, Final
 
 from paddock.errors import Denial, ModuleDiedError
@@ -27,7 +26,6 @@ class ServedPlan:
     """A plan's tools; `plain` returns a value in JSON's own types, with secrets hidden."""
 
     instructions: Final = ""
-    capabilities: Final[Json] = MappingProxyType({"tools": {"listChanged": True}})
 
     def __init__(self, session: Session, approval: ClientApproval, plain: Callable[[object], Any]) -> None:
         self._session = session
@@ -39,6 +37,11 @@ class ServedPlan:
         self._changed: Callable[[], None] = lambda: None
         self._known = self.tools()
         self._had_tools = bool(self._known)
+
+    @property
+    def capabilities(self) -> Json:
+        """What a server of tools alone can do."""
+        return {"tools": {"listChanged": True}}
 
     def tools(self) -> Sequence[Json]:
         """Return the definitions of the tools at this moment, sorted by name."""

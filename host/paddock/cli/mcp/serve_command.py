@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from paddock.cli import failure
-from paddock.cli.bundle_plan import plan_of
+from paddock.cli.bundle_plan import as_named, plan_of
 from paddock.cli.command_group import INTERRUPTED, Interrupted, example
 from paddock.cli.options import QUIET, WORKING_DIR, JournalFlags, SessionOptions, check_verbosity, plan_options
 from paddock.cli.session_on_screen import SessionOpener
@@ -26,7 +26,7 @@ from paddock.cli.terminal.interruption import interruptible
 from paddock.cli.terminal.json_output import plain
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.render import Screen
-from paddock.errors import PaddockError
+from paddock.errors import PaddockError, render
 from paddock.mcp_server.client_approval import ClientApproval
 from paddock.mcp_server.plan_tools import ServedPlan
 from paddock.mcp_server.stdio import Streams, client_streams
@@ -76,6 +76,9 @@ async def _serve(plan: Path, opener: SessionOpener, screen: Screen, streams: Str
             await serve_client(None, streams, failure.text(error))
             return failure.exit_code(error)
         served = ServedPlan(session, approval, partial(plain, mask=session.mask))
-        opener.started(session.modules, f"; {len(served.tools())} tools are served")
+        for module in session.modules:
+            if module.problem is not None:
+                screen.text(render(module.problem))
+        screen.note(f"serving {len(served.tools())} tools of {as_named(str(plan))}")
         await serve_client(served, streams)
     return 0
