@@ -108,6 +108,7 @@ _COMMANDS = {
     "cache prune": "0 entries",
     "cache clean": "0 entries",
     "mcp accept ./mine --yes": "tool-mine from",
+    "mcp serve plan.yaml": '"code":-32700',
     "module new tool other": "amplifier-module-tool-other/pyproject.toml",
     "module validate ./mine": "PASSED",
 }
