@@ -109,6 +109,7 @@ _COMMANDS = {
     "cache clean": "0 entries",
     "mcp accept ./mine --yes": "tool-mine from",
     "mcp serve plan.yaml": '"code":-32700',
+    "mcp run ./mine": '"error":{"code":-32700',
     "module new tool other": "amplifier-module-tool-other/pyproject.toml",
     "module validate ./mine": "PASSED",
 }

@@ -116,12 +116,12 @@ def read_presets(written: Sequence[str]) -> dict[str, str]:
     return presets
 
 
-def retell(error: PlanError | PolicyRefusedError) -> None:
-    """Replace the names of plan places in an error by the names of options."""
+def retell(error: PlanError | PolicyRefusedError, subject: str = "the call") -> None:
+    """Replace the names of plan places in an error about `subject` by the names of options."""
     if isinstance(error, PolicyRefusedError):
-        error.retell("the call", _option_of)
+        error.retell(subject, _option_of)
     else:
-        error.retell("the call", _reworded)
+        error.retell(subject, _reworded)
 
 
 def retell_missing(error: ModuleMissingError, tool: str, hints: Sequence[str]) -> None:

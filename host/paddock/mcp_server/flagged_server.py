@@ -8,14 +8,14 @@ out, and each failure names the line that accepts it.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from paddock.audit import AuditLog
 from paddock.authorization.authorizer import Authorization, Authorizer
 from paddock.authorization.consent import Consent
-from paddock.errors import PolicyRefusedError
+from paddock.errors import KindError, PolicyRefusedError
 from paddock.isolation.planner import OnConfined, SandboxPlanner
 from paddock.module_sources.resolve import SourceOptions
 from paddock.plan.model import ModuleEntry
@@ -25,6 +25,7 @@ from paddock.session.lone_module import LoneModule
 from paddock.session.resources import OnOutput, StartOptions
 from paddock.session.startup import FoundCode
 from paddock.state_folder import make_private, state_folder
+from paddock.text import reason_of
 
 _LOCKS: Final = "mcp"  # in the state folder: a folder with a lock file for each source, arguments and folder
 
@@ -33,20 +34,24 @@ def lock_folder(flags: ServerFlags, environ: Mapping[str, str]) -> Path:
     """Return the folder of the lock file of these flags, in Paddock's own state, made if it is missing.
 
     Raises:
-        OSError: it cannot be made.
+        KindError: it cannot be made.
         SourceUriError: the source is none.
     """
-    locks = state_folder(environ) / _LOCKS
-    make_private(locks)
-    folder = locks / flags.key
-    make_private(folder)
+    try:
+        locks = state_folder(environ) / _LOCKS
+        make_private(locks)
+        folder = locks / flags.key
+        make_private(folder)
+    except OSError as error:
+        raise KindError("StateFolderError", f"Paddock's own folder cannot be used: {reason_of(error)}") from error
     return folder
 
 
 class ServerModule(LoneModule):
     """The module of these flags; `consent` is asked about flags that nobody accepted.
 
-    Without a consent `left_out` has, once it is authorised, the options that need an acceptance.
+    Once it is authorised, `is_accepted` says whether somebody did; without a consent `left_out` has the options that it
+    therefore goes without.
     """
 
     def __init__(
@@ -59,6 +64,7 @@ class ServerModule(LoneModule):
     ) -> None:
         super().__init__(flags.source, flags.written, options, base=flags.folder, sources=sources)
         self.flags = flags
+        self.is_accepted = False
         self.left_out: tuple[str, ...] = ()
         self._consent = consent
 
@@ -68,7 +74,8 @@ class ServerModule(LoneModule):
 
     async def lends_keys(self, authorizer: Authorizer) -> bool:
         """Whether the user's keys may be used to fetch the code: a person accepted the flags, or is asked now."""
-        return self._consent is not None or await authorizer.is_accepted(self.plan())
+        self.is_accepted = await authorizer.is_accepted(self.plan())
+        return self.is_accepted or self._consent is not None
 
     async def authorize(
         self, authorizer: Authorizer, code: FoundCode, sandbox_planner: SandboxPlanner
@@ -79,7 +86,7 @@ class ServerModule(LoneModule):
         try:
             authorization = await self._authorized(authorizer, plan, code, sandbox_planner)
         except PolicyRefusedError as error:
-            if self._consent is not None or await authorizer.is_accepted(plan):
+            if self._consent is not None or self.is_accepted:
                 raise
             flags, self.left_out = self.flags.without({one.path for one in error.refusals})
             if not self.left_out:
@@ -106,16 +113,19 @@ def start_options(
     flags: ServerFlags,
     environ: Mapping[str, str],
     *,
-    mask: Callable[[str], str] = str,
     on_output: OnOutput | None = None,
     on_confined: OnConfined | None = None,
 ) -> StartOptions:
-    """Return how a module of these flags is started, with a lock file of its own in Paddock's state."""
+    """Return how a module of these flags is started, with a lock file of its own in Paddock's state.
+
+    Raises:
+        KindError: that cannot be kept.
+    """
     session = str(uuid.uuid4())
     return StartOptions(
         flags.folder,
         environ,
-        audit=AuditLog(session, environ=environ, mask=mask),
+        audit=AuditLog(session, environ=environ),
         on_output=on_output,
         on_confined=on_confined,
         locks=lock_folder(flags, environ),

@@ -73,6 +73,10 @@ class LoneModule:
         self._lock = lock
         self._rules = rules or NO_RULES
 
+    def mask(self, text: str) -> str:
+        """Return `text` with the values of its secrets hidden, for text that people or files get."""
+        return self.secrets.mask(text)
+
     def check(self, authorizer: Authorizer) -> None:
         """Refuse what the flags alone show to be wrong, before anything is fetched.
 

@@ -154,7 +154,7 @@ class ToolCallSession:
 
     def mask(self, text: str) -> str:
         """Return `text` with the values of the call's secrets hidden, for text that people or files get."""
-        return self._request.secrets.mask(text)
+        return self._request.mask(text)
 
     @property
     def changes(self) -> tuple[str, ...]:

@@ -10,10 +10,9 @@ from typing import Any, Final
 import click
 
 from paddock.cli import options, plan_options
-from paddock.cli.failure import SourceFailedError
 from paddock.cli.options import GrantFlags
 from paddock.plan.server_flags import ServerFlags
-from paddock_sources import SourceUriError, parse_source
+from paddock_sources import SourceUriError
 
 _OPTIONS: Final = (
     click.argument("source"),
@@ -46,20 +45,12 @@ def server_options(command: Callable[..., int]) -> Callable[..., int]:
             plan_options.read_limits(limits),
             plan_options.read_object(config, "--config"),
         )
+        try:
+            _ = flags.key
+        except SourceUriError as error:
+            raise click.UsageError(f"`{error.text}` is not a module source: {error.problem}") from error
         if arguments and "args" in flags.config:
             raise click.UsageError("the server's arguments are in --config and after `--`: name them once")
         return command(flags=flags, **given)
 
     return partial(options.added, _OPTIONS)(options.grant_options(with_flags))
-
-
-def check_source(flags: ServerFlags) -> None:
-    """Refuse a source that is none.
-
-    Raises:
-        SourceFailedError: it cannot be read.
-    """
-    try:
-        parse_source(flags.source)
-    except SourceUriError as error:
-        raise SourceFailedError.of(error) from error

@@ -17,6 +17,7 @@ from paddock.plan.model import MountPlan
 from paddock.plan.permissions import (
     Permissions,
     allow_option,
+    grant_option,
     grants_in_line,
     permissions_in_line,
     permissions_line,
@@ -53,6 +54,23 @@ def tell_denials(
         screen.note(f"{len(different) - _MAX_LINES} more denials are not shown; {where} has them")
     if left_out:
         screen.warning(f"{left_out} more acts were refused, or may have been: too many to note which")
+
+
+def acts_and_options(
+    denials: Iterable[Mapping[str, object]], given: Permissions
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return a few different refused acts, a line each, and the options that allow them, as a command gets them.
+
+    What was `given` already is not among the options.
+    """
+    acts, options = [], dict[str, None]()
+    had = frozenset(grants_in_line(permissions_line(given)))
+    for text, denial in _different(denials)[:_MAX_TOGETHER]:
+        acts.append(text)
+        limit = limit_option_in_line(denial.grant, denial.target.partition(":")[0])
+        lacking = (grant_option(*grant) for grant in grants_in_line(denial.grant) if grant not in had)
+        options |= dict.fromkeys(lacking if limit is None else [limit.replace(" ", "=", 1)])
+    return tuple(acts), tuple(options)
 
 
 def lines_to_paste(

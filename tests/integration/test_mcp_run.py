@@ -1,0 +1,211 @@
+"""One module for a client by the flags of the client's file, which count once a person accepted them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from integration.command_line import paddock
+from integration.conftest import WriteModule
+from paddock.authorization.consent import ConsentAnswer, PlanReview
+from paddock.errors import ConsentRefusedError, PolicyRefusedError, QuarantinedError
+from paddock.mcp_server.acceptance import accept
+from paddock.mcp_server.flagged_server import ServerModule, lock_folder, start_options
+from paddock.mcp_server.one_server import FailedCall, ServedModule, served
+from paddock.mcp_server.served import ClientCall
+from paddock.plan.server_flags import ServerFlags
+
+_READER = """
+    import os
+
+    from amplifier_core.models import ToolResult
+
+    class Reader:
+        name = "read"
+        title = "Read a file"
+        description = "Returns what a file has."
+        input_schema = {"type": "object", "properties": {"path": {"type": "string"}}}
+        annotations = {"readOnlyHint": True}
+
+        def __init__(self, coordinator):
+            self.hooks, self.approval = coordinator.hooks, coordinator.approval_system
+
+        async def execute(self, input):
+            if input["path"] == "die":
+                os._exit(3)
+            if input["path"] == "ask":
+                await self.hooks.emit("tool:progress", {"tool_name": "read", "progress": 1, "total": 2, "message": "m"})
+                answer = await self.approval.request_approval("Read?", ["Yes", "No"], 60, "deny")
+                return ToolResult(output=answer)
+            try:
+                with open(input["path"]) as file:
+                    return ToolResult(output={"text": file.read()})
+            except OSError as error:
+                return ToolResult(success=False, error={"type": "OSError", "message": str(error)})
+
+    async def mount(coordinator, config):
+        print("to stdout, which is the client's")
+        await coordinator.mount("tools", Reader(coordinator))
+"""
+_CALL = ClientCall(None, lambda done, total, message: None)
+
+
+@pytest.fixture
+def secret(home: Path) -> Path:
+    return home / ".ssh/id_x"
+
+
+@pytest.fixture
+def flags(write_module: WriteModule, tmp_path: Path, secret: Path) -> ServerFlags:
+    """Flags for a module in the client's folder, which ask for a file outside of it."""
+    write_module("tool-reader", _READER)
+    return ServerFlags("./amplifier-module-tool-reader", tmp_path, permissions={"read": [str(secret)]})
+
+
+@asynccontextmanager
+async def _serving(flags: ServerFlags) -> AsyncIterator[tuple[ServedModule, ServerModule, list[FailedCall]]]:
+    request = ServerModule(flags, start_options(flags, os.environ))
+    failed: list[FailedCall] = []
+
+    def explain(call: FailedCall) -> list[str]:
+        failed.append(call)
+        return ["explained"]
+
+    with anyio.fail_after(200):
+        async with served(request, explain, lambda value: value) as server:
+            yield server, request, failed
+
+
+async def _read(flags: ServerFlags, path: Path) -> tuple[str, tuple[str, ...]]:
+    """Return what a call returns for a file, and the options that its server goes without."""
+    async with _serving(flags) as (server, request, failed):
+        answer = await server.call("read", {"path": str(path)}, _CALL)
+    if answer["isError"]:
+        assert answer["content"][-1]["text"] == "explained" and [str(path)] == [one.target for one in failed[0].denials]
+        return "refused", request.left_out
+    return answer["structuredContent"]["text"], request.left_out
+
+
+async def test_flags_of_a_client_count_only_as_they_were_accepted(flags: ServerFlags, secret: Path) -> None:
+    asked = f"--allow-read={secret}"
+    assert await _read(flags, secret) == ("refused", (asked,))
+    accepted = await accept(flags, os.environ)
+    assert await _read(flags, secret) == ("the key", ())
+    # What a repository changes in its file, or has in another folder, is another plan.
+    more = replace(flags, permissions={"read": [str(secret), "/etc/hostname"]})
+    assert await _read(more, secret) == ("refused", (asked, "--allow-read=/etc/hostname"))
+    (inside := flags.folder / "inside").mkdir()
+    moved = replace(flags, source=f"../{Path(flags.source).name}", folder=inside)
+    with pytest.raises(PolicyRefusedError, match="policy refuses"):  # its code lies outside of the client's folder
+        await _read(moved, secret)
+    assert lock_folder(flags, os.environ) == accepted.lock.parent != lock_folder(moved, os.environ)
+
+
+async def test_a_link_that_leads_elsewhere_since_it_was_accepted_is_not_honoured(
+    flags: ServerFlags, secret: Path
+) -> None:
+    link = flags.folder / "notes"
+    link.write_text("notes")
+    flags = replace(flags, permissions={"read": ["./notes"]})
+    await accept(flags, os.environ)
+    link.unlink()
+    link.symlink_to(secret)
+    assert await _read(flags, secret) == ("refused", ("--allow-read=./notes",))
+
+
+async def test_nothing_is_recorded_when_the_answer_is_no(flags: ServerFlags, secret: Path) -> None:
+    class No:
+        reviews: list[PlanReview] = []
+
+        async def ask(self, review: PlanReview) -> ConsentAnswer:
+            self.reviews.append(review)
+            return ConsentAnswer.STOP
+
+    with pytest.raises(ConsentRefusedError):
+        await accept(flags, os.environ, consent=No())
+    assert No.reviews[0].modules[0].needs_trust == (f"reads {secret}",)
+    assert (await _read(flags, secret))[0] == "refused"
+
+
+async def test_a_served_tool_has_its_own_definition(flags: ServerFlags) -> None:
+    async with _serving(flags) as (server, _, _):
+        assert server.tools() == [
+            {
+                "name": "read",
+                "title": "Read a file",
+                "description": "Returns what a file has.",
+                "inputSchema": {"type": "object", "properties": {"path": {"type": "string"}}},
+                "annotations": {"readOnlyHint": True},
+            }
+        ]
+        with pytest.raises(LookupError):
+            await server.call("write", {}, _CALL)
+        with pytest.raises(LookupError):
+            await server.ask("prompts/list", {})
+
+
+async def test_questions_and_progress_of_a_call_reach_its_client(flags: ServerFlags) -> None:
+    seen: list[object] = []
+
+    async def elicit(message: str, schema: Any) -> dict[str, Any]:
+        seen.append(message)
+        return {"action": "accept", "content": {"answer": schema["properties"]["answer"]["enum"][0]}}
+
+    async with _serving(flags) as (server, _, _):
+        answer = await server.call("read", {"path": "ask"}, ClientCall(elicit, lambda *told: seen.append(told)))
+        assert answer["content"] == [{"type": "text", "text": "Yes"}]
+    assert seen[0] == (1, 2, "m") and "tool-reader" in str(seen[1]) and str(seen[1]).endswith("asks: Read?")
+
+
+async def test_a_server_that_died_is_started_again_until_it_died_too_often(flags: ServerFlags, secret: Path) -> None:
+    await accept(flags, os.environ)
+    async with _serving(flags) as (server, _, _):
+        changes: list[Exception | None] = []
+        server.on_change(lambda: changes.append(server.end))
+        died = await server.call("read", {"path": "die"}, _CALL)
+        assert died["isError"] and "exited with code 3" in died["content"][0]["text"]
+        assert (server.exit_code, server.end) == (5, None)
+        assert (await server.call("read", {"path": str(secret)}, _CALL))["structuredContent"] == {"text": "the key"}
+        assert server.exit_code == 0
+        while server.end is None:
+            await server.call("read", {"path": "die"}, _CALL)
+    assert isinstance(changes[-1], QuarantinedError) and changes[-1].exit_code == 5
+
+
+def test_accepting_shows_what_the_server_would_get_and_needs_a_yes(flags: ServerFlags, secret: Path) -> None:
+    words = flags.words("accept")[1:]
+    done = paddock(*words)
+    assert done.returncode == 2 and f"reads {secret}" in done.stderr and "add `--yes`" in done.stderr
+    done = paddock(*words, "--yes", "--", "an argument")
+    assert done.returncode == 0 and "it is started with 'an argument'" in done.stderr
+    assert "paddock mcp run -C" in done.stdout
+    assert "policy forget" not in done.stdout and paddock("policy", "forget", flags.source).returncode == 1
+
+
+async def test_a_client_is_shown_the_line_that_allows_what_was_refused(flags: ServerFlags, secret: Path) -> None:
+    line = flags.line("accept")
+    first = await _call_of_client(flags, secret)
+    assert first["isError"] and line in first["content"][-1]["text"]
+    assert paddock(*flags.words("accept")[1:], "--yes").returncode == 0
+    second = await _call_of_client(flags, secret)
+    assert not second["isError"] and second["structuredContent"] == {"text": "the key"}
+
+
+async def _call_of_client(flags: ServerFlags, path: Path) -> dict[str, Any]:
+    words = ["-c", "from paddock.cli import main; main()", *flags.words("run")[1:]]
+    program = StdioServerParameters(command=sys.executable, args=words, env=dict(os.environ))
+    with anyio.fail_after(200):
+        async with Client(stdio_client(program)) as client:
+            assert [one.name for one in (await client.list_tools()).tools] == ["read"]
+            answer = await client.call_tool("read", {"path": str(path)})
+    return answer.model_dump(mode="json", by_alias=True)
