@@ -35,6 +35,7 @@ from bench.history import last_recorded, record
 from bench.hooks import measure_hooks
 from bench.journal import measure_journal
 from bench.many_tasks import measure_many_tasks
+from bench.mcp_client import measure_mcp_client
 from bench.mcp_peer import measure_mcp
 from bench.memory import measure_memory
 from bench.model import measure_model
@@ -65,6 +66,7 @@ _PARTS: dict[str, Part] = {
     "calls": measure_calls,
     "calls in flight": measure_in_flight,
     "calls beside MCP": measure_mcp,
+    "client of MCP": measure_mcp_client,
     "checks of calls": measure_checks,
     "calls into a sandbox": measure_sandboxed_calls,
     "payload": measure_payload,
