@@ -13,13 +13,17 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from paddock_sdk.mcp import client as client_module
 from paddock_sdk.mcp import messages
 from paddock_sdk.mcp.client import Client, McpError, Reactions, RefusedError, ServerEndedError
 from support.children import children_of_this_process
+from support.examples import examples
 
 _ODD = [sys.executable, "-I", "-S", str(Path(__file__).with_name("odd_server.py"))]
 _LEGACY = "2025-11-25"
@@ -362,6 +366,45 @@ async def test_parameters_that_json_cannot_say_are_refused() -> None:
         with pytest.raises(ValueError, match="JSON"):
             await client.call_tool("echoes", {"x": float("nan")})
         assert _said(await client.call_tool("echoes", {})) == {}
+
+
+_VALUES: Any = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 3) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(), inner, max_size=2),
+    max_leaves=4,
+)
+_KEYS = st.sampled_from(["progressToken", "progress", "total", "message", "requestId", "inputRequests", "resultType"])
+_PARAMS = st.dictionaries(_KEYS, _VALUES, max_size=4)
+_METHODS = st.sampled_from(
+    ["notifications/progress", "notifications/cancelled", "roots/list", "elicitation/create", "x"]
+)
+_MESSAGES = st.one_of(
+    st.builds(messages.request, st.integers(0, 3) | st.text(max_size=2), _METHODS, _PARAMS),
+    st.builds(messages.notification, _METHODS, _PARAMS),
+    st.builds(messages.answer, st.integers(-1, 3), _PARAMS),
+    st.builds(messages.failure, st.integers(-1, 3) | st.none(), st.integers(), st.text(), _VALUES),
+)
+
+
+@settings(max_examples=examples(200))
+@given(st.lists(_MESSAGES, max_size=6))
+def test_any_messages_of_a_server_raise_nothing_but_mcp_errors(sent: list[bytes]) -> None:
+    async def receive() -> None:
+        seen = Seen()
+        client = Client(seen.reactions())
+        written: list[bytes] = []
+        with mock.patch.multiple(client._process, write=written.append, end=mock.Mock()):
+            calls = [asyncio.create_task(client.call_tool("x", {}, lambda *report: None)) for _ in range(2)]
+            await asyncio.sleep(0)
+            client._process.pipe_data_received(1, b"".join(sent))
+            for _ in range(5):
+                await asyncio.sleep(0)
+            client._process.gone.set_result("ended")
+            outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert all(isinstance(outcome, dict | McpError) for outcome in outcomes)
+        assert all(not isinstance(messages.read(line[:-1]), messages.Malformed) for line in written)
+
+    asyncio.run(receive())
 
 
 async def test_environment_and_folder_are_those_of_the_start(tmp_path: Path) -> None:
