@@ -29,7 +29,7 @@ MAX_TOOLS: Final = 512  # once there are more, no further page is asked for
 PROBE_SECONDS: Final = 5.0  # of silence, after which the older handshake is tried as well
 START_SECONDS: Final = 60.0
 CANCEL_SECONDS: Final = 3.0
-CLOSE_SECONDS: Final = 2.0  # from the end of a server's input to SIGKILL
+CLOSE_SECONDS: Final = 1.0  # from the end of a server's input to SIGKILL; some do not end by themselves
 _MAX_PAGES: Final = 100
 _MAX_ROUNDS: Final = 10  # of questions that one call may ask
 _MAX_QUESTIONS: Final = 16  # at the same time
@@ -312,7 +312,7 @@ class Client:
         raise McpError(f"the MCP server asked for input to one `{method}` more than {_MAX_ROUNDS} times")
 
     async def close(self) -> None:
-        """End the server: its input ends, and 2 s later all processes of its group are killed; then none runs."""
+        """End the server: its input ends, and 1 s later all processes of its group are killed; then none runs."""
         await self._process.close(CLOSE_SECONDS)
 
     async def _connect(self) -> None:
