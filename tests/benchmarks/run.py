@@ -55,6 +55,7 @@ from bench.sources import measure_sources
 from bench.start import measure_start
 from bench.sub_session import measure_sub_session
 from bench.system_calls import measure_system_calls
+from bench.tool_mcp import measure_tool_mcp
 from bench.used_memory import use_memory_once
 
 _HERE = Path(__file__).resolve()
@@ -67,6 +68,7 @@ _PARTS: dict[str, Part] = {
     "calls in flight": measure_in_flight,
     "calls beside MCP": measure_mcp,
     "client of MCP": measure_mcp_client,
+    "mcp servers": measure_tool_mcp,
     "checks of calls": measure_checks,
     "calls into a sandbox": measure_sandboxed_calls,
     "payload": measure_payload,

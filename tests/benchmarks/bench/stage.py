@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import paddock_sdk
 from paddock.authorization.authorizer import Authorizer
 from paddock.isolation.sandbox_host import SandboxHost
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
@@ -23,6 +24,7 @@ from paddock.session.runtime import SessionCore, SessionRuntime
 from paddock_sources import FileSource
 
 MODULES = Path(__file__).resolve().parent.parent / "modules"
+_REFERENCE = Path(__file__).resolve().parents[3] / "modules"
 
 
 class Stage:
@@ -38,7 +40,8 @@ class Stage:
     @asynccontextmanager
     async def open(cls) -> AsyncIterator[Stage]:
         """Yield a stage; its processes end with it."""
-        compileall.compile_dir(MODULES, quiet=1)  # workers write no bytecode; an installed module comes with its own
+        for folder in (MODULES, _REFERENCE, Path(paddock_sdk.__path__[0])):
+            compileall.compile_dir(folder, quiet=1)  # workers write no bytecode; what is installed comes with its own
         core = SessionCore(SimpleNamespace(session_id="bench", parent_id=None, config={}))
         async with (
             SandboxHost.started() as host,
@@ -50,15 +53,16 @@ class Stage:
     async def cast(
         self, kind: Kind, module: str, config: dict[str, Any] | None = None, **options: Any
     ) -> Callable[[], Awaitable[HostedModule]]:
-        """Return what starts a fixture module and has it mounted.
+        """Return what starts a fixture module, or a reference module, and has it mounted.
 
         By then its plan entry is read, its code found, and decided what it is shut into.
         """
         self._entries += 1
         place = EntryPlace(kind, f"{kind}s[{self._entries}]", MODULES)
-        written = {"module": module, "source": f"./{module}", "config": config or {}, **options}
+        folder = next(one / module for one in (MODULES, _REFERENCE) if (one / module).is_dir())
+        written = {"module": module, "source": str(folder), "config": config or {}, **options}
         entry = ModuleEntry.read(written, place)
-        resolution = FileSource(MODULES / module).resolve(module)
+        resolution = FileSource(folder).resolve(module)
         authorizer = await Authorizer.at_work(self._resources.options.working_dir, os.environ, Policy())
         authorization = await authorizer.authorize_call(entry, resolution, None)
         await self._resources.plan_sandboxes(replace(authorization, accepts_weaker=True))
