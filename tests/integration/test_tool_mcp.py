@@ -18,6 +18,7 @@ from support.examples import repeating
 
 _SECONDS = 100  # for a call; hit only by a hang
 _PYTHON = os.path.realpath(sys.executable)
+_SDK_SERVER = Path(__file__).resolve().parents[1] / "sdk/mcp/sdk_server.py"
 _HOSTILE = """
 import json, os, sys
 
@@ -141,6 +142,39 @@ async def test_a_hostile_server_offers_what_is_usable_and_reads_no_secret(code: 
     ):
         assert said in printed
     assert "\x1b" not in printed and "\u202e" not in printed
+
+
+class Person:
+    """Says yes, and keeps what was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
+        self.asked.append(prompt)
+        return "Yes"
+
+
+@pytest.mark.exhaustive  # each server takes a second to start
+@pytest.mark.parametrize("era", ["newer", "older"])
+async def test_a_server_by_the_official_sdk_asks_a_person_and_gets_the_folders(
+    tmp_path: Path, a_level: IsolationLevel, era: str
+) -> None:
+    person = Person()
+    session = ToolCallSession(
+        "builtin:tool-mcp",
+        "asks",
+        {},
+        config={"command": [sys.executable, str(_SDK_SERVER), era]},
+        permissions={"run": [sys.executable], "read": [str(_SDK_SERVER), "."]},
+        isolation=a_level,
+        working_dir=tmp_path,
+        approval=person,
+    )
+    with anyio.fail_after(_SECONDS):
+        outcome = await session.run()
+    assert outcome.result.output == f"accept {{'ok': True}} ['{tmp_path.as_uri()}']", outcome
+    assert person.asked == ["tool tool-mcp asks: MCP server by-sdk 3: sure?"]
 
 
 _ENDS = {

@@ -129,6 +129,13 @@ async def test_a_server_that_does_not_start_fails_the_mount_in_words(desk: Desk,
     assert not desk.tools
 
 
+async def test_a_server_that_is_silent_is_told_with_its_programs(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_START_SECONDS", 0.2)
+    said = r"did not answer `initialize` within 0.2 s; its programs: sleep$"
+    with pytest.raises(Exception, match=said):
+        await desk.mount(command=["sleep", "1000"])
+
+
 class Person:
     """Chooses the option of that name, and keeps what was asked."""
 
