@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value) and "\0" not in value
-
-
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) and "\0" not in one for one in value)
-
-
-def _are_variables(value: object) -> bool:
-    return isinstance(value, dict) and _are_texts([*value, *value.values()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +35,23 @@ class Settings:
         for key, value in given.items():
             if key not in known:
                 raise ValueError(f"tool-mcp: there is no setting `{key}`; there are {', '.join(known)}")
-            fits, words = _SHAPES[key]
-            if not fits(value):
+            kind, words = _SHAPES.get(key, (str, "a text"))
+            inside = [*value.values()] if isinstance(value, dict) else value
+            if not isinstance(value, kind) or (kind in (list, dict) and not _are_texts(inside)):
                 raise ValueError(f"tool-mcp: `{key}` must be {words}, not {value!r:.200}")
         if not given.get("command"):
             raise ValueError("tool-mcp: `command` is missing, the program of an MCP server: `command: [./server.py]`")
         return cls(**given)
 
 
-_SHAPES: dict[str, tuple[Callable[[object], bool], str]] = {
-    "command": (_are_texts, "a list of texts"),
-    "args": (_are_texts, "a list of texts"),
-    "env": (_are_variables, "a table of texts"),
-    "prefix": (lambda value: isinstance(value, str), "a text"),
-    "tools": (_are_texts, "a list of names"),
-    "name": (_is_text, "a text"),
-    "bin": (_is_text, "a text"),
-    "without_scripts": (lambda value: isinstance(value, bool), "true or false"),
+_SHAPES: dict[str, tuple[type, str]] = {
+    "command": (list, "a list of texts"),
+    "args": (list, "a list of texts"),
+    "env": (dict, "a table of texts"),
+    "tools": (list, "a list of names"),
+    "without_scripts": (bool, "true or false"),
 }
+
+
+def _are_texts(values: Any) -> bool:
+    return all(isinstance(one, str) for one in values)

@@ -202,7 +202,7 @@ async def test_roots_are_the_granted_folders_and_progress_is_an_event(desk: Desk
         ({"command": "server"}, "`command` must be a list of texts"),
         ({"command": ["x"], "args": [1]}, "`args` must be a list of texts"),
         ({"command": ["x"], "env": {"A": 1}}, "`env` must be a table of texts"),
-        ({"command": ["x"], "prefix": None, "name": ""}, "`name` must be a text"),
+        ({"command": ["x"], "prefix": None, "name": 1}, "`name` must be a text"),
     ],
 )
 async def test_a_setting_of_the_wrong_shape_is_refused_by_name(config: dict[str, Any], said: str) -> None:
