@@ -10,6 +10,7 @@ logger = logging.getLogger(__name__)
 
 _SECONDS = 300.0  # for a person to answer
 _MAX_OPTIONS = 32
+_MAX_OPTION = 200  # characters of one
 _MAX_CHARACTERS = 4_000  # of a message
 _DECLINE: dict[str, Any] = {"action": "decline"}
 
@@ -77,4 +78,5 @@ def _values(schema: Mapping[str, Any]) -> dict[str, Any]:
             for one in listed:
                 if isinstance(one, dict) and "const" in one:
                     values[str(one.get("title", one["const"]))] = one["const"]
-    return values if len(values) <= _MAX_OPTIONS else {}
+    is_read = len(values) <= _MAX_OPTIONS and all(len(one) <= _MAX_OPTION for one in values)
+    return values if is_read else {}

@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 _ASKED = ("prompts/list", "prompts/get", "resources/list", "resources/read", "resources/templates/list")
 _START_SECONDS = 50.0  # less than the minute that a host gives a mount, so that the server's last lines are told
 _PAUSE_SECONDS = 1.0  # between two looks at the tools of a server that says all the time that they changed
+_MAX_NAME = 200  # characters of the server's, in a question
 _MAX_STARTS = 5
 _STARTS_SECONDS = 300.0  # in which a server that ends is started again so often
 
@@ -134,7 +135,8 @@ class Server:
         self._left_out = left_out
 
     async def _elicit(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        return await self._questions.ask(self._client.server, params)
+        name = self._client.server[:_MAX_NAME]
+        return await self._questions.ask(name, params)
 
     def _roots(self) -> list[dict[str, str]]:
         """Return the folders that the module was granted; a host that grants none does not have the capability."""

@@ -161,6 +161,7 @@ _OTHERS: dict[str, dict[str, Any]] = {
     "a form of a text": {"requestedSchema": {"properties": {"name": {"type": "string"}}}},
     "a form of two": {"requestedSchema": {"properties": {"a": {"type": "boolean"}, "b": {"type": "boolean"}}}},
     "a form of too many": {"requestedSchema": {"properties": {"a": {"enum": [*range(33)]}}}},
+    "a form of a long choice": {"requestedSchema": {"properties": {"a": {"enum": ["x" * 201]}}}},
     "a page": {"mode": "url", "url": "https://example.org"},
 }
 
