@@ -67,10 +67,10 @@ def defined(tool: object) -> dict[str, Any]:
     return definition
 
 
-def of_mounted(attributes: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def of_mounted(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the definition of a tool that `tool-mcp` mounted, from all that a model or a client is shown of it.
 
-    `attributes` are the mounted tool's, `prefix` is what its name begins with before the server's own.
+    `attributes` are the mounted tool's; its name has the prefix of the plan.
 
     Raises:
         ValueError: as `defined` does.
@@ -78,8 +78,6 @@ def of_mounted(attributes: Mapping[str, Any], prefix: str = "") -> dict[str, Any
     tool = {}
     for field in FIELDS:
         tool[field] = attributes.get(_ATTRIBUTES.get(field, field))
-    if isinstance(tool["name"], str):
-        tool["name"] = tool["name"].removeprefix(prefix)
     return defined(tool)
 
 

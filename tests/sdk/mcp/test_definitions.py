@@ -76,7 +76,7 @@ class _Mounted:
     """What `tool-mcp` mounts of a definition, as far as others see it."""
 
     def __init__(self, definition: dict[str, Any]) -> None:
-        self.name = f"files_{definition['name']}"
+        self.name = definition["name"]
         self.title, self.description = definition.get("title"), definition.get("description", "")
         self.input_schema, self.output_schema = definition["inputSchema"], definition.get("outputSchema")
         self.annotations = definition.get("annotations")
@@ -98,7 +98,7 @@ def test_the_definition_of_a_mounted_tool_crosses_whole(case: str) -> None:
     tool = defined(_LARGEST[case])
     codec = Codec(ContractVocabulary())
     crossed = decode_description(encode_description(describe(_Mounted(tool)), codec), codec)
-    assert digest(of_mounted(crossed.attributes, "files_")) == digest(tool)
+    assert digest(of_mounted(crossed.attributes)) == digest(tool)
 
 
 def test_a_difference_shows_what_changed_and_nothing_a_terminal_acts_on() -> None:
