@@ -436,7 +436,7 @@ def sources_that_are_not_there(world: World) -> Any:
         ["cache", "clean", "--json"],
     ]
     shown = [world.run(*args).shown() for args in commands]
-    world.write("work/paddock.lock", "version = 2\n")
+    world.write("work/paddock.lock", "version = 3\n")
     shown.append(world.run("list", "--json").shown())
     world.write("work/paddock.lock", "version = ")
     shown.append(world.run("verify", "--json").shown())
