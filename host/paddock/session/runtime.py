@@ -218,7 +218,7 @@ class SessionRuntime:
         # After secrets were filled in: a reference in an override stays plain text.
         config = merged(resources.secrets.expanded(entry.config, grants_of(entry.permissions)), overrides)
         if (server := authorized.resolution.server) is not None:
-            config["command"] = list(server.command)
+            config |= {"command": list(server.command), "name": entry.instance_id or entry.module}
         granted = self.marshaller.encode(sandboxed.confinement.grants.named())
         module = HostedModule(
             entry,

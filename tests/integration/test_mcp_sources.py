@@ -1,0 +1,96 @@
+"""MCP servers run as modules: what a server is given with its source, and what it is not."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from integration.command_line import paddock
+from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
+from sources.index_server import IndexServer
+
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
+
+_SECONDS = 60
+_SERVER = """
+import json, sys
+
+def act(path="", mode="r", **others):
+    with open(path.replace("OWN", __file__), mode) as file:
+        return file.read() if mode == "r" else str(file.write("#"))
+
+def answer(method, params):
+    if method == "initialize":
+        about = {"name": "acts", "version": "1"}
+        return {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": about}
+    if method == "tools/list":
+        return {"tools": [{"name": "act", "inputSchema": {"type": "object"}}]}
+    try:
+        said, failed = act(**params["arguments"]), False
+    except OSError as error:
+        said, failed = str(error), True
+    return {"content": [{"type": "text", "text": said}], "isError": failed}
+
+def run():
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if asked.get("method") in ("initialize", "tools/list", "tools/call"):
+            said = {"result": answer(asked["method"], asked["params"])}
+        elif "id" in asked:
+            said = {"error": {"code": -32601, "message": "unknown"}}
+        else:
+            continue
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **said}), flush=True)
+
+if __name__ == "__main__":
+    run()
+"""
+
+
+@pytest.fixture
+def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[IndexServer]:
+    """An index with the server in a package, and nothing else."""
+    with IndexServer() as index:
+        monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
+        scripts = "[console_scripts]\nother = acts:act\nserve = acts:run\n"
+        index.add_wheel("mcp-server-acts", "1.0", {"acts.py": _SERVER}, entry_points=scripts)
+        yield index
+
+
+async def _call(source: str, **arguments: str) -> ToolCallOutcome:
+    permissions = {"write": ["."]}
+    with anyio.fail_after(_SECONDS):
+        return await ToolCallSession(source, "act", arguments, permissions=permissions).run()
+
+
+def test_a_server_of_an_index_is_called_and_reads_only_what_it_was_granted(index: IndexServer, tmp_path: Path) -> None:
+    source, secret = "mcp+pypi:mcp-server-acts==1.0", tmp_path / "secret"
+    secret.write_text("mine")
+    asked = json.dumps({"path": str(secret)})
+    call = ("call", source, "act", asked, "--config", '{"bin": "serve"}')
+    refused = paddock(*call)
+    assert (refused.returncode, "No such file" in refused.stderr) == (1, True), refused.stderr
+    (remedy,) = re.findall(r"--allow-read=\S+", refused.stderr)
+    index.requests.clear()
+    allowed = paddock(*call, remedy, "--offline", "--locked")
+    assert (allowed.returncode, allowed.stdout, index.requests) == (0, "mine\n", []), allowed.stderr
+
+
+async def test_no_server_changes_its_own_files_where_it_may_write_around_them(tmp_path: Path) -> None:
+    server = tmp_path / "server.py"
+    server.write_text(_SERVER)
+    outside = subprocess.run([sys.executable, "-c", "import server; server.act('OWN', 'a')"], cwd=tmp_path, check=False)
+    assert outside.returncode == 0 and server.read_text().endswith("#")
+    source = f"mcp+command:{server}"
+    beside = await _call(source, path=str(tmp_path / "new"), mode="a")
+    assert (beside.result.success, (tmp_path / "new").read_text()) == (True, "#")
+    own = await _call(source, path="OWN", mode="a")
+    assert own.error is None and "Read-only file system" in str(own.result.error)
+    assert server.read_text().count("#") == _SERVER.count("#") + 1
