@@ -90,13 +90,13 @@ class PackageSource:
             SourceError: it cannot be had, or there is no module in it.
         """
         if self.version:
-            found = self._of_index(self._site(locked))
+            found = self.of_index(self.site(locked))
         else:
             found = self._found(self.name)
         return found.module_ids
 
     def lock(self) -> tuple[LockedDistribution, ...]:
-        """Return the package at its version and all its dependencies, as the index has them now.
+        """Return the package at its version, else the newest, and all its dependencies, as the index has them now.
 
         Raises:
             SourceError: it cannot be had.
@@ -104,7 +104,7 @@ class PackageSource:
         assert self.runner is not None and self.index is not None, "a version of the index needs both"
         name = normalised(self.name)
         return resolve(
-            Requirements(self.name, self.version, (f"{name}=={self.version}",)),
+            Requirements(self.name, self.version, (f"{name}=={self.version}" if self.version else name,)),
             cache=self.cache,
             runner=self.runner,
             index=self.index,
@@ -122,8 +122,8 @@ class PackageSource:
         Raises:
             SourceError: they cannot be had, or hold no such module.
         """
-        site = self._site(locked)
-        distribution = self._of_index(site)
+        site = self.site(locked)
+        distribution = self.of_index(site)
         package, attribute = distribution.module_package(module_id)
         together = tuple(InstalledDistributions([site]).by_name.values())
         return self._resolution(module_id, site, package, attribute, distribution, together)
@@ -138,8 +138,12 @@ class PackageSource:
                 hints=[f"install other versions beside paddock: `pip install {wanted}`", "or widen the constraint"],
             )
 
-    def _site(self, locked: Sequence[LockedDistribution]) -> Path:
-        """Return the folder with all that is locked, except what a runtime has."""
+    def site(self, locked: Sequence[LockedDistribution]) -> Path:
+        """Return the folder with all that is locked, except what a runtime has.
+
+        Raises:
+            SourceError: it cannot be had.
+        """
         assert self.runner is not None and self.index is not None, "a version of the index needs both"
         name = normalised(self.name)
         return install(
@@ -152,7 +156,12 @@ class PackageSource:
             subject=self.name,
         )
 
-    def _of_index(self, site: Path) -> InstalledDistribution:
+    def of_index(self, site: Path) -> InstalledDistribution:
+        """Return the package itself in the folder that has it.
+
+        Raises:
+            InstalledDistributionError: it is not there.
+        """
         found = InstalledDistributions([site]).by_name.get(normalised(self.name))
         if found is None:
             problem = "what is locked does not name it, or its metadata is malformed or too large"

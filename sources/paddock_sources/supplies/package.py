@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,9 +14,10 @@ from paddock_sources.lock.locked_module import LockedDependency, LockedModule
 from paddock_sources.manifest.permission_request import permissions_digest
 from paddock_sources.resolution import PinnedSource, Resolution
 from paddock_sources.supplies.supply import Choice, Supply
-from paddock_sources.uri import PackageUri
+from paddock_sources.uri import PackageUri, SourceUri
 
 if TYPE_CHECKING:
+    from paddock_sources.environment.locked import LockedDistribution
     from paddock_sources.package import PackageSource
 
 
@@ -48,10 +50,7 @@ class PackageSupply(Supply[PackageUri]):
             return package.resolve(module_id)
         if locked is None:
             raise unavailable(uri.text, "a source that is not locked")
-        name = package_key(uri.name)
-        found = next((one for one in distributions(locked) if one.name == name), None)
-        if found is None or found.version != locked.commit or not found.is_version(uri.version):
-            raise pin_mismatch(uri.text, uri.version, found.version if found is not None else "none")
+        check_version(uri, package_key(uri.name), locked)
         return package.provide(module_id, distributions(locked))
 
     def module_ids(self, uri: PackageUri, locked: LockedModule | None) -> tuple[str, ...]:
@@ -61,31 +60,37 @@ class PackageSupply(Supply[PackageUri]):
         return None
 
     def _source(self, uri: PackageUri, rules: DependencyRules) -> PackageSource:
-        from paddock_sources.package import PackageSource
-
-        return PackageSource(
-            uri.name,
-            uri.version,
-            cache=self.workshop.cache,
-            python=self.workshop.dependencies.python,
-            installed=self.workshop.installed(),
-            preloaded=self.workshop.preloaded(),
-            runner=self.workshop.runner,
-            index=self.workshop.dependencies.index if uri.version else None,
-            progress=self.workshop.progress,
-            rules=rules,
-        )
+        index = self.workshop.dependencies.index if uri.version else None
+        package = self.workshop.package(uri.name, uri.version, index, rules)
+        return replace(package, installed=self.workshop.installed(), preloaded=self.workshop.preloaded())
 
     def _locked(self, uri: PackageUri, rules: DependencyRules) -> LockedModule:
         """Return the lock of a package of the index, which is one of its own dependencies."""
-        locked = self._source(uri, rules).lock()
-        self.workshop.dependencies.check(locked)
-        name = package_key(uri.name)
-        return LockedModule(
-            source=uri.text,
-            requested_ref=uri.version,
-            commit=next((one.version for one in locked if one.name == name), uri.version),
-            permissions_digest=permissions_digest(None),
-            hashes=next((one.hashes for one in locked if one.name == name), ()),
-            dependencies=tuple(LockedDependency(one.name, one.version, one.hashes) for one in locked),
-        )
+        chosen = self._source(uri, rules).lock()
+        self.workshop.dependencies.check(chosen)
+        return locked_package(uri, package_key(uri.name), chosen)
+
+
+def locked_package(uri: SourceUri, name: str, chosen: Sequence[LockedDistribution]) -> LockedModule:
+    """Return the lock of the package `name` of the index, which is one of those `chosen` for it."""
+    version, _ = uri.requested
+    return LockedModule(
+        source=uri.text,
+        requested_ref=version,
+        commit=next((one.version for one in chosen if one.name == name), version),
+        permissions_digest=permissions_digest(None),
+        hashes=next((one.hashes for one in chosen if one.name == name), ()),
+        dependencies=tuple(LockedDependency(one.name, one.version, one.hashes) for one in chosen),
+    )
+
+
+def check_version(uri: SourceUri, name: str, locked: LockedModule) -> None:
+    """Refuse a lock whose packages are not of the source's version.
+
+    Raises:
+        SourceError: the package `name` has another, or is not among them.
+    """
+    version, _ = uri.requested
+    found = next((one for one in distributions(locked) if one.name == name), None)
+    if found is None or found.version != locked.commit or (version and not found.is_version(version)):
+        raise pin_mismatch(uri.text, version or locked.commit, found.version if found is not None else "none")

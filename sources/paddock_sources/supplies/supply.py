@@ -28,7 +28,9 @@ from paddock_sources.supplies.repositories import Repositories
 from paddock_sources.uri import SourceUri
 
 if TYPE_CHECKING:
+    from paddock_sources.environment.index import Index
     from paddock_sources.environment.installed import InstalledDistributions
+    from paddock_sources.package import PackageSource
 
 Uri = TypeVar("Uri", bound=SourceUri)
 
@@ -82,6 +84,21 @@ class Workshop:
         """Return the folder of a tree in the cache."""
         entry = self.cache.trees.get(tree)
         return entry / Bucket.TREES.content if entry is not None else None
+
+    def package(self, name: str, version: str, index: Index | None, rules: DependencyRules) -> PackageSource:
+        """Return a package of the `index`, for a process that has no other packages."""
+        from paddock_sources.package import PackageSource
+
+        return PackageSource(
+            name,
+            version,
+            cache=self.cache,
+            python=self.dependencies.python,
+            runner=self.runner,
+            index=index,
+            progress=self.progress,
+            rules=rules,
+        )
 
     def missing(self, locked: LockedModule) -> tuple[str, ...]:
         """Return the locked parts that the cache lacks, in words for people."""
