@@ -45,7 +45,11 @@ class Brought:
 
     @classmethod
     def of(
-        cls, resolution: Resolution, working_dir: Path, owner: Owner, check: Callable[[GrantedPath, bool], None]
+        cls,
+        resolution: Resolution,
+        working_dir: Path,
+        owner: Owner,
+        check: Callable[[GrantedPath, bool], None],
     ) -> Self:
         """Return what the source of a module brings; `check` is that of `Grants.of`.
 
@@ -55,10 +59,19 @@ class Brought:
         server = resolution.server
         if server is None:
             return cls()
-        programs = tuple(locate(str(program), working_dir, owner) for program in server.programs)
-        folders = tuple(GrantedPath.resolve(str(folder), working_dir, owner) for folder in server.beside)
-        for shown in (*(one for program in programs for one in program.located), *folders):
-            check(shown, False)
+        programs = tuple(
+            locate(str(program), working_dir, owner)  # with all that it needs
+            for program in server.programs
+        )
+        folders = tuple(
+            GrantedPath.resolve(str(folder), working_dir, owner)  # as any granted path
+            for folder in server.beside
+        )
+        for program in programs:
+            for shown in program.located:
+                check(shown, False)
+        for folder in folders:
+            check(folder, False)
         return cls(brought_line(resolution), programs, folders)
 
 
@@ -67,8 +80,9 @@ def brought_line(resolution: Resolution) -> str:
     server = resolution.server
     if server is None:
         return ""
+    programs = " and ".join(map(str, server.programs))
     reads = " and ".join(["its own files", *map(str, server.beside)])
-    return f"runs {' and '.join(map(str, server.programs))}, reads {reads} (from {resolution.source})"
+    return f"runs {programs}, reads {reads} (from {resolution.source})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -303,7 +303,12 @@ def _unseen(module: ModuleRecord, used: Sequence[AuditLine]) -> tuple[str, ...]:
 def _of_source(module: ModuleRecord) -> Iterator[GrantFact]:
     """Yield what came with the source of an MCP server."""
     if module.source.startswith("mcp+"):
-        yield GrantFact("run", f"the server, which reads its own files (from {module.source})", "not known", "")
+        yield GrantFact(
+            "run",
+            f"the server, which reads its own files (from {module.source})",
+            "not known",
+            "",
+        )
 
 
 def _grant(family: str, grant: Any, state: GrantState) -> GrantFact:

@@ -84,8 +84,11 @@ class InstalledDistribution:
     def scripts(self) -> Mapping[str, tuple[str, str]]:
         """The module and the function of each program that an installer makes for it, by the program's name."""
         text = self._read("entry_points.txt", _MAX_ENTRY_POINTS_BYTES)
-        found = ((name, match) for _, name, match in _targets(text, ("console_scripts",)) if name.isprintable())
-        return {name: (match[1] + match[2], match[3]) for name, match in found if match[3]}
+        return {
+            name: (match[1] + match[2], match[3])
+            for _, name, match in _targets(text, ("console_scripts",))
+            if match[3] and name.isprintable()
+        }
 
     @cached_property
     def editable(self) -> Path | None:
@@ -358,10 +361,18 @@ def _distribution(info: Path) -> InstalledDistribution | None:
 
 def _entry_points(text: str) -> Iterator[EntryPoint]:
     for group, name, match in _targets(text, ENTRY_POINT_GROUPS):
-        yield EntryPoint(group, name, match[1], "" if match[2] else match[3] or "")
+        yield EntryPoint(
+            group,
+            name,
+            match[1],
+            "" if match[2] else match[3] or "",
+        )
 
 
-def _targets(text: str, groups: Collection[str]) -> Iterator[tuple[str, str, re.Match[str]]]:
+def _targets(
+    text: str,
+    groups: Collection[str],
+) -> Iterator[tuple[str, str, re.Match[str]]]:
     """Yield the group, the name and the target of each well-formed entry point in one of these groups."""
     group = ""
     for line in map(str.strip, text.splitlines()):

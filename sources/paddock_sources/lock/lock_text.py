@@ -113,10 +113,18 @@ def parse_lock(text: str) -> LockRows:
         key = min(table)
         raise LockTextError(f"unknown key `{key[:80]}`", lines.of(key))
     keys = _MODULE_KEYS if version == VERSION else (*_MODULE_KEYS, "mcp")
-    return LockRows(tuple(_rows(modules, "module", keys, lines)), tuple(_rows(bundles, "bundle", _BUNDLE_KEYS, lines)))
+    return LockRows(
+        tuple(_rows(modules, "module", keys, lines)),
+        tuple(_rows(bundles, "bundle", _BUNDLE_KEYS, lines)),
+    )
 
 
-def _rows(tables: object, what: str, keys: Sequence[str], lines: _Lines) -> list[LockedModule]:
+def _rows(
+    tables: object,
+    what: str,
+    keys: Sequence[str],
+    lines: _Lines,
+) -> list[LockedModule]:
     found: dict[str, LockedModule] = {}
     for index, written in enumerate(_tables(tables, what, _MAX_MODULES, lambda: lines.of(what))):
         reading = _Reading(written, lambda *place, index=index: lines.of(what, index, *place))
@@ -210,24 +218,35 @@ class _Reading:
             yield found
 
     def _server(self) -> LockedServer | None:
-        if (table := self._written.get("mcp")) is None:
+        table = self._written.get("mcp")
+        if table is None:
             return None
         if not isinstance(table, dict):
             raise self._error("`mcp` is not a table, `[module.mcp]`", "mcp")
-        reading = _Reading(table, partial(self._line_of, "mcp"))
-        reading.check_keys((*_SERVER_TEXTS, "definitions"))
-        texts = {key: reading._text(key, check) for key, check in _SERVER_TEXTS.items()}
-        if not (texts["protocol"] and texts["server"]):
-            raise reading._error("a server has a `protocol` and a `server`, its name and version")
-        return LockedServer(**texts, definitions=reading._definitions())
+        return _Reading(table, partial(self._line_of, "mcp")).server()
+
+    def server(self) -> LockedServer:
+        self.check_keys((*_SERVER_TEXTS, "definitions"))
+        texts = {key: self._text(key, check) for key, check in _SERVER_TEXTS.items()}
+        found = LockedServer(
+            **texts,
+            definitions=self._definitions(),
+        )
+        if not (found.protocol and found.server):
+            raise self._error("a server has a `protocol` and a `server`, its name and version")
+        return found
 
     def _definitions(self) -> Mapping[str, str]:
         found = self._written.get("definitions", {})
         if not isinstance(found, dict) or len(found) > _MAX_TOOLS:
             raise self._error(f"`definitions` is not a table of {_MAX_TOOLS} tools at most", "definitions")
         for name, digest in found.items():
-            is_name = 0 < len(name) <= _MAX_NAME and name.isprintable()
-            if not (is_name and isinstance(digest, str) and _TREE.fullmatch(digest)):
+            if (
+                not 0 < len(name) <= _MAX_NAME
+                or not name.isprintable()
+                or not isinstance(digest, str)
+                or not _TREE.fullmatch(digest)
+            ):
                 raise self._error('`definitions` has something that is not `tool = "sha256:…"`', "definitions")
         return dict(sorted(found.items()))
 
@@ -319,7 +338,9 @@ class _Lines:
                 place = self._next(place, table[1], is_dependency=table[2] is not None)
                 found[place] = number
             elif server is not None:
-                place = (*place[:2], "mcp", *(["definitions"] if server[1] else []))
+                place = (*place[:2], "mcp")
+                if server[1]:
+                    place = (*place, "definitions")
                 found[place] = number
             elif key is not None:
                 found.setdefault((*place, key[1]), number)
@@ -376,17 +397,30 @@ def _block(module: LockedModule, what: str) -> str:
         lines.append(f"committed_at = {module.committed_at.replace(tzinfo=None).isoformat()}Z")
     lines += _texts(module, ("tree", "subdirectory", "permissions_digest"))
     lines += _list("hashes", module.hashes)
-    if (server := module.mcp) is not None:
-        lines += ["", "[module.mcp]", *_texts(server, _SERVER_TEXTS)]
-        lines += ["", "[module.mcp.definitions]"]
-        lines += [f"{_quoted(name)} = {_quoted(digest)}" for name, digest in sorted(server.definitions.items())]
+    if module.mcp is not None:
+        lines += _server(module.mcp)
     for dependency in module.dependencies:
         lines += ["", "[[module.dependency]]", *_texts(dependency, ("name", "version", "source", "commit", "tree"))]
         lines += _list("hashes", dependency.hashes)
     return "\n".join(lines) + "\n"
 
 
-def _texts(value: LockedModule | LockedDependency | LockedServer, keys: Iterable[str]) -> list[str]:
+def _server(server: LockedServer) -> list[str]:
+    definitions = sorted(server.definitions.items())
+    return [
+        "",
+        "[module.mcp]",
+        *_texts(server, _SERVER_TEXTS),
+        "",
+        "[module.mcp.definitions]",
+        *(f"{_quoted(name)} = {_quoted(digest)}" for name, digest in definitions),
+    ]
+
+
+def _texts(
+    value: LockedModule | LockedDependency | LockedServer,
+    keys: Iterable[str],
+) -> list[str]:
     return [f"{key} = {_quoted(getattr(value, key))}" for key in keys if getattr(value, key)]
 
 

@@ -67,8 +67,11 @@ def program_of_machine(name: str, installed_by: str) -> Path:
     """
     found = shutil.which(name)
     if found is None:
-        hints = [f"install it: `{installed_by}`"]
-        raise SourceError(f"`{name}` is not there, which the server is started by", code="NoProgramError", hints=hints)
+        raise SourceError(
+            f"`{name}` is not there, which the server is started by",
+            code="NoProgramError",
+            hints=[f"install it: `{installed_by}`"],
+        )
     return Path(found)
 
 
@@ -95,4 +98,8 @@ def chosen_program(uri: McpPackageUri, programs: Collection[str], rules: Depende
     else:
         problem = f"it has no program `{named[0]}`" if named else "it has several programs"
         hint = f"say which is the server, as in `config: {{bin: {known[0]}}}`; there are: {listed}"
-    raise SourceError(f"`{uri.text}` is no server that can be started: {problem}", code="NoServerError", hints=[hint])
+    raise SourceError(
+        f"`{uri.text}` is no server that can be started: {problem}",
+        code="NoServerError",
+        hints=[hint],
+    )

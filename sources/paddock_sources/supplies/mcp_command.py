@@ -26,7 +26,12 @@ class McpCommandSupply(McpSupply[McpCommandUri]):
         return False
 
     def lock(
-        self, uri: McpCommandUri, pinned: PinnedSource | None, choice: Choice, *, allow_impostor: bool
+        self,
+        uri: McpCommandUri,
+        pinned: PinnedSource | None,
+        choice: Choice,
+        *,
+        allow_impostor: bool,
     ) -> LockedModule:
         if choice.previous is None:
             raise SourceUriError(uri.text, f"there is nothing to lock: {uri.no_lock}")
@@ -47,9 +52,18 @@ class McpCommandSupply(McpSupply[McpCommandUri]):
             runner = None
         else:
             raise _no_program(uri, "it may not be executed", f"chmod +x {path}")
-        command = (str(path),) if runner is None else (str(runner), str(path))
-        return ServerProgram(command, (runner or path,), (path.resolve(),), (path.parent,))
+        command = [str(path)] if runner is None else [str(runner), str(path)]
+        return ServerProgram(
+            tuple(command),
+            programs=(runner or path,),
+            trees=(path.resolve(),),
+            beside=(path.parent,),
+        )
 
 
 def _no_program(uri: McpCommandUri, problem: str, hint: str) -> SourceError:
-    return SourceError(f"`{uri.path}` is no server that can be started: {problem}", code="NoServerError", hints=[hint])
+    return SourceError(
+        f"`{uri.path}` is no server that can be started: {problem}",
+        code="NoServerError",
+        hints=[hint],
+    )

@@ -64,7 +64,11 @@ class McpPypiSupply(McpSupply[McpPypiUri]):
         module, function = scripts[name]
         launch = _LAUNCH.format(site=str(site), name=name, module=module, function=function)
         python = package.python.path
-        return ServerProgram((str(python), "-I", "-S", "-c", launch), (python,), (site,))
+        return ServerProgram(
+            (str(python), "-I", "-S", "-c", launch),
+            programs=(python,),
+            trees=(site,),
+        )
 
     def _package(self, uri: McpPypiUri, version: str, rules: DependencyRules) -> PackageSource:
         index = self.workshop.dependencies.index

@@ -76,12 +76,13 @@ class SourcePattern:
             return cls._of_folder(written, written)
         if written.startswith("git+"):
             return cls._of_repository(written)
+        named = written.partition(":")[2]
         if written.startswith("mcp+pypi:"):
-            return cls._named("mcp+pypi", package_key(written.partition(":")[2]), _PACKAGE, written)
+            return cls._named("mcp+pypi", package_key(named), _PACKAGE, written)
         if written.startswith("mcp+npm:"):
-            return cls._named("mcp+npm", written.partition(":")[2], _NPM_PACKAGE, written)
+            return cls._named("mcp+npm", named, _NPM_PACKAGE, written)
         if written.startswith("mcp+command:"):
-            return cls._of_folder(written.partition(":")[2], written, "mcp+command")
+            return cls._of_folder(named, written, "mcp+command")
         if "/" not in written and ":" not in written:
             return cls._named("package", package_key(written), _PACKAGE, written)
         raise NotAcceptedError(f"`{written}` is of no known form", _ACCEPTED)
@@ -92,7 +93,13 @@ class SourcePattern:
             raise NotAcceptedError(f"`{written}` names no module", _ACCEPTED)
         text = name if family == "package" else f"{family}:{name}"
         parts = name.split("/")
-        return cls(text, family, _paths=(tuple(parts),), _exact=(_path(parts),), _loose=(_path(_folded(parts)),))
+        return cls(
+            text,
+            family,
+            _paths=(tuple(parts),),
+            _exact=(_path(parts),),
+            _loose=(_path(_folded(parts)),),
+        )
 
     @classmethod
     def _of_folder(cls, path: str, written: str, family: Family = "folder") -> Self:
