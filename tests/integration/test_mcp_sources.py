@@ -12,8 +12,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from integration.command_line import paddock
+from integration.command_line import paddock, require_level
 from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
+from paddock_sandbox.profile import IsolationLevel
+from sources.git.origin_repository import OriginRepository
 from sources.index_server import IndexServer
 
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
@@ -94,3 +96,29 @@ async def test_no_server_changes_its_own_files_where_it_may_write_around_them(tm
     own = await _call(source, path="OWN", mode="a")
     assert own.error is None and "Read-only file system" in str(own.result.error)
     assert server.read_text().count("#") == _SERVER.count("#") + 1
+
+
+@pytest.mark.exhaustive  # it asks PyPI
+@pytest.mark.parametrize("isolation", ["ns", "landlock"])
+def test_servers_of_pypi_answer_and_one_needs_what_the_call_grants(isolation: IsolationLevel, tmp_path: Path) -> None:
+    require_level(isolation)
+    at = ("--isolation", isolation)
+    zone = paddock(
+        "call", "mcp+pypi:mcp-server-time==2026.10.19", "get_current_time", '{"timezone": "Asia/Tokyo"}', *at
+    )
+    if "could not be reached" in zone.stderr:
+        pytest.skip(zone.stderr)
+    assert (zone.returncode, json.loads(zone.stdout)["timezone"]) == (0, "Asia/Tokyo"), zone.stderr
+    repository = OriginRepository(tmp_path / "repository")
+    repository.commit({"a": "b"})
+    log = (
+        "call",
+        "mcp+pypi:mcp-server-git==2026.10.19",
+        "git_log",
+        json.dumps({"repo_path": str(repository.folder)}),
+        *at,
+    )
+    refused = paddock(*log)
+    assert refused.returncode == 1 and "Bad git executable" in refused.stderr
+    granted = paddock(*log, "--allow-run=git", f"--allow-read={repository.folder}")
+    assert granted.returncode == 0 and granted.stdout.startswith("Commit history:"), granted.stderr
