@@ -15,6 +15,7 @@ import pytest
 from integration.command_line import paddock, require_level
 from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
 from paddock_sandbox.profile import IsolationLevel
+from paddock_sources.environment.interpreter import Interpreter
 from sources.git.origin_repository import OriginRepository
 from sources.index_server import IndexServer
 
@@ -96,6 +97,33 @@ async def test_no_server_changes_its_own_files_where_it_may_write_around_them(tm
     own = await _call(source, path="OWN", mode="a")
     assert own.error is None and "Read-only file system" in str(own.result.error)
     assert server.read_text().count("#") == _SERVER.count("#") + 1
+
+
+@pytest.mark.exhaustive
+def test_servers_are_added_listed_updated_and_removed_as_any_module(index: IndexServer, tmp_path: Path) -> None:
+    index.add_wheel("mcp-server-one", "1.0", {"acts.py": _SERVER}, entry_points="[console_scripts]\none = acts:run\n")
+    (tmp_path / "server.py").write_text(_SERVER)
+    Path("plan.yaml").write_text("session: {orchestrator: loop-basic, context: context-simple}\nproviders: []\n")
+
+    def told(*args: str) -> str:
+        done = paddock(*args)
+        assert done.returncode == 0, done.stderr
+        return " ".join(done.stdout.split())
+
+    for source in ("mcp+pypi:mcp-server-one", "mcp+command:./server.py"):
+        added = told("add", source, "--to", "plan.yaml", "--yes")
+        assert "with its source" in added and f"reads its own files{'' if 'pypi' in source else ' and '}" in added
+    listed = told("list", "plan.yaml")
+    assert "tool-mcp-one version, 1.0 mcp+pypi:mcp-server-one" in listed
+    assert "tool-mcp-server command, not locked mcp+command:./server.py" in listed
+    index.add_wheel("mcp-server-one", "2.0", {"acts.py": _SERVER}, entry_points="[console_scripts]\none = acts:run\n")
+    assert told("update", "tool-mcp-one") == "tool-mcp-one updated 1.0 (no date) → 2.0 (no date)"
+    told("sync", "plan.yaml")
+    assert "tool-mcp-one as locked" in told("verify", "plan.yaml")
+    assert "run: []" not in told("why", "--plan", "plan.yaml", "tool-mcp-one", "run", str(Interpreter.this().path))
+    for name in ("tool-mcp-one", "tool-mcp-server"):
+        told("remove", name, "--from", "plan.yaml")
+    assert "mcp+" not in Path("plan.yaml").read_text() + Path("paddock.lock").read_text()
 
 
 @pytest.mark.exhaustive  # it asks PyPI

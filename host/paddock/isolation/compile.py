@@ -200,12 +200,14 @@ def confine(
     if level != "none" and source.is_absolute() and private.meet(source.resolve()):
         said = f"the code of module `{resolution.module_id}` is around Paddock's own folders, or in them: `{source}`"
         raise PlanError([PlanProblem(path_text(entry.path, "source"), said, "keep the code in a folder of its own")])
-    grants = found if found is not None else Grants.of(entry, working_dir, owner, check, lets_see)
-    try:
-        grants = replace(grants, brought=Brought.of(resolution, working_dir, owner, check))
-    except NotAcceptedError as error:
-        problem = PlanProblem(path_text(entry.path, "source"), error.problem, error.accepted)
-        raise PlanError([problem], code="GrantError") from error
+    grants = found
+    if grants is None:
+        grants = Grants.of(entry, working_dir, owner, check, lets_see)
+        try:
+            grants = replace(grants, brought=Brought.of(resolution, working_dir, owner, check))
+        except NotAcceptedError as error:
+            problem = PlanProblem(path_text(entry.path, "source"), error.problem, error.accepted)
+            raise PlanError([problem], code="GrantError") from error
     if level == "none":
         profile = compile_profile(level, grants, runtime_paths, limits, scratch)
         return Confinement(profile, working_dir, grants, home=owner.home)

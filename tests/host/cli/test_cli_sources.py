@@ -23,6 +23,7 @@ from paddock.cli.init.provider_choice import ProviderChoice, ServiceOptions
 from paddock.cli.sources import source_command
 from paddock.cli.sources.add_command import fitted_as_init
 from paddock.cli.sources.found_module import FoundModule
+from paddock.cli.sources.results import pin_text
 from paddock.cli.sources.update_command import read_age
 from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.question import Question
@@ -37,6 +38,7 @@ from paddock_sources import BuiltinSource, SourceUri
 from paddock_sources.environment.errors import InstalledDistributionError
 from paddock_sources.errors import unavailable
 from paddock_sources.lock.lock_file import LockedModule, LockFile
+from paddock_sources.lock.locked_module import LockedServer
 from paddock_sources.provisioner import PinnedSource
 from support.rows import each_row
 
@@ -216,6 +218,11 @@ def test_a_shipped_provider_is_written_as_init_and_the_readme_write_it(folder: P
     written = fitted_as_init(planned, found, known).as_entry()
     readme = (Path(__file__).parents[3] / "README.md").read_text().partition("```yaml plan\n")[2].partition("```")[0]
     assert written == chosen.as_entry() == yaml.safe_load(readme)["providers"][0]
+
+
+def test_what_is_pinned_of_a_command_is_the_tools_of_its_server() -> None:
+    server = LockedServer("2025-11-25", "hello 1", {"hello": "sha256:0"})
+    assert pin_text(LockedModule("mcp+command:./hello.py", mcp=server)) == "1 tool"
 
 
 def test_the_lock_file_lies_beside_the_plan(told: Told, provider: TwinProvider, folder: Path) -> None:

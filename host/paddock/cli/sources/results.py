@@ -135,8 +135,9 @@ def short(commit: str) -> str:
 def pin_text(locked: LockedModule) -> str:
     """Return the pin of a module, in the words that people use."""
     if not (locked.tree or locked.commit):
-        count = len(locked.dependencies)  # for a shipped module, only these are locked
-        return f"{count} package{'s' * (count != 1)}"
+        # For a command, only the tools of its server are locked; for a shipped module, only what it depends on.
+        what, some = ("tool", locked.mcp.definitions) if locked.mcp is not None else ("package", locked.dependencies)
+        return f"{len(some)} {what}{'s' * (len(some) != 1)}"
     return short(locked.commit) if locked.tree and locked.commit else locked.commit or f"tree {short(locked.tree)}"
 
 

@@ -290,7 +290,8 @@ def _told(update: SourceUpdate) -> str:
     if update.state == "current":
         return f"{update.module.key} at {pin_text(update.old)}"
     reason = f": {marked(update.reason)}" if update.reason else ""
-    if update.new is not None and update.new.tree == update.old.tree and update.new.commit != update.old.commit:
+    new, old = update.new, update.old
+    if new is not None and new.tree and new.tree == old.tree and new.commit != old.commit:
         reason = ", with the same files"
     if update.state == _MOVED and update.asked.asks_more:
         reason += f", which asks for more: {', '.join(map(marked, update.asked.added))}"
