@@ -80,6 +80,11 @@ class Resolution:
     server: ServerProgram | None = None
 
     @property
+    def further_code(self) -> tuple[Path, ...]:
+        """Return where further code is that it runs: its libraries, and the files of its MCP server."""
+        return self.libraries if self.server is None else (*self.libraries, *self.server.trees)
+
+    @property
     def siblings(self) -> tuple[Path, ...]:
         """Return the libraries that are packages of the module's own repository."""
         top = self.repository

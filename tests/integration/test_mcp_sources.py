@@ -12,6 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from integration.acting_server import SERVER
 from integration.command_line import paddock, require_level
 from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
 from paddock_sandbox.profile import IsolationLevel
@@ -22,39 +23,6 @@ from sources.index_server import IndexServer
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
 _SECONDS = 60
-_SERVER = """
-import json, sys
-
-def act(path="", mode="r", **others):
-    with open(path.replace("OWN", __file__), mode) as file:
-        return file.read() if mode == "r" else str(file.write("#"))
-
-def answer(method, params):
-    if method == "initialize":
-        about = {"name": "acts", "version": "1"}
-        return {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": about}
-    if method == "tools/list":
-        return {"tools": [{"name": "act", "inputSchema": {"type": "object"}}]}
-    try:
-        said, failed = act(**params["arguments"]), False
-    except OSError as error:
-        said, failed = str(error), True
-    return {"content": [{"type": "text", "text": said}], "isError": failed}
-
-def run():
-    for line in sys.stdin:
-        asked = json.loads(line)
-        if asked.get("method") in ("initialize", "tools/list", "tools/call"):
-            said = {"result": answer(asked["method"], asked["params"])}
-        elif "id" in asked:
-            said = {"error": {"code": -32601, "message": "unknown"}}
-        else:
-            continue
-        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **said}), flush=True)
-
-if __name__ == "__main__":
-    run()
-"""
 
 
 @pytest.fixture
@@ -63,7 +31,7 @@ def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[IndexServer]:
     with IndexServer() as index:
         monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
         scripts = "[console_scripts]\nother = acts:act\nserve = acts:run\n"
-        index.add_wheel("mcp-server-acts", "1.0", {"acts.py": _SERVER}, entry_points=scripts)
+        index.add_wheel("mcp-server-acts", "1.0", {"acts.py": SERVER}, entry_points=scripts)
         yield index
 
 
@@ -88,7 +56,7 @@ def test_a_server_of_an_index_is_called_and_reads_only_what_it_was_granted(index
 
 async def test_no_server_changes_its_own_files_where_it_may_write_around_them(tmp_path: Path) -> None:
     server = tmp_path / "server.py"
-    server.write_text(_SERVER)
+    server.write_text(SERVER)
     outside = subprocess.run([sys.executable, "-c", "import server; server.act('OWN', 'a')"], cwd=tmp_path, check=False)
     assert outside.returncode == 0 and server.read_text().endswith("#")
     source = f"mcp+command:{server}"
@@ -96,13 +64,13 @@ async def test_no_server_changes_its_own_files_where_it_may_write_around_them(tm
     assert (beside.result.success, (tmp_path / "new").read_text()) == (True, "#")
     own = await _call(source, path="OWN", mode="a")
     assert own.error is None and "Read-only file system" in str(own.result.error)
-    assert server.read_text().count("#") == _SERVER.count("#") + 1
+    assert server.read_text().count("#") == SERVER.count("#") + 1
 
 
 @pytest.mark.exhaustive
 def test_servers_are_added_listed_updated_and_removed_as_any_module(index: IndexServer, tmp_path: Path) -> None:
-    index.add_wheel("mcp-server-one", "1.0", {"acts.py": _SERVER}, entry_points="[console_scripts]\none = acts:run\n")
-    (tmp_path / "server.py").write_text(_SERVER)
+    index.add_wheel("mcp-server-one", "1.0", {"acts.py": SERVER}, entry_points="[console_scripts]\none = acts:run\n")
+    (tmp_path / "server.py").write_text(SERVER)
     Path("plan.yaml").write_text("session: {orchestrator: loop-basic, context: context-simple}\nproviders: []\n")
 
     def told(*args: str) -> str:
@@ -116,7 +84,7 @@ def test_servers_are_added_listed_updated_and_removed_as_any_module(index: Index
     listed = told("list", "plan.yaml")
     assert "tool-mcp-one version, 1.0 mcp+pypi:mcp-server-one" in listed
     assert "tool-mcp-server command, not locked mcp+command:./server.py" in listed
-    index.add_wheel("mcp-server-one", "2.0", {"acts.py": _SERVER}, entry_points="[console_scripts]\none = acts:run\n")
+    index.add_wheel("mcp-server-one", "2.0", {"acts.py": SERVER}, entry_points="[console_scripts]\none = acts:run\n")
     assert told("update", "tool-mcp-one") == "tool-mcp-one updated 1.0 (no date) → 2.0 (no date)"
     told("sync", "plan.yaml")
     assert "tool-mcp-one as locked" in told("verify", "plan.yaml")

@@ -11,6 +11,7 @@ import anyio.to_thread
 import pytest
 
 from host.ray.links import MemoryCluster, MemoryNode, attempt
+from integration.acting_server import SERVER
 from integration.command_line import paddock
 from paddock.authorization.authorizer import Authorizer
 from paddock.batch.local import SessionSettings
@@ -36,11 +37,14 @@ def _lock_a_plan(tmp_path: Path) -> None:
     shutil.copytree(Path(__file__).parents[1] / "fixtures/bundles/harbour", "harbour")
     Path("plan.yaml").write_text(
         "extends: ./harbour\nsession: {orchestrator: loop-basic, context: context-simple}\n"
-        f"tools: [{{module: tool-greet, source: '{origin.address}@main'}}]\n"
+        f"tools: [{{module: tool-greet, source: '{origin.address}@main'}},\n"
+        "  {module: tool-mcp-acts, source: 'mcp+pypi:mcp-server-acts==1.0'}]\n"
         "hooks: [{module: hooks-logging, permissions: {write: [.]}}]\n"
     )
     with IndexServer() as index:
         index.add_wheel("leaf", "1.5", {"leaf/__init__.py": "OF = 'the bay'\n"})
+        script = "[console_scripts]\nacts = acts:run\n"
+        index.add_wheel("mcp-server-acts", "1.0", {"acts.py": SERVER}, entry_points=script)
         for command in ("lock", "sync"):
             done = paddock(command, environ={"UV_DEFAULT_INDEX": index.url})
             assert done.returncode == 0, done.stderr
@@ -75,7 +79,8 @@ async def test_a_repository_and_its_packages_reach_a_node_that_fetches_nothing(t
             place = await pool.take()
             result = await place.run(attempt("t", "Of what?"), out, _yes)
         assert result.response == "The tide is high.", result
-        assert "tool-greet" in [one["module"] for one in result.modules]  # it imports the package as it is loaded
+        # The one imports the package as it is loaded, and the other has started its server.
+        assert {"tool-greet", "tool-mcp-acts"} <= {one["module"] for one in result.modules}
         assert node.calls.count("take") == len(shipment.trees) >= 2
         async with Pool.opened(MemoryCluster(node).nodes, shipment, RayOptions(wait_seconds=0), own) as pool:
             await pool.take()

@@ -235,11 +235,7 @@ def confine(
         scratch,
         network,
         home=home,
-        code=(
-            resolution.repository or fixed.codes[0].root,
-            *resolution.libraries,
-            *(resolution.server.trees if resolution.server is not None else ()),
-        ),
+        code=(resolution.repository or fixed.codes[0].root, *resolution.further_code),
         fixed=(*fixed.inside(path.path for path in grants.writes), *protected, *held),
         opened=(place for one in guarded for place in one.open),
         closed={place: place.parent in ways for place in closed},

@@ -138,7 +138,7 @@ def _trees(
     cache: SourceCache,
 ) -> dict[str, TreeAtHand]:
     """Return the trees and environments that modules are made of, and those of bundles."""
-    used = [path for one in resolutions for path in (one.root, one.import_root, *one.libraries)]
+    used = [path for one in resolutions for path in (one.root, one.import_root, *one.further_code)]
     used += [place for row in lock.bundles if (place := cache.trees.get(row.tree)) is not None]
     trees: dict[str, TreeAtHand] = {}
     for path in used:
