@@ -93,23 +93,39 @@ class PlanEdit:
         self._replace(self.after, self.before)
 
     def _replace(self, before: bytes, after: bytes) -> None:
-        real = Path(os.path.realpath(self.path))
-        unfinished = real.with_name(f".{real.stem}.unfinished-{os.getpid()}{real.suffix}")
         try:
-            try:
-                with open(unfinished, "xb") as file:
-                    os.fchmod(file.fileno(), stat.S_IMODE(real.stat().st_mode))
-                    file.write(after)
-                    file.flush()
-                    os.fsync(file.fileno())
-                if real.read_bytes() != before:
-                    raise PlanNotEditedError(self.path, "somebody else changed it at this moment", hints=["try again"])
-                os.replace(unfinished, real)
-            finally:
-                with suppress(FileNotFoundError):
-                    unfinished.unlink()
+            is_as_read = replaced(self.path, before, after)
         except OSError as error:
             raise PlanNotEditedError(self.path, f"it cannot be written: {reason_of(error)}") from error
+        if not is_as_read:
+            raise PlanNotEditedError(self.path, "somebody else changed it at this moment", hints=["try again"])
+
+
+def replaced(path: Path, before: bytes, after: bytes) -> bool:
+    """Replace the content of a file, completely or not at all, and return whether it still was `before`.
+
+    A link stays one, and the file keeps its mode and its owner.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    real = Path(os.path.realpath(path))
+    unfinished = real.with_name(f".{real.stem}.unfinished-{os.getpid()}{real.suffix}")
+    try:
+        with open(unfinished, "xb") as file:
+            info = real.stat()
+            os.fchown(file.fileno(), info.st_uid, info.st_gid)
+            os.fchmod(file.fileno(), stat.S_IMODE(info.st_mode))
+            file.write(after)
+            file.flush()
+            os.fsync(file.fileno())
+        is_as_read = real.read_bytes() == before
+        if is_as_read:
+            os.replace(unfinished, real)
+        return is_as_read
+    finally:
+        with suppress(FileNotFoundError):
+            unfinished.unlink()
 
 
 def with_entry(

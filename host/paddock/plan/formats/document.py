@@ -34,12 +34,11 @@ _MAX_BYTES = 1024 * 1024  # some plans carry the instructions of their agents; b
 _TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s"{}\[\],:]+')
 
 
-class _TwiceError(Exception):
+class KeyTwiceError(Exception):
     """Raised while parsing JSON, for a key that its table already contains."""
 
     def __init__(self, key: str) -> None:
-        self.key = key
-        super().__init__(key)
+        super().__init__(f"key `{key:.40}` stands twice in one table")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +87,8 @@ def read_document(path: Path, written: bytes | None = None, *, converts: bool = 
         raise _error(path, error.problem, error.hint, error.line) from error
     except TomlError as error:
         raise _error(path, error.problem, line=error.line) from error
-    except _TwiceError as error:
-        raise _error(path, f"key `{error.key:.40}` stands twice in one table", "keep one of the two") from error
+    except KeyTwiceError as error:
+        raise _error(path, str(error), "keep one of the two") from error
     except RecursionError as error:
         raise _error(path, "nested too deeply") from error
     except ValueError as error:  # malformed JSON, or a number too long to convert
@@ -133,16 +132,22 @@ def _decoded(path: Path, content: bytes) -> str:
         raise _error(path, f"not UTF-8 text, at byte {error.start}") from error
 
 
-def _parse_json(text: str) -> _Parsed:
-    def table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key, value in pairs:
-            if key in found:
-                raise _TwiceError(key)
-            found[key] = value
-        return found
+def table_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the table of these keys and values, for a parser of JSON.
 
-    return json.loads(text, object_pairs_hook=table), partial(json_lines, text)
+    Raises:
+        KeyTwiceError: a key stands twice; the second would silently win.
+    """
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise KeyTwiceError(key)
+        found[key] = value
+    return found
+
+
+def _parse_json(text: str) -> _Parsed:
+    return json.loads(text, object_pairs_hook=table_of), partial(json_lines, text)
 
 
 def _parse_yaml(text: str) -> _Parsed:
