@@ -68,7 +68,7 @@ _ROWS = (
         ("call", "run", "why", "module validate", "module test", "module shell"),
         ("egress", "encodings", "rpc", "session"),
     ),
-    (("mcp accept", "mcp run", "mcp serve"), ("mcp_server",)),
+    (("mcp accept", "mcp run", "mcp serve", "mcp protect"), ("mcp_server",)),
     (("sessions",), ()),
     (("batch",), ("batch", "ray")),
     (("report",), ("report",)),

@@ -110,6 +110,7 @@ _COMMANDS = {
     "mcp accept ./mine --yes": "tool-mine from",
     "mcp serve plan.yaml": '"code":-32700',
     "mcp run ./mine": '"error":{"code":-32700',
+    "mcp protect nothing": "cannot be read: no such file",
     "module new tool other": "amplifier-module-tool-other/pyproject.toml",
     "module validate ./mine": "PASSED",
 }

@@ -10,6 +10,7 @@ from paddock.cli.command_group import CommandGroup, ForeseenWorkers, LazyCommand
 
 # One line each, with the first sentence of its help; `NAME_command.py` beside this file has the function `NAME`.
 COMMANDS: Final = {
+    "protect": "Have the client that FILE belongs to start its MCP servers through Paddock.",
     "run": "Run an MCP server in a sandbox, for the client whose configuration has this command.",
     "accept": "Accept an MCP server with its flags, for this folder, and fetch and lock it.",
     "serve": "Serve the tools of PLAN to an MCP client, over stdin and stdout.",
