@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from paddock.errors import KindError, PlanError, PlanProblem
 from paddock.plan import EXTENDS
 from paddock.plan.entry_reading import SECTIONS, EntryReading
-from paddock.plan.formats.document import read_document
+from paddock.plan.formats.document import conversion_of, read_document
 from paddock.plan.model import Agent, EntryPlace, ModuleEntry, MountPlan, PlanWide, entries_over
 from paddock.plan.plain_data import PlainData
 from paddock.plan.problems import must_be, path_text
@@ -46,6 +46,7 @@ _READ_ELSEWHERE: Final = {  # with what a plan has in its place
     ),
     "mcpServers": ("is read by clients of MCP, and not by Paddock", "take it out; a plan names modules"),
 }
+_OF_CLIENTS: Final = frozenset({"mcpServers", "servers", "context_servers"})  # tables of MCP servers
 _TOP_KEYS = (
     *("session", "providers", "tools", "hooks", "agents", "orchestrator", "context"),
     *PlanWide.model_fields,
@@ -171,6 +172,10 @@ class _Reading:
         """Return the plan, or None when a problem leaves nothing to return."""
         if not isinstance(written, Mapping):
             self.problems.append(must_be("a table", written, "", _EXAMPLE))
+            return None
+        if self._origin is not None and _OF_CLIENTS.intersection(written) and not {"session", EXTENDS} & {*written}:
+            hint = f"`{conversion_of(Path(self._positions.file))}` writes a plan that has them"
+            self.problems.append(PlanProblem("", "is a client's list of MCP servers, and no plan", hint))
             return None
         plain = PlainData()
         raw: dict[str, Any] = plain.copy(written)

@@ -1,4 +1,4 @@
-"""Write a plan that runs: ask which model and which tools it has, or take that from options, or from another plan.
+"""Write a plan that runs: ask which model and tools it has, or take that from options, a plan, or a client's file.
 
 Modules are those that are shipped, those whose code is in a folder, and those of repositories and packages. What is
 fetched, and what they depend on, is pinned in the lock file beside the plan; nothing of them runs. A question that no
@@ -25,6 +25,7 @@ from paddock.cli.command_group import INTERRUPTED, Interrupted, example
 from paddock.cli.init.catalogue import PURPOSES, SCRIPTED, ModuleCatalogue
 from paddock.cli.init.provider_choice import ProviderChoice, ServiceOptions
 from paddock.cli.init.questions import ask, confirm, numbered, offer
+from paddock.cli.init.server_modules import client_of, server_modules
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.cli.terminal.standard_streams import reporting
@@ -75,7 +76,8 @@ _PROMPT: Final = "What is in this folder?"
     "origin",
     metavar="FILE|BUNDLE",
     help="Write the plan of this file, which is in TOML or JSON, as YAML beside it, or a plan that extends this "
-    "bundle. Only PLAN, --force and --json go with it.",
+    "bundle; only PLAN, --force and --json go with it. Of a client's file, such as .mcp.json, take the MCP servers as "
+    "tools.",
 )
 @click.option(
     "--provider",
@@ -134,6 +136,11 @@ def init(
             f"`{escape(str(plan))}`: the plan is written as YAML; name it {plan.stem or 'plan'}.yaml"
         )
     screen = Screen(sys.stderr, without_credentials)
+    client = None if origin is None else client_of(origin)
+    if client is not None:
+        origin = None  # its servers are chosen, and everything else is as in any plan
+        if tools:
+            raise click.UsageError("--from takes the servers of its file: leave out --tool")
     if origin is not None:
         if any(one is not None for one in (provider, model, key_variable, base_url, approvals, logs)) or tools:
             raise click.UsageError("--from takes the modules of its file: leave out the options that choose others")
@@ -160,7 +167,9 @@ def init(
             catalogue = ModuleCatalogue(folder, os.environ, fetch, is_unread=asks_nothing)
             service = ServiceOptions(model, key_variable, base_url)
             choice = ProviderChoice(catalogue, service, SecretSources.load(os.environ), person)
-            modules = _chosen(catalogue, choice.choose(provider), tools, approvals, logs, person)
+            asks_model = choice.choose(provider)
+            servers = None if client is None else server_modules(client, catalogue, screen)
+            modules = _chosen(catalogue, asks_model, tools, approvals, logs, person, servers)
             instruction = _instruction(modules, person)
             reason = choice.reason
             if person is not None and not _is_wanted(plan, modules, person):
@@ -259,9 +268,15 @@ def _chosen(
     approvals: bool | None,
     logs: bool | None,
     person: Screen | None,
+    servers: tuple[PlannedModule, ...] | None,
 ) -> list[PlannedModule]:
-    """Return the plan's modules by the options, and for the rest by the person's answers, or defaults."""
-    wanted = _tools(catalogue, tools or _TOOLS) if tools or person is None else _asked_tools(catalogue, person)
+    """Return the plan's modules by the options, and for the rest by the person's answers, or defaults.
+
+    `servers` are its tools where a client's file has chosen them.
+    """
+    wanted = servers
+    if wanted is None:
+        wanted = _tools(catalogue, tools or _TOOLS) if tools or person is None else _asked_tools(catalogue, person)
     if approvals is None:
         approvals = any(map(_changes_things, wanted))
         if approvals and person is not None:
