@@ -55,6 +55,7 @@ _FRAMES: Final[tuple[tuple[Act, re.Pattern[str]], ...]] = tuple(
     (act, re.compile(frame))
     for act, frame in (
         ("look", r"`(?P<text>(?:paddock|git) [^`]+)` (?:lists|shows|checks|explains|prints|runs its tests)"),
+        ("look", r"`(?P<text>paddock init --from [^`]+)` writes a plan that has them"),
         ("look", r"or take a newer version of it: `(?P<text>paddock update [^`]+)`"),
         ("look", r"`(?P<text>git help [^`]+)`"),
         ("look", r"`(?P<text>paddock help [^`]+)`"),

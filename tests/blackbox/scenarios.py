@@ -405,6 +405,44 @@ def validation(world: World) -> Any:
     ]
 
 
+# -- clients of MCP servers ----------------------------------------------------------------
+
+_CLIENT = """\
+{
+  "mcpServers": {
+    "time": {"command": "uvx", "args": ["mcp-server-time==1.0", "data"], "env": {"TOKEN": "value"}},
+    "far": {"type": "http", "url": "https://mcp.example.org"},
+    "box": {"command": "docker", "args": ["run", "image"]}
+  }
+}
+"""
+
+
+@_scenario(starts_modules=True)
+def protected_clients(world: World) -> Any:
+    world.write("work/data", "")
+    world.write("work/own", "#!/bin/sh\n").chmod(0o755)
+    world.write("work/.mcp.json", _CLIENT)
+    world.write("work/own.json", '{"mcpServers": {"own": {"command": "./own", "args": ["data"]}}}')
+    world.write("work/bad.json", "{")
+    world.write("work/.vscode/mcp.json", '{"servers": {"far": {"url": "https://mcp.example.org"}}} // mine\n')
+    commands = [
+        ["mcp", "protect", ".mcp.json", "--json"],
+        ["mcp", "protect", ".mcp.json"],
+        ["mcp", "protect", ".mcp.json", "--undo", "--json"],
+        ["mcp", "protect", "own.json", "--write", "--json"],
+        ["mcp", "protect", "own.json", "--write", "--yes"],
+        ["mcp", "protect", "own.json", "--json"],
+        ["mcp", "protect", "own.json", "--undo", "--json"],
+        ["mcp", "protect", ".vscode/mcp.json", "--write", "--yes"],
+        ["mcp", "protect", "bad.json", "--json"],
+        ["mcp", "protect", "nothing.json", "--json"],
+        ["run", "own.json", "hi", "--json"],
+        ["chat", "own.json"],
+    ]
+    return [world.run(*args).shown() for args in commands]
+
+
 # -- sources -------------------------------------------------------------------------------
 
 
