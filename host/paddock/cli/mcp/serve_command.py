@@ -79,6 +79,7 @@ async def _serve(plan: Path, opener: SessionOpener, screen: Screen, streams: Str
         for module in session.modules:
             if module.problem is not None:
                 screen.text(render(module.problem))
-        screen.note(f"serving {len(served.tools())} tools of {as_named(str(plan))}")
+        count = len(served.tools())
+        screen.note(f"serving {count} {'tool' if count == 1 else 'tools'} of {as_named(str(plan))}")
         await serve_client(served, streams)
     return 0

@@ -1,0 +1,112 @@
+"""`paddock mcp serve` as a client starts it: sandboxed tools, questions and refusals at the client, a clean stdout."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from integration.command_line import paddock
+from integration.conftest import WriteModule
+from support.examples import repeating
+
+_SECONDS = 200  # for one conversation; hit only by a hang
+_PLAN = """\
+session: {orchestrator: loop-basic, context: context-simple}
+providers: [{module: provider-mock}]
+tools: [{module: tool-mine, source: ./mine, permissions: {read: [./secret.txt]}}]
+hooks: [{module: hooks-approval}]
+"""
+_MINE = """
+    import os, sys
+    from amplifier_core import ToolResult
+
+    class Mine:
+        name = "mine"
+        description = "reads a file, and talks a lot"
+        input_schema = {"type": "object", "properties": {"path": {"type": "string"}}}
+
+        async def execute(self, input):
+            print('{"jsonrpc": "2.0", "id": 1, "result": {"forged": true}}', flush=True)
+            os.write(1, b"not a message\\n")
+            return ToolResult(output=open(input["path"]).read())
+
+    async def mount(coordinator, config):
+        await coordinator.mount("tools", Mine())
+"""
+_INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+
+
+@pytest.fixture
+def plan(tmp_path: Path, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path(write_module("tool-mine", _MINE)).rename("mine")
+    Path("plan.yaml").write_text(_PLAN)
+    Path("secret.txt").write_text("told")
+    return tmp_path / "plan.yaml"
+
+
+def _lines(*messages: Any) -> str:
+    return "".join(one if isinstance(one, str) else json.dumps({"jsonrpc": "2.0", **one}) + "\n" for one in messages)
+
+
+@pytest.mark.parametrize("mode", ["auto", *repeating("legacy")])
+def test_the_official_client_asks_its_person_and_hears_what_was_refused(mode: Any, plan: Path) -> None:
+    asked: list[str] = []
+    command = [sys.executable, "-c", "from paddock.cli import main; main()", "mcp", "serve", "--trust-plan", "-q"]
+    parameters = StdioServerParameters(command=command[0], args=command[1:], env={**os.environ}, cwd=plan.parent)
+
+    async def answer(context: Any, params: Any) -> types.ElicitResult:
+        asked.append(params.message)
+        chosen = "Deny" if "denied.txt" in params.message else "Allow once"
+        return types.ElicitResult(action="accept", content={"answer": chosen})
+
+    async def converse() -> tuple[str, list[tuple[bool | None, str]]]:
+        results = []
+        with anyio.fail_after(_SECONDS):
+            async with Client(stdio_client(parameters), mode=mode, elicitation_callback=answer) as client:
+                assert [tool.name for tool in (await client.list_tools()).tools] == ["mine"]
+                for path in ("denied.txt", "secret.txt", "/etc/hostname"):
+                    result = await client.call_tool("mine", {"path": path})
+                    texts = [block.text for block in result.content if isinstance(block, types.TextContent)]
+                    results.append((result.is_error, "\n".join(texts)))
+                return client.protocol_version, results
+
+    version, (denied, allowed, refused) = anyio.run(converse)
+    assert version == ("2026-07-28" if mode == "auto" else "2025-11-25")
+    assert len(asked) == 3 and all(one.startswith("module `hooks-approval` asks: mine: may it run") for one in asked)
+    assert denied[0] and denied[1].startswith("Denied: `mine` was not allowed")
+    assert allowed == (False, "told")
+    line = 'write in the entry of `tool-mine` in the plan: permissions: {read: ["./secret.txt", "/etc/hostname"]}'
+    assert refused[0] and line in refused[1]
+
+
+def test_stdout_has_messages_only_and_the_end_of_stdin_ends_it(plan: Path) -> None:
+    start, called = {"id": 1, "method": "initialize", "params": _INITIALIZE}, {"name": "mine", "arguments": {}}
+    stdin = _lines(
+        start, "garbage\n", {"id": 2, "method": "tools/list"}, {"id": 3, "method": "tools/call", "params": called}
+    )
+    done = paddock("mcp", "serve", "--trust-plan", stdin=stdin)
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one["id"] for one in said] == [1, None, 2] and done.returncode == 0
+    assert [tool["name"] for tool in said[2]["result"]["tools"]] == ["mine"]
+    assert "serving 1 tool of plan.yaml" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_plan_that_was_not_accepted_is_the_answer_to_each_request(plan: Path) -> None:
+    plan.write_text(_PLAN.replace("./secret.txt", "/var"))
+    requests = [{"id": 1, "method": "server/discover"}, {"id": 2, "method": "initialize", "params": _INITIALIZE}]
+    done = paddock("mcp", "serve", stdin=_lines(*requests))
+    told = {json.loads(line)["error"]["message"] for line in done.stdout.splitlines()}
+    ran = paddock("run", "plan.yaml", "hello")
+    assert done.returncode == ran.returncode == 4
+    (message,) = told
+    assert message in done.stderr and message in ran.stderr and "hint: " in message
