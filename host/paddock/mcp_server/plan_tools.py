@@ -15,22 +15,21 @@ from typing import Any, Final
 from paddock.errors import Denial, ModuleDiedError
 from paddock.mcp_server.client_approval import ClientApproval
 from paddock.mcp_server.served import ClientCall, Json
+from paddock.session.hosted_session import HostedSession
 from paddock.session.requester import PendingPrompts, collecting_prompts, requesting
-from paddock.session.session import Session
 from paddock_sdk.contract import events
 from paddock_sdk.contract.models import HookResult, ToolResult
 from paddock_sdk.mcp.blocks import to_result
 
 
 class ServedPlan:
-    """A plan's tools; `plain` returns a value in JSON's own types, with secrets hidden."""
+    """The tools of an open session; `plain` returns a value in JSON's own types, with secrets hidden."""
 
     instructions: Final = ""
 
-    def __init__(self, session: Session, approval: ClientApproval, plain: Callable[[object], Any]) -> None:
-        self._session = session
-        self._kernel = session.hosted
-        self._coordinator = self._kernel.hosted
+    def __init__(self, kernel: HostedSession, approval: ClientApproval, plain: Callable[[object], Any]) -> None:
+        self._kernel = kernel
+        self._coordinator = kernel.hosted
         self._approval = approval
         self._plain = plain
         self._prompts = PendingPrompts()
@@ -70,7 +69,7 @@ class ServedPlan:
     @property
     def end(self) -> Exception | None:
         """Why no tool is left, where all modules that had some ended for good."""
-        reports = [report for module in self._session.modules for report in module.exit_reports]
+        reports = [report for module in self._kernel.statuses() for report in module.exit_reports]
         if self._known or not self._had_tools or not reports:
             return None
         return ModuleDiedError(reports[-1].module, reports[-1], hints=reports[-1].hints)
@@ -98,7 +97,7 @@ class ServedPlan:
             self._look()  # a module that was started again may have other tools
         result = to_result(self._plain(fields))
         if result["isError"]:
-            denials = [Denial(**one) for one in await self._session.denials_of(id)]  # type: ignore[arg-type]
+            denials = [Denial(**one) for one in await self._kernel.denials_of(id)]  # type: ignore[arg-type]
             said = [f"{denial.describe()}; {denial.hint}" for denial in denials]
             result["content"] += [{"type": "text", "text": self._plain(line)} for line in dict.fromkeys(said)]
         return result

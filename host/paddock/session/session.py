@@ -250,11 +250,6 @@ class Session:
         return changes_of_instruction(self._instructed, self._instruct)
 
     @property
-    def hosted(self) -> HostedSession:
-        """The open session, as other packages of the host have it."""
-        return self._opened
-
-    @property
     def _opened(self) -> HostedSession:
         if self._state != "open":
             raise RuntimeError("the session is not open; use `async with Session(...) as session:`")

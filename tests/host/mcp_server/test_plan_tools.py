@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,7 +30,9 @@ _REFUSED = Denial("read", "/etc/hostname", "tool-x", grant='permissions: {read: 
 class Kernel:
     """The part of a session that is served, with tools that are functions."""
 
-    def __init__(self, **tools: Any) -> None:
+    def __init__(self, denials_of: Any, **tools: Any) -> None:
+        self.modules: Any = ()
+        self.denials_of = denials_of
         marshaller = Marshaller()
         session = SimpleNamespace(session_id="s", parent_id=None, config={"session": {}})
         self.hosted = HostedCoordinator(session, marshaller, Mirrors(marshaller))
@@ -38,8 +40,11 @@ class Kernel:
         self.by_name = {name: SimpleNamespace(execute=one, input_schema=None) for name, one in tools.items()}
         self.on_end: Any = None
 
-    def tools(self) -> Mapping[str, Any]:
+    def tools(self) -> dict[str, Any]:
         return self.by_name
+
+    def statuses(self) -> Any:
+        return self.modules
 
     def on_module_end(self, act: Any) -> None:
         self.on_end = act
@@ -50,14 +55,13 @@ class Use:
 
     def __init__(self, **tools: Any) -> None:
         self.given: list[Any] = []
-        self.kernel = Kernel(**(tools or {"look": self._look}))
-        self.session: Any = SimpleNamespace(hosted=self.kernel, denials_of=self._denials_of, modules=())
+        self.kernel = Kernel(self._denials_of, **(tools or {"look": self._look}))
         self.denied: list[str] = []
         self.asked: list[tuple[str, Json]] = []
         self.reply: Any = {"action": "accept", "content": {"answer": "Allow"}}
         self.approval = ClientApproval()
         self.kernel.hosted.approval_system = self.approval
-        self.served = ServedPlan(self.session, self.approval, lambda value: plain(value, self._mask))
+        self.served = ServedPlan(self.kernel, self.approval, partial(plain, mask=self._mask))  # type: ignore[arg-type]
 
     async def _look(self, arguments: Any) -> ToolResult:
         self.given.append(arguments)
@@ -217,7 +221,7 @@ async def test_other_tools_after_the_end_of_a_module_are_told_and_none_ends_it()
     use.kernel.on_end()
     assert told == [None]
     use.kernel.by_name.clear()
-    use.session.modules = (SimpleNamespace(exit_reports=(ExitReport("tool-x", ExitReason.EXITED, 1.0, 3),)),)
+    use.kernel.modules = (SimpleNamespace(exit_reports=(ExitReport("tool-x", ExitReason.EXITED, 1.0, 3),)),)
     use.kernel.on_end()
     assert told[1].exit_code == 5 and "tool-x" in str(told[1])
 

@@ -75,7 +75,7 @@ async def _serve(plan: Path, opener: SessionOpener, screen: Screen, streams: Str
             screen.text(failure.text(error))
             await serve_client(None, streams, failure.text(error))
             return failure.exit_code(error)
-        served = ServedPlan(session, approval, partial(plain, mask=session.mask))
+        served = ServedPlan(session.coordinator.session, approval, partial(plain, mask=session.mask))
         for module in session.modules:
             if module.problem is not None:
                 screen.text(render(module.problem))
