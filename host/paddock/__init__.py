@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from paddock.errors import PaddockError
     from paddock.module_sources.resolve import SourceOptions
     from paddock.policy.files.policy import Policy
+    from paddock.rpc.asking_call import AskingCall, asking_call
     from paddock.session.host import Host
-    from paddock.session.requester import AskingCall, asking_call
     from paddock.session.session import ModuleStatus, Session
     from paddock_sdk.contract.boundary_errors import SteeringQueueFull
     from paddock_sdk.kernel.emitter import event_emitter
@@ -37,7 +37,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _PLACES = {
-    "AskingCall": "paddock.session.requester",
+    "AskingCall": "paddock.rpc.asking_call",
     "ConsentAnswer": "paddock.authorization.consent",
     "Host": "paddock.session.host",
     "LockUse": "paddock_sources.locked_sources",
@@ -48,7 +48,7 @@ _PLACES = {
     "Session": "paddock.session.session",
     "SourceOptions": "paddock.module_sources.resolve",
     "SteeringQueueFull": "paddock_sdk.contract.boundary_errors",
-    "asking_call": "paddock.session.requester",
+    "asking_call": "paddock.rpc.asking_call",
     "event_emitter": "paddock_sdk.kernel.emitter",
 }
 

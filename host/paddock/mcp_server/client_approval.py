@@ -1,24 +1,48 @@
-"""Ask the person at an MCP client, in whose call a module asks something."""
+"""The person at an MCP client, whom modules ask something, each in the service of a call of that client."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final, Literal
+from typing import Final, Literal, TypeGuard
 
 from paddock.lookalikes import marked
-from paddock.mcp_server.served import ClientCall
-from paddock.session.requester import asking_call, current_requester
+from paddock.mcp_server.served import ClientCall, Json
+from paddock.rpc.asking_call import asking_call
+from paddock.session.requester import current_requester
 from paddock.text import escape
 from paddock_sdk.contract.approval import ApprovalTimeoutError
+from paddock_sdk.contract.models import HookResult
+
+PROGRESS: Final = "tool:progress"  # the event of a module that tells how far a call is
 
 _DENIED: Final = "deny"
 _MAX_CHARACTERS: Final = 4_000  # of a question; a client shows no more at a time
 _FIELD: Final = "answer"
 
 _serving: ContextVar[ClientCall | None] = ContextVar("client_call", default=None)
+
+
+def client_call() -> ClientCall | None:
+    """Return the client's call that the running code serves, by itself or for a module that serves it."""
+    asking = asking_call()
+    return _serving.get() if asking is None else asking.context.get(_serving)
+
+
+async def tell_progress(event: str, data: Json) -> HookResult:
+    """Tell the client how far its call is, which the event serves."""
+    call = client_call()
+    done, total, message = (data.get(one) for one in ("progress", "total", "message"))
+    if call is not None and _is_number(done):
+        call.progress(done, total if _is_number(total) else None, str(message or ""))
+    return HookResult()
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and math.isfinite(value)
 
 
 class ClientApproval:
@@ -30,7 +54,7 @@ class ClientApproval:
 
     @contextmanager
     def serving(self, call: ClientCall) -> Iterator[None]:
-        """Have questions that serve what is done within put to the client of this call."""
+        """Let what is done within serve this call."""
         self.is_attended = call.elicit is not None
         token = _serving.set(call)
         try:
@@ -46,12 +70,12 @@ class ClientApproval:
         Raises:
             ApprovalTimeoutError: no answer came in time.
         """
-        asking, requester = asking_call(), current_requester()
-        call = _serving.get() if asking is None else asking.context.get(_serving)
+        call = client_call()
         if call is None or call.elicit is None:
             return default
-        asked = prompt[:_MAX_CHARACTERS] + "…" * (len(prompt) > _MAX_CHARACTERS)
+        requester = current_requester()
         who = "Paddock" if requester is None else f"module `{marked(requester.name)}`"
+        asked = escape(self.mask(prompt)[:_MAX_CHARACTERS], multiline=True)
         schema = {
             "type": "object",
             "properties": {_FIELD: {"type": "string", "title": "Your answer", "enum": options}},
@@ -59,9 +83,11 @@ class ClientApproval:
         }
         try:
             async with asyncio.timeout(timeout):
-                reply = await call.elicit(f"{who} asks: {escape(self.mask(asked), multiline=True)}", schema)
+                reply = await call.elicit(f"{who} asks: {asked}", schema)
         except TimeoutError:
             raise ApprovalTimeoutError(f"no answer came within {timeout:g} s") from None
         content = reply.get("content")
-        chosen = content.get(_FIELD) if reply.get("action") == "accept" and isinstance(content, dict) else None
+        if reply.get("action") != "accept" or not isinstance(content, dict):
+            return _DENIED
+        chosen = content.get(_FIELD)
         return chosen if chosen in options else _DENIED

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 from paddock.errors import Denial, ModuleDiedError
-from paddock.mcp_server.client_approval import ClientApproval
+from paddock.mcp_server.client_approval import PROGRESS, ClientApproval, tell_progress
 from paddock.mcp_server.flagged_server import ServerModule
 from paddock.mcp_server.served import ClientCall, Json
 from paddock.session.lone_module import OpenedModule, opened
@@ -17,11 +16,10 @@ from paddock.session.module import HostedModule
 from paddock.session.modules import failed_result
 from paddock.session.recorder import SessionRecorder
 from paddock_sdk.contract.display import DisplaySystem
-from paddock_sdk.contract.models import HookResult, ToolResult
+from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.mcp.blocks import to_result
 from paddock_sdk.mcp.definitions import of_mounted
 
-_PROGRESS: Final = "tool:progress"  # the event of a module that tells how far a call is
 _SHOWN: Final = ("title", "description", "input_schema", "output_schema", "annotations")  # of a mounted tool
 
 
@@ -55,9 +53,8 @@ class ServedModule:
         self._coordinator = opened_module.runtime.coordinator
         self._now = opened_module.runtime.router.now
         self._explain = explain
-        self._running: dict[str, list[ClientCall]] = {}
         self._known = self.tools()
-        self._coordinator.hooks.register(_PROGRESS, self._on_progress)
+        self._coordinator.hooks.register(PROGRESS, tell_progress)
 
     @property
     def _server(self) -> Any:
@@ -78,8 +75,7 @@ class ServedModule:
 
     def tools(self) -> Sequence[Json]:
         """Return the definitions of the tools, sorted by name."""
-        mounted = self._coordinator.get("tools")
-        return [self._plain(_definition(name, tool)) for name, tool in sorted(mounted.items())]
+        return [self._plain(one) for one in definitions_of(self._coordinator.get("tools"))]
 
     async def call(self, name: str, arguments: Json, call: ClientCall) -> Json:
         """Call a tool; what its module was refused stands in a failed result.
@@ -91,15 +87,12 @@ class ServedModule:
         if tool is None:
             raise LookupError(f"there is no tool {name!r}")
         began = self._now()
-        running = self._running.setdefault(name, [])
-        running.append(call)
         try:
             with self._approval.serving(call):
                 result = await tool.execute(dict(arguments))
         except Exception as error:  # the module's own, or of its death
             result = failed_result(error)
         finally:
-            running.remove(call)
             self._look()  # a module that was started again may have other tools
         if not isinstance(result, ToolResult):
             result = failed_result(TypeError(f"the tool returned `{type(result).__name__}`, and no result of a tool"))
@@ -126,14 +119,6 @@ class ServedModule:
         """Have a function called when a call left other tools behind, and when the module ended for good."""
         self._changed = changed
         self._module.supervisor.on_exit(lambda report: changed() if self.end is not None else None)
-
-    async def _on_progress(self, event: str, data: Json) -> HookResult:
-        """Pass on how far a call is; of several calls of one tool, nothing says which is meant."""
-        running = self._running.get(str(data.get("tool_name")), [])
-        done, total, message = (data.get(one) for one in ("progress", "total", "message"))
-        if len(running) == 1 and _is_number(done):
-            running[0].progress(done, total if _is_number(total) else None, str(message or ""))
-        return HookResult()
 
     def _look(self) -> None:
         tools = self.tools()
@@ -180,8 +165,13 @@ async def served(
             await lone.clean_up()
 
 
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, (int, float)) and math.isfinite(value)
+def definitions_of(tools: Mapping[str, object]) -> list[Json]:
+    """Return the definitions of mounted tools, sorted by name; one whose name no client takes is left out."""
+    found = []
+    for name, tool in sorted(tools.items()):
+        with suppress(ValueError):
+            found.append(_definition(name, tool))
+    return found
 
 
 def _definition(name: str, tool: object) -> Json:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any, Final
 
 from paddock.errors import Denial, ModuleDiedError
-from paddock.mcp_server.client_approval import ClientApproval
+from paddock.mcp_server.client_approval import PROGRESS, ClientApproval, tell_progress
+from paddock.mcp_server.one_server import definitions_of
 from paddock.mcp_server.served import ClientCall, Json
 from paddock.session.hosted_session import HostedSession
 from paddock.session.requester import PendingPrompts, collecting_prompts, requesting
@@ -36,6 +37,7 @@ class ServedPlan:
         self._changed: Callable[[], None] = lambda: None
         self._known = self.tools()
         self._had_tools = bool(self._known)
+        self._coordinator.hooks.register(PROGRESS, tell_progress)
 
     @property
     def capabilities(self) -> Json:
@@ -44,14 +46,7 @@ class ServedPlan:
 
     def tools(self) -> Sequence[Json]:
         """Return the definitions of the tools at this moment, sorted by name."""
-        return [self._definition(name, tool) for name, tool in sorted(self._kernel.tools().items())]
-
-    def _definition(self, name: str, tool: Any) -> Json:
-        schema = getattr(tool, "input_schema", None)
-        schema = {**schema} if isinstance(schema, Mapping) else {}
-        described = {"name": name, "description": str(getattr(tool, "description", None) or "")}
-        shown: Json = self._plain({**described, "inputSchema": {**schema, "type": "object"}})
-        return shown
+        return [self._plain(one) for one in definitions_of(self._kernel.tools())]
 
     async def ask(self, method: str, params: Json) -> Json:
         """Refuse a request about prompts or resources: a plan has none.
@@ -81,7 +76,7 @@ class ServedPlan:
             self._changed()
 
     async def call(self, name: str, arguments: Json, call: ClientCall) -> Json:
-        """Call a tool, and return the protocol's result; a failure is a result with `isError`.
+        """Call a tool; what its module was refused stands in a failed result.
 
         Raises:
             LookupError: there is no such tool.
@@ -97,10 +92,14 @@ class ServedPlan:
             self._look()  # a module that was started again may have other tools
         result = to_result(self._plain(fields))
         if result["isError"]:
-            denials = [Denial(**one) for one in await self._kernel.denials_of(id)]  # type: ignore[arg-type]
-            said = [f"{denial.describe()}; {denial.hint}" for denial in denials]
-            result["content"] += [{"type": "text", "text": self._plain(line)} for line in dict.fromkeys(said)]
+            for line in await self._refused_in(id):
+                result["content"].append({"type": "text", "text": self._plain(line)})
         return result
+
+    async def _refused_in(self, call_id: str) -> Sequence[str]:
+        """Return what the module of a call was refused during it, each with the line that allows it."""
+        denials = [Denial(**facts) for facts in await self._kernel.denials_of(call_id)]  # type: ignore[arg-type]
+        return [f"{denial.describe()}; {denial.hint}" for denial in dict.fromkeys(denials)]
 
     async def _outcome(self, tool: Any, about: Json, arguments: dict[str, Any]) -> Json:
         """Return the fields of a tool result: the tool's, or what hooks made of the call."""
@@ -115,7 +114,8 @@ class ServedPlan:
             result = await self._execute(tool, about, given)
         except Exception as error:  # the module's, or that it ended
             kind = getattr(error, "remote_type", type(error).__name__)
-            await self._judge(events.TOOL_ERROR, {**about, "error": {"type": kind, "msg": str(error)}})
+            failure = {"type": kind, "msg": str(error)}
+            await self._judge(events.TOOL_ERROR, {**about, "error": failure})
             return _failed(f"{kind}: {error}")
         shown = result.safe_hook_presentation()
         # Hooks of the older contract read `tool_result`; their changes are in `result`.

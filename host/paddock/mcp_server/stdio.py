@@ -1,7 +1,7 @@
 """Serve a client over standard input and output, which nothing else of the process reads or writes meanwhile.
 
-A client that closes its end ends everything: calls that run are cancelled. Reading stops while a client leaves more
-than a message unread.
+A client that closes its end ends everything: calls that run are cancelled. Of a client that leaves what it is told
+unread, nothing more is read.
 """
 
 from __future__ import annotations
@@ -9,21 +9,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import select
-from asyncio import AbstractEventLoop, Future, Task
-from collections.abc import Callable, Iterator
+import stat
+from asyncio import Future, Task
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Final, NamedTuple
+from typing import IO, Final, NamedTuple, cast
 
-from paddock.mcp_server.connection import ServerConnection
-from paddock.mcp_server.held_calls import HELD_SECONDS, Json, OpenCall
-from paddock.mcp_server.served import ClientCall, Served
-from paddock_sdk.mcp.messages import MAX_MESSAGE_BYTES, Code
+from paddock.errors import KindError
+from paddock.mcp_server.connection import HELD_SECONDS, OpenCall, RefusedError, ServerConnection
+from paddock.mcp_server.served import ClientCall, Json, Served
+from paddock_sdk.mcp.messages import Code
 
-_PIECE: Final = 4096  # bytes; a pipe that takes any at once takes so many
-_READ_BYTES: Final = 1 << 16
-_LAST_MILLISECONDS: Final = 1000  # for a client that has left to read on
+_LAST_SECONDS: Final = 1.0  # for a client that has left to read on
 
 _log = logging.getLogger(__name__)
 
@@ -54,47 +52,101 @@ async def serve(served: Served | None, streams: Streams, refusal: str = "") -> N
     """Serve until the client closes its end; with a `refusal`, every request gets that text instead.
 
     Raises:
+        KindError: there is no client at the other end, but a file.
         Exception: what is served ended for good, for this reason.
     """
-    serving = _Serving(served, streams, refusal)
-    if served is not None:
-        served.on_change(serving.changed)
+    loop = asyncio.get_running_loop()
     try:
-        await serving.closed
+        loop.add_reader(streams.incoming, lambda: None)
+        loop.remove_reader(streams.incoming)
+    except PermissionError as error:
+        hint = "a client starts this command, with a pipe as its stdin"
+        raise KindError("NoClientError", "stdin is a file, and no client", hints=[hint]) from error
+    talk = _Talk(served, refusal)
+    if served is not None:
+        served.on_change(talk.changed)
+    await talk.output.open(streams.outgoing)
+    await loop.connect_read_pipe(lambda: talk, os.fdopen(streams.incoming, "rb", 0, closefd=False))
+    try:
+        await talk.closed
     finally:
-        await serving.end()
+        await talk.end()
 
 
-class _Serving:
-    """The tasks and streams of one client's connection."""
+class _Output(asyncio.BaseProtocol):
+    """What a client is told: a pipe that it reads as it likes, or a file, which takes all at once."""
 
-    def __init__(self, served: Served | None, streams: Streams, refusal: str) -> None:
-        loop = asyncio.get_running_loop()
-        self.closed: Future[None] = loop.create_future()
-        self._loop = loop
-        self._served = served
-        self._tasks: dict[OpenCall, Task[None]] = {}
-        self._output = _Output(streams.outgoing, loop, self._close)
-        self._input = _Input(streams.incoming, loop, self._take)
-        self._connection = ServerConnection(served, self._send, self._begin, self._cancel, loop.call_later, refusal)
-        self._input.read_on()
+    def __init__(self, talk: _Talk) -> None:
+        self._talk = talk
+        self._file: IO[bytes] | None = None
+        self._pipe: asyncio.WriteTransport | None = None
+        self._lost: Future[None] = asyncio.get_running_loop().create_future()
+
+    async def open(self, descriptor: int) -> None:
+        """Write to this descriptor from now on."""
+        self._file = os.fdopen(descriptor, "wb", 0, closefd=False)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            loop = asyncio.get_running_loop()
+            self._pipe, _ = await loop.connect_write_pipe(lambda: self, self._file)
+
+    def write(self, line: bytes) -> None:
+        """Write a line, now or once there is room."""
+        if self._pipe is not None:
+            self._pipe.write(line)
+        elif self._file is not None:
+            self._file.write(line)
 
     async def end(self) -> None:
-        """End the calls that run, and let the client read what it was told."""
-        self._input.pause()
-        self._connection.close()
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
-        self._output.end()
+        """Let the client read the rest, if it still does."""
+        if self._pipe is None:
+            return
+        self._pipe.close()
+        await asyncio.wait([self._lost], timeout=_LAST_SECONDS)
+        if not self._lost.done():
+            self._pipe.abort()
 
-    def changed(self) -> None:
-        """Tell the client of a change; the end of what is served ends the connection."""
-        self._connection.changed()
-        if self._served is not None and self._served.end is not None:
-            self._close(self._served.end)
+    def pause_writing(self) -> None:
+        self._talk.reading.pause_reading()
 
-    def _close(self, error: Exception | None = None) -> None:
+    def resume_writing(self) -> None:
+        self._talk.reading.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lost.set_result(None)
+        self._talk.close()
+
+
+class _Talk(asyncio.Protocol):
+    """What one client says, and the tasks of its calls."""
+
+    reading: asyncio.ReadTransport
+
+    def __init__(self, served: Served | None, refusal: str) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.closed: Future[None] = self._loop.create_future()  # by the client, or with the error that ends it
+        self.output = _Output(self)
+        self._served = served
+        self._tasks: dict[OpenCall, Task[None]] = {}
+        self._connection = ServerConnection(
+            served,
+            self.output.write,
+            self._begin,
+            self._cancel,
+            self._loop.call_later,
+            refusal,
+        )
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.reading = cast(asyncio.ReadTransport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._connection.receive(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.close()
+
+    def close(self, error: Exception | None = None) -> None:
+        """End the talk, because the client is gone, or with an error."""
         if self.closed.done():
             return
         if error is None:
@@ -102,17 +154,20 @@ class _Serving:
         else:
             self.closed.set_exception(error)
 
-    def _take(self, data: bytes) -> None:
-        if not data:
-            self._close()
-        self._connection.receive(data)
-        if self._output.backlog > MAX_MESSAGE_BYTES:
-            self._input.pause()
+    async def end(self) -> None:
+        """End the calls that run, and let the client read what it was told."""
+        self.reading.close()
+        self._connection.close()
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await self.output.end()
 
-    def _send(self, line: bytes) -> None:
-        self._output.write(line, self._input.read_on)
-
-    # -- calls -----------------------------------------------------------------------------
+    def changed(self) -> None:
+        """Tell the client of a change; the end of what is served ends the connection."""
+        self._connection.changed()
+        if self._served is not None and self._served.end is not None:
+            self.close(self._served.end)
 
     def _begin(self, call: OpenCall) -> None:
         self._tasks[call] = self._loop.create_task(self._run(call))
@@ -123,23 +178,24 @@ class _Serving:
             task.cancel()
 
     async def _run(self, call: OpenCall) -> None:
-        assert self._served is not None
         try:
-            if call.method == "tools/call":
-                elicit = partial(self._elicit, call, asyncio.Lock()) if call.can_ask else None
-                client = ClientCall(elicit, partial(self._connection.progress, call))
-                arguments = call.params.get("arguments", {})
-                result = await self._served.call(call.params["name"], arguments, client)
-            else:
-                result = await self._served.ask(call.method, call.params)
-            self._connection.finish(call, result)
+            outcome = await self._outcome(call)
         except LookupError as error:
-            self._connection.fail(call, Code.INVALID_PARAMS, str(error))
+            outcome = RefusedError(Code.INVALID_PARAMS, str(error))
         except Exception as error:
             _log.exception("%s failed", call.method)
-            self._connection.fail(call, Code.INTERNAL_ERROR, f"{type(error).__name__}: {error}")
+            outcome = RefusedError(Code.INTERNAL_ERROR, f"{type(error).__name__}: {error}")
         finally:
             del self._tasks[call]
+        self._connection.end(call, outcome)
+
+    async def _outcome(self, call: OpenCall) -> Json | RefusedError:
+        assert self._served is not None, "without it no call begins"
+        if call.method != "tools/call":
+            return await self._served.ask(call.method, call.params)
+        elicit = partial(self._elicit, call, asyncio.Lock()) if call.can_ask else None
+        client = ClientCall(elicit, partial(self._connection.progress, call))
+        return await self._served.call(call.params["name"], call.params.get("arguments", {}), client)
 
     async def _elicit(self, call: OpenCall, turn: asyncio.Lock, message: str, schema: Json) -> Json:
         async with turn:
@@ -157,92 +213,3 @@ class _Serving:
                 return {"action": "cancel"}
             finally:
                 self._connection.withdraw(call)
-
-
-class _Input:
-    """Reads a descriptor as it fills; `take` gets what came, and nothing at the end."""
-
-    def __init__(self, descriptor: int, loop: AbstractEventLoop, take: Callable[[bytes], None]) -> None:
-        self._descriptor = descriptor
-        self._loop = loop
-        self._take = take
-        self._is_reading = False
-
-    def read_on(self) -> None:
-        """Read, from now on or again."""
-        if not self._is_reading:
-            self._is_reading = True
-            try:
-                self._loop.add_reader(self._descriptor, self._on_readable)
-            except PermissionError:  # a file, which never has to be waited for
-                self._loop.call_soon(self._on_readable, True)
-
-    def pause(self) -> None:
-        """Read nothing for now."""
-        self._is_reading = False
-        self._loop.remove_reader(self._descriptor)
-
-    def _on_readable(self, is_file: bool = False) -> None:
-        if not self._is_reading:
-            return
-        try:
-            data = os.read(self._descriptor, _READ_BYTES)
-        except BlockingIOError:
-            return
-        except OSError:  # of a terminal that is gone
-            data = b""
-        if not data:
-            self.pause()
-        elif is_file:
-            self._loop.call_soon(self._on_readable, True)
-        self._take(data)
-
-
-class _Output:
-    """Writes to a descriptor, in pieces that do not block the loop; `gone` is called once nobody reads."""
-
-    def __init__(self, descriptor: int, loop: AbstractEventLoop, gone: Callable[[], None]) -> None:
-        self._descriptor = descriptor
-        self._loop = loop
-        self._gone = gone
-        self._left = bytearray()
-        self._drained: Callable[[], None] | None = None
-        self._poll = select.poll()
-        self._poll.register(descriptor, select.POLLOUT)
-
-    @property
-    def backlog(self) -> int:
-        """How many bytes are still to be written."""
-        return len(self._left)
-
-    def write(self, line: bytes, drained: Callable[[], None]) -> None:
-        """Write a line, now or when there is room; `drained` is called once all is written that had to wait."""
-        self._left += line
-        if self._drained is None:
-            self._flush()
-            if self._left:
-                self._drained = drained
-                self._loop.add_writer(self._descriptor, self._on_room)
-
-    def end(self) -> None:
-        """Write what is left, as long as somebody reads it."""
-        if self._drained is not None:
-            self._loop.remove_writer(self._descriptor)
-        self._flush(_LAST_MILLISECONDS)
-
-    def _on_room(self) -> None:
-        self._flush()
-        if not self._left and self._drained is not None:
-            self._loop.remove_writer(self._descriptor)
-            drained, self._drained = self._drained, None
-            drained()
-
-    def _flush(self, milliseconds: int = 0) -> None:
-        while self._left and self._poll.poll(milliseconds):
-            try:
-                del self._left[: os.write(self._descriptor, self._left[:_PIECE])]
-            except BlockingIOError:
-                return
-            except OSError:
-                self._left.clear()
-                self._gone()

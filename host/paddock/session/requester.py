@@ -1,7 +1,7 @@
-"""The module that asks the person something, and the application's call in whose service it asks.
+"""The module that asks the person something, as stamped by the host, which knows the connection.
 
-The host stamps both, as it knows the connection. The module contract's signature of an approval system has no place for
-them; the system can read them here during the call.
+The module contract's signature of an approval system has no place for this; the system can read it here during the
+call.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import Context, ContextVar
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
 
 _KEPT: Final = 100  # questions that were not put to the person yet; most never are, as another decision came first
 
 _current: ContextVar[Requester | None] = ContextVar("asker", default=None)
-_asking: ContextVar[AskingCall | None] = ContextVar("asking_call", default=None)
 _answering: ContextVar[list[tuple[Requester, int]] | None] = ContextVar("answering", default=None)
 
 
@@ -29,43 +28,18 @@ class Requester:
     on_behalf_of: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AskingCall:
-    """A call that the application made of a session, such as `execute`, in whose service a module asks a person.
-
-    `session_id` is the application's session, also where a module of a sub-session asks. `name` is the tool that the
-    application called, `hook` and the event that it emitted, or else the method, which is `execute` for a turn. `id`
-    tells calls of one session apart. `context` has the values of context variables where the application made the call.
-    """
-
-    session_id: str
-    name: str
-    id: str
-    context: Context
-
-
-def asking_call() -> AskingCall | None:
-    """Return the application's call in whose service a module asks, to the approval system that is asked.
-
-    None stands for what the application asks itself, for a module that asks of its own accord, and for code that no
-    question of a module runs.
-    """
-    return _asking.get()
-
-
 def current_requester() -> Requester | None:
     """Return the module that the running call is made for, None where the application itself asks."""
     return _current.get()
 
 
 @contextmanager
-def requesting(requester: Requester, asking: AskingCall | None = None) -> Iterator[None]:
-    """Attribute requests made within to this module, and to the application's call that it serves."""
-    token, call = _current.set(requester), _asking.set(asking)
+def requesting(requester: Requester) -> Iterator[None]:
+    """Attribute requests made within to this module."""
+    token = _current.set(requester)
     try:
         yield
     finally:
-        _asking.reset(call)
         _current.reset(token)
 
 

@@ -6,8 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from paddock.mcp_server.connection import ServerConnection
-from paddock.mcp_server.held_calls import HELD_SECONDS, OpenCall
+from paddock.mcp_server.connection import HELD_SECONDS, OpenCall, ServerConnection
 from paddock.mcp_server.served import ClientCall
 from paddock_sdk.mcp.messages import CAPABILITIES_KEY, VERSION_KEY
 
@@ -56,7 +55,8 @@ class Timers:
 
         class Timer:
             def cancel(self) -> None:
-                timers.waiting.remove(act)
+                if act in timers.waiting:
+                    timers.waiting.remove(act)
 
         self.waiting.append(act)
         return Timer()

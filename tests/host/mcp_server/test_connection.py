@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paddock.mcp_server.held_calls import MOST_HELD
+from paddock.mcp_server.connection import MOST_CALLS
 from paddock_sdk.mcp.messages import CAPABILITIES_KEY, SERVER_KEY, SUBSCRIPTION_KEY, VERSION_KEY, Code
 from support.rows import each_row
 
@@ -113,7 +113,7 @@ def test_what_is_no_message_is_answered_and_a_call_goes_on(line: bytes, code: in
     talk.ask("tools/call", _LOOK)
     (said,) = talk.say(line)
     assert (said["error"]["code"], said["id"]) == (code, id)
-    talk.connection.finish(talk.begun[0], _DONE)
+    talk.connection.end(talk.begun[0], _DONE)
     assert answered(talk.say())["content"] == _DONE["content"]
 
 
@@ -149,7 +149,7 @@ def test_prompts_are_passed_on_where_they_are_offered() -> None:
     talk.served.capabilities = {"tools": {}, "prompts": {}}
     assert talk.ask("prompts/list") is None
     (call,) = talk.begun
-    talk.connection.finish(call, {"prompts": [], "ttlMs": 9})
+    talk.connection.end(call, {"prompts": [], "ttlMs": 9})
     listed = answered(talk.say())
     assert (listed["prompts"], listed["ttlMs"], listed["cacheScope"]) == ([], 9, "private")
     assert talk.ask("resources/list") == Code.METHOD_NOT_FOUND
@@ -163,7 +163,7 @@ def test_a_call_is_answered_once_it_ends() -> None:
     assert talk.ask("tools/call", _LOOK) is None
     (call,) = talk.begun
     assert (call.method, call.params["name"], call.params["arguments"]) == ("tools/call", "look", {"at": "it"})
-    talk.connection.finish(call, _DONE)
+    talk.connection.end(call, _DONE)
     result = answered(talk.say())
     assert (result["content"], result["resultType"]) == (_DONE["content"], "complete") and "ttlMs" not in result
 
@@ -177,7 +177,7 @@ def test_a_request_with_the_id_of_an_open_one_is_refused() -> None:
 def test_the_65th_call_gets_an_error_of_its_own() -> None:
     talk = Talk()
     assert [talk.ask("tools/call", _LOOK, number) for number in range(65)] == [None] * 64 + [Code.INTERNAL_ERROR]
-    talk.connection.finish(talk.begun[0], _DONE)
+    talk.connection.end(talk.begun[0], _DONE)
     talk.say()
     assert talk.ask("tools/call", _LOOK, 99) is None
 
@@ -187,7 +187,7 @@ def test_a_cancelled_call_is_ended_and_never_answered() -> None:
     talk.ask("tools/call", _LOOK, "x")
     assert talk.say({"method": "notifications/cancelled", "params": {"requestId": "x"}}) == []
     assert talk.cancelled == talk.begun
-    talk.connection.finish(talk.begun[0], _DONE)
+    talk.connection.end(talk.begun[0], _DONE)
     assert talk.say() == []
 
 
@@ -209,7 +209,7 @@ def test_progress_goes_to_a_client_that_gave_a_token_and_only_forward() -> None:
 def test_a_result_that_no_message_holds_is_an_error(content: Any) -> None:
     talk = Talk()
     talk.ask("tools/call", _LOOK)
-    talk.connection.finish(talk.begun[0], {"content": [content]})
+    talk.connection.end(talk.begun[0], {"content": [content]})
     assert answered(talk.say()) == Code.INTERNAL_ERROR
 
 
@@ -235,7 +235,7 @@ def test_a_call_of_2026_is_held_between_two_requests() -> None:
     talk = Talk()
     state, replies = _asking(talk)
     assert talk.ask("tools/call", _again(state), 2) is None and replies == [_YES]
-    talk.connection.finish(talk.begun[0], _DONE)
+    talk.connection.end(talk.begun[0], _DONE)
     (said,) = talk.say()
     assert (said["id"], said["result"]["content"]) == (2, _DONE["content"])
     assert talk.ask("tools/call", _again(state), 3) == Code.INVALID_PARAMS, "a state is good once"
@@ -269,7 +269,7 @@ def test_a_call_that_ended_while_it_was_held_is_answered_when_it_comes_again() -
     talk = Talk()
     state, replies = _asking(talk)
     talk.connection.withdraw(talk.begun[0])
-    talk.connection.finish(talk.begun[0], _DONE)
+    talk.connection.end(talk.begun[0], _DONE)
     assert talk.say() == []
     assert talk.ask("tools/call", _again(state), 2)["content"] == _DONE["content"] and not replies
 
@@ -284,7 +284,7 @@ def test_a_held_call_that_nobody_takes_up_is_ended() -> None:
 
 def test_so_many_calls_are_held_and_no_more() -> None:
     talk = Talk()
-    for number in range(MOST_HELD):
+    for number in range(MOST_CALLS):
         _asking(talk, number)
     talk.ask("tools/call", _LOOK, 100)
     replies: list[Any] = []

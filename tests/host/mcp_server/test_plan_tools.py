@@ -103,11 +103,15 @@ def _texts(result: Any) -> list[str]:
 
 
 def test_tools_are_listed_by_name_with_a_schema_of_an_object() -> None:
-    use = Use(b=None, a=None, c=None)
-    use.kernel.by_name["b"] = SimpleNamespace(input_schema={"type": "string", "title": "hunter2"}, description="does b")
+    use = Use(c=None, a=None, b=None, **{"no name": None})
+    schema = {"properties": {"x": {"title": "hunter2"}}}
+    use.kernel.by_name["a"] = SimpleNamespace(input_schema=schema, description="does a", title="A")
+    use.kernel.by_name["b"] = SimpleNamespace(input_schema={"type": "string"}, description="does b")
     a, b, c = use.served.tools()
-    assert (a, c["name"]) == ({"name": "a", "description": "", "inputSchema": {"type": "object"}}, "c")
-    assert b == {"name": "b", "description": "does b", "inputSchema": {"type": "object", "title": "[secret]"}}
+    assert (a["name"], a["description"], a["title"]) == ("a", "does a", "A")
+    assert a["inputSchema"] == {"type": "object", "properties": {"x": {"title": "[secret]"}}}
+    assert b == {"name": "b", "description": "does b", "inputSchema": {"type": "object"}}
+    assert c == {"name": "c", "inputSchema": {"type": "object"}}
 
 
 async def test_a_call_is_judged_before_and_after_it() -> None:

@@ -150,8 +150,7 @@ async def test_garbage_costs_no_call_of_others() -> None:
     ]
 
 
-async def test_a_client_that_does_not_read_is_not_read_either(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paddock.mcp_server.stdio.MAX_MESSAGE_BYTES", 1 << 16)
+async def test_a_client_that_does_not_read_is_not_read_either() -> None:
     async with wired(Scripted()) as wire:
         os.set_blocking(wire.outgoing, False)
         sent = 0

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from typing import Any
 
 import paddock
-from paddock.session.requester import AskingCall, asking_call
+from paddock.rpc.asking_call import AskingCall, asking_call
 from paddock_sdk.protocol.methods import HostMethod
 
 from .conftest import Hosted, mounts, tool

@@ -18,13 +18,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
 from paddock.errors import CallRefusedError, Denial
-from paddock.rpc.calls import IncomingCall, current, holding
-from paddock.rpc.host_calls import HostCall
+from paddock.rpc.calls import current, holding
 from paddock.rpc.peer import Peer
 from paddock.session.host_api.emissions import LONGEST_WAIT
 from paddock.session.host_api.handler import at_most, handles, within
 from paddock.session.module import HostedModule
-from paddock.session.requester import AskingCall, Requester, requesting
+from paddock.session.requester import Requester, requesting
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock_sdk.contract.approval import ApprovalTimeoutError
 from paddock_sdk.protocol.methods import HostMethod
@@ -45,9 +44,7 @@ _log = logging.getLogger(__name__)
 def open_approval(
     module: HostedModule, now: float, on_behalf_of: str = "", requester: Requester | None = None
 ) -> Iterator[None]:
-    """Count an approval as long as it waits for its answer, and stamp it.
-
-    The stamp names `requester`, or else the module, and the application's call that the question serves.
+    """Count an approval as long as it waits for its answer, and stamp it with `requester`, or else the module.
 
     Raises:
         CallRefusedError: the module asks too often, or has too many that wait.
@@ -59,20 +56,9 @@ def open_approval(
     with (
         module.waiting_for_approval(),
         holding(current.get()),
-        requesting(requester or Requester(module.kind, module.name, on_behalf_of), _call_behind(current.get())),
+        requesting(requester or Requester(module.kind, module.name, on_behalf_of)),
     ):
         yield
-
-
-def _call_behind(request: IncomingCall | None) -> AskingCall | None:
-    """Return the application's call that a module's request serves in the end."""
-    call = None if request is None else request.cause
-    while call is not None and call.origin is not None:
-        call = call.origin.cause
-    if not isinstance(call, HostCall) or call.context is None:
-        return None
-    session = call.events.host_methods
-    return AskingCall(session.session_id, session.name_of(call), f"{call.owner.name}/{call.id}", call.context)
 
 
 class _Ask(NamedTuple):
