@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from paddock.errors import Denial, ModuleDiedError
 from paddock.mcp_server.client_approval import PROGRESS, ClientApproval, tell_progress
@@ -64,10 +64,12 @@ class ServedPlan:
     @property
     def end(self) -> Exception | None:
         """Why no tool is left, where all modules that had some ended for good."""
-        reports = [report for module in self._kernel.statuses() for report in module.exit_reports]
-        if self._known or not self._had_tools or not reports:
+        if self._known or not self._had_tools:
             return None
-        return ModuleDiedError(reports[-1].module, reports[-1], hints=reports[-1].hints)
+        for module in self._kernel.statuses():
+            for report in module.exit_reports:
+                return ModuleDiedError(report.module, report, hints=report.hints)
+        return None
 
     def _look(self) -> None:
         tools = self.tools()
@@ -84,64 +86,82 @@ class ServedPlan:
         tool = self._kernel.tools().get(name)
         if tool is None:
             raise LookupError(f"there is no tool {name!r}")
-        id = uuid.uuid4().hex
+        about = {
+            "tool_name": name,
+            "tool_call_id": uuid.uuid4().hex,
+        }
         try:
             with self._approval.serving(call):
-                fields = await self._outcome(tool, {"tool_name": name, "tool_call_id": id}, dict(arguments))
+                fields = await self._outcome(tool, about, dict(arguments))
         finally:
             self._look()  # a module that was started again may have other tools
         result = to_result(self._plain(fields))
         if result["isError"]:
-            for line in await self._refused_in(id):
-                result["content"].append({"type": "text", "text": self._plain(line)})
+            for line in await self._refused_in(about["tool_call_id"]):
+                block = {"type": "text", "text": self._plain(line)}
+                result["content"].append(block)
         return result
 
     async def _refused_in(self, call_id: str) -> Sequence[str]:
         """Return what the module of a call was refused during it, each with the line that allows it."""
-        denials = [Denial(**facts) for facts in await self._kernel.denials_of(call_id)]  # type: ignore[arg-type]
-        return [f"{denial.describe()}; {denial.hint}" for denial in dict.fromkeys(denials)]
+        lines: dict[str, None] = {}
+        for facts in await self._kernel.denials_of(call_id):
+            denial = Denial(**cast(Mapping[str, Any], facts))
+            lines[f"{denial.describe()}; {denial.hint}"] = None
+        return [*lines]
 
     async def _outcome(self, tool: Any, about: Json, arguments: dict[str, Any]) -> Json:
         """Return the fields of a tool result: the tool's, or what hooks made of the call."""
-        verdict = await self._judge(events.TOOL_PRE, {**about, "tool_input": arguments})
+        verdict = await self._judge(events.TOOL_PRE, about, tool_input=arguments)
         if verdict.action == "deny":
-            return _failed(f"Denied: {verdict.reason or 'a hook refused this tool call'}")
+            reason = verdict.reason or "a hook refused this tool call"
+            return _failed(f"Denied: {reason}")
         given = _replaced(verdict, "tool_input", arguments)
         if not isinstance(given, dict):
             return _failed("a hook replaced the tool's input by something that is not a mapping")
-        about = {**about, "tool_input": given}
         try:
             result = await self._execute(tool, about, given)
         except Exception as error:  # the module's, or that it ended
             kind = getattr(error, "remote_type", type(error).__name__)
             failure = {"type": kind, "msg": str(error)}
-            await self._judge(events.TOOL_ERROR, {**about, "error": failure})
+            await self._judge(events.TOOL_ERROR, about, tool_input=given, error=failure)
             return _failed(f"{kind}: {error}")
         shown = result.safe_hook_presentation()
-        # Hooks of the older contract read `tool_result`; their changes are in `result`.
-        verdict = await self._judge(events.TOOL_POST, {**about, "result": shown, "tool_result": shown})
+        verdict = await self._judge(
+            events.TOOL_POST,
+            about,
+            tool_input=given,
+            result=shown,
+            tool_result=shown,  # which hooks of the older contract read; their changes are in `result`
+        )
         if verdict.action == "deny":
-            return _failed(f"Denied: {verdict.reason or 'a hook withheld the result of this tool call'}")
+            reason = verdict.reason or "a hook withheld the result of this tool call"
+            return _failed(f"Denied: {reason}")
         returned = _replaced(verdict, "result", shown)
         if returned is shown:
             return result.model_dump(warnings=False)
-        return returned if isinstance(returned, dict) and "output" in returned else {"output": returned}
+        if isinstance(returned, dict) and "output" in returned:
+            return returned
+        return {"output": returned}
 
     async def _execute(self, tool: Any, about: Json, arguments: dict[str, Any]) -> ToolResult:
-        id, name = about["tool_call_id"], about["tool_name"]
-        token = self._coordinator.cancellation
-        token.register_tool_start(id, name)
-        token.note_call(id, name, self._kernel.runtime.router.now())
+        id = about["tool_call_id"]
+        name = about["tool_name"]
+        running = self._coordinator.cancellation
+        running.register_tool_start(id, name)
+        running.note_call(id, name, self._kernel.runtime.router.now())
         try:
             result = await tool.execute(arguments)
         finally:
-            token.register_tool_complete(id)
-        return result if isinstance(result, ToolResult) else ToolResult(output=result)
+            running.register_tool_complete(id)
+        if isinstance(result, ToolResult):
+            return result
+        return ToolResult(output=result)
 
-    async def _judge(self, event: str, data: Json) -> HookResult:
+    async def _judge(self, event: str, about: Json, **data: Any) -> HookResult:
         """Emit an event, have a person asked what a hook wants to know, and return what is left to act on."""
         with collecting_prompts() as asked:
-            result = await self._coordinator.hooks.emit(event, data)
+            result = await self._coordinator.hooks.emit(event, {**about, **data})
         if result.action == "inject_context":
             return result
         with ExitStack() as stack:
@@ -162,5 +182,8 @@ def _replaced(verdict: HookResult, key: str, sent: Any) -> Any:
 
     An event's data is a copy that JSON has been through, and only the original has its exact values.
     """
-    returned = (verdict.data or {}).get(key, sent)
-    return sent if returned == json.loads(json.dumps(sent, default=str)) else returned
+    if not verdict.data or key not in verdict.data:
+        return sent
+    returned = verdict.data[key]
+    as_emitted = json.loads(json.dumps(sent, default=str))
+    return sent if returned == as_emitted else returned
