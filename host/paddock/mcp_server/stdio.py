@@ -164,9 +164,12 @@ class _Talk(asyncio.Protocol):
         await self.output.end()
 
     def changed(self) -> None:
-        """Tell the client of a change; the end of what is served ends the connection."""
+        """Tell the client of a change; the end of what is served ends the talk, once the last call is answered."""
         self._connection.changed()
-        if self._served is not None and self._served.end is not None:
+        self._look()
+
+    def _look(self) -> None:
+        if self._served is not None and self._served.end is not None and not self._tasks:
             self.close(self._served.end)
 
     def _begin(self, call: OpenCall) -> None:
@@ -188,6 +191,7 @@ class _Talk(asyncio.Protocol):
         finally:
             del self._tasks[call]
         self._connection.end(call, outcome)
+        self._look()
 
     async def _outcome(self, call: OpenCall) -> Json | RefusedError:
         assert self._served is not None, "without it no call begins"

@@ -161,14 +161,18 @@ async def test_a_client_that_does_not_read_is_not_read_either() -> None:
         assert [(await wire.next())["id"] for _ in range(sent)] == [*range(sent)]
 
 
-async def test_what_is_served_may_end_for_good() -> None:
-    served = Scripted(echo=_echo)
+async def test_what_is_served_may_end_for_good_after_its_last_answer() -> None:
+    async def die(arguments: Json, call: ClientCall) -> Json:
+        served.end = RuntimeError("it died")
+        served.changed()
+        await asyncio.sleep(0)
+        return _text("the last words")
+
+    served = Scripted(die=die)
     with pytest.raises(RuntimeError, match="it died"):
         async with wired(served) as wire:
-            wire.send({"id": 1, "method": "ping"})
-            await wire.next()
-            served.end = RuntimeError("it died")
-            served.changed()
+            wire.send({"id": 1, "method": "tools/call", "params": {"name": "die", "_meta": META}})
+            assert (await wire.next())["result"]["content"][0]["text"] == "the last words"
             await wire.served
 
 
