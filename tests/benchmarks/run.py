@@ -37,6 +37,7 @@ from bench.journal import measure_journal
 from bench.many_tasks import measure_many_tasks
 from bench.mcp_client import measure_mcp_client
 from bench.mcp_peer import measure_mcp
+from bench.mcp_serve import measure_mcp_serve
 from bench.memory import measure_memory
 from bench.model import measure_model
 from bench.parts import Part, run_parts
@@ -69,6 +70,7 @@ _PARTS: dict[str, Part] = {
     "calls beside MCP": measure_mcp,
     "client of MCP": measure_mcp_client,
     "mcp servers": measure_tool_mcp,
+    "server of MCP": measure_mcp_serve,
     "checks of calls": measure_checks,
     "calls into a sandbox": measure_sandboxed_calls,
     "payload": measure_payload,

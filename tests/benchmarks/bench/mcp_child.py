@@ -1,4 +1,4 @@
-"""An official client of MCP, and the server that it starts: `serve` makes this the server.
+"""An official client of MCP, and the server that it starts, which other arguments name; `serve` makes this the server.
 
 The client reads one order a line, `{"input": {…}, "calls": 150}`, calls a tool so often, one call after the other, and
 answers with the microseconds that each took.
@@ -35,7 +35,8 @@ def _serve() -> None:
 
 
 async def _call() -> None:
-    server = StdioServerParameters(command=sys.executable, args=[__file__, "serve"])
+    command, *args = sys.argv[1:] or [sys.executable, __file__, "serve"]
+    server = StdioServerParameters(command=command, args=args)
     async with Client(server) as client:
         for line in sys.stdin:
             order = json.loads(line)
