@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -110,3 +113,45 @@ def test_a_plan_that_was_not_accepted_is_the_answer_to_each_request(plan: Path) 
     assert done.returncode == ran.returncode == 4
     (message,) = told
     assert message in done.stderr and message in ran.stderr and "hint: " in message
+
+
+_TYPESCRIPT = """
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { ElicitRequestSchema } from "@modelcontextprotocol/sdk/types.js";
+
+const client = new Client({name: "test", version: "1"}, {capabilities: {elicitation: {}}});
+const answers = ["Deny", "Allow once"];
+client.setRequestHandler(ElicitRequestSchema, async () => ({action: "accept", content: {answer: answers.shift()}}));
+const [command, ...args] = process.argv.slice(2);
+await client.connect(new StdioClientTransport({command, args, env: process.env}));
+const call = {name: "mine", arguments: {path: "secret.txt"}};
+const results = [await client.callTool(call), await client.callTool(call)];
+const names = (await client.listTools()).tools.map(one => one.name);
+console.log(JSON.stringify([names, ...results.map(one => one.content[0].text)]));
+await client.close();
+"""
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm here")
+def test_clients_of_other_makers_list_and_call(plan: Path) -> None:
+    served = [sys.executable, "-c", "from paddock.cli import main; main()", "mcp", "serve", "--trust-plan", "-q"]
+    (plan.parent / "client.mjs").write_text(_TYPESCRIPT)
+    packages = ["@modelcontextprotocol/sdk@1.32.2", "@modelcontextprotocol/inspector@2.12.0"]
+
+    def run(*command: str) -> str:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, cwd=plan.parent)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run("npm", "install", "--no-audit", "--no-fund", *packages)
+    names, denied, allowed = json.loads(run("node", "client.mjs", *served))
+    assert (names, allowed) == (["mine"], "told") and denied.startswith("Denied: `mine` was not allowed")
+    (plan.parent / "served").write_text(f"#!/bin/sh\nexec {shlex.join(served)}\n")
+    (plan.parent / "served").chmod(0o700)
+    listed = run("npx", "mcp-inspector", "--cli", "./served", "--method", "tools/list")
+    assert [tool["name"] for tool in json.loads(listed)["tools"]] == ["mine"]
+    plan.write_text(_PLAN.replace("hooks: ", "# "))  # nobody is at that client, so a hook would deny
+    call = ["--method", "tools/call", "--tool-name", "mine", "--tool-arg", "path=secret.txt"]
+    assert json.loads(run("npx", "mcp-inspector", "--cli", "./served", *call))["content"][0]["text"] == "told"

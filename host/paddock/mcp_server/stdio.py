@@ -45,6 +45,7 @@ def client_streams() -> Iterator[Streams]:
         yield streams
     finally:
         for one in streams:
+            os.set_blocking(one, True)  # as others have it who share a terminal
             os.close(one)
 
 

@@ -87,3 +87,17 @@ async def test_a_module_that_asks_of_its_own_accord_serves_no_call(hosted: Hoste
     _, hook = await hosted.start("hook", "hooks-x")
     await hook.ask(0, HostMethod.REQUEST_APPROVAL, _QUESTION)
     assert person.told() == [None]
+
+
+async def test_an_event_says_which_call_it_belongs_to(hosted: Hosted) -> None:
+    heard: list[Any] = []
+    hosted.coordinator.hooks.register("tool:progress", lambda event, data: heard.append(asking_call()))
+    _client.set("ada")
+    _, worker = await hosted.start("tool", "tool-x", tool("look"), permissions={"emit": ["tool:progress"]})
+    call = asyncio.ensure_future(hosted.coordinator.get("tools", "look").execute({}))
+    request = await worker.request_from_host()
+    await worker.ask(0, HostMethod.EMIT, ["tool:progress", {}], parent=request.id)
+    worker.respond(request.id, None)
+    await call
+    (asking,) = heard
+    assert (asking.name, asking.context[_client]) == ("look", "ada")

@@ -7,6 +7,7 @@ as people often see only that, as the error of every request of the client.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -72,8 +73,10 @@ async def _serve(plan: Path, opener: SessionOpener, screen: Screen, streams: Str
             await stack.enter_async_context(session)
         except PaddockError as error:
             failure.name_plan(error, plan)
-            screen.text(failure.text(error))
-            await serve_client(None, streams, failure.text(error))
+            text = failure.text(error)
+            screen.text(text)
+            if not os.isatty(streams.incoming):  # a client waits for an answer, and shows it
+                await serve_client(None, streams, screen.mask(text))
             return failure.exit_code(error)
         served = ServedPlan(session.coordinator.session, approval, partial(plain, mask=session.mask))
         for module in session.modules:
