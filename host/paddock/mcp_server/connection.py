@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import json
 import secrets
+from asyncio import TimerHandle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from paddock import __version__
 from paddock.mcp_server.served import Json, Served
@@ -44,21 +45,9 @@ _CANCELLED: Final = "notifications/cancelled"
 
 _HANDSHAKE_ONLY: Final = ("initialize", "ping")
 _MODERN_ONLY: Final = ("server/discover", "subscriptions/listen")
-_PASSED_ON: Final = (
-    "prompts/list",
-    "prompts/get",
-    "resources/list",
-    "resources/read",
-    "resources/templates/list",
-)
-_CACHEABLE: Final = (
-    "server/discover",
-    "tools/list",
-    "prompts/list",
-    "resources/list",
-    "resources/read",
-    "resources/templates/list",
-)
+_READ: Final = ("prompts/list", "resources/list", "resources/read", "resources/templates/list")
+_PASSED_ON: Final = (*_READ, "prompts/get")
+_CACHEABLE: Final = (*_READ, "tools/list", "server/discover")
 
 
 class RefusedError(Exception):
@@ -68,12 +57,6 @@ class RefusedError(Exception):
         self.code = code
         self.data = data
         super().__init__(message)
-
-
-class Timer(Protocol):
-    """What calls a function later, unless it is cancelled."""
-
-    def cancel(self) -> None: ...
 
 
 @dataclass(eq=False, slots=True)
@@ -92,7 +75,7 @@ class OpenCall:
     done: float | None = None
     reply: Callable[[Json], None] | None = None
     outcome: Json | RefusedError | None = None
-    timer: Timer | None = None
+    timer: TimerHandle | None = None
 
     @property
     def meta(self) -> Json:
@@ -118,7 +101,7 @@ class ServerConnection:
         send: Callable[[bytes], None],
         begin: Callable[[OpenCall], None],
         cancel: Callable[[OpenCall], None],
-        later: Callable[[float, Callable[[], None]], Timer],
+        later: Callable[[float, Callable[[], None]], TimerHandle],
         refusal: str = "",
     ) -> None:
         self._served = served
@@ -164,10 +147,8 @@ class ServerConnection:
 
     def close(self) -> None:
         """Hold no call any longer: the client is gone."""
-        for call in self._held.values():
-            if call.timer is not None:
-                call.timer.cancel()
-        self._held.clear()
+        for state in [*self._held]:
+            self._let_go(state)
 
     def _on_request(self, call: OpenCall) -> None:
         try:
@@ -228,16 +209,13 @@ class ServerConnection:
             version = HANDSHAKE_VERSIONS[0]
         self._is_greeted = True
         self._can_ask = version in _ELICITING and _has_forms(capabilities)
-        return {
-            "protocolVersion": version,
-            "capabilities": self._offered.capabilities,
-            "serverInfo": _SERVER,
-            "instructions": self._offered.instructions,
-        }
+        return {**self._about(), "protocolVersion": version, "serverInfo": _SERVER}
 
     def _discover(self, call: OpenCall) -> Json:
+        return {**self._about(), "supportedVersions": [MODERN]}
+
+    def _about(self) -> Json:
         return {
-            "supportedVersions": [MODERN],
             "capabilities": self._offered.capabilities,
             "instructions": self._offered.instructions,
         }

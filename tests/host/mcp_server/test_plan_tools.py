@@ -212,6 +212,25 @@ async def test_outside_a_call_nobody_is_asked() -> None:
     assert not use.asked
 
 
+async def test_progress_goes_to_the_call_that_an_event_serves() -> None:
+    async def far(arguments: Any) -> ToolResult:
+        await asyncio.sleep(0)
+        for done in (arguments["done"], "half", float("inf")):
+            event = {"tool_name": "far", "progress": done, "total": None, "message": "on"}
+            await use.kernel.hosted.hooks.emit("tool:progress", event)
+        return ToolResult()
+
+    use = Use(far=far)
+    told: list[Any] = []
+
+    async def call(done: int) -> None:
+        client = ClientCall(None, lambda *given: told.append((done, *given)))
+        await use.served.call("far", {"done": done}, client)
+
+    await asyncio.gather(call(1), call(2))
+    assert sorted(told) == [(1, 1, None, "on"), (2, 2, None, "on")]
+
+
 # -- changes
 
 
