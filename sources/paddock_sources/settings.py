@@ -17,6 +17,9 @@ constraints = ["mcp<2"]                         # on the versions of what module
 [index]
 url = "https://pypi.example.org/simple"
 hosts = ["files.example.org:443"]               # that serve its files, besides its own
+
+[npm]
+registry = "https://npm.example.org"            # of servers in npm packages; with `hosts` as above
 ```
 
 Unknown keys and values are refused, with all problems at once. The reader of the file checks who may have written it,
@@ -77,7 +80,7 @@ class SettingsError(SourceError):
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """Where packages come from: the address of an index, empty for the usual one; `hosts` (`host:port`) serve files."""
+    """Where packages come from: an index or a registry, empty for the usual one; `hosts` (`host:port`) serve files."""
 
     url: str = ""
     hosts: tuple[str, ...] = ()
@@ -97,6 +100,7 @@ class SourceSettings:
     constraints: tuple[Constraint, ...] = ()
     mirrors: Mirrors = field(default_factory=Mirrors)
     bundles: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    npm: IndexSettings = field(default_factory=IndexSettings)
 
     @classmethod
     def of(
@@ -112,19 +116,16 @@ class SourceSettings:
             SettingsError: with everything in it that is not understood.
         """
         reading = _Reading()
-        reading.check_keys(written, ("workspace", "constraints", "modules", "mirrors", "bundles", "index"), ())
-        index = reading.table(written, "index")
-        reading.check_keys(index, ("url", "hosts"), ("index",))
+        reading.check_keys(written, ("workspace", "constraints", "modules", "mirrors", "bundles", "index", "npm"), ())
         settings = cls(
             reading.value(written, ("workspace",), _workspace),
             MappingProxyType(dict(reading.modules(reading.table(written, "modules")))),
-            IndexSettings(
-                reading.value(index, ("index", "url"), _index_url) or "", tuple(reading.hosts(index.get("hosts", [])))
-            ),
+            reading.index(written, "index", "url", "name the address with it in the environment: UV_DEFAULT_INDEX"),
             origin,
             tuple(reading.constraints(written.get("constraints", []), place_of or (lambda path: origin))),
             Mirrors(MappingProxyType(dict(reading.addresses(written, "mirrors", _mirror)))),
             MappingProxyType(dict(reading.addresses(written, "bundles", _bundle))),
+            reading.index(written, "npm", "registry", "a registry that asks for a password cannot be used"),
         )
         if reading.problems:
             raise SettingsError(reading.problems)
@@ -200,12 +201,18 @@ class _Reading:
             except ConstraintTextError as error:
                 self._refuse(path, error.problem, (error.accepted,))
 
-    def hosts(self, written: object) -> Iterable[str]:
+    def index(self, written: Mapping[str, object], key: str, address: str, secret_hint: str) -> IndexSettings:
+        table = self.table(written, key)
+        self.check_keys(table, (address, "hosts"), (key,))
+        url = self.value(table, (key, address), lambda text: _index_url(text, secret_hint))
+        return IndexSettings(url or "", tuple(self._hosts(table.get("hosts", []), key)))
+
+    def _hosts(self, written: object, key: str) -> Iterable[str]:
         if not isinstance(written, list):
-            self._refuse(("index", "hosts"), f"must be a list, is {_type(written)}", ('write `["host:443"]`',))
+            self._refuse((key, "hosts"), f"must be a list, is {_type(written)}", ('write `["host:443"]`',))
             return
         for number, one in enumerate(written):
-            host = self._accepted(one, ("index", "hosts", number), _host)
+            host = self._accepted(one, (key, "hosts", number), _host)
             if host is not None:
                 yield host
 
@@ -255,7 +262,7 @@ def _bundle(name: str, written: str) -> tuple[str, str]:
     return name, written
 
 
-def _index_url(written: str) -> str:
+def _index_url(written: str, secret_hint: str) -> str:
     try:
         parts = urlsplit(written)
         port = parts.port
@@ -265,7 +272,7 @@ def _index_url(written: str) -> str:
         raise _NotAcceptedError("is not the address of an index", "as in `https://pypi.org/simple`")
     if "@" in parts.netloc:  # not shown: a password may be in it
         problem = "has a user or a password in it, which is no place for a secret"
-        raise _NotAcceptedError(problem, "name the address with it in the environment: UV_DEFAULT_INDEX")
+        raise _NotAcceptedError(problem, secret_hint)
     if parts.query or parts.fragment or not written.isprintable() or any(char.isspace() for char in written):
         raise _NotAcceptedError("has a query, a fragment or a space in it, which no index has")
     _host(parts.netloc)

@@ -26,6 +26,10 @@ loop-b = "builtin:loop-basic"
 [index]
 url = "https://pypi.example.org:8443/simple"
 hosts = ["Files.example.org:8080", "files.example.org", "[::1]:80", "127.0.0.1:3141"]
+
+[npm]
+registry = "https://npm.example.org/all"
+hosts = ["files.example.org"]
 """
 
 
@@ -54,6 +58,7 @@ def test_settings_may_say_all_this() -> None:
         "https://pypi.example.org:8443/simple",
         ("files.example.org:8080", "files.example.org:443", "[::1]:80", "127.0.0.1:3141"),
     )
+    assert settings.npm == IndexSettings("https://npm.example.org/all", ("files.example.org:443",))
 
 
 def test_nothing_written_sets_nothing() -> None:
@@ -109,6 +114,14 @@ def test_nothing_written_sets_nothing() -> None:
         ("[index]\nhosts = ['::1']", ("index", "hosts", 0), "is not a host"),
         ("[index]\nhosts = ['[1.2.3.4]:80']", ("index", "hosts", 0), "is not a host"),
         ("[index]\nhosts = ['a\\nb']", ("index", "hosts", 0), "is not a host"),
+        ("[npm]\nurl = 'https://h'", ("npm", "url"), "known here: registry, hosts"),
+        ("[npm]\nregistry = 'h'", ("npm", "registry"), "is not the address of an index"),
+        (
+            "[npm]\nregistry = 'https://a:b@h'",
+            ("npm", "registry"),
+            "a registry that asks for a password cannot be used",
+        ),
+        ("[npm]\nhosts = ['*']", ("npm", "hosts", 0), "is not a host"),
     ],
 )
 def test_what_is_not_understood_is_told_at_its_place(text: str, path: tuple[str | int, ...], said: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _DEFAULT_URL = "https://pypi.org/simple"
 _FILE_HOSTS = {"pypi.org": "files.pythonhosted.org:443", "test.pypi.org": "test-files.pythonhosted.org:443"}
+_IF_CLOSED = "an index with a password is named by the variable UV_DEFAULT_INDEX: `https://user:word@host/…`"
+_NPM_URL = "https://registry.npmjs.org"
 _VARIABLES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
 _PORTS = {"https": 443, "http": 80}
 _MAX_LENGTH = 4096
@@ -30,12 +32,14 @@ class Index:
     """`url` is the address of its simple API, with a password if it has one; `shown` is the same without.
 
     `hosts` (`host:port`) are all that serve it and its files. `ca_file` has the authorities that are trusted instead of
-    uv's own.
+    uv's own. `table` of the settings names it; `if_closed` says what to do where it lets nobody in.
     """
 
     url: str = field(repr=False)
     hosts: tuple[str, ...]
     ca_file: Path | None = None
+    table: str = "`[index]`"
+    if_closed: str = _IF_CLOSED
 
     def as_order(self) -> dict[str, str]:
         """Return the part of a program's input that lets it ask the index; it may have a password in it."""
@@ -54,6 +58,20 @@ class Index:
                 origin, url = f"the environment variable {name}", _without_name(environ[name])
         if settings is not None and settings.url:
             origin, url = "`url` under `[index]`", settings.url
+        return Index._at(url, origin, settings, environ)
+
+    @staticmethod
+    def of_npm(environ: Mapping[str, str], settings: IndexSettings) -> Index:
+        """Return the registry of npm that the settings name, else its public one.
+
+        Raises:
+            SourceError: the named registry cannot be used.
+        """
+        index = Index._at(settings.url or _NPM_URL, "`registry` under `[npm]`", settings, environ)
+        return replace(index, table="`[npm]`", if_closed="a registry of npm that asks for a password cannot be used")
+
+    @staticmethod
+    def _at(url: str, origin: str, settings: IndexSettings | None, environ: Mapping[str, str]) -> Index:
         host = _checked_host(origin, url)
         files = _FILE_HOSTS.get(host.rpartition(":")[0], "")
         more = settings.hosts if settings is not None else ()
@@ -63,6 +81,13 @@ class Index:
             hosts=tuple(dict.fromkeys(filter(None, (host, files, *more)))),
             ca_file=_absolute(ca_file) if ca_file else None,
         )
+
+    def serves(self, url: str) -> bool:
+        """Return whether an address leads to one of its hosts."""
+        try:
+            return _checked_host("", url) in self.hosts
+        except SourceError:
+            return False
 
     @property
     def shown(self) -> str:

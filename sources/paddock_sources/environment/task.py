@@ -31,16 +31,16 @@ _COMPILE_SECONDS = 300.0
 _COMPILE_SITE = Path(__file__).resolve().with_name("compile_site.py")
 _REPORT_LINES = 12
 _LINE_LENGTH = 400
-_PROGRESS = ("fetched ", "unpacked ")
+_PROGRESS = ("fetched ", "unpacked ", "npm http ")
 _REFUSED = re.compile(r"\b(?:401|403|407)\b|unauthori[sz]ed|forbidden", re.IGNORECASE)
 _UNREACHABLE = re.compile(
     r"failed to fetch|error sending request|client error|dns error|connection refused|timed out|certificate|"
-    r"could not connect|http error 5\d\d|status code 5\d\d|server error",
+    r"could not connect|http error 5\d\d|status code 5\d\d|server error|no connection to",
     re.IGNORECASE,
 )
 _CERTIFICATE = re.compile(r"certificate|UnknownIssuer", re.IGNORECASE)
 _FULL = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
-_HASHES = re.compile(r"hash mismatch", re.IGNORECASE)
+_HASHES = re.compile(r"hash mismatch|integrity checksum failed", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Task:
                 f"the index at {self.index.shown} sent it to {', '.join(result.refused)}, which is none of its hosts",
                 code="IndexAccessError",
                 report=report,
-                hints=[f"if it serves the index's files, write `hosts = [{hosts}]` under `[index]` in `sources.toml`"],
+                hints=[f"if it serves the files, write `hosts = [{hosts}]` under {self.index.table} in `sources.toml`"],
             )
         if _REFUSED.search(stderr):
             return InstallerError(
@@ -117,9 +117,7 @@ class Task:
                 f"the index at {self.index.shown} did not let us in",
                 code="IndexAccessError",
                 report=report,
-                hints=[
-                    "an index with a password is named by the variable UV_DEFAULT_INDEX: `https://user:word@host/…`"
-                ],
+                hints=[self.index.if_closed],
             )
         if _UNREACHABLE.search(stderr):
             hints = ["check the connection, and the address of the index; what is in the cache works with `--offline`"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from failures import failing
@@ -95,3 +96,16 @@ def test_authorities_are_those_of_the_operator(tmp_path: Path) -> None:
     assert Index.of({"SSL_CERT_FILE": str(tmp_path / "ca.pem")}).ca_file == tmp_path / "ca.pem"
     for missing in ("ca.pem", str(tmp_path / "missing.pem"), ""):
         assert Index.of({"SSL_CERT_FILE": missing}).ca_file is None
+
+
+def test_a_registry_of_npm_is_the_public_one_or_that_of_the_settings() -> None:
+    public = Index.of_npm({"npm_config_registry": "https://x.example"}, IndexSettings())
+    mine = IndexSettings("https://n/a/")
+    assert (public.url, public.hosts) == ("https://registry.npmjs.org", ("registry.npmjs.org:443",))
+    registry = Index.of_npm({}, replace(mine, hosts=("files.example:8443",)))
+    assert (registry.url, registry.hosts) == ("https://n/a", ("n:443", "files.example:8443"))
+    assert registry.serves("https://n/x.tgz") and registry.serves("https://files.example:8443/x")
+    for url in ("https://files.example/x", "http://n/x", "git+https://n/x", "https://n:x/", "n", "https://n/x?y", ""):
+        assert not registry.serves(url), url
+    with failing("IndexUrlError", r"`registry` under `\[npm\]` names no package index"):
+        Index.of_npm({}, IndexSettings("http://n.example"))
