@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import click
 
@@ -68,8 +68,10 @@ from paddock.policy.secrets.store import SecretSources
 from paddock.text import escape
 from paddock_sources import SourceUri, checked_module_id
 from paddock_sources.constraints import DependencyRules
-from paddock_sources.lock.lock_file import LockFile
+from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile
 from paddock_sources.provisioner import PinnedSource
+
+_DEPENDENCIES_SHOWN: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +353,7 @@ def _facts(added: _Added) -> list[tuple[str, str]]:
     if locked is not None:
         rows.append(("locked at", f"{pin_text(locked)}{_named(found.pinned)}"))
         if locked.dependencies:
-            rows.append(("depends on", ", ".join(f"{one.name} {one.version}" for one in locked.dependencies)))
+            rows.append(("depends on", _dependencies(locked)))
     if request is not None or added.edit is None:
         rows.append(("asks for", "; ".join(map(marked, request.lines if request is not None else ())) or "nothing"))
     if added.edit is not None:
@@ -363,6 +365,13 @@ def _facts(added: _Added) -> list[tuple[str, str]]:
     if added.replaced is not None:
         rows.append(("in place of", f"{added.replaced}, which plays a script and asks no model"))
     return rows
+
+
+def _dependencies(locked: LockedModule) -> str:
+    named = [f"{one.name} {one.version}" for one in locked.dependencies]
+    if len(named) > _DEPENDENCIES_SHOWN:
+        named[_DEPENDENCIES_SHOWN:] = [f"{len(named) - _DEPENDENCIES_SHOWN} more, which are in `{LOCK_FILE}`"]
+    return ", ".join(named)
 
 
 def _named(pinned: PinnedSource) -> str:
