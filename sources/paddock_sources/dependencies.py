@@ -67,6 +67,7 @@ class Dependencies:
         *,
         environ: Mapping[str, str],
         index: IndexSettings | None,
+        npm: IndexSettings,
         preloaded: Callable[[], Mapping[str, str]],
         progress: Progress,
     ) -> None:
@@ -76,6 +77,7 @@ class Dependencies:
         self._judge = judge
         self._environ = environ
         self._index_settings = index
+        self._npm_settings = npm
         self._preloaded = preloaded
         self._progress = progress
         self._interpreter: Interpreter | None = None
@@ -91,6 +93,17 @@ class Dependencies:
         from paddock_sources.environment.index import Index
 
         return Index.of(self._environ, self._index_settings)
+
+    @property
+    def registry(self) -> Index:
+        """The registry that packages of npm come from.
+
+        Raises:
+            IndexUrlError: the registry that the user named cannot be used.
+        """
+        from paddock_sources.environment.index import Index
+
+        return Index.of_npm(self._environ, self._npm_settings)
 
     @property
     def python(self) -> Interpreter:
@@ -394,7 +407,8 @@ def distributions(locked: LockedModule) -> tuple[LockedDistribution, ...]:
     """Return the packages of the index that a locked module depends on."""
     from paddock_sources.environment.locked import LockedDistribution
 
-    return tuple(LockedDistribution(one.name, one.version, one.hashes) for one in locked.dependencies if not one.commit)
+    packages = (one for one in locked.dependencies if not (one.commit or one.path))
+    return tuple(LockedDistribution(one.name, one.version, one.hashes) for one in packages)
 
 
 def _versions(chosen: Iterable[LockedDistribution]) -> Iterator[tuple[str, str]]:

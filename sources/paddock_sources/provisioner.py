@@ -25,6 +25,7 @@ from paddock_sources.supplies.builtin import BuiltinSupply
 from paddock_sources.supplies.folder import FolderSupply
 from paddock_sources.supplies.git import GitSupply
 from paddock_sources.supplies.mcp_command import McpCommandSupply
+from paddock_sources.supplies.mcp_npm import McpNpmSupply
 from paddock_sources.supplies.mcp_pypi import McpPypiSupply
 from paddock_sources.supplies.package import PackageSupply
 from paddock_sources.supplies.repositories import Repositories
@@ -43,6 +44,7 @@ SUPPLIES: dict[str, type[Supply[Any]]] = {
     "package": PackageSupply,
     "mcp+pypi": McpPypiSupply,
     "mcp+command": McpCommandSupply,
+    "mcp+npm": McpNpmSupply,
 }
 """How the code of each kind of source is got, by the kind's name."""
 
@@ -105,6 +107,7 @@ class Provisioner:
             judge,
             environ=environ,
             index=settings.index,
+            npm=settings.npm,
             preloaded=preloaded,
             progress=progress,
         )
@@ -170,7 +173,8 @@ class Provisioner:
             SourceError: that cannot be found out, or the rules cannot be followed.
         """
         rules = self.supply(uri).rules(uri, rules)
-        broken = rules.broken_by((one.name, one.version) for one in locked.dependencies)
+        # Constraints are on packages of Python.
+        broken = rules.broken_by((one.name, one.version) for one in locked.dependencies if not one.path)
         if broken:
             return "; ".join(one.shown for one in broken)
         return self.supply(uri).differs(uri, locked) if rules.by_uv_lock else None

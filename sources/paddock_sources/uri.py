@@ -17,6 +17,7 @@ from paddock_sources.kinds.builtin_uri import BuiltinUri
 from paddock_sources.kinds.folder_uri import FolderUri
 from paddock_sources.kinds.git_uri import GitUri
 from paddock_sources.kinds.mcp_command_uri import McpCommandUri
+from paddock_sources.kinds.mcp_npm_uri import McpNpmUri
 from paddock_sources.kinds.mcp_uri import McpPypiUri
 from paddock_sources.kinds.package_uri import PackageUri
 from paddock_sources.kinds.source_uri import SourceUri, TableForm
@@ -30,6 +31,7 @@ KINDS: tuple[type[SourceUri], ...] = (
     GitUri,
     PackageUri,
     McpPypiUri,
+    McpNpmUri,
     McpCommandUri,
 )
 """Every kind of source, in the order in which text is tried; `provisioner.SUPPLIES` has how the code of each is got."""

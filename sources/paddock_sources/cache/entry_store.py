@@ -23,7 +23,7 @@ from paddock_sources.cache.in_use_locks import InUseLocks, alone_with, opened_to
 from paddock_sources.cache.marker import Marker
 from paddock_sources.cache.staging import StagingArea
 from paddock_sources.cache.tree_digest import PREFIX, Contents
-from paddock_sources.cache.tree_writer import TreeWriter
+from paddock_sources.cache.tree_writer import TreeCaps, TreeWriter
 
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
 _NAMES: Final = "names"  # the lock under which folders come into buckets, and go
@@ -117,10 +117,15 @@ class EntryStore:
             build(building.folder)
             return building.publish(digest, facts)
 
-    def add_tree(self, write: Callable[[TreeWriter], None], facts: Mapping[str, Any] | None = None) -> TreeEntry:
+    def add_tree(
+        self,
+        write: Callable[[TreeWriter], None],
+        facts: Mapping[str, Any] | None = None,
+        caps: TreeCaps | None = None,
+    ) -> TreeEntry:
         """Return the entry of a tree that `write` writes and whose digest is known afterwards; raises as `add` does."""
         with self.begin() as building:
-            writer = TreeWriter(building.content)
+            writer = TreeWriter(building.content, caps)
             write(writer)
             digest = writer.finish()
             root = building.publish(digest, facts, writer.contents) / self.bucket.content

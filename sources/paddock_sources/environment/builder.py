@@ -31,7 +31,7 @@ from paddock_sources.progress import Phase, Progress, SilentProgress
 if TYPE_CHECKING:
     from paddock_sources.cache import SourceCache
 
-__all__ = ["install", "installed", "resolve"]
+__all__ = ["at_work", "install", "installed", "resolve"]
 
 _NO_VERSIONS: Final = ("UnsolvableError", "NoWheelError")  # failures that constraints may be the cause of
 
@@ -78,7 +78,7 @@ def resolve(
     def solved(kept: Mapping[str, str], bounds: Sequence[Constraint]) -> tuple[LockedDistribution, ...]:
         wanted = replace(request, constraints=kept, bounds=tuple(one.text for one in bounds))
         access = CommandAccess("uv", reads=(program.path,), environ=program.environ(index))
-        with _at_work(access, cache, runner, index, python, progress, subject, "resolving dependencies of") as task:
+        with at_work(access, cache, runner, index, python, progress, subject, "resolving dependencies of") as task:
             return program.resolve(wanted, task)
 
     # Only a further try shows whether what holds versions is the cause; and the caller needs its answer next.
@@ -138,7 +138,7 @@ def install(
             environ=program.environ(index),
         )
         try:
-            with _at_work(access, cache, runner, index, python, progress, named, "installing") as task:
+            with at_work(access, cache, runner, index, python, progress, named, "installing") as task:
                 unpack(locked, site, task, program)
         except NotFetchedError as error:
             raise error.of_packages([f"{one.name} {one.version}" for one in locked], is_locked=True) from error
@@ -152,7 +152,7 @@ def install(
 
 
 @contextmanager
-def _at_work(
+def at_work(
     access: CommandAccess,
     cache: SourceCache,
     runner: CommandRunner,
@@ -161,10 +161,13 @@ def _at_work(
     progress: Progress | None,
     subject: str,
     phase: Phase,
+    *,
+    keeps_downloads: bool = True,
 ) -> Iterator[Task]:
     """Open a session with this access for one task, also to the index, with scratch that is gone afterwards.
 
-    When it is left, nothing writes any more to what it could write to.
+    Unless it `keeps_downloads`, the scratch is its only folder. When it is left, nothing writes any more to what it
+    could write to.
     """
     from paddock_sources.cache import Bucket
     from paddock_sources.cache.errors import adding_to
@@ -174,14 +177,14 @@ def _at_work(
     attempted = f"{what} `{subject}` needs"
     try:
         with cache.downloads() as kept, cache.store(Bucket.ENVIRONMENTS).store_context.staging_area.place() as scratch:
-            downloads = kept / access.name
+            downloads = kept / access.name if keeps_downloads else scratch
             with adding_to(cache.folder):
                 downloads.mkdir(mode=0o700, exist_ok=True)
             certificates = (index.ca_file,) if index.ca_file else ()
             access = replace(
                 access,
                 reads=(*access.reads, *python.prefixes, *certificates),
-                writes=(scratch, downloads, *access.writes),
+                writes=tuple(dict.fromkeys((scratch, downloads, *access.writes))),
                 hosts=index.hosts,
                 is_users_word=True,
                 environ={**access.environ, "TMPDIR": str(scratch)},

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 from paddock_sources.bounded_toml import TomlError, read_toml
 from paddock_sources.errors import SourceUriError
 from paddock_sources.kinds.mcp_uri import McpUri
+from paddock_sources.kinds.npm_name import NPM_NAME, is_npm_path
 from paddock_sources.kinds.package_uri import package_key
 from paddock_sources.lock.locked_module import LockedDependency, LockedModule, LockedServer
 from paddock_sources.uri import SourceUri, parse_source
@@ -54,11 +55,12 @@ _MODULE_TEXTS: Final[Mapping[str, _Check]] = {
     "permissions_digest": lambda text: _TREE.fullmatch(text) is not None,
 }
 _DEPENDENCY_TEXTS: Final[Mapping[str, _Check]] = {
-    "name": lambda text: _NAME.fullmatch(text) is not None,
+    "name": lambda text: bool(_NAME.fullmatch(text) or NPM_NAME.fullmatch(text)),
     "version": lambda text: _RELEASE.fullmatch(text) is not None,
     "source": lambda text: text.startswith("git+"),
     "commit": lambda text: _COMMIT.fullmatch(text) is not None,
     "tree": lambda text: _TREE.fullmatch(text) is not None,
+    "path": is_npm_path,
 }
 _SERVER_TEXTS: Final[Mapping[str, _Check]] = {
     "protocol": lambda text: re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII) is not None,
@@ -196,7 +198,13 @@ class _Reading:
         found = LockedDependency(**texts, hashes=self._hashes())
         if not (found.name and found.version):
             raise self._error("a dependency has a `name` and a `version`")
-        if found.source:
+        if found.path:
+            is_sha512 = len(found.hashes) == 1 and found.hashes[0].startswith("sha512:")
+            if not is_sha512 or found.source or found.commit or found.tree:
+                raise self._error("a package of npm has a `path` and one sha512 in its `hashes`")
+        elif not _NAME.fullmatch(found.name):
+            raise self._error("`name` is not what a lock file has there", "name")
+        elif found.source:
             uri = self._uri(found.source)
             if uri.kind != "git" or not (found.commit and found.tree) or found.hashes:
                 raise self._error("a dependency from git has a `source`, a `commit` and a `tree`, and no hashes")
@@ -211,7 +219,7 @@ class _Reading:
         for index, table in enumerate(_tables(written, "module.dependency", _MAX_DEPENDENCIES, where)):
             reading = _Reading(table, lambda *place, index=index: self._line_of(index, *place))
             found = reading.dependency()
-            name = package_key(found.name)
+            name = found.path or package_key(found.name)
             if name in names:
                 raise reading._error(f"dependency `{found.name}` stands twice", "name")
             names.add(name)
@@ -375,7 +383,7 @@ def lock_text(modules: Iterable[LockedModule], bundles: Iterable[LockedModule] =
 
 
 def _ordered(module: LockedModule) -> LockedModule:
-    dependencies = sorted(module.dependencies, key=lambda one: package_key(one.name))
+    dependencies = sorted(module.dependencies, key=lambda one: (package_key(one.name), one.path))
     moment = module.committed_at
     try:
         ref, inside = parse_source(module.source).requested
@@ -400,7 +408,7 @@ def _block(module: LockedModule, what: str) -> str:
     if module.mcp is not None:
         lines += _server(module.mcp)
     for dependency in module.dependencies:
-        lines += ["", "[[module.dependency]]", *_texts(dependency, ("name", "version", "source", "commit", "tree"))]
+        lines += ["", "[[module.dependency]]", *_texts(dependency, _DEPENDENCY_TEXTS)]
         lines += _list("hashes", dependency.hashes)
     return "\n".join(lines) + "\n"
 

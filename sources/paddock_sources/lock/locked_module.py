@@ -14,7 +14,10 @@ from paddock_sources.uri import SourceUri, parse_source
 
 @dataclass(frozen=True, slots=True)
 class LockedDependency:
-    """A distribution that a module needs: from an index by version and hashes, or from git by `commit` and `tree`."""
+    """What a module needs: from an index by version and hashes, or from git by `commit` and `tree`.
+
+    A package of npm also has the `path` at which it lies in the tree of its server: there may be several of one name.
+    """
 
     name: str
     version: str
@@ -22,6 +25,7 @@ class LockedDependency:
     source: str = ""
     commit: str = ""
     tree: str = ""
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,7 @@ class LockedModule:
             *(self.permissions_digest, sorted(self.hashes), made.astimezone(UTC).isoformat() if made else None),
             sorted(
                 [one.name, one.version, one.source, one.commit, one.tree, sorted(one.hashes)]
+                + ([one.path] if one.path else [])
                 for one in self.dependencies
             ),
             *([] if self.mcp is None else [self.mcp.values]),
