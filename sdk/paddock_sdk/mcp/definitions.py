@@ -134,8 +134,8 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     Each begins with `-` or `+` and has one value with its place, such as `+ inputSchema.properties.to.type: "string"`.
     A text is taken by its sentences. The last line says how many more there are. An empty definition stands for none.
     """
-    before = Counter(_lines(old))
-    after = Counter(_lines(new))
+    before = Counter(_lines(old) if old else ())
+    after = Counter(_lines(new) if new else ())
     removed = [f"- {line}" for line in (before - after).elements()]
     added = [f"+ {line}" for line in (after - before).elements()]
     total = len(removed) + len(added)

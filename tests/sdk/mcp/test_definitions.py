@@ -109,6 +109,7 @@ def test_a_difference_shows_what_changed_and_nothing_a_terminal_acts_on() -> Non
         '+ description: "\\u001b[2K\\u202eSend it on."',
     ]
     assert difference(defined(_TOOL), defined(_TOOL)) == []
+    assert difference({}, {"name": "read"}) == ['+ name: "read"']
 
 
 @pytest.mark.parametrize(("old", "new"), [(0, 3_000), (3_000, 0), (3_000, 3_000), (30, 3_000)])
