@@ -35,7 +35,8 @@ class ServerProgram:
     `command` starts it: an absolute path and what follows it. It runs the `programs`, absolute paths as well, and reads
     the folders and files `trees`, which are its code, and the folders `beside`, which modules may change where they
     may; all of them are granted with the source. `definitions` are the digests of its tools' definitions as they were
-    locked, by name; None where they were not.
+    locked, by name; None where they were not. `instructions` is the digest of what the server said of itself, empty
+    where it said nothing.
     """
 
     command: tuple[str, ...]
@@ -43,6 +44,7 @@ class ServerProgram:
     trees: tuple[Path, ...] = ()
     beside: tuple[Path, ...] = ()
     definitions: Mapping[str, str] | None = None
+    instructions: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from paddock.audit import AuditLog
 from paddock.errors import KindError, ModuleMissingError
 from paddock.isolation.commands.cancellation import check_cancelled
 from paddock.isolation.sandbox_host import SandboxHost
+from paddock.module_sources.definitions import DefinitionLock
 from paddock.module_sources.lock import update_lock
 from paddock.module_sources.provisioning import provisioning
 from paddock.plan.model import ModuleEntry
@@ -103,6 +104,7 @@ class ModuleSources:
         self._host = host
         self._unwritten: tuple[LockedModule, ...] = ()  # pins made by this object
         self._read = lock
+        self._uris: dict[str, SourceUri] = {}  # by the places of the entries
         self._pins: Pins = {}
 
     @property
@@ -143,6 +145,7 @@ class ModuleSources:
                         found[entry.path] = ModuleMissingError.of(entry.module, error)
 
             await anyio.to_thread.run_sync(choose)
+            self._uris = {path: one.uri for path, one in chosen.items()}
             texts = {path_text(path, "source"): sources.pinned_text(one.uri) for path, one in chosen.items()}
             refuse_sources(texts, self._policy, positions)
             pinned = sources.pinned(one.uri for one in chosen.values())
@@ -212,6 +215,16 @@ class ModuleSources:
         for one in news:
             if after.get(one.source) != one:
                 _log.warning("%s was locked by somebody else meanwhile, to something else", one.source)
+
+    def definitions(self, remedy: Callable[[str], str]) -> DefinitionLock | None:
+        """Return where the definitions of servers that were resolved are pinned; None if that is nowhere.
+
+        `remedy` says what a person does about those of a module that are not pinned.
+        """
+        if self._locks is None:
+            return None
+        takes_new = self._options.use is LockUse.UPDATE
+        return DefinitionLock(self._locks / LOCK_FILE, self._uris, self._environ, remedy, takes_new)
 
     def _note(self, news: Iterable[LockedModule]) -> None:
         self._unwritten = tuple({one.source: one for one in (*self._unwritten, *news)}.values())
@@ -288,10 +301,11 @@ def _not_found_errors() -> tuple[type[Exception], ...]:
 class KeptLockFile:
     """The lock file of a session's folder, which no module may change: its writer chooses the code that runs next.
 
-    Where a module might otherwise create it, a placeholder stands there until `release`.
+    Where a module might otherwise create it, a placeholder stands there until `release`; the file `is_in_reach` then.
     """
 
     def __init__(self) -> None:
+        self.is_in_reach = False
         self._placeholder: LockPlaceholder | None = None
 
     def keep(self, folder: Path, entries: Iterable[ModuleEntry], working_dir: Path) -> tuple[Path, ...]:
@@ -306,7 +320,8 @@ class KeptLockFile:
             raise KindError.of_sources(linked_lock(lock))
         written = (path for entry in entries for path in grants_of(entry.permissions).write)
         owner = Owner.current(os.environ)
-        if any(lock.is_relative_to(owner.expanded(path, working_dir).resolve()) for path in written):
+        self.is_in_reach = any(lock.is_relative_to(owner.expanded(one, working_dir).resolve()) for one in written)
+        if self.is_in_reach:
             try:
                 self._placeholder = LockPlaceholder.hold(lock)
             except SourceError as error:

@@ -79,11 +79,16 @@ class CallPolicy:
 NO_POLICY: Final = CallPolicy()
 
 
+class DescriptionRefusedError(ValueError):
+    """Raised for a description that an object may not have."""
+
+
 class Handle:
     """An object of a worker, by its owner and the number the owner gave it."""
 
     __slots__ = (
         "__weakref__",
+        "_check",
         "_parsed",
         "described",
         "mounted",
@@ -102,6 +107,7 @@ class Handle:
         self.mounted: Place | None = None
         self.proxy: Callable[[], object | None] | None = None  # the host's stand-in for it, weakly
         self.policy = NO_POLICY
+        self._check: Callable[[bytes], object] | None = None
         self._parsed: Description | None = None
 
     @property
@@ -119,8 +125,18 @@ class Handle:
             self._parsed = decode_description(self.described, codec)
         return self._parsed
 
+    def hold_to(self, check: Callable[[bytes], object]) -> None:
+        """Have every later description checked, in all lives of its owner; `check` raises for one that is refused."""
+        self._check = check
+
     def redescribe(self, described: bytes) -> None:
-        """Take a newer description from the owner."""
+        """Take a newer description from the owner.
+
+        Raises:
+            DescriptionRefusedError: it may not have this one; it stays as it was.
+        """
+        if self._check is not None:
+            self._check(described)
         self.described = described
         self.received.redescribe(described)
         self._parsed = None
@@ -138,7 +154,13 @@ class Handle:
         self.proxy = weakref.ref(instance)
 
     def rebind(self, successor: Handle) -> None:
-        """Let this handle stand for an object of the owner's next life."""
+        """Let this handle stand for an object of the owner's next life.
+
+        Raises:
+            DescriptionRefusedError: it may not have that object's description.
+        """
+        if self._check is not None:
+            self._check(successor.described)
         self.owner, self.object_id, self.received = successor.owner, successor.object_id, successor.received
         self.redescribe(successor.described)
         self.owner.adopt(self)

@@ -7,6 +7,7 @@ nothing of the module is left running.
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from paddock.isolation.commands.cancellation import check_cancelled
 from paddock.isolation.planner import SandboxPlanner
 from paddock.isolation.sandbox_host import SandboxHost
 from paddock.module_sources.resolve import ModuleSources, SourceOptions
+from paddock.plan import USUAL_PLAN
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.plan.permissions import grants_of
 from paddock.policy.files.policy import Policy
@@ -28,7 +30,7 @@ from paddock.session.module import HostedModule
 from paddock.session.recorder import SessionRecorder
 from paddock.session.resources import SessionResources, StartOptions
 from paddock.session.runtime import SessionCore, SessionRuntime
-from paddock.session.startup import FoundCode, confined
+from paddock.session.startup import FoundCode, confined, how_to_pin
 from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.display import DisplaySystem
 from paddock_sources import SourceError, parse_source
@@ -89,6 +91,14 @@ class LoneModule:
         """Whether the user's keys may be used to fetch the code: a person typed its source."""
         return self._module_id is None
 
+    def remedy(self, module: str) -> str:
+        """Say what a person does about definitions of the module's tools that are not pinned."""
+        plan = (self.options.locks or self.options.working_dir) / USUAL_PLAN
+        if plan.is_file():
+            return how_to_pin(plan, module)
+        forget = shlex.join(["paddock", "remove", self._source])
+        return f"if it is right, `{forget}` forgets the pins, and the next start takes new ones"
+
     @asynccontextmanager
     async def resolved(self, authorizer: Authorizer, host: SandboxHost) -> AsyncIterator[FoundCode]:
         """Provide the code for as long as this is open."""
@@ -111,7 +121,9 @@ class LoneModule:
             if isinstance(found, ModuleMissingError):
                 raise found
             self.live_from = found.root if found.is_live else None
-            yield FoundCode((entry,), {entry.path: found}, lock=sources.write)
+            yield FoundCode(
+                (entry,), {entry.path: found}, lock=sources.write, definitions=sources.definitions(self.remedy)
+            )
 
     async def authorize(
         self, authorizer: Authorizer, code: FoundCode, sandbox_planner: SandboxPlanner

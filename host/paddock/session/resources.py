@@ -30,6 +30,7 @@ from paddock.plan.model import ModuleEntry
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.rpc.first_calls import FirstCalls
 from paddock.rpc.trace import Trace
+from paddock.session.host_api.definitions import SessionDefinitions
 from paddock.session.module import HostedModule
 from paddock.state_folder import control_folder
 from paddock.workers.launcher import MODULE_ENTRY, LaunchSpec
@@ -105,6 +106,7 @@ class SessionResources:
         self.workers = workers
         self.sandbox_planner = sandbox_planner
         self.secrets: SecretValues = NO_SECRETS
+        self.definitions = SessionDefinitions()
         self._totals: tuple[SharedTotal, ...] = ()
         self.sandboxes = SessionSandboxes(sandbox_planner.of, networks)
         self._guarded = guarded

@@ -19,6 +19,7 @@ import anyio
 
 from paddock.audit import AuditLog
 from paddock.authorization.authorizer import AuthorizedModule
+from paddock.errors import Denial
 from paddock.plan.permissions import grants_of
 from paddock.plan.plain_data import merged
 from paddock.policy.grants import Grants
@@ -112,7 +113,7 @@ class SessionRuntime:
             core.marshaller,
             tasks,
             self.modules,
-            lambda router: HostService(router, core.coordinator, core.mirrors, self.modules.of),
+            lambda router: HostService(router, core.coordinator, core.mirrors, self.modules.of, resources.definitions),
         )
         self.host_calls = HostCalls(self.router)
         if resources.options.trace is not None:
@@ -196,6 +197,12 @@ class SessionRuntime:
         """
         module = self.modules.at(authorized.entry.path) or self._take_on(authorized, {})
         await module.start()
+        definitions = self._resources.definitions
+        pins = definitions.at(authorized.entry.path)
+        if pins is not None and not pins.has_started:
+            access = self.coordinator.get_capability(f"mcp.{module.name}")
+            if problem := await definitions.started(pins, access):
+                module.deny(Denial("give", "instructions", module.name, reason=problem))
         return module
 
     def beside(self, work: Coroutine[Any, Any, T], context: Context) -> asyncio.Task[T]:
@@ -235,6 +242,7 @@ class SessionRuntime:
             own_capability=headed(self.marshaller, _GRANTED_PATHS, granted),
         )
         networks.tell_denials(entry, module.deny)
+        resources.definitions.begin(entry, authorized.resolution)
         self.modules.add(module)
         self._granted[module] = sandboxed.confinement.grants
         if sandboxed.home is not None:

@@ -11,9 +11,8 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -23,25 +22,25 @@ import anyio
 import anyio.to_thread
 
 from paddock.audit import AuditLog
-from paddock.authorization.authorizer import Authorization, Authorizer
+from paddock.authorization.authorizer import Authorizer
 from paddock.authorization.consent import Consent
-from paddock.authorization.preflight import check_working_dir, checked_resolutions
+from paddock.authorization.preflight import check_working_dir
 from paddock.errors import ModuleDiedError, ModuleError, PaddockError
-from paddock.isolation.commands.cancellation import check_cancelled
 from paddock.isolation.mentioned_files import MentionedFiles, MentionResolver, with_instruction
-from paddock.isolation.planner import OnConfined, SandboxPlanner
+from paddock.isolation.planner import OnConfined
 from paddock.isolation.private_places import PrivatePlaces
-from paddock.isolation.sandbox_host import SandboxHost
-from paddock.module_sources.resolve import ModuleSources, SourceOptions
+from paddock.module_sources.definitions import DefinitionLock
+from paddock.module_sources.resolve import SourceOptions
 from paddock.plan.load import load_plan
-from paddock.plan.model import MountPlan
+from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.policy.files.policy import Policy
 from paddock.policy.journal_rule import JournalRule
 from paddock.policy.owner import Owner
-from paddock.policy.secrets.values import NO_SECRETS, SecretStream, SecretValues
+from paddock.policy.secrets.values import SecretStream
 from paddock.rpc.first_calls import BeforeActing, FirstCalls
 from paddock.rpc.trace import Trace
 from paddock.session.host import Host
+from paddock.session.host_api.definitions import SessionDefinitions
 from paddock.session.hosted_session import HostedSession, ModuleStatus
 from paddock.session.instructing import changes_of_instruction, give_instruction
 from paddock.session.journal import closing_messages
@@ -56,7 +55,7 @@ from paddock.session.resources import OnOutput, SessionResources, StartOptions
 from paddock.session.runtime import SessionRuntime
 from paddock.session.session_plan import SessionPlan
 from paddock.session.spawning import SubSessions
-from paddock.session.startup import FoundCode, confined, located
+from paddock.session.startup import PlanRequest, confined, located
 from paddock.session.sub_sessions.session_tree import SessionTree
 from paddock.workers.room import check_event_loop, check_room
 from paddock.workers.supervisor import Supervisor
@@ -64,9 +63,7 @@ from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.display import DisplaySystem
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
-from paddock_sdk.kernel.mounts import RESOLVER_POINT, own_names
-from paddock_sources.cache import SourceCache
-from paddock_sources.lock.lock_file import LOCK_FILE
+from paddock_sdk.kernel.mounts import own_names
 
 __all__ = ["ModuleStatus", "Session"]
 
@@ -179,7 +176,7 @@ class Session:
             is_resumed=is_resumed or self._resume is not None,
         )
         self._kernel.instruction = self._instructed.instruction.text
-        self._request = _PlanRequest(
+        self._request = PlanRequest(
             self._instructed,
             self._options,
             self.coordinator,
@@ -291,12 +288,17 @@ class Session:
     ) -> None:
         await self.cleanup()
 
-    async def _open(self) -> None:
+    async def _checked(self) -> Authorizer:
+        """Return the authorizer, once nothing of the plan and the flags alone stands in the way."""
         authorizer = await Authorizer.at_work(self._working_dir, self._environ, self._policy)
         self._audit.obey(*authorizer.policy.audit)
         with self._session_recorder.refusals(PaddockError):
             await self._session_recorder.claim()
             await self._request.check(authorizer)
+        return authorizer
+
+    async def _open(self) -> None:
+        authorizer = await self._checked()
         async with AsyncExitStack() as stack:
             journal = self._journal = await self._opened_journal(
                 JournalRule.strictest(file.journal for file in authorizer.policy.files)
@@ -505,86 +507,23 @@ class Session:
             _log.warning("open tool calls could not be closed: %s", exc)
 
 
-class _PlanRequest:
-    """A plan's modules: found as its lock file pins them, authorised as the user accepted the plan."""
+async def offered_definitions(
+    session: Session, wanted: Callable[[ModuleEntry], bool]
+) -> tuple[SessionDefinitions, DefinitionLock | None]:
+    """Start the `wanted` modules that are MCP servers, and no others; return what they define, and where it is pinned.
 
-    def __init__(
-        self,
-        plan: MountPlan,
-        options: StartOptions,
-        coordinator: ModuleCoordinator,
-        sources: SourceOptions,
-        *,
-        trust_plan: bool,
-        grants: Mapping[str, str],
-        consent: Consent | None,
-    ) -> None:
-        self.secrets: SecretValues = NO_SECRETS
-        self._plan = plan
-        self._options = options
-        self._coordinator = coordinator
-        self._source_options = sources
-        self._trust_plan = trust_plan
-        self._grants = grants
-        self._consent = consent
+    The session is one that was not opened, and never is: nothing is pinned by this, and nothing is left running.
 
-    async def check(self, authorizer: Authorizer) -> None:
-        """Refuse what the plan and the flags alone show to be wrong, before anything is fetched."""
-        await authorizer.check_plan(
-            self._plan,
-            self._grants,
-            trust_plan=self._trust_plan,
-            named=self._options.isolation,
-            consent=self._consent,
-        )
-
-    @asynccontextmanager
-    async def resolved(self, authorizer: Authorizer, host: SandboxHost) -> AsyncIterator[FoundCode]:
-        environ = self._options.environ
-        with SourceCache.of_user(environ, check=check_cancelled) as cache:
-            base = self._options.locks or Path.cwd()
-            accepted = await authorizer.is_accepted(self._plan, trust_plan=self._trust_plan)
-            resolver = self._coordinator.get(RESOLVER_POINT)
-            sources = ModuleSources(
-                cache,
-                environ,
-                base,
-                self._options.locks,
-                authorizer.policy,
-                self._source_options if resolver is None else replace(self._source_options, application=resolver),
-                self._options.audit,
-                lends_keys=accepted,
-                host=host,
-            )
-            check_pins = partial(
-                authorizer.check_pins,
-                self._plan,
-                lock=base / LOCK_FILE,
-                trust_plan=self._trust_plan,
-                consent=self._consent,
-            )
-            entries = tuple(self._plan.entries())
-            found = await sources.resolve(
-                entries,
-                self._plan.positions,
-                rules=self._plan.rules_by_entry(),
-                check_pins=check_pins,
-                check_rights=partial(authorizer.check_rights, self._plan, consent=self._consent),
-            )
-            yield FoundCode(entries, checked_resolutions(self._plan, found), sources.pins, sources.write)
-
-    async def authorize(
-        self, authorizer: Authorizer, code: FoundCode, sandbox_planner: SandboxPlanner
-    ) -> Authorization:
-        authorization = await authorizer.authorize_plan(
-            self._plan,
-            code.by_path,
-            trust_plan=self._trust_plan,
-            grants=self._grants,
-            named=self._options.isolation,
-            consent=self._consent,
-            pins=code.pins,
-            weaker_level=lambda: sandbox_planner.weaker_level(code.entries),
-        )
-        self.secrets = authorization.secrets
-        return authorization
+    Raises:
+        PaddockError: they cannot be started.
+    """
+    session._state = "over"
+    authorizer = await session._checked()
+    async with confined(session._request, authorizer, session._options, session._session_recorder) as modules:
+        definitions = modules.resources.definitions
+        lock, definitions.lock = definitions.lock, None  # a person sees first what would be written
+        async with SessionRuntime.open(session._kernel.core, modules.resources) as runtime:
+            for one in modules.authorization.modules:
+                if one.resolution.server is not None and wanted(one.entry):
+                    await runtime.start(one)
+    return definitions, lock

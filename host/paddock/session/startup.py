@@ -11,6 +11,8 @@ steps: leaving ends every process, and removes every folder that was made, also 
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
@@ -18,24 +20,37 @@ from contextlib import (
     asynccontextmanager,
     contextmanager,
 )
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
 import anyio.to_thread
 
 from paddock.authorization.authorizer import Authorization, AuthorizedModule, Authorizer
+from paddock.authorization.preflight import checked_resolutions
 from paddock.errors import ConsentRefusedError, PaddockError, PlanError, PolicyRefusedError
+from paddock.isolation.commands.cancellation import check_cancelled
 from paddock.isolation.planner import SandboxPlanner
 from paddock.isolation.sandbox_host import SandboxHost
-from paddock.module_sources.resolve import KeptLockFile
+from paddock.module_sources.definitions import DefinitionLock
+from paddock.module_sources.resolve import KeptLockFile, ModuleSources, SourceOptions
+from paddock.plan import USUAL_PLAN
 from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.policy.pins import LockMovedError, Pins
+from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.session.recorder import StartRecord
 from paddock.session.resources import SessionResources, StartOptions
 from paddock_sandbox.profile import IsolationLevel
+from paddock_sdk.kernel.mounts import RESOLVER_POINT
 from paddock_sources import Resolution
+from paddock_sources.cache import SourceCache
+from paddock_sources.lock.lock_file import LOCK_FILE
+
+if TYPE_CHECKING:
+    from paddock.authorization.consent import Consent
+    from paddock_sdk.kernel.coordinator import ModuleCoordinator
 
 _OF_SOURCES: Final = (PolicyRefusedError, LockMovedError, ConsentRefusedError)  # else code is missing, and none refused
 
@@ -44,13 +59,15 @@ _OF_SOURCES: Final = (PolicyRefusedError, LockMovedError, ConsentRefusedError)  
 class FoundCode:
     """The folder of each entry's code, by the entry's place, and the pins of its sources.
 
-    `lock` writes new pins into the lock file, where there is one.
+    `lock` writes new pins into the lock file, where there is one. `definitions` is where those of MCP servers' tools
+    are pinned.
     """
 
     entries: tuple[ModuleEntry, ...]
     by_path: Mapping[str, Resolution]
     pins: Pins = field(default_factory=dict)
     lock: Callable[[], Awaitable[None]] | None = None
+    definitions: DefinitionLock | None = None
 
 
 class StartRequest(Protocol):
@@ -106,15 +123,18 @@ async def confined(
         if options.locks is not None:
             stack.push_async_callback(_release, kept)
         resources = await stack.enter_async_context(SessionResources.open(options, host))
+        stack.push_async_callback(resources.definitions.write)
         sandbox_planner = resources.sandbox_planner
         with record.refusals(PaddockError):
             authorization = await request.authorize(authorizer, code, sandbox_planner)
             if code.lock is not None:
                 await code.lock()
+            resources.definitions.lock = code.definitions
             if options.locks is not None:
                 entries = [module.entry for module in authorization.modules]
                 keep = partial(kept.keep, options.locks, entries, options.working_dir)
                 sandbox_planner.keep(await anyio.to_thread.run_sync(keep))
+                resources.definitions.writes_late = kept.is_in_reach
             with located(authorization.plan):
                 await resources.plan_sandboxes(authorization)
             await authorizer.check_places(authorization)
@@ -138,6 +158,98 @@ class ModuleAtHand:
         self, authorizer: Authorizer, code: FoundCode, sandbox_planner: SandboxPlanner
     ) -> Authorization:
         return await authorizer.authorize_call(self.entry, self.resolution, self.isolation)
+
+
+class PlanRequest:
+    """A plan's modules: found as its lock file pins them, authorised as the user accepted the plan."""
+
+    def __init__(
+        self,
+        plan: MountPlan,
+        options: StartOptions,
+        coordinator: ModuleCoordinator,
+        sources: SourceOptions,
+        *,
+        trust_plan: bool,
+        grants: Mapping[str, str],
+        consent: Consent | None,
+    ) -> None:
+        self.secrets: SecretValues = NO_SECRETS
+        self._plan = plan
+        self._options = options
+        self._coordinator = coordinator
+        self._source_options = sources
+        self._trust_plan = trust_plan
+        self._grants = grants
+        self._consent = consent
+
+    async def check(self, authorizer: Authorizer) -> None:
+        """Refuse what the plan and the flags alone show to be wrong, before anything is fetched."""
+        await authorizer.check_plan(
+            self._plan,
+            self._grants,
+            trust_plan=self._trust_plan,
+            named=self._options.isolation,
+            consent=self._consent,
+        )
+
+    @asynccontextmanager
+    async def resolved(self, authorizer: Authorizer, host: SandboxHost) -> AsyncIterator[FoundCode]:
+        environ = self._options.environ
+        with SourceCache.of_user(environ, check=check_cancelled) as cache:
+            base = self._options.locks or Path.cwd()
+            accepted = await authorizer.is_accepted(self._plan, trust_plan=self._trust_plan)
+            resolver = self._coordinator.get(RESOLVER_POINT)
+            sources = ModuleSources(
+                cache,
+                environ,
+                base,
+                self._options.locks,
+                authorizer.policy,
+                self._source_options if resolver is None else replace(self._source_options, application=resolver),
+                self._options.audit,
+                lends_keys=accepted,
+                host=host,
+            )
+            check_pins = partial(
+                authorizer.check_pins,
+                self._plan,
+                lock=base / LOCK_FILE,
+                trust_plan=self._trust_plan,
+                consent=self._consent,
+            )
+            entries = tuple(self._plan.entries())
+            found = await sources.resolve(
+                entries,
+                self._plan.positions,
+                rules=self._plan.rules_by_entry(),
+                check_pins=check_pins,
+                check_rights=partial(authorizer.check_rights, self._plan, consent=self._consent),
+            )
+            definitions = sources.definitions(partial(how_to_pin, self._plan.origin or Path(USUAL_PLAN)))
+            yield FoundCode(entries, checked_resolutions(self._plan, found), sources.pins, sources.write, definitions)
+
+    async def authorize(
+        self, authorizer: Authorizer, code: FoundCode, sandbox_planner: SandboxPlanner
+    ) -> Authorization:
+        authorization = await authorizer.authorize_plan(
+            self._plan,
+            code.by_path,
+            trust_plan=self._trust_plan,
+            grants=self._grants,
+            named=self._options.isolation,
+            consent=self._consent,
+            pins=code.pins,
+            weaker_level=lambda: sandbox_planner.weaker_level(code.entries),
+        )
+        self.secrets = authorization.secrets
+        return authorization
+
+
+def how_to_pin(plan: Path, module: str) -> str:
+    """Say what a person does about definitions of a module's tools that are not pinned."""
+    command = shlex.join(["paddock", "mcp", "pin", os.path.relpath(plan), module])
+    return f"`{command}` shows it, and pins it if you agree"
 
 
 @contextmanager

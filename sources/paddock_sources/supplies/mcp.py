@@ -42,7 +42,7 @@ class McpSupply(Supply[Uri]):
             raise unavailable(uri.text, "a source that is not locked")
         server = self.server(uri, locked, self.rules(uri, rules))
         if locked is not None and locked.mcp is not None:
-            server = replace(server, definitions=locked.mcp.definitions)
+            server = replace(server, definitions=locked.mcp.definitions, instructions=locked.mcp.instructions)
         return replace(
             self.workshop.builtin.resolve(MCP_MODULE),
             module_id=module_id,

@@ -22,6 +22,7 @@ from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded, Peer
 from paddock.rpc.router import Router
 from paddock.rpc.tasks import SessionTasks
+from paddock.session.host_api.definitions import SessionDefinitions
 from paddock.session.host_api.service import HostService
 from paddock.session.journal import ContextJournal
 from paddock.session.journal_store import JournalStore
@@ -143,13 +144,14 @@ class Hosted:
         self.mirrors = CountedMirrors(self.marshaller)
         self.journal = ContextJournal(self.marshaller, JournalStore())
         self.modules = HostedModules(self.marshaller, self.journal)
+        self.definitions = SessionDefinitions()
         session = SimpleNamespace(session_id="the-session", parent_id=None, config={"session": {}})
         self.coordinator = HostedCoordinator(session, self.marshaller, self.mirrors)
         self.router = Router(
             self.marshaller,
             tasks,
             self.modules,
-            lambda router: HostService(router, self.coordinator, self.mirrors, self.modules.of),
+            lambda router: HostService(router, self.coordinator, self.mirrors, self.modules.of, self.definitions),
         )
         self.host_calls = HostCalls(self.router)
         self.audit = AuditLog.silent()

@@ -27,7 +27,7 @@ from .conftest import Hosted, changes, tool
 
 
 async def test_every_method_of_the_protocol_is_served(hosted: Hosted) -> None:
-    service = HostService(hosted.router, hosted.coordinator, hosted.mirrors, hosted.modules.of)
+    service = HostService(hosted.router, hosted.coordinator, hosted.mirrors, hosted.modules.of, hosted.definitions)
     assert service.methods == set(HostMethod)
 
 

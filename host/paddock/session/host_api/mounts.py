@@ -9,7 +9,8 @@ from typing import NamedTuple
 from paddock.errors import Denial
 from paddock.plan.problems import type_text
 from paddock.rpc.marshal import Marshaller
-from paddock.rpc.peer import Handle
+from paddock.rpc.peer import DescriptionRefusedError, Handle
+from paddock.session.host_api.definitions import SessionDefinitions
 from paddock.session.host_api.emissions import MAX_NAME
 from paddock.session.host_api.handler import Decode, handles
 from paddock.session.module import HostedModule
@@ -40,21 +41,28 @@ class MountService:
     """Serves the mount requests of one session's workers; `now` is the loop's time."""
 
     def __init__(
-        self, coordinator: HostedCoordinator, mirrors: Mirrors, marshaller: Marshaller, now: Callable[[], float]
+        self,
+        coordinator: HostedCoordinator,
+        mirrors: Mirrors,
+        marshaller: Marshaller,
+        now: Callable[[], float],
+        definitions: SessionDefinitions,
     ) -> None:
         self._coordinator = coordinator
         self._mirrors = mirrors
         self._marshaller = marshaller
         self._now = now
+        self._definitions = definitions
 
     @handles(HostMethod.MOUNT, _Mount, "mount request", decode=Decode.HANDLES)
     def mount(self, module: HostedModule, args: _Mount) -> None:
-        """Mount an object of the module's, but a tool whose schema would have a provider refuse every tool."""
+        """Mount an object of the module's, but no tool that is not as it was pinned, or that no provider would take."""
         if max(len(args.point), len(args.name or "")) > MAX_NAME:
             raise ValueError(f"an object is mounted under a name of at most {MAX_NAME} characters")
         if args.point == "tools" and isinstance(args.obj, Handle):
             known = args.obj.description(self._marshaller.codec).attributes
-            if _is_spoilt(module, "mount", args.name or str(known.get("name")), known):
+            name = args.name or str(known.get("name"))
+            if _is_spoilt(module, "mount", name, known) or not self._is_pinned(module, name, args.obj):
                 return
         module.quota.spend(("mount", args.point, args.name), module.peer.weight_of(args.obj))
         module.mount(self._coordinator, args.point, args.name, args.obj)
@@ -87,7 +95,35 @@ class MountService:
             known = decode_description(args.description, self._marshaller.codec).attributes
             if _is_spoilt(module, "describe", str(name), known):
                 return  # it stays as it was
-        self._mirrors.redescribed(handle, self._marshaller.redescribe(handle, args.description))
+        try:
+            before = self._marshaller.redescribe(handle, args.description)
+        except DescriptionRefusedError as refused:
+            known = handle.description(self._marshaller.codec).attributes
+            self._withdraw(module, "describe", str(known["name"]), refused)
+            return
+        self._mirrors.redescribed(handle, before)
+
+    def _is_pinned(self, module: HostedModule, name: str, tool: Handle) -> bool:
+        """Return whether a tool may be mounted so, and hold it to that; else the one at its place is withdrawn.
+
+        Only tools of MCP servers have pins.
+        """
+        pins = self._definitions.at(module.entry.path)
+        if pins is None or not module.owns(tool):
+            return True  # what is another's is refused as such
+        codec = self._marshaller.codec
+        try:
+            pins.check(name, tool.description(codec))
+        except DescriptionRefusedError as refused:
+            self._withdraw(module, "mount", name, refused)
+            return False
+        tool.hold_to(lambda described: pins.check(name, decode_description(described, codec)))
+        return True
+
+    def _withdraw(self, module: HostedModule, operation: str, name: str, refused: DescriptionRefusedError) -> None:
+        """Unmount a tool of the module's that has another definition now, and note it as a denial."""
+        module.deny(Denial(operation, f"tools:{name}", module.name, reason=str(refused)))
+        self.unmount(module, _Unmount("tools", name))
 
 
 def _is_spoilt(module: HostedModule, operation: str, name: str, attributes: Mapping[str, object]) -> bool:

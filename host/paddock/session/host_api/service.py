@@ -20,6 +20,7 @@ from paddock.rpc.peer import AnyHandle, Encoded, Peer
 from paddock.rpc.router import Router
 from paddock.session.host_api.approvals import ApprovalService
 from paddock.session.host_api.cancellation import CancellationService
+from paddock.session.host_api.definitions import SessionDefinitions
 from paddock.session.host_api.denials import DenialService
 from paddock.session.host_api.emissions import MAX_NAME, EmissionService
 from paddock.session.host_api.functions import ModuleFunctions
@@ -52,6 +53,7 @@ class HostService:
         coordinator: HostedCoordinator,
         mirrors: Mirrors,
         module_of: Callable[[Peer], HostedModule],
+        definitions: SessionDefinitions,
     ) -> None:
         self._router = router
         self._marshaller = router.marshaller
@@ -68,7 +70,7 @@ class HostService:
         for part in (
             EmissionService(host_calls, coordinator, mirrors, prompts),
             self._hooks,
-            MountService(coordinator, mirrors, router.marshaller, now),
+            MountService(coordinator, mirrors, router.marshaller, now, definitions),
             OfferService(coordinator, self._functions, host_calls, module_of),
             state,
             CancellationService(coordinator.cancellation, self._functions, now),
