@@ -95,6 +95,7 @@ _COMMANDS = {
     "sessions export last": "there is no session `last`",
     "sessions delete last": "there is no session `last`",
     "sessions lift last tool-mine": "there is no session `last`",
+    "mcp pin": "plan.yaml has no MCP server",
     "ps": "no session runs",
     "top": "needs a terminal",
     "logs": "no session runs",

@@ -14,6 +14,7 @@ COMMANDS: Final = {
     "run": "Run an MCP server in a sandbox, for the client whose configuration has this command.",
     "accept": "Accept an MCP server with its flags, for this folder, and fetch and lock it.",
     "serve": "Serve the tools of PLAN to an MCP client, over stdin and stdout.",
+    "pin": "Show how the tools of a plan's MCP servers differ from their pins, and pin them.",
 }
 _STARTS_MODULES: Final = frozenset({"run", "serve", "pin"})
 

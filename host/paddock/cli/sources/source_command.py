@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 import anyio
-import anyio.lowlevel
 import anyio.to_thread
 import click
 
@@ -27,9 +26,8 @@ from paddock.cli.bundle_plan import PlanPath
 from paddock.cli.failure import SourceFailedError, masked
 from paddock.cli.options import no_fetching, working_dir
 from paddock.cli.sources.results import plan_named, read_modules
-from paddock.cli.terminal.dialogue import Dialogue
+from paddock.cli.terminal.dialogue import Dialogue, agrees
 from paddock.cli.terminal.interruption import interruptible
-from paddock.cli.terminal.question import Option, Question
 from paddock.cli.terminal.render import Screen
 from paddock.policy.files.policy import Policy
 from paddock_sources import SourceError
@@ -100,14 +98,7 @@ class CommandContext:
 
     async def agrees(self, title: str, lines: Sequence[str], yes: str, no: str) -> bool | None:
         """Return whether the person agrees; None where no person can be asked. An empty answer is no."""
-        if self.dialogue is None or not self.dialogue.has_person:
-            return None
-        choices = (Option("yes", yes), Option("no ", no))
-        question = Question.of_ours([title, *lines], choices, "type yes or no, and Enter [no]:", "yes or no [no]:")
-        words = {"yes": True, "y": True, "no": False, "n": False, "": False}
-        answer = await self.dialogue.ask(question, lambda line, _: words.get(line.casefold()))
-        await anyio.lowlevel.checkpoint()  # an interrupted person has given no answer
-        return bool(answer)
+        return await agrees(self.dialogue, [title, *lines], yes, no)
 
 
 @asynccontextmanager

@@ -6,14 +6,15 @@ first half second, is dropped, and each new drawing of a question starts that ag
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TextIO, TypeVar
 
 import anyio
+import anyio.lowlevel
 
 from paddock.cli.terminal.line_input import Keyboard
-from paddock.cli.terminal.question import Question
+from paddock.cli.terminal.question import Option, Question
 from paddock.cli.terminal.render import Drawing, Screen
 from paddock.time_limit import while_running
 
@@ -88,3 +89,15 @@ class Dialogue:
             shown = drawing.draw(question)
         drawing.invite()
         return shown
+
+
+async def agrees(dialogue: Dialogue | None, lines: Sequence[str], yes: str, no: str) -> bool | None:
+    """Return whether the person agrees; None where no person can be asked. An empty answer is no."""
+    if dialogue is None or not dialogue.has_person:
+        return None
+    choices = (Option("yes", yes), Option("no ", no))
+    question = Question.of_ours(lines, choices, "type yes or no, and Enter [no]:", "yes or no [no]:")
+    words = {"yes": True, "y": True, "no": False, "n": False, "": False}
+    answer = await dialogue.ask(question, lambda line, _: words.get(line.casefold()))
+    await anyio.lowlevel.checkpoint()  # an interrupted person has given no answer
+    return bool(answer)
