@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +18,10 @@ from mcp.client.stdio import stdio_client
 from integration.command_line import paddock
 from integration.conftest import WriteModule
 from paddock.authorization.consent import ConsentAnswer, PlanReview
-from paddock.errors import ConsentRefusedError, PolicyRefusedError, QuarantinedError
+from paddock.errors import ConsentRefusedError, Denial, PolicyRefusedError, QuarantinedError
 from paddock.mcp_server.acceptance import accept
-from paddock.mcp_server.flagged_server import ServerModule, lock_folder, start_options
-from paddock.mcp_server.one_server import FailedCall, ServedModule, served
+from paddock.mcp_server.flagged_server import ServerModule, start_options
+from paddock.mcp_server.one_server import ServedModule, served
 from paddock.mcp_server.served import ClientCall
 from paddock.plan.server_flags import ServerFlags
 
@@ -73,25 +73,25 @@ def flags(write_module: WriteModule, tmp_path: Path, secret: Path) -> ServerFlag
 
 
 @asynccontextmanager
-async def _serving(flags: ServerFlags) -> AsyncIterator[tuple[ServedModule, ServerModule, list[FailedCall]]]:
+async def _serving(flags: ServerFlags) -> AsyncIterator[tuple[ServedModule, ServerModule, list[Denial]]]:
     request = ServerModule(flags, start_options(flags, os.environ))
-    failed: list[FailedCall] = []
+    refused: list[Denial] = []
 
-    def explain(call: FailedCall) -> list[str]:
-        failed.append(call)
+    def explain(denials: Sequence[Denial]) -> list[str]:
+        refused.extend(denials)
         return ["explained"]
 
     with anyio.fail_after(200):
         async with served(request, explain, lambda value: value) as server:
-            yield server, request, failed
+            yield server, request, refused
 
 
 async def _read(flags: ServerFlags, path: Path) -> tuple[str, tuple[str, ...]]:
     """Return what a call returns for a file, and the options that its server goes without."""
-    async with _serving(flags) as (server, request, failed):
+    async with _serving(flags) as (server, request, refused):
         answer = await server.call("read", {"path": str(path)}, _CALL)
     if answer["isError"]:
-        assert answer["content"][-1]["text"] == "explained" and [str(path)] == [one.target for one in failed[0].denials]
+        assert answer["content"][-1]["text"] == "explained" and [one.target for one in refused] == [str(path)]
         return "refused", request.left_out
     return answer["structuredContent"]["text"], request.left_out
 
@@ -99,7 +99,7 @@ async def _read(flags: ServerFlags, path: Path) -> tuple[str, tuple[str, ...]]:
 async def test_flags_of_a_client_count_only_as_they_were_accepted(flags: ServerFlags, secret: Path) -> None:
     asked = f"--allow-read={secret}"
     assert await _read(flags, secret) == ("refused", (asked,))
-    accepted = await accept(flags, os.environ)
+    await accept(flags, os.environ)
     assert await _read(flags, secret) == ("the key", ())
     # What a repository changes in its file, or has in another folder, is another plan.
     more = replace(flags, permissions={"read": [str(secret), "/etc/hostname"]})
@@ -108,7 +108,6 @@ async def test_flags_of_a_client_count_only_as_they_were_accepted(flags: ServerF
     moved = replace(flags, source=f"../{Path(flags.source).name}", folder=inside)
     with pytest.raises(PolicyRefusedError, match="policy refuses"):  # its code lies outside of the client's folder
         await _read(moved, secret)
-    assert lock_folder(flags, os.environ) == accepted.lock.parent != lock_folder(moved, os.environ)
 
 
 async def test_a_link_that_leads_elsewhere_since_it_was_accepted_is_not_honoured(

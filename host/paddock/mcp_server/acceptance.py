@@ -6,13 +6,11 @@ Nothing of the server runs. Afterwards it starts without a network, with what wa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import anyio.to_thread
 
-from paddock.authorization.authorizer import Authorizer
+from paddock.authorization.authorizer import AuthorizedModule, Authorizer
 from paddock.authorization.consent import Consent, ConsentAnswer, PlanReview
 from paddock.errors import KindError
 from paddock.mcp_server.flagged_server import ServerModule, start_options
@@ -20,17 +18,6 @@ from paddock.module_sources.resolve import SourceOptions
 from paddock.plan.server_flags import ServerFlags
 from paddock.session.recorder import Unrecorded
 from paddock.session.startup import confined
-from paddock_sources.lock.lock_file import LOCK_FILE
-
-
-@dataclass(frozen=True, slots=True)
-class AcceptedServer:
-    """A server that was accepted: its module, the source of that, the digest of its plan, and its lock file."""
-
-    module: str
-    source: str
-    digest: str
-    lock: Path
 
 
 class SaidYes:
@@ -47,8 +34,8 @@ async def accept(
     *,
     consent: Consent | None = None,
     sources: SourceOptions | None = None,
-) -> AcceptedServer:
-    """Fetch and lock a server, ask `consent` unless it is accepted already, and record it as accepted.
+) -> AuthorizedModule:
+    """Fetch and lock a server, ask `consent` unless it is accepted already, record it as accepted, and return it.
 
     Without a consent, a person has said yes before.
 
@@ -65,6 +52,4 @@ async def accept(
         (module,) = modules.authorization.modules
         if not await authorizer.is_accepted(request.plan(module.entry)):
             raise KindError("GrantsNotKeptError", "what was accepted could not be recorded, so nothing is accepted")
-        assert options.locks is not None
-        lock = options.locks / LOCK_FILE
-        return AcceptedServer(module.entry.module, module.resolution.source, modules.authorization.digest, lock)
+        return module

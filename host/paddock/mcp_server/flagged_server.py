@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 from paddock.audit import AuditLog
 from paddock.authorization.authorizer import Authorization, Authorizer
 from paddock.authorization.consent import Consent
 from paddock.errors import KindError, PolicyRefusedError
-from paddock.isolation.planner import OnConfined, SandboxPlanner
+from paddock.isolation.planner import SandboxPlanner
 from paddock.module_sources.resolve import SourceOptions
 from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import Permissions
@@ -28,23 +27,6 @@ from paddock.state_folder import make_private, state_folder
 from paddock.text import reason_of
 
 _LOCKS: Final = "mcp"  # in the state folder: a folder with a lock file for each source, arguments and folder
-
-
-def lock_folder(flags: ServerFlags, environ: Mapping[str, str]) -> Path:
-    """Return the folder of the lock file of these flags, in Paddock's own state, made if it is missing.
-
-    Raises:
-        KindError: it cannot be made.
-        SourceUriError: the source is none.
-    """
-    try:
-        locks = state_folder(environ) / _LOCKS
-        make_private(locks)
-        folder = locks / flags.key
-        make_private(folder)
-    except OSError as error:
-        raise KindError("StateFolderError", f"Paddock's own folder cannot be used: {reason_of(error)}") from error
-    return folder
 
 
 class ServerModule(LoneModule):
@@ -114,20 +96,21 @@ def start_options(
     environ: Mapping[str, str],
     *,
     on_output: OnOutput | None = None,
-    on_confined: OnConfined | None = None,
 ) -> StartOptions:
-    """Return how a module of these flags is started, with a lock file of its own in Paddock's state.
+    """Return how a module of these flags is started; its lock file has a folder of its own in Paddock's state.
 
     Raises:
-        KindError: that cannot be kept.
+        KindError: that folder cannot be made.
+        SourceUriError: the source is none.
     """
+    try:
+        locks = state_folder(environ) / _LOCKS
+        make_private(locks)
+        make_private(locks / flags.key)
+    except OSError as error:
+        raise KindError("StateFolderError", f"Paddock's own folder cannot be used: {reason_of(error)}") from error
     session = str(uuid.uuid4())
+    audit = AuditLog(session, environ=environ)
     return StartOptions(
-        flags.folder,
-        environ,
-        audit=AuditLog(session, environ=environ),
-        on_output=on_output,
-        on_confined=on_confined,
-        locks=lock_folder(flags, environ),
-        session=session,
+        flags.folder, environ, audit=audit, on_output=on_output, locks=locks / flags.key, session=session
     )

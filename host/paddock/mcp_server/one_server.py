@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, Final
 
 from paddock.errors import Denial, ModuleDiedError
@@ -23,16 +22,8 @@ from paddock_sdk.mcp.definitions import of_mounted
 _SHOWN: Final = ("title", "description", "input_schema", "output_schema", "annotations")  # of a mounted tool
 
 
-@dataclass(frozen=True, slots=True)
-class FailedCall:
-    """A call that failed: what its module was refused meanwhile, and how many refusals were not kept."""
-
-    denials: tuple[Denial, ...]
-    left_out: int
-
-
-Explain = Callable[[FailedCall], Sequence[str]]
-"""Returns what the client is told about a failed call beside its own result, as lines of text."""
+Explain = Callable[[Sequence[Denial]], Sequence[str]]
+"""Returns what the client is told, as lines, of a call that failed and during which a module was refused this."""
 
 
 class ServedModule:
@@ -99,8 +90,7 @@ class ServedModule:
         answer = to_result(self._plain(result.model_dump(warnings=False)))
         if not result.success:
             await self._module.attempts.settled()
-            failed = FailedCall(self._module.denials_since(began), self._module.denials_left_out)
-            if lines := self._explain(failed):
+            if lines := self._explain(self._module.denials_since(began)):
                 answer["content"].append({"type": "text", "text": self._plain("\n".join(lines))})
         return answer
 

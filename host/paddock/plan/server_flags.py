@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -88,7 +88,7 @@ class ServerFlags:
         """
         place = os.fsencode(self.folder).hex()
         granted = self._granted.model_dump(mode="json", exclude_defaults=True)
-        digest = _digest(self._anchored, self.arguments, place, granted, self.limits, self.config)
+        digest = _digest(self._anchored, self.arguments, place, granted, dict(self.limits), dict(self.config))
         origin = Path(os.path.realpath(self.folder / self.source))
         return LonePlan(
             orchestrator=entry,
@@ -122,27 +122,18 @@ class ServerFlags:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person is shown beside the grants: the arguments, the configuration, and the limits."""
-        parts = {
-            "it is started with": shlex.join(self.arguments),
-            "its configuration is": json.dumps(_unvalued(self.config)) if self.config else "",
-            "its limits are": ", ".join(f"{name}={value}" for name, value in self.limits.items()),
-        }
-        return tuple(f"{what} {value}" for what, value in parts.items() if value)
+        """What a person is shown beside the grants, a line each."""
+        limits = ", ".join(f"{name}={value}" for name, value in self.limits.items())
+        config = json.dumps(_unvalued(self.config)) if self.config else ""
+        shown = {"started with": shlex.join(self.arguments), "configured as": config, "limited to": limits}
+        return tuple(f"it is {what} {value}" for what, value in shown.items() if value)
 
-    def words(self, command: str, *more: str) -> list[str]:
+    def words(self, command: str, *more: str, shows_values: bool = True) -> list[str]:
         """Return the command line of `mcp run` or `mcp accept` with these flags, and with `more` of them."""
-        return self._words(command, more, self._granted, self.config)
-
-    def line(self, command: str, *more: str) -> str:
-        """Return that command line for a shell.
-
-        Values of variables are not in it, as a client may show it to a model: they are for a person to fill in.
-        """
-        granted = self._granted.model_copy(update={"env": tuple(map(_without_value, self._granted.env))})
-        return shlex.join(self._words(command, more, granted, _unvalued(self.config)))
-
-    def _words(self, command: str, more: Sequence[str], granted: Permissions, config: Mapping[str, Any]) -> list[str]:
+        granted, config = self._granted, dict(self.config)
+        if not shows_values:
+            granted = granted.model_copy(update={"env": tuple(map(_without_value, granted.env))})
+            config = _unvalued(config)
         return [
             *("paddock", "mcp", command, "-C", str(self.folder), self.source),
             *_options(granted),
@@ -151,6 +142,13 @@ class ServerFlags:
             *([f"--config={json.dumps(config)}"] if config else []),
             *(["--", *self.arguments] if self.arguments else []),
         ]
+
+    def line(self, command: str, *more: str) -> str:
+        """Return that command line for a shell.
+
+        Values of variables are not in it, as a client may show it to a model: they are for a person to fill in.
+        """
+        return shlex.join(self.words(command, *more, shows_values=False))
 
 
 def _options(permissions: Permissions) -> tuple[str, ...]:
@@ -168,10 +166,4 @@ def _unvalued(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _digest(*parts: object) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=_plain).encode("ascii")).hexdigest()
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"no part of a flag is a {type(value).__name__}")
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode("ascii")).hexdigest()

@@ -1,8 +1,8 @@
 """Accept one MCP server with its flags, for one folder, so that a client may start it with `mcp run`.
 
-`--json`: `{"source", "folder", "module", "digest", "lock", "run", "error"}`; `run` is the list of words that a client
-starts. Exit codes: 0; 1 the server cannot be had, or the answer cannot be recorded; 2 there is nobody to ask, and no
-`--yes`; 4 the answer is no, or a policy refuses it.
+`--json`: `{"source", "folder", "module", "run", "error"}`; `run` is the list of words that a client starts. Exit codes:
+0; 1 the server cannot be had, or the answer cannot be recorded; 2 there is nobody to ask, and no `--yes`; 4 the answer
+is no, or a policy refuses it.
 """
 
 from __future__ import annotations
@@ -48,17 +48,12 @@ def accept(flags: ServerFlags, offline: bool, yes: bool, as_json: bool) -> int:
         act = partial(accept_server, flags, os.environ, consent=consent, sources=sources)
         with fetching:
             accepted = asyncio.run(interruptible(act, screen, lambda: f"fetching {masked(flags.source)}"))
-        run = flags.words("run")
-        facts = {
-            "source": flags.source,
-            "folder": str(flags.folder),
-            "module": accepted.module,
-            "digest": accepted.digest,
-            "lock": str(accepted.lock),
-            "run": run,
-        }
-        rows = [("accepted  ", f"{accepted.module} from {masked(accepted.source)}, in {flags.folder}")]
-        rows += [("start it  ", flags.line("run"))]
+        module = accepted.entry.module
+        facts = {"source": flags.source, "folder": str(flags.folder), "module": module, "run": flags.words("run")}
+        rows = [
+            ("accepted  ", f"{module} from {masked(accepted.resolution.source)}, in {flags.folder}"),
+            ("start it  ", flags.line("run")),
+        ]
         return CommandAnswer(facts, lambda answer: answer.labelled(rows))
 
     return CommandReport(screen, as_json, masked).answer(work, DONE)

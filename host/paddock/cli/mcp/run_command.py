@@ -19,16 +19,15 @@ from paddock.cli import failure, plan_options
 from paddock.cli.command_group import INTERRUPTED, Interrupted, example
 from paddock.cli.mcp.server_options import server_options
 from paddock.cli.options import SourceFlags
-from paddock.cli.terminal.confinement_notes import tell_confinements
 from paddock.cli.terminal.denial_notes import acts_and_options
 from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.interruption import interruptible
 from paddock.cli.terminal.json_output import plain
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.render import Screen, ScreenDisplay
-from paddock.errors import PaddockError, PlanError, PolicyRefusedError
+from paddock.errors import Denial, PaddockError, PlanError, PolicyRefusedError
 from paddock.mcp_server.flagged_server import ServerModule, start_options
-from paddock.mcp_server.one_server import FailedCall, served
+from paddock.mcp_server.one_server import served
 from paddock.mcp_server.stdio import Streams, client_streams, serve
 from paddock.plan.permissions import Permissions
 from paddock.plan.server_flags import ServerFlags
@@ -49,7 +48,6 @@ def run(flags: ServerFlags, offline: bool) -> int:
         flags,
         os.environ,
         on_output=lambda name, line: screen.module_line(name, line.text, verbose=False),
-        on_confined=lambda confined: tell_confinements(screen, confined, verbose=False),
     )
     request = ServerModule(flags, options, sources=SourceFlags(offline=offline).read(fetching))
     screen.hide_with(request.mask)
@@ -94,13 +92,11 @@ def _not_accepted(request: ServerModule) -> str:
     return f"nobody accepted these options for this folder, so the server goes without {without}; to accept: {line}"
 
 
-def _explain(request: ServerModule, screen: Screen, failed: FailedCall) -> Sequence[str]:
+def _explain(request: ServerModule, screen: Screen, denials: Sequence[Denial]) -> Sequence[str]:
     """Return what was refused during a call that failed, and the line that allows it; a person is told as well."""
     given = Permissions.model_validate(dict(request.flags.permissions))
-    acts, options = acts_and_options((one.as_dict() for one in failed.denials), given)
+    acts, options = acts_and_options((one.as_dict() for one in denials), given)
     lines = [f"Paddock refused: {act}" for act in acts]
-    if failed.left_out:
-        lines.append(f"Paddock refused {failed.left_out} more acts, or may have: too many to note which")
     if options:
         line = request.flags.line("accept", *options)
         lines.append(
