@@ -35,7 +35,7 @@ from paddock.cli.terminal.standard_streams import print_answer
 from paddock.errors import KindError
 from paddock.isolation.record import SessionInUseError
 from paddock.plan.units import size_text
-from paddock.session.journal import text_of_message
+from paddock.session.journals.context_journal import text_of_message
 from paddock.session.journals.journal_folder import SHORT_ID, SUFFIX, Journals
 from paddock.session.journals.kept_session import KeptCall, KeptSession, time_text
 from paddock.session.journals.quarantines import Quarantines

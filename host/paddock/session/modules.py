@@ -19,7 +19,7 @@ from paddock.plan.units import size_text
 from paddock.rpc.calls import RoutedCall
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import CallPolicy, Encoded, Handle, Peer
-from paddock.session.journal import ContextJournal
+from paddock.session.journals.context_journal import ContextJournal
 from paddock.session.journals.kept_session import KeptSession, Meta
 from paddock.session.journals.session_journal import SessionJournal
 from paddock.session.module import HostedModule, InSession

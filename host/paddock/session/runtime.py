@@ -31,8 +31,8 @@ from paddock.rpc.router import Router
 from paddock.rpc.tasks import SessionTasks
 from paddock.rpc.trace import Trace
 from paddock.session.host_api.service import HostService
-from paddock.session.journal import ContextJournal
-from paddock.session.journal_store import JournalStore
+from paddock.session.journals.context_journal import ContextJournal
+from paddock.session.journals.journal_store import JournalStore
 from paddock.session.journals.session_journal import SessionJournal
 from paddock.session.module import HostedModule
 from paddock.session.modules import HostedModules

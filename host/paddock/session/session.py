@@ -43,7 +43,7 @@ from paddock.session.host import Host
 from paddock.session.host_api.definitions import SessionDefinitions
 from paddock.session.hosted_session import HostedSession, ModuleStatus
 from paddock.session.instructing import changes_of_instruction, give_instruction
-from paddock.session.journal import closing_messages
+from paddock.session.journals.context_journal import closing_messages
 from paddock.session.journals.journal_folder import Journals, UnknownSessionError
 from paddock.session.journals.kept_session import KeptSession, Meta
 from paddock.session.journals.quarantines import Quarantines

@@ -26,7 +26,7 @@ from paddock.audit import AuditLog
 from paddock.errors import statement_of
 from paddock.rpc.calls import current, holding
 from paddock.session.hosted_session import HostedSession
-from paddock.session.journal import closing_messages, opening, tables
+from paddock.session.journals.context_journal import closing_messages, opening, tables
 from paddock.session.journals.kept_session import KeptSession, KeptSpawn
 from paddock.session.journals.resume import CallOutcomes
 from paddock.session.proxies.hook import HookProxy

@@ -18,7 +18,7 @@ from bench.row import Row, Target
 from bench.sampling import Effort, Samples, interleave
 from paddock import Session
 from paddock.rpc.marshal import Marshaller
-from paddock.session.journal import ContextJournal
+from paddock.session.journals.context_journal import ContextJournal
 from paddock.session.journals.journal_file import JournalFile, Kind
 from paddock.session.journals.journal_folder import Journals
 from paddock.session.journals.session_journal import SessionJournal

@@ -9,7 +9,7 @@ import pytest
 
 from paddock.plan.load import load_plan
 from paddock.plan.model import EntryPlace, ModuleEntry, MountPlan
-from paddock.session.journal import closing_messages
+from paddock.session.journals.context_journal import closing_messages
 from paddock.session.session_plan import SessionPlan
 from paddock.session.sub_sessions.agent_plan import plan_of
 from paddock.session.sub_sessions.provider_preference import ProviderWish

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from paddock.rpc.peer import Encoded
-from paddock.session import journal as conversation
-from paddock.session.journal import ContextJournal
-from paddock.session.journal_store import JournalStore
+from paddock.session.journals import context_journal as conversation
+from paddock.session.journals.context_journal import ContextJournal
+from paddock.session.journals.journal_store import JournalStore
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol.methods import HostMethod
 from support.scripted_end import ASYNC

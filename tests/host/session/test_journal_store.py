@@ -10,9 +10,9 @@ import pytest
 
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded
-from paddock.session.journal import ContextJournal
-from paddock.session.journal_store import JournalStore
+from paddock.session.journals.context_journal import ContextJournal
 from paddock.session.journals.journal_file import JournalFile
+from paddock.session.journals.journal_store import JournalStore
 from paddock.session.journals.session_journal import SessionJournal
 
 _MARSHALLER = Marshaller()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from paddock.session.journal import text_of_message
+from paddock.session.journals.context_journal import text_of_message
 from support.rows import each_row
 
 _CALL = {"type": "tool_call", "id": "c1", "name": "bash", "input": {"command": "ls"}}

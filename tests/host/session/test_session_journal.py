@@ -9,9 +9,9 @@ import pytest
 
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.rpc.marshal import Marshaller
-from paddock.session.journal_store import JournalEntry
 from paddock.session.journals import session_journal
 from paddock.session.journals.journal_file import JournalFile, read_journal
+from paddock.session.journals.journal_store import JournalEntry
 from paddock.session.journals.kept_session import KeptModule, Meta, kept_session
 from paddock.session.journals.session_journal import SessionJournal
 from paddock.session.state.session_state import WrittenState

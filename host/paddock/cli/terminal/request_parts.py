@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from paddock.cli.terminal.render import Screen
 from paddock.session.instructing import preferred_provider
-from paddock.session.journal import text_of_message
+from paddock.session.journals.context_journal import text_of_message
 from paddock.session.session import Session
 
 _BYTES_PER_TOKEN: Final = 4

@@ -18,9 +18,9 @@ from pydantic import Field, ValidationError
 from paddock.plan.problems import StrictModel
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded
-from paddock.session.journal import messages_of, tables
-from paddock.session.journal_store import JournalEntry
+from paddock.session.journals.context_journal import messages_of, tables
 from paddock.session.journals.journal_file import JournalError, Kind, Record
+from paddock.session.journals.journal_store import JournalEntry
 
 _LATEST: Final = 253_402_300_800  # the year 10000, which no text of a time has
 _Head = TypeVar("_Head", bound=StrictModel)

@@ -15,7 +15,7 @@ from typing import Any, Final
 from paddock.errors import KindError
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded
-from paddock.session.journal import OpenCall, closing_messages, messages_of, open_calls
+from paddock.session.journals.context_journal import OpenCall, closing_messages, messages_of, open_calls
 from paddock.session.journals.kept_session import KeptCall, KeptModule, KeptSession, Meta, time_text
 from paddock_sdk.protocol import RemoteProtocolError
 

@@ -23,8 +23,8 @@ from paddock.plan.problems import StrictModel
 from paddock.policy.journal_rule import JournalRule
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.rpc.peer import CallPolicy, Encoded, Peer
-from paddock.session.journal_store import JournalEntry, JournalStore
 from paddock.session.journals.journal_file import JournalError, JournalFile, Kind, Record
+from paddock.session.journals.journal_store import JournalEntry, JournalStore
 from paddock.session.journals.kept_session import (
     Call,
     End,

@@ -23,7 +23,7 @@ import msgpack
 from paddock.plan.units import size_text
 from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import Encoded, Handle
-from paddock.session.journal_store import JournalEntry, JournalStore
+from paddock.session.journals.journal_store import JournalEntry, JournalStore
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.body import EncodeError
