@@ -18,7 +18,7 @@ from mcp.client.stdio import stdio_client
 from integration.command_line import paddock
 from integration.conftest import WriteModule
 from paddock.authorization.consent import ConsentAnswer, PlanReview
-from paddock.errors import ConsentRefusedError, Denial, PolicyRefusedError, QuarantinedError
+from paddock.errors import ConsentRefusedError, Denial, KindError, PolicyRefusedError, QuarantinedError
 from paddock.mcp_server.acceptance import accept
 from paddock.mcp_server.flagged_server import ServerModule, start_options
 from paddock.mcp_server.one_server import ServedModule, served
@@ -57,6 +57,31 @@ _READER = """
         print("to stdout, which is the client's")
         await coordinator.mount("tools", Reader(coordinator))
 """
+_SERVER = f"""#!{sys.executable}
+import json, sys
+
+TOOL = {{"name": "read", "title": "Read a file", "inputSchema": {{"type": "object"}}}}
+
+def answer(method, params):
+    if method == "initialize":
+        return {{"protocolVersion": "2025-11-25", "capabilities": {{"tools": {{}}}}, "serverInfo": {{"name": "x"}}}}
+    if method == "tools/list":
+        return {{"tools": [TOOL]}}
+    try:
+        with open(params["arguments"]["path"]) as file:
+            return {{"content": [{{"type": "text", "text": f"{{file.read()}} {{sys.argv[1:]}}"}}]}}
+    except OSError as error:
+        return {{"content": [{{"type": "text", "text": str(error)}}], "isError": True}}
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked.get("method") in ("initialize", "tools/list", "tools/call"):
+        result = answer(asked["method"], asked["params"])
+        print(json.dumps({{"jsonrpc": "2.0", "id": asked["id"], "result": result}}), flush=True)
+    elif "id" in asked:
+        error = {{"code": -32601, "message": "it is not known"}}
+        print(json.dumps({{"jsonrpc": "2.0", "id": asked["id"], "error": error}}), flush=True)
+"""
 _CALL = ClientCall(None, lambda done, total, message: None)
 
 
@@ -66,9 +91,10 @@ def secret(home: Path) -> Path:
 
 
 @pytest.fixture
-def flags(write_module: WriteModule, tmp_path: Path, secret: Path) -> ServerFlags:
+def flags(write_module: WriteModule, tmp_path: Path, secret: Path, monkeypatch: pytest.MonkeyPatch) -> ServerFlags:
     """Flags for a module in the client's folder, which ask for a file outside of it."""
     write_module("tool-reader", _READER)
+    monkeypatch.chdir(tmp_path)
     return ServerFlags("./amplifier-module-tool-reader", tmp_path, permissions={"read": [str(secret)]})
 
 
@@ -108,6 +134,23 @@ async def test_flags_of_a_client_count_only_as_they_were_accepted(flags: ServerF
     moved = replace(flags, source=f"../{Path(flags.source).name}", folder=inside)
     with pytest.raises(PolicyRefusedError, match="policy refuses"):  # its code lies outside of the client's folder
         await _read(moved, secret)
+
+
+async def test_a_clients_file_chooses_no_folder_with_more_in_it(
+    flags: ServerFlags, secret: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = replace(flags, permissions={"read": ["./amplifier-module-tool-reader"]})
+    assert (await _read(here, flags.folder / "amplifier-module-tool-reader/pyproject.toml"))[0] != "refused"
+    # The same grant of what is within the folder, where the file says which one that is, by `-C` or as its client does.
+    home = replace(flags, source=str(flags.folder / flags.source), folder=secret.parent, permissions={"read": ["."]})
+    with pytest.raises(KindError, match="nobody accepted that a server works in"):
+        await _read(home, secret)
+    monkeypatch.chdir(secret.parent.parent)
+    monkeypatch.setenv("HOME", str(secret.parent))
+    with pytest.raises(KindError, match="nobody accepted that a server works in"):
+        await _read(replace(home, folder=Path.cwd()), secret)
+    await accept(home, os.environ)
+    assert await _read(home, secret) == ("the key", ())
 
 
 async def test_a_link_that_leads_elsewhere_since_it_was_accepted_is_not_honoured(
@@ -188,16 +231,18 @@ def test_accepting_shows_what_the_server_would_get_and_needs_a_yes(flags: Server
     done = paddock(*words, "--yes", "--", "an argument")
     assert done.returncode == 0 and "it is started with 'an argument'" in done.stderr
     assert "paddock mcp run -C" in done.stdout
-    assert "policy forget" not in done.stdout and paddock("policy", "forget", flags.source).returncode == 1
+    assert "forgotten" in paddock("policy", "forget", flags.source).stdout
 
 
 async def test_a_client_is_shown_the_line_that_allows_what_was_refused(flags: ServerFlags, secret: Path) -> None:
-    line = flags.line("accept")
+    (flags.folder / "server.py").write_text(_SERVER)
+    (flags.folder / "server.py").chmod(0o700)
+    flags = replace(flags, source="mcp+command:./server.py", arguments=("--an", "argument"))
     first = await _call_of_client(flags, secret)
-    assert first["isError"] and line in first["content"][-1]["text"]
-    assert paddock(*flags.words("accept")[1:], "--yes").returncode == 0
+    assert first["isError"] and flags.line("accept") in first["content"][-1]["text"]
+    assert paddock(*flags.words("accept", "--yes")[1:]).returncode == 0
     second = await _call_of_client(flags, secret)
-    assert not second["isError"] and second["structuredContent"] == {"text": "the key"}
+    assert not second["isError"] and second["content"][0]["text"] == "the key ['--an', 'argument']"
 
 
 async def _call_of_client(flags: ServerFlags, path: Path) -> dict[str, Any]:
@@ -205,6 +250,6 @@ async def _call_of_client(flags: ServerFlags, path: Path) -> dict[str, Any]:
     program = StdioServerParameters(command=sys.executable, args=words, env=dict(os.environ))
     with anyio.fail_after(200):
         async with Client(stdio_client(program)) as client:
-            assert [one.name for one in (await client.list_tools()).tools] == ["read"]
+            assert [one.title for one in (await client.list_tools()).tools] == ["Read a file"]
             answer = await client.call_tool("read", {"path": str(path)})
     return answer.model_dump(mode="json", by_alias=True)

@@ -2,13 +2,15 @@
 
 Repositories bring such files, so flags are a plan. Where a person accepted them for this source, these arguments and
 this folder, the module gets what they say. Elsewhere it gets what a plan gets that nobody accepted; the rest is left
-out, and each failure names the line that accepts it.
+out, and each failure names the line that accepts it. The folder is then the one where the client started the command:
+the author of the file cannot choose one that has more in it.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from paddock.audit import AuditLog
@@ -20,6 +22,7 @@ from paddock.module_sources.resolve import SourceOptions
 from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import Permissions
 from paddock.plan.server_flags import LonePlan, ServerFlags
+from paddock.policy.owner import Owner
 from paddock.session.lone_module import LoneModule
 from paddock.session.resources import OnOutput, StartOptions
 from paddock.session.startup import FoundCode
@@ -55,9 +58,19 @@ class ServerModule(LoneModule):
         return self.flags.plan(self.entry_of({"module": "tool"}) if entry is None else entry)
 
     async def lends_keys(self, authorizer: Authorizer) -> bool:
-        """Whether the user's keys may be used to fetch the code: a person accepted the flags, or is asked now."""
+        """Whether the user's keys may be used to fetch the code: a person accepted the flags, or is asked now.
+
+        Raises:
+            KindError: nobody accepted them, and the folder is none that a client's file may choose.
+        """
         self.is_accepted = await authorizer.is_accepted(self.plan())
-        return self.is_accepted or self._consent is not None
+        is_known = self.is_accepted or self._consent is not None
+        folder, home = self.flags.folder, Owner.current(self.options.environ).home
+        if not is_known and (home.is_relative_to(folder) or not folder.is_relative_to(Path.cwd())):
+            said = f"nobody accepted that a server works in `{folder}`"
+            detail = ["until then, it works only where its client started it, and not in a home folder or above"]
+            raise KindError("ServerNotAcceptedError", said, exit_code=4, detail=detail)
+        return is_known
 
     async def authorize(
         self, authorizer: Authorizer, code: FoundCode, sandbox_planner: SandboxPlanner
