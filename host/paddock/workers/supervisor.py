@@ -249,8 +249,8 @@ class Supervisor:
     async def _start(self) -> ModuleProcess:
         while True:
             self._check_not_revoked()
-            if (error := self.quarantine_error) is not None:
-                raise error
+            if (quarantine := self.quarantine_error) is not None:
+                raise quarantine
             delay = self._state.not_before - self._clock.now()
             if delay <= 0:
                 break
