@@ -18,7 +18,7 @@ from mcp.client.stdio import stdio_client
 from integration.command_line import paddock
 from integration.conftest import WriteModule
 from paddock.authorization.consent import ConsentAnswer, PlanReview
-from paddock.errors import ConsentRefusedError, Denial, KindError, PolicyRefusedError, QuarantinedError
+from paddock.errors import ConsentRefusedError, Denial, KindError, ModuleLoadError, PolicyRefusedError, QuarantinedError
 from paddock.mcp_server.acceptance import accept
 from paddock.mcp_server.flagged_server import ServerModule, start_options
 from paddock.mcp_server.one_server import ServedModule, served
@@ -253,3 +253,13 @@ async def _call_of_client(flags: ServerFlags, path: Path) -> dict[str, Any]:
             assert [one.title for one in (await client.list_tools()).tools] == ["Read a file"]
             answer = await client.call_tool("read", {"path": str(path)})
     return answer.model_dump(mode="json", by_alias=True)
+
+
+async def test_a_start_that_fails_says_what_was_refused_and_the_line(flags: ServerFlags, secret: Path) -> None:
+    code = "async def mount(coordinator, config):\n    open(config['path'])\n"
+    package = flags.folder / "amplifier-module-tool-reader/amplifier_module_tool_reader/__init__.py"
+    package.write_text(code)
+    flags = replace(flags, permissions={}, config={"path": str(secret)})
+    with pytest.raises(ModuleLoadError) as caught:
+        await _read(flags, secret)
+    assert caught.value.hints == ("explained",)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
-from paddock.errors import Denial, ModuleDiedError
+from paddock.errors import Denial, ModuleDiedError, PaddockError
 from paddock.mcp_server.client_approval import PROGRESS, ClientApproval, tell_progress
 from paddock.mcp_server.flagged_server import ServerModule
 from paddock.mcp_server.served import ClientCall, Json
@@ -19,11 +20,13 @@ from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.mcp.blocks import to_result
 from paddock_sdk.mcp.definitions import of_mounted
 
+_log = logging.getLogger(__name__)
+
 _SHOWN: Final = ("title", "description", "input_schema", "output_schema", "annotations")  # of a mounted tool
 
 
 Explain = Callable[[Sequence[Denial]], Sequence[str]]
-"""Returns what the client is told, as lines, of a call that failed and during which a module was refused this."""
+"""Returns what the client is told, as lines, of a call or a start that failed and during which this was refused."""
 
 
 class ServedModule:
@@ -92,6 +95,8 @@ class ServedModule:
             await self._module.attempts.settled()
             if lines := self._explain(self._module.denials_since(began)):
                 answer["content"].append({"type": "text", "text": self._plain("\n".join(lines))})
+            for line in lines:
+                _log.warning("%s", line)
         return answer
 
     async def ask(self, method: str, params: Json) -> Json:
@@ -150,7 +155,15 @@ async def served(
     approval = ClientApproval(request.mask)
     async with opened(request, None, recorder, approval=approval, display=display) as lone:
         try:
-            yield ServedModule(lone, await lone.start(), approval, explain, plain)
+            module = await lone.start()
+        except PaddockError as error:
+            for failed in lone.runtime.modules.all:
+                await failed.stop()
+                await failed.attempts.finish()
+                error.hints = tuple(explain(failed.denials)) or error.hints
+            raise
+        try:
+            yield ServedModule(lone, module, approval, explain, plain)
         finally:
             await lone.clean_up()
 

@@ -12,6 +12,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from functools import partial
+from typing import Final
 
 import click
 
@@ -31,6 +32,8 @@ from paddock.mcp_server.one_server import served
 from paddock.mcp_server.stdio import Streams, client_streams, serve
 from paddock.plan.permissions import Permissions
 from paddock.plan.server_flags import ServerFlags
+
+_REFUSED: Final = 4
 
 
 @click.command(epilog=example("paddock mcp run mcp+pypi:mcp-server-git --allow-read=."))
@@ -53,19 +56,23 @@ def run(flags: ServerFlags, offline: bool) -> int:
     screen.hide_with(request.mask)
 
     async def work(streams: Streams) -> int:
+        is_served = False
         try:
-            explain = partial(_explain, request, screen)
             async with served(
-                request, explain, partial(plain, mask=request.mask), display=ScreenDisplay(screen)
+                request,
+                partial(_explained, request),
+                partial(plain, mask=request.mask),
+                display=ScreenDisplay(screen),
             ) as server:
                 if request.left_out:
                     screen.warning(_not_accepted(request))
+                is_served = True
                 await serve(server, streams)
                 return server.exit_code
         except PaddockError as error:
             text = failure.text(_told(error, request))
             screen.text(text)
-            if not os.isatty(streams.incoming):  # a client waits for an answer, and shows it
+            if not (is_served or os.isatty(streams.incoming)):  # a client waits for an answer, and shows it
                 await serve(None, streams, request.mask(text))
             return failure.exit_code(error)
 
@@ -78,11 +85,11 @@ def run(flags: ServerFlags, offline: bool) -> int:
 
 
 def _told(error: PaddockError, request: ServerModule) -> PaddockError:
-    """Return why it does not start, with the line that accepts the flags where nobody has."""
+    """Return why it does not start, with the line that accepts the flags where that is what it takes."""
     if isinstance(error, (PlanError, PolicyRefusedError)):
         plan_options.retell(error, "the server")
-    if not request.is_accepted:
-        error.hints = (f"nobody accepted these options for this folder: `{request.flags.line('accept')}`",)
+    if failure.exit_code(error) == _REFUSED and not request.is_accepted:
+        error.hints = (f"a person accepts it: `{request.flags.line('accept')}`",)
     return error
 
 
@@ -92,8 +99,8 @@ def _not_accepted(request: ServerModule) -> str:
     return f"nobody accepted these options for this folder, so the server goes without {without}; to accept: {line}"
 
 
-def _explain(request: ServerModule, screen: Screen, denials: Sequence[Denial]) -> Sequence[str]:
-    """Return what was refused during a call that failed, and the line that allows it; a person is told as well."""
+def _explained(request: ServerModule, denials: Sequence[Denial]) -> Sequence[str]:
+    """Return what was refused during a call or a start that failed, and the line that allows it."""
     given = Permissions.model_validate(dict(request.flags.permissions))
     acts, options = acts_and_options((one.as_dict() for one in denials), given)
     lines = [f"Paddock refused: {act}" for act in acts]
@@ -104,6 +111,4 @@ def _explain(request: ServerModule, screen: Screen, denials: Sequence[Denial]) -
         )
     elif request.left_out:
         lines.append(_not_accepted(request))
-    for line in lines:
-        screen.warning(line)
     return lines
