@@ -41,9 +41,9 @@ class LonePlan(MountPlan):
 
 @dataclass(frozen=True, slots=True)
 class ServerFlags:
-    """A source, the server's arguments, and flags in the form of a plan's entry; `folder` is absolute, without links.
+    """A source, the server's arguments, and flags in the form of a plan's entry.
 
-    A relative source starts from `folder`, where the server works.
+    A relative source starts from `folder`, where the server works; links on the way to it are followed once.
     """
 
     source: str
@@ -52,6 +52,9 @@ class ServerFlags:
     permissions: Mapping[str, Any] = field(default_factory=dict)
     limits: Mapping[str, object] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", self.folder.resolve())
 
     @property
     def written(self) -> dict[str, object]:

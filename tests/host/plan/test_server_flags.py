@@ -46,6 +46,11 @@ def test_each_part_of_a_servers_flags_makes_another_plan(change: dict[str, Any])
     assert (replace(_FLAGS, **change).key != _FLAGS.key) is is_of_the_place
 
 
+def test_a_folder_by_a_link_is_the_folder_itself(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert replace(_FLAGS, folder=tmp_path / "link") == replace(_FLAGS, folder=tmp_path)
+
+
 def test_grants_are_left_out_by_their_places_and_named_as_options() -> None:
     flags, left_out = _FLAGS.without({"permissions.net[0]", "permissions.read[1]", "source"})
     assert flags.permissions == {"read": ["/etc/hostname"], "env": ["TOKEN=the value"]}

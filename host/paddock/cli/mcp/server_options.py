@@ -39,7 +39,7 @@ def server_options(command: Callable[..., int]) -> Callable[..., int]:
     ) -> int:
         flags = ServerFlags(
             source,
-            (working_dir or Path.cwd()).resolve(),
+            working_dir or Path.cwd(),
             arguments,
             plan_options.read_grants(grants.allowed, grants.deny_read),
             plan_options.read_limits(limits),
