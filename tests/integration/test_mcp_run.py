@@ -227,11 +227,29 @@ async def test_a_server_that_died_is_started_again_until_it_died_too_often(flags
 def test_accepting_shows_what_the_server_would_get_and_needs_a_yes(flags: ServerFlags, secret: Path) -> None:
     words = flags.words("accept")[1:]
     done = paddock(*words)
-    assert done.returncode == 2 and f"reads {secret}" in done.stderr and "add `--yes`" in done.stderr
+    assert done.returncode == 1 and f"reads {secret}" in done.stderr and "add `--yes`" in done.stderr
     done = paddock(*words, "--yes", "--", "an argument")
     assert done.returncode == 0 and "it is started with 'an argument'" in done.stderr
     assert "paddock mcp run -C" in done.stdout
     assert "forgotten" in paddock("policy", "forget", flags.source).stdout
+
+
+async def test_a_changed_tool_is_served_once_a_person_saw_the_change(flags: ServerFlags) -> None:
+    program = flags.folder / "server.py"
+    program.write_text(_SERVER)
+    flags = replace(flags, source="mcp+command:./server.py")
+    await accept(flags, os.environ)
+    async with _serving(flags) as (server, _, _):
+        assert [one["title"] for one in server.tools()] == ["Read a file"]
+    program.write_text(_SERVER.replace("Read a file", "Read the file"))
+    async with _serving(flags) as (server, _, _):
+        assert not server.tools()
+        with pytest.raises(LookupError, match="differs from the pinned one; `paddock mcp accept"):
+            await server.call("read", {}, _CALL)
+    done = paddock(*flags.words("accept", "--yes")[1:])
+    assert done.returncode == 0 and '+ title: "Read the file"' in done.stderr
+    async with _serving(flags) as (server, _, _):
+        assert [one["title"] for one in server.tools()] == ["Read the file"]
 
 
 async def test_a_client_is_shown_the_line_that_allows_what_was_refused(flags: ServerFlags, secret: Path) -> None:

@@ -57,6 +57,10 @@ class ServerModule(LoneModule):
         """Return the plan of the flags, with the entry of its module if that is known: its id may take fetching."""
         return self.flags.plan(self.entry_of({"module": "tool"}) if entry is None else entry)
 
+    def remedy(self, module: str) -> str:
+        """Say what a person does about definitions of the module's tools that are not pinned."""
+        return f"`{self.flags.line('accept')}` shows it, and pins it if you agree"
+
     async def lends_keys(self, authorizer: Authorizer) -> bool:
         """Whether the user's keys may be used to fetch the code: a person accepted the flags, or is asked now.
 

@@ -79,7 +79,8 @@ class ServedModule:
         """
         tool = self._coordinator.get("tools", name)
         if tool is None:
-            raise LookupError(f"there is no tool {name!r}")
+            refused = [one.describe() for one in self._module.denials if one.target == f"tools:{name}"]
+            raise LookupError(self._plain("; ".join([f"there is no tool {name!r}", *dict.fromkeys(refused)])))
         began = self._now()
         try:
             with self._approval.serving(call):
@@ -162,6 +163,8 @@ async def served(
                 await failed.attempts.finish()
                 error.hints = tuple(explain(failed.denials)) or error.hints
             raise
+        for denial in module.denials:
+            _log.warning("%s", denial.describe())
         try:
             yield ServedModule(lone, module, approval, explain, plain)
         finally:

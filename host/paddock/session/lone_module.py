@@ -27,7 +27,7 @@ from paddock.plan.permissions import grants_of
 from paddock.policy.files.policy import Policy
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.session.module import HostedModule
-from paddock.session.recorder import SessionRecorder
+from paddock.session.recorder import StartRecord
 from paddock.session.resources import SessionResources, StartOptions
 from paddock.session.runtime import SessionCore, SessionRuntime
 from paddock.session.startup import FoundCode, confined, how_to_pin
@@ -196,7 +196,7 @@ class OpenedModule:
 async def opened(
     request: LoneModule,
     policy: Policy | None,
-    recorder: SessionRecorder,
+    recorder: StartRecord,
     *,
     approval: ApprovalSystem | None = None,
     display: DisplaySystem | None = None,

@@ -155,7 +155,7 @@ class ServerConsent(TerminalConsent):
             return ConsentAnswer.ACCEPT
         if not self._dialogue.has_person:
             hints = ["read what is shown above, and add `--yes` to accept it"]
-            raise KindError("NobodyToAskError", "there is no terminal to ask at", exit_code=2, hints=hints)
+            raise KindError("NobodyToAskError", "there is no terminal to ask at", hints=hints)
         text = [f"May a client start {self._title}, with what is listed above?"]
         if review.weaker_level is not None:
             text.append(f"On this machine it runs at isolation level {review.weaker_level}, weaker than usual.")
