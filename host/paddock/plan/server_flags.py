@@ -80,6 +80,10 @@ class ServerFlags:
         return Permissions.model_validate(dict(self.permissions))
 
     @property
+    def _limits(self) -> list[str]:
+        return [f"{name}={value}" for name, value in self.limits.items()]
+
+    @property
     def _anchored(self) -> str:
         return parse_source(self.source).anchored(self.folder).text
 
@@ -89,9 +93,14 @@ class ServerFlags:
         Raises:
             SourceUriError: the source is none.
         """
-        place = os.fsencode(self.folder).hex()
-        granted = self._granted.model_dump(mode="json", exclude_defaults=True)
-        digest = _digest(self._anchored, self.arguments, place, granted, dict(self.limits), dict(self.config))
+        digest = _digest(
+            self._anchored,
+            self.arguments,
+            os.fsencode(self.folder).hex(),
+            self._granted.model_dump(mode="json", exclude_defaults=True),
+            dict(self.limits),
+            dict(self.config),
+        )
         origin = Path(os.path.realpath(self.folder / self.source))
         return LonePlan(
             orchestrator=entry,
@@ -126,25 +135,31 @@ class ServerFlags:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person is shown beside the grants, a line each."""
-        limits = ", ".join(f"{name}={value}" for name, value in self.limits.items())
-        config = json.dumps(_unvalued(self.config)) if self.config else ""
-        shown = {"started with": shlex.join(self.arguments), "configured as": config, "limited to": limits}
-        return tuple(f"it is {what} {value}" for what, value in shown.items() if value)
+        notes = []
+        if self.arguments:
+            notes.append(f"it is started with {shlex.join(self.arguments)}")
+        if self.config:
+            notes.append(f"it is configured as {json.dumps(_unvalued(self.config))}")
+        if self.limits:
+            notes.append(f"it is limited to {', '.join(self._limits)}")
+        return tuple(notes)
 
     def words(self, command: str, *more: str, shows_values: bool = True) -> list[str]:
         """Return the command line of `mcp run` or `mcp accept` with these flags, and with `more` of them."""
-        granted, config = self._granted, dict(self.config)
+        granted = self._granted
+        config = dict(self.config)
         if not shows_values:
             granted = granted.model_copy(update={"env": tuple(map(_without_value, granted.env))})
             config = _unvalued(config)
-        return [
-            *("paddock", "mcp", command, "-C", str(self.folder), self.source),
-            *_options(granted),
-            *more,
-            *(f"--limit={name}={value}" for name, value in self.limits.items()),
-            *([f"--config={json.dumps(config)}"] if config else []),
-            *(["--", *self.arguments] if self.arguments else []),
-        ]
+        words = ["paddock", "mcp", command, "-C", str(self.folder), self.source]
+        words += _options(granted)
+        words += more
+        words += [f"--limit={limit}" for limit in self._limits]
+        if config:
+            words.append(f"--config={json.dumps(config)}")
+        if self.arguments:
+            words += ["--", *self.arguments]
+        return words
 
     def line(self, command: str, *more: str) -> str:
         """Return that command line for a shell.
@@ -165,7 +180,9 @@ def _without_value(variable: str) -> str:
 
 def _unvalued(config: Mapping[str, Any]) -> dict[str, Any]:
     table = config.get("env")
-    return {**config, "env": dict.fromkeys(table, "…")} if isinstance(table, Mapping) else dict(config)
+    if not isinstance(table, Mapping):
+        return dict(config)
+    return {**config, "env": dict.fromkeys(table, "…")}
 
 
 def _digest(*parts: object) -> str:

@@ -52,7 +52,12 @@ def accept(flags: ServerFlags, offline: bool, yes: bool, as_json: bool) -> int:
         with fetching:
             accepted = asyncio.run(interruptible(act, screen, lambda: f"fetching {masked(flags.source)}"))
         module = accepted.entry.module
-        facts = {"source": flags.source, "folder": str(flags.folder), "module": module, "run": flags.words("run")}
+        facts = {
+            "source": flags.source,
+            "folder": str(flags.folder),
+            "module": module,
+            "run": flags.words("run"),
+        }
         rows = [
             ("accepted  ", f"{module} from {masked(accepted.resolution.source)}, in {flags.folder}"),
             ("start it  ", flags.line("run")),
