@@ -54,11 +54,18 @@ def test_a_person_accepts_each_server_before_it_is_written(client: Path) -> None
 # What a client starts, a tool of that, and what the answer has. Those of npm need npm here.
 _REAL = {
     "git": (["uvx", "mcp-server-git@2026.10.19", "--repository", "."], "git_log", {"repo_path": "."}, "Message: first"),
+    "files": (
+        ["npx", "-y", "@modelcontextprotocol/server-filesystem@2026.8.31", "."],
+        "read_text_file",
+        {"path": "note.txt"},
+        "a note",
+    ),
 }
 
 
 @pytest.mark.exhaustive
 def test_servers_of_the_registries_work_in_a_client_after_two_commands(tmp_path: Path) -> None:
+    Path("note.txt").write_text("a note")
     subprocess.run(["git", "init", "-q"], check=True)
     author = ["-c", "user.name=n", "-c", "user.email=n@example.org"]
     subprocess.run(["git", *author, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
