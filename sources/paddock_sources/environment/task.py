@@ -88,7 +88,8 @@ class Task:
     def report(self, result: CommandResult) -> tuple[str, ...]:
         """Return the end of a command's error output, fit to be shown."""
         stderr = self.index.without_secrets(result.stderr.decode("utf-8", "replace"))
-        lines = [line.rstrip()[:_LINE_LENGTH] for line in stderr.splitlines()]
+        told = (line for line in stderr.splitlines() if not line.startswith(_PROGRESS))
+        lines = [line.rstrip()[:_LINE_LENGTH] for line in told]
         return tuple(filter(str.strip, lines))[-_REPORT_LINES:]
 
     def failure(self, result: CommandResult) -> SourceError:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _MAX_LOCK_BYTES: Final = 16 << 20
 _MAX_ARCHIVE_BYTES: Final = 256 << 20
 _FETCHED: Final = re.compile(r"npm http fetch GET 200 \S+\.tgz\b")
+_ABSENT: Final = re.compile(r"npm (?:error|ERR!) code (?:E404|ETARGET)")
 _FROM_GIT: Final = re.compile(r"ls-remote (\S{1,300})")
 _SETTINGS: Final[Mapping[str, str]] = {
     "audit": "false",
@@ -131,9 +132,18 @@ class NpmPackages:
         command = [str(self.node), str(self.npm), *places, *argv]
         is_fetched = _FETCHED.match
         result = task.run(command, timeout=INSTALL_SECONDS, total=total, counts=lambda line: bool(is_fetched(line)))
-        from_git = _FROM_GIT.search(result.stderr.decode("utf-8", "replace"))
+        printed = result.stderr.decode("utf-8", "replace")
+        from_git = _FROM_GIT.search(printed)
         if from_git is not None:
             raise refused(from_git[1], "it is a repository, and not a package of the registry")
+        if result.code != 0 and _ABSENT.search(printed):
+            raise InstallerError(
+                task.attempted,
+                f"the registry at {self.registry.shown} has no such package, or not in that version",
+                code="UnsolvableError",
+                report=task.report(result),
+                hints=["look for its name and its versions at the registry"],
+            )
         if result.code != 0:
             raise task.failure(result)
 

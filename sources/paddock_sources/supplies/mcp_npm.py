@@ -113,5 +113,8 @@ def _with_scripts(uri: McpNpmUri, packages: Sequence[str]) -> SourceError:
     return SourceError(
         f"`{uri.text}` has packages that run scripts when they are installed: {', '.join(packages[:_LISTED])}{more}",
         code="InstallScriptsError",
-        hints=["none is ever run; to take it without them, write `config: {without_scripts: true}` in its entry"],
+        hints=[
+            "none is ever run; to take it without them, write `config: {without_scripts: true}` in its entry,",
+            f'as in `- {{module: {uri.short_name}, source: "{uri.text}", config: {{without_scripts: true}}}}`',
+        ],
     )

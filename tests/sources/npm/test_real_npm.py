@@ -129,7 +129,7 @@ def test_dependencies_from_elsewhere_are_refused_by_name(user: User, registry: N
 
 def test_what_the_registry_lacks_or_does_not_answer_is_told(user: User) -> None:
     for source, said in (("mcp+npm:gone", "404 Not Found"), ("mcp+npm:server-a@7.0.0", "No matching version found")):
-        with failing("InstallerError", said):
+        with failing("UnsolvableError", said):
             user.lock(source)
     with failing("IndexAccessError", "could not be reached"):
         User(user.runner, "http://127.0.0.1:1", user.cache.folder).lock("mcp+npm:server-a")
