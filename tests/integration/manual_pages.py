@@ -10,6 +10,7 @@ The word behind a block's language says how it is tried:
 | `yaml plan`, `yaml entry` | it is a plan; it is entries of one |
 | `ini unit` | its command and options exist, and it is read as systemd does |
 | `yaml ci` | the commands of its steps and their options exist |
+| `json client` | it is a client's file with servers that Paddock can start, or starts |
 | `text order` | it is the order that import-linter holds |
 | `text way` | each file has the class and function that is named |
 | `toml policy`, `secrets`, `sources`, `manifest` | Paddock reads it |

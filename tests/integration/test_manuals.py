@@ -111,7 +111,7 @@ def test_commands_that_are_only_shown_exist_with_their_options(block: Block) -> 
             of = next(key for key in (" ".join(rest[:2]), rest[0]) if key in _OPTIONS)
             known = {word for option in _OPTIONS[of]["options"] for word in option.replace(",", " ").split()}
             ours = rest[: rest.index("--")] if "--" in rest else rest
-            assert {word for word in ours if word.startswith("-") and len(word) > 1} <= known
+            assert {word.partition("=")[0] for word in ours if word.startswith("-") and len(word) > 1} <= known
 
 
 @each_row("block", _each("ini unit", "yaml ci"))
@@ -143,6 +143,15 @@ def test_a_plan_is_read_as_it_is_shown(block: Block, folder: Path) -> None:
         text = "session: {orchestrator: loop-basic, context: context-simple}\ntools:\n" + text
     (folder / "shown.yaml").write_text(text, encoding="utf-8")
     assert load_plan(folder / "shown.yaml") is not None
+
+
+@each_row("block", _each("json client"))
+def test_the_file_of_a_client_is_read_as_it_is_shown(block: Block) -> None:
+    from paddock.cli.mcp.client_file import ClientFile
+
+    servers = ClientFile.read(block.text.encode(), ROOT / ".mcp.json").servers
+    assert servers
+    assert not [one.problem for one in servers if one.problem]
 
 
 @pytest.mark.parametrize("block", _each("toml policy", "toml secrets", "toml sources", "toml manifest"))
@@ -180,6 +189,7 @@ def test_each_block_says_how_it_is_tried() -> None:
         "yaml ci",
         "yaml plan",
         "yaml entry",
+        "json client",
         "toml policy",
         "toml secrets",
         "toml sources",
@@ -214,7 +224,7 @@ def test_readme_is_short_and_leads_to_every_manual() -> None:
 
 
 def test_readme_begins_with_how_to_install_and_a_refusal() -> None:
-    first, second, third = [block for block in blocks(ROOT / "README.md") if block.line < 36]
+    first, second, third = blocks(ROOT / "README.md")[:3]
     assert first.text == "$ python3 -m venv .venv && .venv/bin/pip install . && export PATH=$PWD/.venv/bin:$PATH\n"
     refused, allowed = commands(second)[0], commands(third)[0]
     fix = refused.shown[-1].partition("to allow it, add ")[2]
