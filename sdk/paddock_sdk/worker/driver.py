@@ -12,11 +12,11 @@ names it, where the module passes it.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 import contextvars
 import functools
 import logging
+import queue
 import select
 import socket
 import threading
@@ -160,14 +160,18 @@ class Driver:
             Exception: the callee's exception, rebuilt.
         """
         flags = _IN_PLACE if in_place else 0
-        if not self.in_loop_thread:
-            return (await self._from_loop(target, method, value, flags)).take()
-        future: asyncio.Future[CallOutcome] = self._loop.create_future()
-        id = self._request(target, method, value, flags, functools.partial(settle, future))
+        waiting = asyncio.get_running_loop()
+        future: asyncio.Future[CallOutcome] = waiting.create_future()
+        finish: Finish = functools.partial(settle, future)
+        if waiting is self._loop:
+            started = [self._request(target, method, value, flags, finish)]
+        else:
+            start = functools.partial(self._request, target, method, value, flags)
+            started = self._begin(start, functools.partial(_deliver, waiting, finish))
         try:
             outcome = await future
         except asyncio.CancelledError:
-            self._give_up(id)
+            self._abandon(started)
             raise
         return outcome.take()
 
@@ -187,7 +191,8 @@ class Driver:
         """
         flags = _IN_PLACE if in_place else 0
         if not self.in_loop_thread:
-            return self._from_thread(target, method, value, flags, head, what=what).result().take()
+            start = functools.partial(self._request, target, method, value, flags, head=head, what=what)
+            return self._begin_and_wait(start)
         answer: list[CallOutcome] = []
         self._request(target, method, value, flags | _BLOCKED, answer.append, head, what)
         self._blocked += 1
@@ -205,17 +210,13 @@ class Driver:
         if self.in_loop_thread:
             act()
             return
-        done: concurrent.futures.Future[None] = concurrent.futures.Future()
 
-        def report() -> None:
-            try:
-                act()
-                done.set_result(None)
-            except BaseException as exc:  # any exception belongs to the waiting thread
-                done.set_exception(exc)
+        def start(finish: Finish) -> int:
+            act()
+            finish(CallOutcome(None))
+            return 0  # no call: there is nothing to give up
 
-        self._post(report)
-        done.result()
+        self._begin_and_wait(start)
 
     def notify(self, method: int, value: object, *, head: str | None = None, along: bool = False) -> None:
         """Send the host a notification, without waiting; another thread does not get the error if that fails.
@@ -223,7 +224,7 @@ class Driver:
         With `along` it leaves with the next frame, or when the loop gets to it: each frame by itself wakes the host.
         """
         if not self.in_loop_thread:
-            self._post(lambda: self.notify(method, value, head=head, along=along))
+            self._run(lambda: self.notify(method, value, head=head, along=along))
             return
         body, handles = self.encode(value, head=head)
         self.before_send()
@@ -246,25 +247,11 @@ class Driver:
             Exception: the generator's exception, rebuilt.
         """
         arrived: asyncio.Queue[CallOutcome] = asyncio.Queue()
-        started: list[int] = []  # the id, on the loop
-        deliver: Finish = arrived.put_nowait
-        run = _at_once
-        if not self.in_loop_thread:
-            deliver = functools.partial(_deliver, asyncio.get_running_loop(), arrived)
-            run = self._post
-        context = contextvars.copy_context()
-
-        def start() -> None:
-            try:
-                started.append(context.run(self._start_stream, target, method, value, deliver))
-            except BaseException as exc:  # any exception belongs to the reader
-                deliver(CallOutcome(None, exc))
-
-        def grant(items: int) -> None:
-            for id in started:
-                self._grant(id, items)
-
-        run(start)
+        waiting = asyncio.get_running_loop()
+        finish: Finish = arrived.put_nowait
+        if waiting is not self._loop:
+            finish = functools.partial(_deliver, waiting, finish)
+        started = self._begin(functools.partial(self._start_stream, target, method, value), finish)
         taken, ended = 0, False
         try:
             while True:
@@ -275,23 +262,23 @@ class Driver:
                     return
                 taken += 1
                 if taken == _STREAM_WINDOW // 2:
-                    run(functools.partial(grant, taken))
+                    self._run(functools.partial(self._grant, started, taken))
                     taken = 0
                 yield outcome.take()
         finally:
             if not ended:
-                with contextlib.suppress(ModuleGoneError):
-                    run(lambda: self._give_up(*started))
+                self._abandon(started)
 
-    def _start_stream(self, target: int, method: int, value: object, deliver: Finish) -> int:
-        id = self._request(target, method, value, _STREAM, deliver)
-        self._grant(id, _STREAM_WINDOW)
+    def _start_stream(self, target: int, method: int, value: object, finish: Finish) -> int:
+        id = self._request(target, method, value, _STREAM, finish)
+        self._grant([id], _STREAM_WINDOW)
         return id
 
-    def _grant(self, id: int, items: int) -> None:
-        frame = self.connection.send_credit(id, items)
-        if frame is not None:
-            self.write(frame)
+    def _grant(self, started: list[int], items: int) -> None:
+        for id in started:
+            frame = self.connection.send_credit(id, items)
+            if frame is not None:
+                self.write(frame)
 
     def _request(
         self,
@@ -321,45 +308,35 @@ class Driver:
         call = self._calls.get(id)
         return contextvars.copy_context() if call is None else call.context.copy()
 
-    async def _from_loop(self, target: int, method: int, value: object, flags: int) -> CallOutcome:
-        """Make a call for code on another thread's loop."""
-        started: list[int] = []
-        future = self._from_thread(target, method, value, flags, started=started)
-        try:
-            return await asyncio.wrap_future(future)
-        except asyncio.CancelledError:
-            with contextlib.suppress(ModuleGoneError):
-                self._post(lambda: self._give_up(*started))
-            raise
+    def _begin(self, start: Callable[[Finish], int], finish: Finish) -> list[int]:
+        """Start a call on the loop, in the caller's context, from any thread; return where its id will be.
 
-    def _from_thread(
-        self,
-        target: int,
-        method: int,
-        value: object,
-        flags: int,
-        head: str | None = None,
-        started: list[int] | None = None,
-        what: str = "",
-    ) -> concurrent.futures.Future[CallOutcome]:
-        future: concurrent.futures.Future[CallOutcome] = concurrent.futures.Future()
+        An error ends the call like any other outcome.
+        """
         context = contextvars.copy_context()
-        ids = started if started is not None else []
+        started: list[int] = []
 
-        def send() -> None:
-            if not future.set_running_or_notify_cancel():
-                return
+        def begin() -> None:
             try:
-                sent = context.run(self._request, target, method, value, flags, future.set_result, head, what)
-                ids.append(sent)
-            except BaseException as exc:  # any exception belongs to the waiting thread
-                future.set_exception(exc)
+                started.append(context.run(start, finish))
+            except BaseException as exc:  # any exception belongs to the caller
+                finish(CallOutcome(None, exc))
 
-        self._post(send)
-        return future
+        self._run(begin)
+        return started
 
-    def _give_up(self, *ids: int) -> None:
-        for id in ids:
+    def _begin_and_wait(self, start: Callable[[Finish], int]) -> Any:
+        arrived: queue.SimpleQueue[CallOutcome] = queue.SimpleQueue()
+        self._begin(start, arrived.put)
+        return arrived.get().take()
+
+    def _abandon(self, started: list[int]) -> None:
+        """Cancel a call, from any thread."""
+        with contextlib.suppress(ModuleGoneError):
+            self._run(lambda: self._give_up(started))
+
+    def _give_up(self, started: list[int]) -> None:
+        for id in started:
             if self._calls.pop(id, None) is not None and not self.connection.is_closed:
                 frame = self.connection.send_cancel(id)
                 if frame is not None:
@@ -570,8 +547,11 @@ class Driver:
                 if events & ~select.POLLOUT:
                     self._receive()
 
-    def _post(self, action: Callable[[], object]) -> None:
-        if not self._mailbox.post(action):
+    def _run(self, action: Callable[[], object]) -> None:
+        """Run something on the loop: at once if this is its thread, else soon."""
+        if self.in_loop_thread:
+            action()
+        elif not self._mailbox.post(action):
             raise ModuleGoneError(self._gone)
 
     def _end_all(self) -> None:
@@ -589,10 +569,6 @@ def _kind_of(error: BaseException) -> str:
         return "an exception"
 
 
-def _at_once(action: Callable[[], object]) -> None:
-    action()
-
-
-def _deliver(reader: asyncio.AbstractEventLoop, arrived: asyncio.Queue[CallOutcome], outcome: CallOutcome) -> None:
-    with contextlib.suppress(RuntimeError):  # the reader's loop is closed: it has no reader left
-        reader.call_soon_threadsafe(arrived.put_nowait, outcome)
+def _deliver(waiting: asyncio.AbstractEventLoop, finish: Finish, outcome: CallOutcome) -> None:
+    with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits any more
+        waiting.call_soon_threadsafe(finish, outcome)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -412,17 +412,19 @@ async def test_after_the_end_every_call_fails_at_once(rig: Rig) -> None:
 
 async def test_a_call_posted_by_a_thread_and_not_yet_seen_ends_too(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection ends between a thread's request and the loop's next look at its mail."""
-    posted, result = threading.Event(), concurrent.futures.Future.result
+    posted, mailbox = threading.Event(), rig.driver._mailbox
+    post = mailbox.post
 
-    def wait_for_the_loop(future: concurrent.futures.Future[Any], timeout: float | None = None) -> Any:
+    def post_and_say(action: Callable[[], object]) -> bool:
+        accepted = post(action)
         posted.set()
-        return result(future, 5)
+        return accepted
 
     def in_a_thread() -> None:
         with pytest.raises(ModuleGoneError):
             rig.driver.call_sync(0, _METHOD, None)
 
-    monkeypatch.setattr(concurrent.futures.Future, "result", wait_for_the_loop)
+    monkeypatch.setattr(mailbox, "post", post_and_say)
     thread = threading.Thread(target=in_a_thread)
     thread.start()
     assert posted.wait(5)  # holds the loop up, so that it cannot look
