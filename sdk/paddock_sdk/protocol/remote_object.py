@@ -136,20 +136,22 @@ def _class_of_one(
     """
     holder = _tie(RemoteObject(), object_id, caller)
     methods = {
-        member.name: staticmethod(_bound(_method(number, member), member, holder))
+        member.name: staticmethod(_method(number, member, holder))
         for number, member in enumerate(members)
         if member.is_of_class
     }
     return type(cls.__name__, (cls,), {name: _OfClass(name, data) for name in data if name not in vars(cls)} | methods)
 
 
-def _method(number: int, member: Member) -> Callable[..., Any]:
+def _method(number: int, member: Member, *holder: Any) -> Callable[..., Any]:
+    """Return a function that calls a member of its first argument, or of `holder` if that is given."""
     function: Callable[..., Any]
     if member.flavour is Flavour.ASYNC and member.name == "execute":
 
-        async def execute(self: RemoteObject, *args: Any, **kwargs: Any) -> Any:
-            caller = self._paddock_caller
-            return await caller.call(self._paddock_id, number, [list(args), kwargs, *caller.circumstances()])
+        async def execute(*args: Any, **kwargs: Any) -> Any:
+            one, *given = (*holder, *args)
+            caller = one._paddock_caller
+            return await caller.call(one._paddock_id, number, [given, kwargs, *caller.circumstances()])
 
         function = execute
     elif member.name == "__aexit__":
@@ -160,14 +162,16 @@ def _method(number: int, member: Member) -> Callable[..., Any]:
         function = aexit
     elif member.flavour is Flavour.ASYNC:
 
-        async def call(self: RemoteObject, *args: Any, **kwargs: Any) -> Any:
-            return await self._paddock_caller.call(self._paddock_id, number, [list(args), kwargs])
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            one, *given = (*holder, *args)
+            return await one._paddock_caller.call(one._paddock_id, number, [given, kwargs])
 
         function = call
     elif member.flavour is Flavour.STREAM:
 
-        async def stream(self: RemoteObject, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-            items: Any = self._paddock_caller.stream(self._paddock_id, number, [list(args), kwargs])
+        async def stream(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+            one, *given = (*holder, *args)
+            items: Any = one._paddock_caller.stream(one._paddock_id, number, [given, kwargs])
             async with contextlib.aclosing(items):
                 async for item in items:
                     yield item
@@ -175,8 +179,9 @@ def _method(number: int, member: Member) -> Callable[..., Any]:
         function = stream
     else:
 
-        def call_sync(self: RemoteObject, *args: Any, **kwargs: Any) -> Any:
-            return self._paddock_caller.call_sync(self._paddock_id, number, [list(args), kwargs])
+        def call_sync(*args: Any, **kwargs: Any) -> Any:
+            one, *given = (*holder, *args)
+            return one._paddock_caller.call_sync(one._paddock_id, number, [given, kwargs])
 
         function = call_sync
     return _named(function, member.name)
@@ -210,36 +215,8 @@ def _iterator_methods(stream: Callable[..., Any], close: Callable[..., Any] | No
 
 
 def _function(description: Description, object_id: int, caller: Caller) -> Callable[..., Any]:
-    member = description.members[0]
     holder = _tie(RemoteObject(), object_id, caller)
-    function = _bound(_method(0, member), member, holder)
-    return _named(function, description.type_name)
-
-
-def _bound(method: Callable[..., Any], member: Member, holder: RemoteObject) -> Callable[..., Any]:
-    """Return a function of its own that calls a method of `holder`."""
-    function: Callable[..., Any]
-    if member.flavour is Flavour.ASYNC:
-
-        async def call(*args: Any, **kwargs: Any) -> Any:
-            return await method(holder, *args, **kwargs)
-
-        function = call
-    elif member.flavour is Flavour.STREAM:
-
-        async def stream(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-            async with contextlib.aclosing(method(holder, *args, **kwargs)) as items:
-                async for item in items:
-                    yield item
-
-        function = stream
-    else:
-
-        def call_sync(*args: Any, **kwargs: Any) -> Any:
-            return method(holder, *args, **kwargs)
-
-        function = call_sync
-    return _named(function, member.name)
+    return _named(_method(0, description.members[0], holder), description.type_name)
 
 
 def _named(function: Callable[..., Any], name: str) -> Callable[..., Any]:
