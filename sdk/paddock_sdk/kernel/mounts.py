@@ -30,7 +30,24 @@ class MountObserver(Protocol):
     def unmounted(self, point: str, name: str | None) -> None: ...
 
 
-class MountSlot(dict[str, Any]):
+class _Reported(dict[str, Any]):
+    """A dict that sets every item by `__setitem__`, in which a subclass reports it."""
+
+    def setdefault(self, name: str, default: Any = None, /) -> Any:
+        if name not in self:
+            self[name] = default
+        return self[name]
+
+    def update(self, other: Any = (), /, **named: Any) -> None:
+        for name, obj in dict(other, **named).items():
+            self[name] = obj
+
+    def __ior__(self, other: Mapping[str, Any] | Iterable[tuple[str, Any]], /) -> Self:  # type: ignore[override,misc]
+        self.update(other)
+        return self
+
+
+class MountSlot(_Reported):
     """The objects mounted by name at one point; its changes are reported through its `MountPoints`."""
 
     def __init__(self, point: str, points: MountPoints) -> None:
@@ -70,19 +87,6 @@ class MountSlot(dict[str, Any]):
         for name in list(self):
             del self[name]
 
-    def setdefault(self, name: str, default: Any = None, /) -> Any:
-        if name not in self:
-            self[name] = default
-        return self[name]
-
-    def update(self, other: Any = (), /, **named: Any) -> None:
-        for name, obj in dict(other, **named).items():
-            self[name] = obj
-
-    def __ior__(self, other: Mapping[str, Any] | Iterable[tuple[str, Any]], /) -> Self:  # type: ignore[override,misc]
-        self.update(other)
-        return self
-
     def replace_all(self, objects: Mapping[str, Any]) -> None:
         """Make the slot hold exactly these objects."""
         wanted = dict(objects)
@@ -91,7 +95,7 @@ class MountSlot(dict[str, Any]):
         self.update(wanted)
 
 
-class MountPoints(dict[str, Any]):
+class MountPoints(_Reported):
     """The six mount points of one session."""
 
     def __init__(self, hooks: Any) -> None:
@@ -129,19 +133,6 @@ class MountPoints(dict[str, Any]):
         """
         empty: dict[str, Any] = dict.fromkeys(SINGLE_POINTS) | {point: {} for point in MULTI_POINTS}
         self.update(empty | dict(objects))
-
-    def setdefault(self, point: str, default: Any = None, /) -> Any:
-        if point not in self:
-            self[point] = default
-        return self[point]
-
-    def update(self, other: Any = (), /, **named: Any) -> None:
-        for point, obj in dict(other, **named).items():
-            self[point] = obj
-
-    def __ior__(self, other: Mapping[str, Any] | Iterable[tuple[str, Any]], /) -> Self:  # type: ignore[override,misc]
-        self.update(other)
-        return self
 
     def __delitem__(self, point: str) -> NoReturn:
         raise TypeError(f"A mount point cannot be removed; unmount what is at {point!r} instead")
