@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from paddock_sdk.contract.approval import ApprovalTimeoutError
 from paddock_sdk.contract.boundary_errors import OverLimitError
-from paddock_sdk.kernel.injections import scalar_fields
+from paddock_sdk.kernel.injections import injection_of, scalar_fields
 from paddock_sdk.kernel.settle import settled
 
 if TYPE_CHECKING:
@@ -92,20 +92,11 @@ def as_hook_result(result: Any) -> HookResult:
 
 def _injections(result: HookResult, event: str, hook_name: str) -> list[ContextInjection]:
     """Return every text the result injects, cleaned; those that are empty inject nothing."""
-    from paddock_sdk.contract.models import ContextInjection, _sanitize_for_llm
+    from paddock_sdk.contract.models import _sanitize_for_llm
 
     listed = list(getattr(result, "context_injections", None) or ())
     if not listed and result.context_injection:
-        listed = [
-            ContextInjection(
-                content=result.context_injection,
-                role=result.context_injection_role,
-                ephemeral=result.ephemeral,
-                append_to_last_tool_result=result.append_to_last_tool_result,
-                hook_name=hook_name,
-                event=event,
-            )
-        ]
+        listed = [injection_of(result, hook_name, event)]
     cleaned = [item.model_copy(update={"content": _sanitize_for_llm(item.content)}) for item in listed]
     return [item for item in cleaned if item.content]
 

@@ -183,9 +183,7 @@ class HookRegistry:
         if not registrations:
             return _continue_with(payload)
 
-        payload = self._stamped(payload)
-        if event in CORRELATED_EVENTS:
-            payload = _correlated(event, payload)
+        payload = correlated(event, self._stamped(payload))
         return await self._ask_all(event, payload, registrations)
 
     def _stamped(self, payload: Payload) -> Payload:
@@ -354,8 +352,9 @@ async def _cancelled(task: asyncio.Task[None], error: asyncio.CancelledError) ->
             error = again
 
 
-def _correlated(event: str, payload: Payload) -> Payload:
-    if not payload.is_mapping:
+def correlated(event: str, payload: Payload) -> Payload:
+    """Return an event's payload with the id of the call of a model that it belongs to, if it belongs to one."""
+    if event not in CORRELATED_EVENTS or not payload.is_mapping:
         return payload
     request_id = resolve_request_id(event, payload.shared.get(REQUEST_ID_FIELD))
     return payload if request_id is None else payload.with_field(REQUEST_ID_FIELD, request_id)

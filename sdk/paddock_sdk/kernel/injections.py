@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from paddock_sdk.contract.models import ContextInjection, HookResult
 
-__all__ = ["INJECTION_SEPARATOR", "carries_injection", "merged_injections", "scalar_fields"]
+__all__ = ["INJECTION_SEPARATOR", "carries_injection", "injection_of", "merged_injections", "scalar_fields"]
 
 INJECTION_SEPARATOR: Final = "\n\n"
 
@@ -58,17 +58,20 @@ def _with_origin(result: HookResult, name: str, event: str) -> HookResult:
 
 
 def _items(result: HookResult, name: str, event: str) -> list[ContextInjection]:
-    from paddock_sdk.contract.models import ContextInjection
-
     if result.context_injections:
         return [item.model_copy(update={"hook_name": name, "event": event}) for item in result.context_injections]
-    return [
-        ContextInjection(
-            content=result.context_injection or "",
-            role=result.context_injection_role,
-            ephemeral=result.ephemeral,
-            append_to_last_tool_result=result.append_to_last_tool_result,
-            hook_name=name,
-            event=event,
-        )
-    ]
+    return [injection_of(result, name, event)]
+
+
+def injection_of(result: HookResult, name: str, event: str) -> ContextInjection:
+    """Return the injection in the scalar fields of a hook's result."""
+    from paddock_sdk.contract.models import ContextInjection
+
+    return ContextInjection(
+        content=result.context_injection or "",
+        role=result.context_injection_role,
+        ephemeral=result.ephemeral,
+        append_to_last_tool_result=result.append_to_last_tool_result,
+        hook_name=name,
+        event=event,
+    )

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from paddock_sdk.kernel.correlation import CORRELATED_EVENTS, REQUEST_ID_FIELD, resolve_request_id
-from paddock_sdk.kernel.hooks import HookRegistry
+from paddock_sdk.kernel.hooks import HookRegistry, correlated
 from paddock_sdk.kernel.payload import Payload
 from paddock_sdk.protocol.methods import HostMethod
 from paddock_sdk.worker.driver import Driver
@@ -62,11 +61,8 @@ class RemoteHookRegistry(HookRegistry):
         """Let the host run the handlers; answer here when there are none."""
         if event not in self._heard:
             return await super().emit_payload(event, payload)
-        if event in CORRELATED_EVENTS and payload.is_mapping:
-            # The open call belongs to the emitter's task, which only this process knows.
-            request_id = resolve_request_id(event, payload.shared.get(REQUEST_ID_FIELD))
-            if request_id is not None:
-                payload = payload.with_field(REQUEST_ID_FIELD, request_id)
+        # Here: the open call belongs to the emitter's task, which only this process knows.
+        payload = correlated(event, payload)
         result: HookResult = await self._driver.call(0, HostMethod.EMIT, [event, payload.shared])
         return result
 
