@@ -6,12 +6,13 @@ object that has them all.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from paddock_sdk.kernel.mounts import own_names
+from paddock_sdk.kernel.loading import TYPE_TO_MOUNT_POINT
+from paddock_sdk.kernel.mounts import MULTI_POINTS, own_names
 from paddock_sdk.testing.mocks import MockCoordinator
+from paddock_sdk.validation.members import check_async
 from paddock_sdk.validation.result import ValidationResult
 from paddock_sdk.validation.validator import ModuleValidator
 
@@ -21,29 +22,42 @@ __all__ = ["MountedObjectValidator"]
 class MountedObjectValidator(ModuleValidator):
     """Checks modules that mount one object or several."""
 
-    #: How an object of this kind is mounted, for messages.
-    mounted_by: ClassVar[str]
-
     #: What an object of this kind has, and whether it is something to call.
     members: ClassVar[Mapping[str, bool]]
 
-    @abstractmethod
+    #: Its asynchronous methods: how each is called, and how many arguments that takes at least.
+    methods: ClassVar[Mapping[str, tuple[str, int]]]
+
+    @property
+    def point(self) -> str:
+        """Where objects of this kind are mounted."""
+        return TYPE_TO_MOUNT_POINT[self.kind]
+
     def mounted(self, coordinator: MockCoordinator) -> list[Any]:
         """Return the mounted objects of this kind."""
+        mounted = coordinator.mount_points[self.point]
+        if self.point in MULTI_POINTS:
+            return list(mounted.values())
+        return [] if mounted is None else [mounted]
 
-    @abstractmethod
+    def other_names(self, coordinator: MockCoordinator) -> dict[str, str]:
+        """Return the mounted name of each object that is mounted under another name than its own, by its own."""
+        return own_names(coordinator.mount_points[self.point]) if self.point in MULTI_POINTS else {}
+
     def check_members(self, result: ValidationResult, obj: Any) -> None:
         """Add the checks of an object's single members."""
+        for name, (called, at_least) in self.methods.items():
+            check_async(result, f"{self.kind}_{name}", obj, name, at_least=at_least, called=called)
 
     def is_module(self, returned: Any) -> bool:
         return returned is not None and not self._missing(returned)
 
     def check(self, result: ValidationResult, coordinator: MockCoordinator, returned: Any) -> None:
         objects, called = self.mounted(coordinator), dict[int, str]()
-        named = coordinator.mount_points.get(f"{self.kind}s")  # tools and providers have names
-        named = named if isinstance(named, dict) else {}
-        for own, name in own_names(named).items():
-            called[id(named[name])] = f"; it is mounted as `{name:.60}`, and its own name is `{own:.60}`"
+        for own, name in self.other_names(coordinator).items():
+            called[id(coordinator.get(self.point, name))] = (
+                f"; it is mounted as `{name:.60}`, and its own name is `{own:.60}`"
+            )
         for obj in objects:
             self._check_object(result, obj, called.get(id(obj), ""))
         if not objects:
@@ -63,7 +77,7 @@ class MountedObjectValidator(ModuleValidator):
         if self.is_module(returned):
             message = (
                 f"mount() returned {_a(self.kind)} without mounting it; a session only knows of one that was given to "
-                f"`{self.mounted_by}`"
+                f"`{self._mounted_by()}`"
             )
             result.succeed("protocol_compliance", message)
             self.check_members(result, returned)
@@ -75,8 +89,12 @@ class MountedObjectValidator(ModuleValidator):
             result.warn("protocol_compliance", message, passed=True)
         else:
             given = "" if returned is None else f" and returned {_a(type(returned).__name__)}"
-            message = f"No {self.kind} was mounted{given}; mount() has to `await {self.mounted_by}`"
+            message = f"No {self.kind} was mounted{given}; mount() has to `await {self._mounted_by()}`"
             result.fail("protocol_compliance", message)
+
+    def _mounted_by(self) -> str:
+        name = ", name=..." if self.point in MULTI_POINTS else ""
+        return f'coordinator.mount("{self.point}", {self.kind}{name})'
 
     def _missing(self, obj: Any) -> list[str]:
         """Return the reasons why an object is not of this kind, each as the end of a sentence about it."""

@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 
-from paddock_sdk.kernel.mounts import own_names
 from paddock_sdk.kernel.settle import settled
 from paddock_sdk.testing import EventRecorder, MockContextManager, MockTool
 from paddock_sdk.testing.mocks import MockCoordinator, MockProvider
@@ -174,11 +173,17 @@ def _object_of(kind: str) -> Any:
         coordinator: MockCoordinator,
     ) -> AsyncIterator[Any]:
         package = _package(request, module_path, module_type, kind)
-        async with mounted_object(kind, package, coordinator, request.config.getoption("--module-config")) as instance:
-            named = coordinator.mount_points.get(f"{kind}s")  # tools and providers have names
-            others = own_names(named) if isinstance(named, dict) else {}
-            request.config.stash[_OTHER_NAMES].update(others)
-            yield instance
+        config, validator = request.config.getoption("--module-config"), validator_for(kind)
+        assert isinstance(validator, MountedObjectValidator)
+        async with mounted_module(kind, package, coordinator, config):
+            objects = validator.mounted(coordinator)
+            if not objects:
+                raise LookupError(
+                    f"mount() mounted no {kind} with the configuration {config}. If it needs settings, give it some: "
+                    "`--module-config JSON`. If it needs credentials or a service, set up its environment first"
+                )
+            request.config.stash[_OTHER_NAMES].update(validator.other_names(coordinator))
+            yield objects[0]
 
     mounted.__doc__ = f"The {kind} that the module mounts, the first of several."
     return _async_fixture(mounted)
@@ -235,27 +240,6 @@ async def mounted_module(
             if cleanup is not None:
                 await settled(cleanup())
             await coordinator.cleanup()
-
-
-@asynccontextmanager
-async def mounted_object(
-    kind: str, package: Path, coordinator: MockCoordinator, config: Mapping[str, Any]
-) -> AsyncIterator[Any]:
-    """Mount the package's module as `mounted_module` does, and yield the first object it mounted.
-
-    Raises:
-        LookupError: it mounted none.
-    """
-    validator = validator_for(kind)
-    assert isinstance(validator, MountedObjectValidator)
-    async with mounted_module(kind, package, coordinator, config):
-        objects = validator.mounted(coordinator)
-        if not objects:
-            raise LookupError(
-                f"mount() mounted no {kind} with the configuration {dict(config)}. If it needs settings, give it some: "
-                "`--module-config JSON`. If it needs credentials or a service, set up its environment first"
-            )
-        yield objects[0]
 
 
 @contextmanager

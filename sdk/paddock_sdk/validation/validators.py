@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from paddock_sdk.contract.models import ProviderInfo
 from paddock_sdk.testing.mocks import MockCoordinator
-from paddock_sdk.validation.members import check_async, check_name, count_parameters, described, is_async
+from paddock_sdk.validation.members import check_name, count_parameters, described, is_async
 from paddock_sdk.validation.mounted_object import MountedObjectValidator
 from paddock_sdk.validation.result import ValidationResult
 from paddock_sdk.validation.validator import ModuleValidator
@@ -23,17 +23,14 @@ class ToolValidator(MountedObjectValidator):
     """Checks modules that mount tools."""
 
     kind = "tool"
-    mounted_by = 'coordinator.mount("tools", tool, name=...)'
     members: ClassVar = {"name": False, "description": False, "execute": True}
-
-    def mounted(self, coordinator: MockCoordinator) -> list[Any]:
-        return list(coordinator.mount_points["tools"].values())
+    methods: ClassVar = {"execute": ("execute(input)", 1)}
 
     def check_members(self, result: ValidationResult, obj: Any) -> None:
         check_name(result, "tool_name", obj)
         _check_description(result, obj)
         _check_schema(result, obj)
-        check_async(result, "tool_execute", obj, "execute", at_least=1, called="execute(input)")
+        super().check_members(result, obj)
 
 
 def _check_description(result: ValidationResult, tool: Any) -> None:
@@ -61,7 +58,6 @@ class ProviderValidator(MountedObjectValidator):
     """Checks modules that mount providers. Of a provider's methods only `get_info` is called, which calls no model."""
 
     kind = "provider"
-    mounted_by = 'coordinator.mount("providers", provider, name=...)'
     members: ClassVar = {
         "name": False,
         "get_info": True,
@@ -69,15 +65,12 @@ class ProviderValidator(MountedObjectValidator):
         "complete": True,
         "parse_tool_calls": True,
     }
-
-    def mounted(self, coordinator: MockCoordinator) -> list[Any]:
-        return list(coordinator.mount_points["providers"].values())
+    methods: ClassVar = {"list_models": ("list_models()", 0), "complete": ("complete(request, **kwargs)", 1)}
 
     def check_members(self, result: ValidationResult, obj: Any) -> None:
         check_name(result, "provider_name", obj)
         _check_info(result, obj)
-        check_async(result, "provider_list_models", obj, "list_models", at_least=0, called="list_models()")
-        check_async(result, "provider_complete", obj, "complete", at_least=1, called="complete(request, **kwargs)")
+        super().check_members(result, obj)
         result.succeed("provider_parse_tool_calls", "parse_tool_calls() can be called")  # as `members` has it
 
 
@@ -138,45 +131,19 @@ class OrchestratorValidator(MountedObjectValidator):
     """Checks modules that mount an orchestrator."""
 
     kind = "orchestrator"
-    mounted_by = 'coordinator.mount("orchestrator", orchestrator)'
     members: ClassVar = {"execute": True}
-
-    def mounted(self, coordinator: MockCoordinator) -> list[Any]:
-        mounted = coordinator.mount_points["orchestrator"]
-        return [] if mounted is None else [mounted]
-
-    def check_members(self, result: ValidationResult, obj: Any) -> None:
-        check_async(
-            result,
-            "orchestrator_execute",
-            obj,
-            "execute",
-            at_least=5,
-            called="execute(prompt, context, providers, tools, hooks, **kwargs)",
-        )
-
-
-# The methods of the contract, how they are called, and how many arguments that takes at least.
-_METHODS = {
-    "add_message": ("add_message(message)", 1),
-    "get_messages_for_request": ("get_messages_for_request(token_budget=None, provider=None)", 0),
-    "get_messages": ("get_messages()", 0),
-    "set_messages": ("set_messages(messages)", 1),
-    "clear": ("clear()", 0),
-}
+    methods: ClassVar = {"execute": ("execute(prompt, context, providers, tools, hooks, **kwargs)", 5)}
 
 
 class ContextValidator(MountedObjectValidator):
     """Checks modules that mount a context manager."""
 
     kind = "context"
-    mounted_by = 'coordinator.mount("context", context)'
-    members: ClassVar = dict.fromkeys(_METHODS, True)
-
-    def mounted(self, coordinator: MockCoordinator) -> list[Any]:
-        mounted = coordinator.mount_points["context"]
-        return [] if mounted is None else [mounted]
-
-    def check_members(self, result: ValidationResult, obj: Any) -> None:
-        for name, (called, at_least) in _METHODS.items():
-            check_async(result, f"context_{name}", obj, name, at_least=at_least, called=called)
+    methods: ClassVar = {
+        "add_message": ("add_message(message)", 1),
+        "get_messages_for_request": ("get_messages_for_request(token_budget=None, provider=None)", 0),
+        "get_messages": ("get_messages()", 0),
+        "set_messages": ("set_messages(messages)", 1),
+        "clear": ("clear()", 0),
+    }
+    members: ClassVar = dict.fromkeys(methods, True)
