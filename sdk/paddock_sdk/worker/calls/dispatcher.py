@@ -14,7 +14,7 @@ import contextvars
 import inspect
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from types import CoroutineType
 from typing import Any, Final
 
@@ -107,35 +107,35 @@ class Dispatcher:
             **coordinator_for(execute, coordinator),
         }
 
-    def _start(self, id: int, work: Any, context: contextvars.Context | None = None) -> None:
-        self._driver.start_serving(id, work, context)
+    def _start(self, id: int, work: Coroutine[Any, Any, None], context: contextvars.Context | None = None) -> None:
+        self._driver.start_serving(id, self._serve(id, work), context)
 
-    async def _call_runtime(self, id: int, method: int, value: Any) -> None:
+    async def _serve(self, id: int, work: Coroutine[Any, Any, None]) -> None:
+        """Do the work of a request, which answers; any exception is the answer in its place."""
         serving.set(id)
         try:
-            self._driver.reply(id, await self._call_module_runtime(method, value))
-        except BaseException as exc:
-            self._driver.fail(id, exc)
-        finally:
-            self._driver.disown(id)
-            self._report_later()
-
-    async def _run(
-        self, id: int, exported: Exported, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
-    ) -> None:
-        serving.set(id)
-        try:
-            result = function(*args, **kwargs)
-            # Behind a decorator a coroutine function may be a plain one.
-            if type(result) is CoroutineType or inspect.isawaitable(result):
-                result = await result
-            self._send_changes(exported)
-            self._driver.reply(id, result)
+            await work
         except BaseException as exc:  # a module may raise SystemExit as well; it ends the call, not the process
             self._fail(id, exc)
         finally:
             self._driver.disown(id)
             self._report_later()
+
+    async def _call_runtime(self, id: int, method: int, value: Any) -> None:
+        try:
+            self._driver.reply(id, await self._call_module_runtime(method, value))
+        except BaseException as exc:
+            self._driver.fail(id, exc)
+
+    async def _run(
+        self, id: int, exported: Exported, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
+    ) -> None:
+        result = function(*args, **kwargs)
+        # Behind a decorator a coroutine function may be a plain one.
+        if type(result) is CoroutineType or inspect.isawaitable(result):
+            result = await result
+        self._send_changes(exported)
+        self._driver.reply(id, result)
 
     async def _run_tool(
         self,
@@ -146,35 +146,28 @@ class Dispatcher:
         kwargs: dict[str, Any],
         extra: list[Any],
     ) -> None:
-        serving.set(id)
         mark, began = self._attempts.mark(), time.monotonic()
         try:
-            try:
-                if args:
-                    _take_whole_numbers(args[0], exported.description.attributes.get("input_schema"))
-                with self._contexts.arrived(extra) if extra else _NO_CONTEXT:
-                    result = await _outcome(function(*args, **kwargs))
-            except asyncio.CancelledError:
-                raise
-            except BaseException as exc:  # as in _run
-                self._attempts.note_failure(exc)
-                result = _raised(exc, exported.value)
-            self._send_changes(exported)
-            has_failed = _has_failed(result)
-            has_met_limit = self._attempts.note_result(result, has_failed=has_failed)
-            if has_failed:
-                folder = self._coordinator.get_capability("session.working_dir")
-                given = args[0] if args else None
-                self._attempts.note_arguments(given, str(folder or ""), "write" if _wanted_to_write(result) else "read")
-            if has_failed or has_met_limit:
-                denials = await self._denials(mark, began)
-                result = _with_denials(result, denials) if denials else result
-            self._reply_tool_result(id, result)
-        except BaseException as exc:  # cancelled, or not even a failure could be sent
-            self._driver.fail(id, exc)
-        finally:
-            self._driver.disown(id)
-            self._report_later()
+            if args:
+                _take_whole_numbers(args[0], exported.description.attributes.get("input_schema"))
+            with self._contexts.arrived(extra) if extra else _NO_CONTEXT:
+                result = await _outcome(function(*args, **kwargs))
+        except asyncio.CancelledError:
+            raise
+        except BaseException as exc:  # as in _serve
+            self._attempts.note_failure(exc)
+            result = _raised(exc, exported.value)
+        self._send_changes(exported)
+        has_failed = _has_failed(result)
+        has_met_limit = self._attempts.note_result(result, has_failed=has_failed)
+        if has_failed:
+            folder = self._coordinator.get_capability("session.working_dir")
+            given = args[0] if args else None
+            self._attempts.note_arguments(given, str(folder or ""), "write" if _wanted_to_write(result) else "read")
+        if has_failed or has_met_limit:
+            denials = await self._denials(mark, began)
+            result = _with_denials(result, denials) if denials else result
+        self._reply_tool_result(id, result)
 
     def _reply_tool_result(self, id: int, result: Any) -> None:
         try:
@@ -189,19 +182,12 @@ class Dispatcher:
     async def _run_stream(
         self, id: int, exported: Exported, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
     ) -> None:
-        serving.set(id)
-        try:
-            source = await _outcome(function(*args, **kwargs))
-            async with contextlib.aclosing(source) if hasattr(source, "aclose") else contextlib.nullcontext():
-                async for item in source:
-                    await self._driver.send_item(id, item)
-            self._send_changes(exported)
-            self._driver.reply(id, None)
-        except BaseException as exc:  # as in _run
-            self._fail(id, exc)
-        finally:
-            self._driver.disown(id)
-            self._report_later()
+        source = await _outcome(function(*args, **kwargs))
+        async with contextlib.aclosing(source) if hasattr(source, "aclose") else contextlib.nullcontext():
+            async for item in source:
+                await self._driver.send_item(id, item)
+        self._send_changes(exported)
+        self._driver.reply(id, None)
 
     def _run_in_place(
         self, id: int, exported: Exported, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
@@ -214,7 +200,7 @@ class Dispatcher:
                 return
             self._send_changes(exported)
             self._driver.reply(id, result)
-        except BaseException as exc:  # as in _run
+        except BaseException as exc:  # as in _serve
             self._fail(id, exc)
         self._report_later()
 
