@@ -65,11 +65,6 @@ class Payload:
             path = "data" + "".join(_path_to(live.value, data) or ())
             raise CannotCrossError(path, live.kind.name, live.kind.hint) from None
 
-    @classmethod
-    def trusted(cls, data: object) -> Payload:
-        """Wrap data known to be JSON types; it belongs to the payload from now on."""
-        return cls(data)
-
     @property
     def is_mapping(self) -> bool:
         return type(self._data) is dict

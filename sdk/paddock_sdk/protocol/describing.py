@@ -74,19 +74,7 @@ def describe(value: object) -> Description:
         return _GENERATOR
     of_class = _class_contents(type(value))
     members: list[Member] = []
-    data = _Data()
-    for name in _public_names(value, of_class):
-        if len(members) == MAX_MEMBERS:
-            break
-        try:
-            item = getattr(value, name)
-            there = of_class.get(name, _MISSING)
-            if _is_member(name, item):
-                members.append(Member(name, flavour_of(item), isinstance(there, classmethod | staticmethod)))
-            else:
-                data.take(name, item, there)
-        except Exception:  # noqa: S112 - a module's property failed; it is absent, as hasattr would say
-            continue
+    data = _Data(value, of_class, members)
     members.extend(_special_members(of_class))
     name = type(value).__name__
     return Description(
@@ -102,29 +90,33 @@ def described_anew(value: object, before: Description) -> Description:
     """Return the description of an object with the data it has now; its members stay the same."""
     if is_function(value) or isinstance(value, AsyncGeneratorType):
         return before
-    of_class = _class_contents(type(value))
-    data = _Data()
-    for name in _public_names(value, of_class):
-        try:
-            item = getattr(value, name)
-            if not _is_member(name, item):
-                data.take(name, item, of_class.get(name, _MISSING))
-        except Exception:  # noqa: S112 - as above
-            continue
+    data = _Data(value, _class_contents(type(value)))
     return replace(
         before, attributes=data.attributes, class_attributes=data.of_class, properties=frozenset(data.properties)
     )
 
 
 class _Data:
-    """The contents of an object other than its members."""
+    """The contents of an object other than its members, which are added to `members` if that is given."""
 
-    def __init__(self) -> None:
+    def __init__(self, value: object, of_class: dict[str, Any], members: list[Member] | None = None) -> None:
         self.attributes: dict[str, Any] = {}
         self.of_class: dict[str, Any] = {}
         self.properties: set[str] = set()
+        for name in _public_names(value, of_class):
+            if members is not None and len(members) == MAX_MEMBERS:
+                break
+            try:
+                item = getattr(value, name)
+                there = of_class.get(name, _MISSING)
+                if not _is_member(name, item):
+                    self._take(name, item, there)
+                elif members is not None:
+                    members.append(Member(name, flavour_of(item), isinstance(there, classmethod | staticmethod)))
+            except Exception:  # noqa: S112 - a module's property failed; it is absent, as hasattr would say
+                continue
 
-    def take(self, name: str, item: object, there: object) -> None:
+    def _take(self, name: str, item: object, there: object) -> None:
         """Take the value of a name, unless it is no data or must not be sent; `there` is its class's value."""
         if _is_secret(name) or not _may_fit(item) or not _is_data(item):
             return

@@ -59,9 +59,7 @@ def explained(error: EncodeError, value: object, root: str, encode: Encode) -> C
     kind = live_kind(culprit) or unsendable(culprit)
     if kind is None:
         cls = type(culprit)
-        kind = LiveKind(
-            f"an object of class {cls.__qualname__}", "hand over plain data, or one of the contract's models"
-        )
+        kind = LiveKind(f"an object of class {cls.__qualname__}", _INSTEAD)
     return CannotCrossError(_path(root, steps), kind.name, kind.hint)
 
 

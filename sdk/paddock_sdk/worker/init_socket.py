@@ -43,6 +43,21 @@ def receive(line: socket.socket, most_fds: int) -> tuple[bytes, list[int]]:
     return data, fds.tolist()
 
 
+def read_exactly(fd: int, size: int) -> bytes:
+    """Return so many bytes from the host.
+
+    Raises:
+        EOFError: it is gone.
+    """
+    data = b""
+    while len(data) < size:
+        read = os.read(fd, size - len(data))
+        if not read:
+            raise EOFError("the host is gone")
+        data += read
+    return data
+
+
 def report(init_socket: int, message: dict[str, object]) -> None:
     """Send one message to the host."""
     try:

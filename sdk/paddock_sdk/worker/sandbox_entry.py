@@ -33,6 +33,7 @@ from paddock_sdk.worker.init_socket import (
     FAILED_BEFORE_ENTRY,
     PARTICULARS_LENGTH,
     hand_over,
+    read_exactly,
     report_failure,
     say_ready,
     unpack,
@@ -138,19 +139,9 @@ def _read_particulars(rpc: int) -> tuple[dict[str, Any], int]:
         length, (log,), _, _ = socket.recv_fds(line, PARTICULARS_LENGTH.size, 1)
     finally:
         line.detach()
-    length += _read_exactly(rpc, PARTICULARS_LENGTH.size - len(length))
-    particulars: dict[str, Any] = unpack(_read_exactly(rpc, *PARTICULARS_LENGTH.unpack(length)))
+    length += read_exactly(rpc, PARTICULARS_LENGTH.size - len(length))
+    particulars: dict[str, Any] = unpack(read_exactly(rpc, *PARTICULARS_LENGTH.unpack(length)))
     return particulars, log
-
-
-def _read_exactly(fd: int, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        read = os.read(fd, size - len(data))
-        if not read:
-            raise EOFError("the host is gone")
-        data += read
-    return data
 
 
 def _take_signals() -> None:

@@ -20,6 +20,7 @@ from typing import Any, Final
 import msgpack
 
 from paddock_sdk.worker.breakpoints import explain_breakpoints
+from paddock_sdk.worker.init_socket import read_exactly
 from paddock_sdk.worker.main import set_up_logging
 
 LENGTH: Final = struct.Struct("!I")  # before each of the two messages
@@ -47,19 +48,9 @@ def _serve(rpc: socket.socket, work: Callable[[dict[str, Any]], dict[str, Any]])
     rpc.setblocking(True)
     set_up_logging()
     explain_breakpoints(2)
-    (size,) = LENGTH.unpack(_read(rpc, LENGTH.size))
-    answer = msgpack.packb(work(msgpack.unpackb(_read(rpc, size))))
+    (size,) = LENGTH.unpack(read_exactly(rpc.fileno(), LENGTH.size))
+    answer = msgpack.packb(work(msgpack.unpackb(read_exactly(rpc.fileno(), size))))
     rpc.sendall(LENGTH.pack(len(answer)) + answer)
-
-
-def _read(rpc: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        piece = rpc.recv(size - len(data))
-        if not piece:
-            raise EOFError("the host is gone")
-        data += piece
-    return data
 
 
 def _validate(asked: dict[str, Any]) -> dict[str, Any]:

@@ -434,12 +434,6 @@ async def test_several_injections_become_one() -> None:
     )
 
 
-async def test_the_whole_has_the_first_role_and_lasts_as_short_as_any() -> None:
-    result = await answering(inject("one"), inject("two", ephemeral=True, context_injection_role="user")).emit("e", {})
-    assert (result.context_injection_role, result.ephemeral) == ("system", True)
-    assert [item.ephemeral for item in result.context_injections] == [False, True]
-
-
 async def test_a_list_outweighs_the_text_beside_it_and_the_scalars_follow_it() -> None:
     listed = inject(
         "ignored",
@@ -602,7 +596,7 @@ async def test_a_payload_handlers_answer_is_read_like_any() -> None:
 async def test_emit_payload_skips_the_conversion() -> None:
     registry, log = HookRegistry(), PayloadLog()
     registry.register("e", log)
-    result = await registry.emit_payload("e", Payload.trusted({"a": 1}))
+    result = await registry.emit_payload("e", Payload({"a": 1}))
     assert log.payloads[0].data() == result.data
 
 

@@ -104,11 +104,6 @@ def test_a_value_becomes_json_types(value: Any, seen: Any) -> None:
     assert type(data) is type(seen)
 
 
-def test_a_wide_integer_is_really_a_float() -> None:
-    assert type(Payload.of({"v": 2**64}).data()["v"]) is float
-    assert type(Payload.of({"v": 2**64 - 1}).data()["v"]) is int
-
-
 def test_a_model_at_the_top_is_dumped_in_json_mode() -> None:
     assert Payload.of(Model()).data() == {"number": 1, "when": "2024-01-02"}
 
@@ -219,13 +214,6 @@ def test_data_that_is_no_mapping_is_not_stamped(data: Any) -> None:
     payload = Payload.of(data)
     assert not payload.is_mapping
     assert payload.stamped({"a": 1}, "now") is payload
-
-
-def test_trusted_data_is_not_converted() -> None:
-    data = {"b": 1, "a": [2]}
-    payload = Payload.trusted(data)
-    assert payload.is_mapping
-    assert payload.shared is data
 
 
 def test_each_payload_has_a_cache_of_its_own() -> None:
