@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from amplifier_core import llm_errors
-from amplifier_core.cancellation import CancellationState, CancellationToken
+from amplifier_core.cancellation import CancellationToken
 from amplifier_core.module_sources import FileSystemModuleSource, ModuleSource
 
 from support.rows import each_row
@@ -165,19 +165,6 @@ def test_a_token_has_its_members_in_their_flavours(name: str, flavour: str, deta
         assert list(inspect.signature(member).parameters)[1:] == detail
 
 
-def test_a_token_s_states_are_an_enumeration_and_its_state_their_text() -> None:
-    assert [(one.name, one.value) for one in CancellationState] == [
-        ("NONE", "none"),
-        ("GRACEFUL", "graceful"),
-        ("IMMEDIATE", "immediate"),
-    ]
-    token = CancellationToken()
-    assert (token.request_graceful(), token.state) == (True, "graceful")
-    assert (token.request_graceful(), token.request_immediate(), token.state) == (False, True, "immediate")
-    assert (token.request_graceful(), token.request_immediate(), token.request_cancellation()) == (False, False, None)
-    assert token.state == "immediate"
-
-
 def test_mount_points_are_known_by_kind() -> None:
     from amplifier_core.loader import TYPE_TO_MOUNT_POINT
 
@@ -194,14 +181,3 @@ def test_mount_points_are_known_by_kind() -> None:
 def test_a_folder_of_modules_is_no_source_of_one() -> None:
     assert not issubclass(FileSystemModuleSource, ModuleSource)
     assert inspect.isabstract(ModuleSource)
-
-
-def test_events_of_one_call_are_known_by_these_names() -> None:
-    from amplifier_core import correlation
-
-    assert correlation.REQUEST_ID_FIELD == "request_id"
-    assert (correlation.REQUEST_EVENTS, correlation.TERMINAL_EVENTS, correlation.INTERIM_EVENTS) == (
-        {"llm:request"},
-        {"llm:response", "provider:error"},
-        {"provider:retry", "provider:throttle"},
-    )

@@ -198,15 +198,6 @@ async def test_frames_that_came_in_during_a_call_in_place_are_looked_at_after_it
     assert tool.log == [("work", "late")]
 
 
-async def test_a_failing_call_in_place_raises_where_it_was_made(rig: Rig) -> None:
-    def script(host: ScriptedHost) -> None:
-        host.fail(host.request_from_worker().id, PermissionError("not yours"))
-
-    async with rig.playing(script):
-        with pytest.raises(PermissionError, match="not yours"):
-            rig.driver.call_sync(0, _METHOD, None)
-
-
 async def test_a_request_names_the_request_in_whose_service_it_is_made(rig: Rig) -> None:
     class Relay:
         async def relay(self) -> Any:
@@ -235,16 +226,6 @@ async def test_a_request_names_the_request_in_whose_service_it_is_made(rig: Rig)
 
 
 # -- other threads and loops -------------------------------------------------------------------
-
-
-async def test_calls_from_other_threads_are_made_on_the_modules_loop(rig: Rig) -> None:
-    def in_a_thread(number: int) -> Any:
-        return rig.driver.call_sync(0, _METHOD, number)
-
-    async with rig.playing(_echo(8)) as played:
-        answers = await asyncio.gather(*(asyncio.to_thread(in_a_thread, number) for number in range(8)))
-    assert answers == list(range(8))
-    assert sorted(played.result()) == list(range(8))
 
 
 async def test_a_call_from_a_thread_goes_through_while_the_loop_stands_still(rig: Rig) -> None:
@@ -312,14 +293,6 @@ async def test_what_a_thread_mounts_is_noted_on_the_modules_loop(rig: Rig, monke
     async with rig.playing(lambda host: host.respond(host.request_from_worker(HostMethod.MOUNT).id)):
         await asyncio.to_thread(asyncio.run, rig.coordinator.mount("tools", tool, name="threaded"))
     assert noted == [(tool, "tools", threading.get_ident())]
-
-
-async def test_calls_awaited_on_another_loop_return_there(rig: Rig) -> None:
-    async def elsewhere() -> Any:
-        return await asyncio.gather(*(rig.driver.call(0, _METHOD, number) for number in range(3)))
-
-    async with rig.playing(_echo(3)):
-        assert await asyncio.to_thread(asyncio.run, elsewhere()) == [0, 1, 2]
 
 
 async def test_a_call_given_up_on_another_loop_is_cancelled_at_the_host(rig: Rig) -> None:

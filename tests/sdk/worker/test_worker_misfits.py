@@ -43,10 +43,19 @@ async def test_what_a_worker_cannot_serve_fails_and_costs_it_nothing(rig: Rig) -
             for body in (_NO_VALUE, _NO_CLASS, *map(msgpack.packb, (None, 1, ["x"], {"package": 5}))):
                 if method != WorkerMethod.DESCRIBE_ANEW or body in (_NO_VALUE, _NO_CLASS):  # it takes anything
                     _fails(host, 0, method, body)
-        for method, value in [(9, [[1], {}]), (0, 1), (0, [[1]]), (0, [1, {}]), (0, [[], {}]), (0, [["x"], {}])]:
+        for method, value in [
+            (9, [[1], {}]),
+            (0, 1),
+            (0, [[1]]),
+            (0, [1, {}]),
+            (0, [1, 2, 3]),
+            (0, [[], {}]),
+            (0, [["x"], {}]),
+        ]:
             _fails(host, entry.id, method, msgpack.packb(value))
         _fails(host, 4711, 0, msgpack.packb([[1], {}]))
-        _fails(host, entry.id, 0, _NO_VALUE)
+        for body in (_NO_VALUE, b"", b"\x92\x90", b"\xd6\x01\0\0\0\x07"):
+            _fails(host, entry.id, 0, body)
         return host.answer(host.request(entry.id, 0, 1))
 
     assert await rig.play(script) == 1

@@ -300,19 +300,3 @@ async def test_an_object_whose_property_fails_the_second_time_can_be_handed_out(
 
     ((entry,),) = await _sent(rig, Moody())
     assert [member.name for member in rig.host.description(entry).members] == ["mood"]
-
-
-async def test_data_too_large_to_describe_is_left_out_of_the_description(rig: Rig) -> None:
-    class Hoarder:
-        name = "hoarder"
-        cache = "x" * 300_000
-        numbers: tuple[int, ...] = tuple(range(200_000))
-        description = "keeps everything"
-
-        def look(self) -> int:
-            return len(self.cache)
-
-    ((entry,),) = await _sent(rig, Hoarder())
-    description = rig.host.description(entry)
-    assert description.attributes == {"name": "hoarder", "description": "keeps everything"}
-    assert await rig.play(lambda host: host.in_place(entry.id)) == 300_000

@@ -144,49 +144,6 @@ async def test_an_answer_that_is_too_large_is_a_failure(rig: Rig) -> None:
     await rig.play(script)
 
 
-@pytest.mark.parametrize(
-    ("target", "method", "raw"),
-    [
-        pytest.param(4711, 0, None, id="an object that was never handed out"),
-        pytest.param("known", 200, None, id="a member that there is not"),
-        pytest.param("known", "coroutine", "no arguments at all", id="arguments that are none"),
-        pytest.param("known", "coroutine", [1, 2, 3], id="three instead of two"),
-        pytest.param("known", "coroutine", [[], {}], id="too few for the function"),
-        pytest.param("known", "coroutine", [1, 2], id="numbers for arguments"),
-        pytest.param(0, 99, {}, id="a method that the runtime has not"),
-        pytest.param(0, WorkerMethod.MOUNT, {"package": 1}, id="a mount without a module"),
-        pytest.param(0, WorkerMethod.SESSION_READY, [], id="readiness that nobody waits for"),
-    ],
-)
-async def test_a_request_that_cannot_be_served_fails_and_nothing_else(
-    target: Any, method: Any, raw: object, rig: Rig
-) -> None:
-    work = await known(rig, _Work())
-
-    def script(host: ScriptedHost) -> None:
-        number = work.numbers[method] if isinstance(method, str) else method
-        id, frame = host.request_frame(work.id if target == "known" else target, number, raw=raw)
-        host.write(frame)
-        with pytest.raises(Exception, match=r"."):
-            host.answer(id)
-        assert host.is_silent()
-
-    await rig.play(script)
-
-
-@pytest.mark.parametrize("body", [b"", b"\xc1", b"\x92\x90", b"\xd6\x01\0\0\0\x07"])
-async def test_a_request_whose_body_is_none_fails(body: bytes, rig: Rig) -> None:
-    work = await known(rig, _Work())
-
-    def script(host: ScriptedHost) -> None:
-        id, frame = host.connection.send_request(work.id, 0, body)
-        host.write(frame)
-        with pytest.raises(RuntimeError, match="cannot be served"):
-            host.answer(id)
-
-    await rig.play(script)
-
-
 # -- cancellation ------------------------------------------------------------------------------
 
 

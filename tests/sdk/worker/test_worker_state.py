@@ -95,24 +95,6 @@ async def test_each_act_is_in_force_at_the_host_when_it_returns(rig: Rig) -> Non
     assert await rig.play(lambda host: host.is_silent())
 
 
-async def test_a_refused_mount_is_undone_here_as_well(rig: Rig) -> None:
-    class Thing:
-        name = "thing"
-
-    def refuse(host: ScriptedHost) -> None:
-        for _ in range(2):
-            host.fail(host.request_from_worker(HostMethod.MOUNT).id, ValueError("it is another's"))
-
-    async with rig.playing(refuse):
-        with pytest.raises(ValueError, match="another's"):
-            rig.coordinator.mount("tools", Thing())
-        with pytest.raises(ValueError, match="another's"):
-            rig.coordinator.mount_points["context"] = Thing()
-    assert rig.coordinator.get("tools") == {}
-    assert rig.coordinator.get("context") is None
-    assert await rig.play(lambda host: host.is_silent())
-
-
 async def test_a_registration_returns_when_the_host_has_committed_it(rig: Rig) -> None:
     async def handler(event: str, data: Any) -> None: ...
 
