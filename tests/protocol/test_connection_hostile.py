@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from paddock_sdk.protocol import Connection, Flag, Frame, Kind, RemoteProtocolError, Role
 
-from .wire_inputs import KINDS, frame_fields, joined, opened_pair, pieces, raw, thorough
+from .wire_inputs import KINDS, frame_fields, opened_pair, pieces, raw, thorough
 
 LIMIT = 100_000
 RESIDENT = 64 * 1024
@@ -143,11 +143,3 @@ def test_a_large_frame_costs_its_own_size_and_not_a_byte_more() -> None:
     (event,) = connection.receive_data(frame[-1:])
     assert len(event.body) == LIMIT - 26
     assert len(connection.get_buffer()) <= RESIDENT
-
-
-def test_greetings_cannot_be_skipped_by_a_goodbye() -> None:
-    host = Connection(Role.HOST)
-    worker = Connection(Role.WORKER)
-    host.receive_data(joined(worker.send_goodbye()))
-    _, survived = _feed(host, raw(Kind.HELLO), [])
-    assert not survived

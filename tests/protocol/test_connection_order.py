@@ -355,21 +355,6 @@ def test_both_ends_number_their_own_calls() -> None:
     assert host.outgoing == host.incoming == worker.outgoing == worker.incoming == 0
 
 
-@each_row("first", ["send_response", "send_failure"])
-@each_row("second", ["send_response", "send_failure"])
-def test_a_call_cannot_be_ended_twice(first: str, second: str) -> None:
-    connection = _serving(Role.WORKER)
-    getattr(connection, first)(1, b"")
-    with pytest.raises(LocalProtocolError, match="has ended already"):
-        getattr(connection, second)(1, b"")
-
-
-def test_an_id_is_free_again_once_its_call_has_ended() -> None:
-    connection = _serving(Role.HOST)
-    connection.send_response(1, b"")
-    assert connection.receive_data(raw(Kind.REQUEST, id=1))
-
-
 def test_a_request_without_an_id_is_refused() -> None:
     with pytest.raises(RemoteProtocolError, match="under id 0"):
         _open(Role.HOST).receive_data(raw(Kind.REQUEST))
@@ -382,21 +367,6 @@ def test_ids_start_again_after_the_last_one_and_pass_over_those_in_use() -> None
         assert [connection.send_request(0, 0, b"")[0] for _ in range(2)] == [2, 3]
         connection.receive_data(raw(Kind.RESPONSE, id=2))
         assert connection.send_request(0, 0, b"")[0] == 2
-
-
-def test_a_call_given_up_twice_is_cancelled_once() -> None:
-    connection = _waiting(Role.HOST)
-    assert connection.send_cancel(1)
-    assert connection.send_cancel(1) is None
-
-
-def test_a_cancelled_call_that_has_ended_leaves_nothing_behind() -> None:
-    connection = _waiting(Role.HOST, cancelled=True)
-    assert connection.outgoing == 1
-    assert connection.receive_data(raw(Kind.RESPONSE, id=1)) == []
-    assert connection.outgoing == 0
-    with pytest.raises(RemoteProtocolError):
-        connection.receive_data(raw(Kind.RESPONSE, id=1))
 
 
 @each_row("kind", [Kind.RESPONSE, Kind.FAILURE, Kind.ITEM])
@@ -424,12 +394,6 @@ def test_a_stream_delivers_as_many_items_as_it_was_allowed_then_its_end() -> Non
     assert [(type(event), bytes(event.body)) for event in events[:2]] == [(Item, b"\x01"), (Item, b"\x02")]
     assert events[2].kind == Kind.RESPONSE
     assert worker.credit(id) == 0
-
-
-def test_an_item_beyond_the_credit_is_refused() -> None:
-    connection = _waiting(Role.HOST, Flag.STREAM, credit=1)
-    with pytest.raises(RemoteProtocolError, match="beyond the credit"):
-        connection.receive_data(raw(Kind.ITEM, id=1) * 2)
 
 
 @each_row("cancelled", [False, True])

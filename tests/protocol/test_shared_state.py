@@ -53,15 +53,6 @@ def test_what_changed_is_told_by_path(before: dict[Any, Any], after: dict[Any, A
     assert state.changes() == [], "it is known now"
 
 
-def test_changes_in_place_are_noticed() -> None:
-    live: dict[str, Any] = {"goal": {"turns": 0, "notes": []}}
-    state = _state(live)
-    assert state.changes() == [[["goal"], [{"turns": 0, "notes": []}]]]
-    live["goal"]["turns"] += 1
-    live["goal"]["notes"].append("a")
-    assert state.changes() == [[["goal", "turns"], [1]], [["goal", "notes"], [["a"]]]]
-
-
 def test_not_a_number_is_the_same_as_itself() -> None:
     live = {"a": float("nan"), "b": {"c": float("nan"), "d": 1}}
     state = _state(live)

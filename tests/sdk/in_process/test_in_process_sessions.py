@@ -21,10 +21,6 @@ _REFERENCE = ("loop-basic", "context-simple", "provider-mock", "tool-filesystem"
 _LOOP = """
     class Loop:
         async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
-            if prompt == "fail":
-                raise LookupError("no way")
-            if prompt == "number":
-                return 7
             return (await tools["greet"].execute({"who": prompt})).output
 
     async def mount(coordinator, config=None):
@@ -156,18 +152,6 @@ async def test_modules_are_told_when_everything_is_mounted(resolver: Resolver, w
         assert session.coordinator.seen == [["greet", "ready"], True]  # type: ignore[attr-defined]
 
 
-async def test_two_instances_of_a_provider_have_their_own_configurations(resolver: Resolver) -> None:
-    providers = [
-        {"module": "provider-mock", "config": {"default_model": "small"}},
-        {"module": "provider-mock", "instance_id": "big", "config": {"default_model": "large"}},
-    ]
-    session = AmplifierSession({**_PLAN, "providers": providers})
-    session.coordinator.mount("module-source-resolver", resolver)
-    async with session:
-        mounted = session.coordinator.get("providers")
-        assert {name: provider.default_model for name, provider in mounted.items()} == {"mock": "small", "big": "large"}
-
-
 async def test_a_session_can_be_started_again_after_its_end(resolver: Resolver) -> None:
     session = AmplifierSession({**_PLAN, "tools": [{"module": "tool-greet"}]})
     session.coordinator.mount("module-source-resolver", resolver)
@@ -193,50 +177,3 @@ def test_both_are_the_kernel_s_sessions() -> None:
     assert issubclass(PlainAmplifierSession, kernel.PlainAmplifierSession)
     assert AmplifierSession is not PlainAmplifierSession
     assert not hasattr(AmplifierSession(_PLAN), "status") and not hasattr(AmplifierSession(_PLAN), "loader")
-
-
-async def test_one_class_has_to_be_initialised_and_the_other_does_it_itself(resolver: Resolver) -> None:
-    first = AmplifierSession(_PLAN)
-    with pytest.raises(RuntimeError, match=r"Session not initialized. Call initialize\(\) first."):
-        await first.execute("Ada")
-    second = PlainAmplifierSession(
-        {**_PLAN, "tools": [{"module": "tool-greet"}], "providers": [{"module": "provider-mock"}]}
-    )
-    second.coordinator.mount("module-source-resolver", resolver)
-    assert await second.execute("Ada") == "hello, Ada"
-    assert second.status.status == "completed"
-    await second.cleanup()
-
-
-async def test_one_session_class_flattens_errors_and_the_other_does_not(
-    resolver: Resolver,
-) -> None:
-    plan = {**_PLAN, "providers": [{"module": "provider-mock"}]}
-    sessions = AmplifierSession(plan), PlainAmplifierSession(plan)
-    for session in sessions:
-        session.coordinator.mount("module-source-resolver", resolver)
-        await session.initialize()
-    compiled, plain = sessions
-    with pytest.raises(RuntimeError, match="Execution failed: LookupError: no way"):
-        await compiled.execute("fail")
-    with pytest.raises(TypeError):
-        await compiled.execute("number")
-    with pytest.raises(LookupError, match="no way"):
-        await plain.execute("fail")
-    assert (plain.status.status, plain.status.last_error) == ("failed", {"message": "no way"})
-    assert await plain.execute("number") == 7
-    for session in sessions:
-        await session.cleanup()
-
-
-async def test_one_class_runs_without_providers_and_the_other_does_not(resolver: Resolver) -> None:
-    plan = {**_PLAN, "tools": [{"module": "tool-greet"}]}
-    sessions = AmplifierSession(plan), PlainAmplifierSession(plan)
-    for session in sessions:
-        session.coordinator.mount("module-source-resolver", resolver)
-        await session.initialize()
-    assert await sessions[0].execute("Ada") == "hello, Ada"
-    with pytest.raises(RuntimeError, match="No providers mounted"):
-        await sessions[1].execute("Ada")
-    for session in sessions:
-        await session.cleanup()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import inspect
 import weakref
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
 from paddock_sdk.protocol import HandleEntry, HandleSide, Kind, RemoteProtocolError
 from paddock_sdk.protocol.methods import MirrorSection
-from support.scripted_end import ASYNC, STREAM, SYNC
+from support.scripted_end import ASYNC, SYNC
 
 from .conftest import Rig, until
 from .scripted_host import ScriptedHost
@@ -121,20 +120,6 @@ async def _capability(rig: Rig, *lent: Any) -> Any:
 
     await rig.play(script)
     return rig.coordinator.get_capability("shown")
-
-
-async def test_a_stand_in_has_exactly_the_real_members_and_data(rig: Rig) -> None:
-    members = {"work": ASYNC, "look": SYNC, "items": STREAM}
-    thing = await _capability(rig, rig.host.own(9, members, name="thing", schema={"type": "object"}))
-    assert inspect.iscoroutinefunction(thing.work)
-    assert not inspect.iscoroutinefunction(thing.look)
-    assert inspect.isasyncgenfunction(thing.items)
-    assert (thing.name, thing.schema) == ("thing", {"type": "object"})
-    assert not hasattr(thing, "absent")
-    with pytest.raises(AttributeError, match="'Thing' object has no attribute 'absent'"):
-        _ = thing.absent
-    assert repr(thing) == "<Thing in another process>"
-    assert not callable(thing)
 
 
 async def test_a_stand_in_calls_the_real_thing_as_its_flavour_says(rig: Rig) -> None:
@@ -276,15 +261,6 @@ async def test_a_stand_in_outlives_the_host_as_an_object_that_is_gone(rig: Rig) 
         await thing.work()
     with pytest.raises(ModuleGoneError):
         thing.look()
-
-
-async def test_a_module_tells_the_host_nothing_by_looking_at_a_stand_in(rig: Rig) -> None:
-    thing = await _capability(rig, rig.host.own(9, {"work": ASYNC}, name="thing"))
-    assert {thing: 1}[thing] == 1
-    assert thing == thing and bool(thing)
-    assert thing.work.__name__ == "work"
-    vars(thing), dir(thing), str(thing)
-    assert await rig.play(lambda host: host.is_silent())
 
 
 async def test_an_object_whose_property_fails_the_second_time_can_be_handed_out(rig: Rig) -> None:
