@@ -13,7 +13,7 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -31,7 +31,7 @@ from paddock_sources.near import near
 YAML_EXTENSIONS: Final = frozenset({".yaml", ".yml"})
 EXTENSIONS: Final = YAML_EXTENSIONS | {".json", ".toml"}  # the last is that of a plan to convert
 _MAX_BYTES = 1024 * 1024  # some plans carry the instructions of their agents; beyond this it is another kind of file
-_TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s"{}\[\],:]+')
+_TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]|[^\s"{}\[\],:]+')
 
 
 class KeyTwiceError(Exception):
@@ -162,48 +162,27 @@ def _error(path: Path, problem: str, hint: str = "", line: int | None = None) ->
     return PlanError([PlanProblem("", problem, hint, line)], origin=str(path))
 
 
-class _Open:
-    """A table or list that has not ended yet, and the place of its next value."""
-
-    def __init__(self, part: SourceNode, *, is_table: bool) -> None:
-        self.part = part
-        self.is_table = is_table
-        self.key: str | int | None = None if is_table else 0
-        self.line = 0  # of the key
-
-    def expect(self, key: str, line: int) -> None:
-        """Note that the value of a key follows."""
-        self.key, self.line = key, line
-
-    def expect_next(self) -> None:
-        """Note that another value follows: in a list the next one, in a table one whose key is not known yet."""
-        self.key = self.key + 1 if isinstance(self.key, int) else None
-
-
 def json_lines(text: str) -> SourceNode:
-    """Return the parts of a JSON text; a value of a table has the line of its key."""
-    root: SourceNode | None = None
-    above: list[_Open] = []
+    """Return the parts of a valid JSON text; a value of a table has the line of its key."""
+    pieces = _pieces(text)
+
+    def part(piece: str, line: int) -> SourceNode:
+        found = SourceNode(line)
+        if piece == "{":
+            while (key := next(pieces))[0] != "}":
+                value, _ = next(pieces)
+                found.parts[json.loads(key[0])] = part(value, key[1])
+        elif piece == "[":
+            while (item := next(pieces))[0] != "]":
+                found.parts[len(found.parts)] = part(*item)
+        return found
+
+    return part(*next(pieces))
+
+
+def _pieces(text: str) -> Iterator[tuple[str, int]]:
+    """Yield each piece of a JSON text with its line, but for what only separates two."""
     line, last = 1, 0
     for match in _TOKEN.finditer(text):
         line, last = line + text.count("\n", last, match.start()), match.start()
-        piece = match[0]
-        inner = above[-1] if above else None
-        if piece in "]}":
-            above.pop()
-        elif piece == ",":
-            assert inner is not None, "a comma stands inside a table or list"
-            inner.expect_next()
-        elif piece == ":":
-            continue
-        elif inner is not None and inner.is_table and inner.key is None:
-            inner.expect(json.loads(piece), line)
-        else:
-            part = SourceNode(inner.line if inner is not None and inner.is_table else line)
-            if inner is not None:
-                assert inner.key is not None, "a value follows its key"
-                inner.part.parts[inner.key] = part
-            root = root or part
-            if piece in "[{":
-                above.append(_Open(part, is_table=piece == "{"))
-    return root or SourceNode(1)
+        yield match[0], line
