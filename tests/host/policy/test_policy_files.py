@@ -61,7 +61,7 @@ def problems_of(text: str) -> dict[str, tuple[int | None, str]]:
 
 def test_a_file_may_say_all_this() -> None:
     file = PolicyFile.parse(FULL, "policy.toml")
-    assert (file.minimum_isolation, file.allow_unenforced, file.require_pinned) == ("bwrap", {"cpu_quota"}, True)
+    assert (file.minimum_isolation, file.allow_unenforced, file.require_pinned) == ("bwrap", ("cpu_quota",), True)
     assert file.git_hosts == ("github.com", "*.example.org", "git.example.net:8443")
     assert (file.max_limits.memory_max, file.max_limits.runtime_max) == (1 << 30, 300.0)
     first, second = file.modules

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from paddock.errors import PlanProblem, PolicyFileError
 from paddock.plan.limits import limit_text
@@ -28,9 +28,6 @@ from paddock.policy.source_name import SourceName
 from paddock_sandbox.profile import ISOLATION_LEVELS
 from paddock_sources import BuiltinSource
 from paddock_sources.settings import SourceSettings
-
-if TYPE_CHECKING:
-    from paddock.policy.files.policy_file import ModuleRule, PolicyFile
 
 FileState = Literal["in force", "valid", "absent", "refused"]
 
@@ -121,9 +118,9 @@ def _bounds_of_all(file: PolicyFile) -> Iterator[str]:
         networks = ", ".join(map(str, file.refused_networks))
         yield _line(file, "refused_networks", f"no module connects to {networks}")
     yield from _about_journals(file)
-    if file.audit_forward is not None:
-        yield _line(file, "audit.forward", f"each line of the audit log is also sent to {file.audit_forward}")
-    if file.audit_required:
+    if file.audit.forward is not None:
+        yield _line(file, "audit.forward", f"each line of the audit log is also sent to {file.audit.forward}")
+    if file.audit.required:
         yield _line(file, "audit.required", "nothing starts or goes on where the audit log cannot be written")
     for name, value in file.max_limits:
         if value is not None:

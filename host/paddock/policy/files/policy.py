@@ -96,8 +96,8 @@ class Policy:
     @property
     def audit(self) -> tuple[frozenset[str], bool]:
         """The services that the audit log is sent on to, and whether nothing runs without it, as any file says."""
-        services = {file.audit_forward for file in self.files}
-        return frozenset(filter(None, services)), any(file.audit_required for file in self.files)
+        services = {file.audit.forward for file in self.files}
+        return frozenset(filter(None, services)), any(file.audit.required for file in self.files)
 
     @property
     def judges_sources(self) -> bool:

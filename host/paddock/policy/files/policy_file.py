@@ -7,18 +7,17 @@ otherwise have no effect.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self, cast
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PlainValidator, PrivateAttr
 
 from paddock.errors import PlanProblem
 from paddock.plan.host_name import host_text, parse_host, split_port
 from paddock.plan.limits import Limits, Totals, limit_text
-from paddock.plan.permissions import FAMILIES, listed
-from paddock.plan.problems import NotAcceptedError, StrictModel, path_text
+from paddock.plan.permissions import listed
+from paddock.plan.problems import NotAcceptedError, StrictModel, path_text, type_text
 from paddock.plan.source_map import Positions
 from paddock.plan.units import parse_size
 from paddock.policy.files.owned_file import OperatorFile
@@ -69,13 +68,13 @@ def _known_mirrors(written: tuple[str, ...]) -> tuple[str, ...]:
         raise NotAcceptedError(f"`{error.text}`: {error.problem}", "; ".join(error.hints)) from error
 
 
-def _networks(written: tuple[str, ...]) -> tuple[Network, ...]:
+def _networks(written: tuple[object, ...]) -> tuple[Network, ...]:
     return tuple(map(_network, written))
 
 
-def _network(written: str) -> Network:
+def _network(written: object) -> Network:
     try:
-        return ip_network(written)
+        return ip_network(str(written))
     except ValueError:
         raise NotAcceptedError(
             f"`{written}` is no network, or has bits set behind its prefix",
@@ -92,14 +91,37 @@ def _reason(text: str) -> str:
 _Level = Annotated[Literal["ns", "bwrap", "landlock"] | None, BeforeValidator(_level)]
 
 
-class _ModuleTable(StrictModel):
-    """One `[[module]]`, as written."""
+def _pattern(written: object) -> SourcePattern:
+    if not isinstance(written, str):
+        raise NotAcceptedError(f"must be text, is {type_text(written)}")
+    return SourcePattern.parse(written)
 
-    match: Annotated[str, AfterValidator(lambda text: SourcePattern.parse(text) and text)]
-    grants: Annotated[GrantCaps | None, BeforeValidator(GrantCaps.written)] = None
+
+class ModuleRule(StrictModel):
+    """One `[[module]]`: the rules for modules of the sources that `match`."""
+
+    match: Annotated[SourcePattern, PlainValidator(_pattern)]
+    caps: Annotated[GrantCaps | None, BeforeValidator(GrantCaps.written)] = Field(None, alias="grants")
     limits: Limits = Field(default_factory=Limits)
     level: _Level = None
     deny: Annotated[str, AfterValidator(_reason)] | None = None
+
+    _place: tuple[str, Rule] = PrivateAttr()
+
+    def at(self, path: str, positions: Positions) -> None:
+        """Note its place in the file."""
+        rule = Rule(positions.place_of(f"{path}.match"), f'[[module]] match = "{self.match.text}"')
+        self._place = path, rule
+
+    @property
+    def path(self) -> str:
+        """Its place in the file, as in `module[0]`."""
+        return self._place[0]
+
+    @property
+    def rule(self) -> Rule:
+        """The rule that it applies to these sources, without the contents of the rules."""
+        return self._place[1]
 
 
 class _JournalTable(JournalRule):
@@ -120,54 +142,7 @@ class MaxLimits(Totals, Limits):
     """The highest limits of each module, and the highest totals of a session."""
 
 
-class _FileTable(StrictModel):
-    """A whole file, as written."""
-
-    minimum_isolation: _Level = None
-    allow_unenforced: Annotated[tuple[str, ...], BeforeValidator(listed), AfterValidator(_known_limits)] = ()
-    git_hosts: Annotated[tuple[str, ...] | None, BeforeValidator(listed), AfterValidator(_known_hosts)] = None
-    bind_local_git: bool = False
-    mirrors: Annotated[tuple[str, ...], BeforeValidator(listed), AfterValidator(_known_mirrors)] = ()
-    require_pinned: bool = False
-    refused_networks: Annotated[tuple[str, ...], BeforeValidator(listed), AfterValidator(_networks)] = ()
-    max_limits: MaxLimits = Field(default_factory=MaxLimits)
-    user_limits: Totals = Field(default_factory=Totals)
-    module: Annotated[tuple[_ModuleTable, ...], BeforeValidator(listed)] = ()
-    journal: _JournalTable = Field(default_factory=_JournalTable)
-    audit: _AuditTable = Field(default_factory=_AuditTable)
-
-
-_KNOWN: Final = {
-    "": tuple(_FileTable.model_fields),
-    "module": tuple(_ModuleTable.model_fields),
-    "journal": tuple(_JournalTable.model_fields),
-    "audit": tuple(_AuditTable.model_fields),
-    "grants": FAMILIES,
-    "secrets": tuple(SecretCap.model_fields),
-    "limits": _LIMITS,
-    "max_limits": tuple(MaxLimits.model_fields),
-    "user_limits": tuple(Totals.model_fields),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class ModuleRule:
-    """The rules for modules of the sources that `match`; `path` is its place in the file, as in `module[0]`.
-
-    `rule` states that it applies to these sources, without the contents of the rules.
-    """
-
-    path: str
-    match: SourcePattern
-    rule: Rule
-    caps: GrantCaps | None = None
-    limits: Limits = field(default_factory=Limits)
-    level: IsolationLevel | None = None
-    deny: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyFile:
+class PolicyFile(StrictModel):
     """The rules of one file. `git_hosts` None: any; `allow_unenforced` names limits that may go unenforced.
 
     `user_limits` are for all sessions of a user together.
@@ -175,23 +150,23 @@ class PolicyFile:
     With `bind_local_git`, `git_hosts` has to list `127.0.0.1` for repositories on this machine.
 
     A module may not connect to any of `refused_networks`. Mirrors of the user's below `mirrors` stand for public
-    addresses. `journal` says which sessions are kept. The audit log is also sent on to `audit_forward`, a service.
+    addresses. `journal` says which sessions are kept. The audit log is also sent on to `audit.forward`, a service.
     """
 
-    positions: Positions = field(repr=False)
-    minimum_isolation: IsolationLevel | None = None
-    allow_unenforced: frozenset[str] = frozenset()
-    git_hosts: tuple[str, ...] | None = None
-    require_pinned: bool = False
-    refused_networks: tuple[Network, ...] = ()
-    max_limits: MaxLimits = field(default_factory=MaxLimits)
-    user_limits: Totals = field(default_factory=Totals)
+    minimum_isolation: _Level = None
+    allow_unenforced: Annotated[tuple[str, ...], BeforeValidator(listed), AfterValidator(_known_limits)] = ()
+    git_hosts: Annotated[tuple[str, ...] | None, BeforeValidator(listed), AfterValidator(_known_hosts)] = None
     bind_local_git: bool = False
-    modules: tuple[ModuleRule, ...] = ()
-    mirrors: tuple[str, ...] = ()
-    journal: JournalRule = field(default_factory=JournalRule)
-    audit_forward: str | None = None
-    audit_required: bool = False
+    mirrors: Annotated[tuple[str, ...], BeforeValidator(listed), AfterValidator(_known_mirrors)] = ()
+    require_pinned: bool = False
+    refused_networks: Annotated[tuple[Any, ...], BeforeValidator(listed), AfterValidator(_networks)] = ()
+    max_limits: MaxLimits = Field(default_factory=MaxLimits)
+    user_limits: Totals = Field(default_factory=Totals)
+    modules: Annotated[tuple[ModuleRule, ...], BeforeValidator(listed)] = Field((), alias="module")
+    journal: _JournalTable = Field(default_factory=_JournalTable)
+    audit: _AuditTable = Field(default_factory=_AuditTable)
+
+    _positions: Positions = PrivateAttr()
 
     @classmethod
     def read(cls, path: Path, owner: Owner) -> Self | None:
@@ -215,27 +190,19 @@ class PolicyFile:
     @classmethod
     def of(cls, written: OperatorFile) -> Self:
         """Return the policy in a file that was read; raises as `parse` does."""
-        table, positions = written.checked(_FileTable, _KNOWN), written.positions
-        file = cls(
-            positions,
-            table.minimum_isolation,
-            frozenset(table.allow_unenforced),
-            table.git_hosts,
-            table.require_pinned,
-            cast(tuple[Network, ...], table.refused_networks),
-            table.max_limits,
-            table.user_limits,
-            table.bind_local_git,
-            tuple(_module_rule(f"module[{index}]", one, positions) for index, one in enumerate(table.module)),
-            table.mirrors,
-            table.journal,
-            table.audit.forward,
-            table.audit.required,
-        )
+        file = written.checked(cls, _known_keys())
+        file._positions = written.positions
+        for index, rule in enumerate(file.modules):
+            rule.at(f"module[{index}]", file.positions)
         contradictions = list(file._contradictions())
         if contradictions:
             raise written.error(contradictions)
         return file
+
+    @property
+    def positions(self) -> Positions:
+        """The lines of the file."""
+        return self._positions
 
     @property
     def name(self) -> str:
@@ -304,7 +271,18 @@ class PolicyFile:
                 )
 
 
-def _module_rule(path: str, table: _ModuleTable, positions: Positions) -> ModuleRule:
-    match = SourcePattern.parse(table.match)
-    rule = Rule(positions.place_of(f"{path}.match"), f'[[module]] match = "{match.text}"')
-    return ModuleRule(path, match, rule, table.grants, table.limits, table.level, table.deny)
+def _known_keys() -> dict[str, tuple[str, ...]]:
+    tables: dict[str, type[BaseModel]] = {
+        "": PolicyFile,
+        "module": ModuleRule,
+        "journal": _JournalTable,
+        "audit": _AuditTable,
+        "grants": GrantCaps,
+        "secrets": SecretCap,
+        "limits": Limits,
+        "max_limits": MaxLimits,
+        "user_limits": Totals,
+    }
+    return {
+        key: tuple(field.alias or name for name, field in model.model_fields.items()) for key, model in tables.items()
+    }
