@@ -11,10 +11,10 @@ from paddock.authoring.module_name import KINDS, PREFIXES
 from paddock.cli.call_command import call
 from paddock.isolation.denials.explain import Family
 from paddock.plan import limits
+from paddock.plan.families import FAMILIES as TABLE
 from paddock.plan.model import Kind
 from paddock.plan.permissions import FAMILIES
 from paddock.policy.authority import RIGHTS
-from paddock.policy.grant_caps import GrantCaps
 from paddock.workers.limits.tree_limits import REASONS
 from paddock.workers.limits.watchdog import WatchedName
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection, WorkerMethod
@@ -26,8 +26,7 @@ _PAGE = (Path(__file__).resolve().parents[2] / "sdk/PROTOCOL.md").read_text(enco
 def test_every_family_of_grants_can_be_given_capped_and_explained() -> None:
     options = {option.name for option in call.params if option.name and option.opts[0].startswith("--allow-")}
     assert {name.removeprefix("allow_") for name in options} == {*FAMILIES}
-    assert {*GrantCaps.model_fields} - {"preset"} == {*FAMILIES}
-    assert {*get_args(Family)} == {*FAMILIES}
+    assert {*TABLE} == {*get_args(Family)} == {*FAMILIES}
 
 
 @each_row("kind", get_args(Kind))

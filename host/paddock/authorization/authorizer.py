@@ -18,15 +18,10 @@ from typing import TYPE_CHECKING, Final, Self
 import anyio.to_thread
 
 from paddock.errors import ConsentRefusedError, PlanError, PlanProblem
+from paddock.plan.families import EXCLUDED_SECRETS
 from paddock.plan.limits import Total
 from paddock.plan.model import ModuleEntry, MountPlan
-from paddock.plan.permissions import (
-    EXCLUDED_SECRETS,
-    Permissions,
-    added_grants,
-    grants_of,
-    preset_grants,
-)
+from paddock.plan.permissions import Permissions, added_grants, grants_of, preset_grants
 from paddock.plan.problems import NotAcceptedError
 from paddock.plan.secret_references import how_to_set, secrets_in_use
 from paddock.plan.source_map import Location, Positions

@@ -9,18 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from paddock.plan.families import EXCLUDED_SECRETS, EXCLUSION, FAMILIES, is_program_path
 from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.plan.net_rule import NetRule
-from paddock.plan.permissions import (
-    EXCLUDED_SECRETS,
-    EXCLUSION,
-    Permissions,
-    Preset,
-    SecretGrant,
-    grants_of,
-    is_program_path,
-    preset_grants,
-)
+from paddock.plan.permissions import Permissions, Preset, SecretGrant, grants_of, preset_grants
 from paddock.plan.problems import NotAcceptedError, path_text
 from paddock.policy.exclusions import SECRETS
 from paddock.policy.grant_request import OperatorGrant, RequestedGrant, grants_asked, union_of
@@ -34,14 +26,6 @@ from paddock_sandbox.profile import ANY_PROGRAM
 _BESIDES: Final = "copies, hard links and later files it may"
 NO_SECRETS_READ: Final = f"does not read your secret files that git does not have (.env, keys, tokens): {_BESIDES}"
 _MAX_KEPT: Final = 8  # names of one line
-_VERBS: Final = {
-    "read": "reads",
-    "write": "writes",
-    "call": "calls without being handed it",
-    "emit": "emits events",
-    "hooks": "handles events",
-    "mount": "mounts, and so acts for the whole session",
-}
 
 
 def grant_lines(
@@ -120,7 +104,7 @@ def _line(grant: RequestedGrant, granted: Permissions, working_dir: Path, owner:
         return _excluded(value)
     match grant.family:
         case "read" | "write":
-            return f"{_VERBS[grant.family]} {_path(value, working_dir, owner, grant.family)}"
+            return f"{FAMILIES[grant.family].does} {_path(value, working_dir, owner, grant.family)}"
         case "net":
             return connects_to(NetRule.parse(value))
         case "env":
@@ -128,7 +112,7 @@ def _line(grant: RequestedGrant, granted: Permissions, working_dir: Path, owner:
             return f"has the variable {name} as the plan sets it" if is_set else f"is passed your variable {name}"
         case "run":
             return _program(value, working_dir, owner)
-    return f"{_VERBS[grant.family]}: {value}"
+    return f"{FAMILIES[grant.family].does}: {value}"
 
 
 def _excluded(word: str) -> str:

@@ -52,40 +52,11 @@ QUIET: Final = click.option(
     "-q", "--quiet", is_flag=True, help="Write only warnings and errors to stderr, and nothing that modules print."
 )
 
-# The value of each family of grants, as in a plan.
-_FAMILIES: Final = {
-    "read": ("PATH", "A folder or file that the module may read."),
-    "write": ("PATH", "A folder or file that it may read and change."),
-    "run": ("PROGRAM", "A program that it may start; `*` is any program of the system and of granted folders."),
-    "env": ("NAME[=VALUE]", "An environment variable that it sees: your own, or one with this value."),
-    "secrets": (
-        "NAME[@HOST]",
-        "A secret that --config may use as ${NAME}; with @HOST only requests to that host get its value.",
-    ),
-    "net": (
-        "HOST[:PORT]",
-        "A host that it may connect to, at port 443 unless you write another; `public` is any public host.",
-    ),
-    "call": (
-        "WHAT",
-        "What it may call by itself: tools, tools:<name>, providers, context, spawn, or `*`.",
-    ),
-    "emit": ("EVENT", "An event that it may emit, beyond those of its kind."),
-    "hooks": ("EVENT", "An event that it may handle, beyond those of its kind."),
-    "mount": ("POINT", "Where it may mount an object of another kind: providers, orchestrator or context."),
-}
-_GRANTS: Final = (
-    *(
-        click.option(f"--allow-{family}", metavar=takes, multiple=True, help=what)
-        for family, (takes, what) in _FAMILIES.items()
-    ),
-    click.option(
-        "--deny-read",
-        metavar="PATH|NAME",
-        multiple=True,
-        help="A file or folder that it may not read in what it may, or each of that name; `@secrets` is your secret "
-        "files.",
-    ),
+_DENY_READ: Final = click.option(
+    "--deny-read",
+    metavar="PATH|NAME",
+    multiple=True,
+    help="A file or folder that it may not read in what it may, or each of that name; `@secrets` is your secret files.",
 )
 _SOURCES: Final = (
     click.option("--offline", is_flag=True, help="Fetch nothing: run what the cache has, or name what it lacks."),
@@ -294,13 +265,18 @@ def source_options(command: Callable[..., int]) -> Callable[..., int]:
 
 def grant_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options that grant something to one module, which `command` gets as `grants`."""
+    from paddock.plan.families import FAMILIES  # with what a chat does not wait for
 
     @wraps(command)
     def with_grants(deny_read: tuple[str, ...], **given: Any) -> int:
-        allowed = {family: given.pop(f"allow_{family}") for family in _FAMILIES}
+        allowed = {family: given.pop(f"allow_{family}") for family in FAMILIES}
         return command(grants=GrantFlags(allowed, deny_read), **given)
 
-    return added(_GRANTS, with_grants)
+    allowing = (
+        click.option(f"--allow-{family}", metavar=row.takes, multiple=True, help=row.help)
+        for family, row in FAMILIES.items()
+    )
+    return added((*allowing, _DENY_READ), with_grants)
 
 
 def session_options(command: Callable[..., int]) -> Callable[..., int]:

@@ -18,8 +18,9 @@ import click
 from pydantic import BaseModel, ValidationError
 
 from paddock.errors import ModuleMissingError, PlanError, PlanProblem, PolicyRefusedError
+from paddock.plan.families import EXCLUSION
 from paddock.plan.limits import Limits
-from paddock.plan.permissions import EXCLUSION, PRESETS, Permissions, grants_in_word, preset_hint, secret_in_word
+from paddock.plan.permissions import PRESETS, Permissions, grants_in_word, preset_hint, secret_in_word
 from paddock.plan.problems import problems_of
 
 _GRANT: Final = re.compile(r".*permissions: \{(\w+): \[([^\]]+)\]\}")  # a hint with a line of a plan

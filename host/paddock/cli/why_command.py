@@ -28,6 +28,7 @@ from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError, PaddockError, Refusal
 from paddock.isolation.denials.explain import Explanation, Family, explain
 from paddock.isolation.record import LAST, ModuleRecord, SessionRecord, SessionRecords
+from paddock.plan.families import FAMILIES
 from paddock.plan.net_rule import TO_FILL_IN
 from paddock.plan.permissions import added_grants, allow_option
 from paddock.plan.problems import NotAcceptedError
@@ -45,18 +46,6 @@ _REFUSED: Final = 4
 _WORTH: Final = "what was not seen used may be needed at another time: take a grant out, and run what matters"
 _MAX_UNREAD: Final = 3  # records that are named
 _MAX_NAMED: Final = 8  # of the existing names
-_VERBS: Final[dict[Family, str]] = {
-    "read": "read",
-    "write": "write to",
-    "run": "run",
-    "net": "connect to",
-    "env": "see the variable",
-    "secrets": "use the secret",
-    "call": "call",
-    "emit": "emit",
-    "hooks": "handle",
-    "mount": "mount at",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,10 +263,8 @@ def _no_such_module(name: str, where: str, known: Iterable[str], hints: Iterable
 
 def _show(case: _Case, screen: Screen) -> None:
     module, found = case.module, case.found
-    may = "may" if found.allowed else "may not"
-    screen.title(
-        f"{'allowed' if found.allowed else 'refused'}: `{module.name}` {may} {_VERBS[case.family]} `{case.target}`"
-    )
+    may, act = "may" if found.allowed else "may not", FAMILIES[case.family].act
+    screen.title(f"{'allowed' if found.allowed else 'refused'}: `{module.name}` {may} {act} `{case.target}`")
     screen.labelled([*_facts(case)])
     if module.consulted:
         screen.title("rules, in the order in which they were consulted")

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from paddock.errors import PlanError, PlanProblem, PolicyRefusedError, Refusal
+from paddock.plan.families import EXCLUDED_SECRETS, is_exclusion
 from paddock.plan.model import ModuleEntry
-from paddock.plan.permissions import EXCLUDED_SECRETS, grants_of, is_exclusion
+from paddock.plan.permissions import grants_of
 from paddock.plan.problems import path_text
 from paddock.policy.limits import ResourceLimits
 from paddock.policy.rule import refusal_by

@@ -9,18 +9,17 @@ handed-over secrets are read, and whether a module's own loopback is used. What 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
 from functools import lru_cache
-from pathlib import PurePath
 from typing import Any, Final, Literal
 
+from paddock.plan.families import FAMILIES as TABLE
+from paddock.plan.families import is_exclusion
 from paddock.plan.net_rule import SELF
-from paddock.plan.permissions import FAMILIES, Permissions, grants_of, is_exclusion
-from paddock_sandbox.profile import ANY_PROGRAM
+from paddock.plan.permissions import FAMILIES, Permissions, grants_of
 
 GrantState = Literal["used", "not seen used", "not known", "excludes"]
-SEEN_BY_HOST: Final = ("net", "secrets", "call", "emit", "hooks", "mount")
-SEEN_BY_MODULE: Final = ("read", "write", "run")
+SEEN_BY_HOST: Final = tuple(family for family, row in TABLE.items() if row.seen_by == "host")
+SEEN_BY_MODULE: Final = tuple(family for family, row in TABLE.items() if row.seen_by == "module")
 MOST: Final = 64
 """The first so many grants of a family are watched; nothing is said of later ones."""
 
@@ -50,7 +49,7 @@ class GrantUse:
 
     def _matching(self, family: str, target: str) -> tuple[int, ...]:
         granted = getattr(self._granted, family)[:MOST]
-        return tuple(place for place, grant in enumerate(granted) if _matches(family, grant, target))
+        return tuple(place for place, grant in enumerate(granted) if TABLE[family].serves(grant, target))
 
     def as_dict(self) -> dict[str, list[int]]:
         """Return the places of the grants that served it, by family."""
@@ -81,11 +80,3 @@ def _can_be_seen(family: str, grant: Any) -> bool:
     if family == "secrets":
         return grant.inject is not None
     return family in (*SEEN_BY_HOST, *SEEN_BY_MODULE) and (family, grant) != ("net", SELF)
-
-
-def _matches(family: str, grant: str, target: str) -> bool:
-    if family == "call":
-        return grant in ("*", target, target.partition(":")[0])
-    if family == "run":
-        return grant == ANY_PROGRAM or PurePath(grant).name == target
-    return fnmatchcase(target, grant) if family in ("emit", "hooks") else grant == target

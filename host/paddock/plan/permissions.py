@@ -1,8 +1,7 @@
-"""The one grammar of grants: in plans, options, operator files, manifests and Paddock's proposals.
+"""The permissions of a module: in plans, options, operator files, manifests and Paddock's proposals.
 
-A grant is text in exactly one of the forms that its family accepts; `*` stands for everything in `run`, `call`, `emit`
-and `hooks` only. A preset's name stands for one table of grants. This file reads and writes grants: as a table of a
-file, as words of a command line, and as one line of a plan. The policy decides what a grant means.
+A preset's name stands for one table of grants. This file reads and writes grants, whose forms `paddock.plan.families`
+has: as a table of a file, as words of a command line, and as one line of a plan. The policy decides what a grant means.
 """
 
 from __future__ import annotations
@@ -15,8 +14,15 @@ from functools import cache
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, ValidationInfo, field_validator
 
+from paddock.plan.families import (
+    EXCLUSION,
+    VARIABLE,
+    Family,
+    is_exclusion,
+)
+from paddock.plan.families import FAMILIES as TABLE
 from paddock.plan.host_name import split_port
 from paddock.plan.net_rule import NetRule
 from paddock.plan.problems import NotAcceptedError, StrictModel, type_text
@@ -26,15 +32,6 @@ from paddock_sources.near import meant
 Preset = Literal["isolated", "workspace-read", "workspace", "shell"]
 PRESETS: Final = get_args(Preset)
 
-EXCLUSION: Final = "!"
-"""The beginning of a word of `read` that grants nothing and excludes a path, or each file or folder of a name."""
-EXCLUDED_SECRETS: Final = "!@secrets"
-"""The word that excludes the files of `policy.exclusions.SECRETS`."""
-
-_VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_CALL = re.compile(r"\*|providers|context|spawn|tools(?::[^\s:]+)?|state:[^\s:]+")
-MOUNTED_BY_GRANT: Final = ("providers", "orchestrator", "context")
-"""The mount points with authority: a module of another kind needs a grant to mount there."""
 _ONLY_HOST = "host"  # in `inject`: the only host that `net` contains
 _OWN_COMMA: Final = "\0"  # an argument of a program contains none
 _PRESET_OF_LINE: Final = re.compile(rf"permissions: (?:\{{preset: )?({'|'.join(PRESETS)})(?=[,}}]|$)")
@@ -51,96 +48,6 @@ def listed(value: object) -> object:
         return tuple(value)
     hint = f'write ["{value}"]' if isinstance(value, str) else ""
     raise NotAcceptedError(f"must be a list, is {type_text(value)}", hint)
-
-
-def each(check: Callable[[str], None]) -> AfterValidator:
-    """Return a validator for a family: each grant is printable text for which `check` does not raise."""
-
-    def checked(values: tuple[str, ...]) -> tuple[str, ...]:
-        for value in values:
-            if not value.strip():
-                raise NotAcceptedError("holds an empty grant")
-            if not value.isprintable():
-                raise NotAcceptedError(f"`{value}` has an unprintable character")
-            check(value)
-        return values
-
-    return AfterValidator(checked)
-
-
-def _check_path(value: str) -> None:
-    if value == "*":
-        raise NotAcceptedError("`*` is not a path", "name the folders; `/` is all of them")
-
-
-def is_exclusion(value: str) -> bool:
-    """Return whether a word of `read` excludes something and grants nothing."""
-    return value.startswith(EXCLUSION)
-
-
-def _check_read(value: str) -> None:
-    _check_path(value)
-    name = value.removeprefix(EXCLUSION)
-    if not is_exclusion(value) or value == EXCLUDED_SECRETS:
-        return
-    if not name.strip("*"):
-        raise NotAcceptedError(f"`{value}` excludes everything", "leave out the grant that it is to exclude from")
-    if ".." in name.split("/"):
-        raise NotAcceptedError(f"`{value}` has `..` in it", "write the path that it stands for")
-    if name.startswith("@"):
-        raise NotAcceptedError(f"`{value}` is not known", f"`{EXCLUDED_SECRETS}`, or a file of that name: !./{name}")
-    if "/" in name and "*" in name:
-        raise NotAcceptedError(
-            f"`{value}` has a star in a path", "write a name without a slash, or the path of a folder"
-        )
-
-
-def _check_write(value: str) -> None:
-    _check_path(value)
-    if is_exclusion(value):
-        raise NotAcceptedError(f"`{value}` excludes nothing under `write`", f'exclude it from both: read: ["{value}"]')
-
-
-def check_net(value: str) -> None:
-    """Raise `NotAcceptedError` for text that is no grant of `net`."""
-    NetRule.parse(value)
-
-
-def _check_env(value: str) -> None:
-    if not _VARIABLE.fullmatch(value.partition("=")[0]):
-        accepted = "env takes `NAME` or `NAME=VALUE`; `${SECRET}` in the value stands for a secret"
-        raise NotAcceptedError(f"`{value}` is not understood", accepted)
-
-
-def _check_run(value: str) -> None:
-    if value != "*" and "/" not in value and (" " in value or value in (".", "..", "~")):
-        accepted = "run takes names such as `git`, paths such as `./gradlew` or `.venv/bin/`, or `*`"
-        raise NotAcceptedError(f"`{value}` is not the name of a program", accepted)
-
-
-def is_program_path(value: str) -> bool:
-    """Return whether a `run` grant is a path and not a name."""
-    return "/" in value
-
-
-def check_call(value: str) -> None:
-    """Raise `NotAcceptedError` for text that is no grant of `call`."""
-    if not _CALL.fullmatch(value):
-        accepted = "call takes `tools`, `tools:<name>`, `providers`, `context`, `spawn`, `state:<key>` or `*`"
-        raise NotAcceptedError(f"`{value}` is not understood", accepted)
-
-
-def check_mount(value: str) -> None:
-    """Raise `NotAcceptedError` for a mount point where every module may mount, or that does not exist."""
-    if value not in MOUNTED_BY_GRANT:
-        accepted = "mount takes `providers`, `orchestrator` or `context`; new names at `tools` need no grant"
-        raise NotAcceptedError(f"`{value}` is not understood", accepted)
-
-
-def check_event(value: str) -> None:
-    """Raise `NotAcceptedError` for text that is no name or pattern of events."""
-    if any(char.isspace() for char in value):
-        raise NotAcceptedError(f"`{value}` has a space in it", "an event's name or pattern, as in `tool:*`")
 
 
 Texts = Annotated[tuple[str, ...], BeforeValidator(listed)]
@@ -173,7 +80,7 @@ def secret_table(value: object) -> object:
 
 
 def _named(secret: SecretGrant) -> SecretGrant:
-    if not _VARIABLE.fullmatch(secret.name):
+    if not VARIABLE.fullmatch(secret.name):
         raise NotAcceptedError(f"`{secret.name}` is not the name of an environment variable")
     return secret
 
@@ -181,20 +88,50 @@ def _named(secret: SecretGrant) -> SecretGrant:
 _Secret = Annotated[SecretGrant, BeforeValidator(secret_table), AfterValidator(_named)]
 
 
-class Permissions(StrictModel):
-    """Grants by family, beside those of a `preset`; no family granted is the default."""
+class ByFamily(StrictModel):
+    """Texts by family, as a person writes them: grants, or caps on them. None of a family is the default."""
+
+    read: Texts = ()
+    write: Texts = ()
+    net: Texts = ()
+    env: Texts = ()
+    secrets: Annotated[tuple[_Secret, ...], BeforeValidator(listed)] = ()
+    run: Texts = ()
+    call: Texts = ()
+    emit: Texts = ()
+    hooks: Texts = ()
+    mount: Texts = ()
+
+    @classmethod
+    def checks(cls, family: Family) -> Callable[[str], object]:
+        """Return what raises `NotAcceptedError` for text that is none of a family."""
+        return family.check
+
+    @field_validator(*(one for one in TABLE if one != "secrets"))
+    @classmethod
+    def _check_each(cls, values: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        check = cls.checks(TABLE[info.field_name or ""])
+        for value in values:
+            if not value.strip():
+                raise NotAcceptedError("holds an empty grant")
+            if not value.isprintable():
+                raise NotAcceptedError(f"`{value}` has an unprintable character")
+            check(value)
+        return values
+
+
+FAMILIES: Final = tuple(ByFamily.model_fields)
+"""The names of all families, in the order of a plan."""
+
+
+class _WithPreset(StrictModel):
+    """A table of which a preset's name may be the first part."""
 
     preset: Preset | None = None
-    read: Annotated[Texts, each(_check_read)] = ()
-    write: Annotated[Texts, each(_check_write)] = ()
-    net: Annotated[Texts, each(check_net)] = ()
-    env: Annotated[Texts, each(_check_env)] = ()
-    secrets: Annotated[tuple[_Secret, ...], BeforeValidator(listed)] = ()
-    run: Annotated[Texts, each(_check_run)] = ()
-    call: Annotated[Texts, each(check_call)] = ()
-    emit: Annotated[Texts, each(check_event)] = ()
-    hooks: Annotated[Texts, each(check_event)] = ()
-    mount: Annotated[Texts, each(check_mount)] = ()
+
+
+class Permissions(ByFamily, _WithPreset):
+    """Grants by family, beside those of a `preset`; no family granted is the default."""
 
     @classmethod
     def parse(cls, value: object) -> Permissions:
@@ -261,9 +198,6 @@ class Permissions(StrictModel):
 
 class OfPreset(Permissions):
     """By family, what an older meaning of a preset grants: nobody wrote it."""
-
-
-FAMILIES: Final = tuple(name for name in Permissions.model_fields if name != "preset")
 
 
 def _only(secret: SecretGrant, rules: Sequence[NetRule]) -> NetRule:

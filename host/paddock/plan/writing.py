@@ -17,6 +17,7 @@ from typing import Any, Final
 import yaml
 
 from paddock.errors import KindError
+from paddock.plan.families import FAMILIES
 from paddock.plan.load import load_plan
 from paddock.plan.model import Kind, MountPlan
 from paddock.plan.permissions import Permissions, Preset
@@ -37,17 +38,6 @@ GRANT_COMMENT: Final = re.compile(
     rf"# (?:{'|'.join(map(re.escape, (*_PRESETS.values(), _NOTHING)))}|{_GOES_WITHOUT}[^\n]*?)(?=\r?\n|\Z)"
 )
 """A comment about an entry's grants, which another grant may make untrue."""
-_FAMILIES: Final[Mapping[str, str]] = {
-    "read": "files and folders that it may read; `.` is the folder it works in",
-    "write": "files and folders that it may read and change; they have to exist",
-    "run": "programs that it may start",
-    "net": "where it may connect to, and nowhere else",
-    "env": "variables that it finds in its environment",
-    "call": "what it may call without having been handed it",
-    "emit": "events that it may emit beyond those of its kind",
-    "hooks": "events that it may handle",
-    "mount": "where it may mount what is of another kind, and so act as that",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +199,7 @@ def _permissions(module: PlannedModule) -> Iterator[str]:
 
 def _family(family: str, grants: Sequence[Any]) -> Iterator[str]:
     if family != "secrets":
-        yield f"{family}: {_flow(list(grants))} # {_FAMILIES[family]}"
+        yield f"{family}: {_flow(list(grants))} # {FAMILIES[family].comment}"
         return
     yield "secrets:"
     for grant in grants:

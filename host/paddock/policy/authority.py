@@ -17,9 +17,9 @@ from types import MappingProxyType
 from typing import Final
 
 from paddock.errors import CallRefusedError, Denial
+from paddock.plan.families import MOUNTED_BY_GRANT
 from paddock.plan.grant_use import GrantUse
 from paddock.plan.model import Kind, ModuleEntry
-from paddock.plan.permissions import MOUNTED_BY_GRANT
 from paddock_sdk.contract import events
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
 

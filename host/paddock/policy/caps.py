@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
+from paddock.plan.families import covers, is_program_path
 from paddock.plan.net_rule import NetRule
-from paddock.plan.permissions import Permissions, SecretGrant, is_program_path
+from paddock.plan.permissions import Permissions, SecretGrant
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.files.policy_file import ModuleRule, PolicyFile
 from paddock.policy.grant_caps import AS_GRANTED, GrantCaps, SecretCap
@@ -25,7 +25,6 @@ from paddock_sandbox.profile import ANY_PROGRAM
 
 _ROOT: Final = Path("/")
 _PATHS: Final = ("read", "write", "run")  # the grants of the last family that are paths
-_SPECIAL: Final = frozenset("*?[")
 
 
 def judge_caps(
@@ -72,14 +71,7 @@ def _covers_grant(caps: GrantCaps, grant: RequestedGrant, permissions: Permissio
     value = grant.value
     if isinstance(value, SecretGrant):
         return covers_secret(caps.secrets, value, permissions)
-    match grant.family:
-        case "net":
-            return covers_net(caps.net, value)
-        case "env":
-            return covers_env(caps.env, value)
-        case "call":
-            return covers_call(caps.call, value)
-    return covers_text(getattr(caps, grant.family), value)
+    return covers(grant.family, getattr(caps, grant.family), value)
 
 
 def _path_rules(
@@ -104,34 +96,11 @@ def _path_rules(
         yield GrantPathRule(frozenset({"run"}), (*reads, *writes), file.rule_of_cap(rule, "read"), includes, hint)
 
 
-def covers_text(caps: Iterable[str], granted: str) -> bool:
-    """Whether one of these patterns covers everything that a name or pattern stands for."""
-    return any(_covers(cap, granted) for cap in caps)
-
-
-def covers_call(caps: Iterable[str], granted: str) -> bool:
-    """Whether caps cover a `call` grant; `tools` means every tool."""
-    return any(
-        cap in ("*", granted) or (granted.startswith("tools:") and (cap == "tools" or _covers(cap, granted)))
-        for cap in caps
-    )
-
-
-def covers_env(caps: Iterable[str], granted: str) -> bool:
-    """Whether caps cover a variable, or a variable with its value; a name covers that variable with any value."""
-    name = granted.partition("=")[0]
-    return any(cap == granted if "=" in cap else _covers(cap, name) for cap in caps)
-
-
-def covers_net(caps: Iterable[str], granted: str) -> bool:
-    """Whether one of these covers a `net` grant."""
-    rule = NetRule.parse(granted)
-    return any(NetRule.parse(cap).covers(rule) for cap in caps)
-
-
 def covers_secret(caps: Iterable[SecretCap], granted: SecretGrant, permissions: Permissions) -> bool:
     """Whether caps cover a secret as it is granted: a cap on the value covers the injected secret, not the reverse."""
-    return any(_covers(cap.name, granted.name) and _is_used_within(cap, granted, permissions) for cap in caps)
+    return any(
+        covers("secrets", [cap.name], granted.name) and _is_used_within(cap, granted, permissions) for cap in caps
+    )
 
 
 def _is_used_within(cap: SecretCap, granted: SecretGrant, permissions: Permissions) -> bool:
@@ -165,14 +134,3 @@ def _followed(path: Path, working_dir: Path) -> Path:
         else:
             walk.enter(name, None)
     return walk.path
-
-
-def _covers(cap: str, granted: str) -> bool:
-    if cap in ("*", granted):
-        return True
-    special = _SPECIAL.intersection(granted)
-    if not special:
-        return fnmatchcase(granted, cap)
-    # A pattern is covered if the cap matches its letters: a star of the cap covers anything that a star of the grant
-    # stands for. Classes and question marks stand for less than their spelling, so they do not count.
-    return "[" not in special and not _SPECIAL.intersection(cap) - {"*"} and fnmatchcase(granted, cap)

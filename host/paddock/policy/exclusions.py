@@ -23,7 +23,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from paddock.plan.permissions import EXCLUDED_SECRETS, EXCLUSION, is_exclusion
+from paddock.plan.families import EXCLUDED_SECRETS, EXCLUSION, is_exclusion
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.guarded_paths import text_in, when_made
 from paddock.policy.guarded_places import GIT

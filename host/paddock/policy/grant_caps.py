@@ -7,61 +7,20 @@ what may be asked for. A family that is not named is not capped; a family that i
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, BeforeValidator
 
+from paddock.plan.families import Family
 from paddock.plan.net_rule import NetRule
-from paddock.plan.permissions import (
-    FAMILIES,
-    Permissions,
-    Texts,
-    check_call,
-    check_event,
-    check_mount,
-    check_net,
-    each,
-    grants_of,
-    is_exclusion,
-    is_program_path,
-    listed,
-    secret_table,
-)
-from paddock.plan.problems import NotAcceptedError, StrictModel
+from paddock.plan.permissions import FAMILIES, ByFamily, Permissions, SecretGrant, grants_of, listed, secret_table
+from paddock.plan.problems import NotAcceptedError
 
 AS_GRANTED: Final = "host"
 """Stands for any host to inject at."""
 
 _NAME: Final = re.compile(r"[A-Za-z_*][\w*]*", re.ASCII)
-
-
-def _check_path(value: str) -> None:
-    if is_exclusion(value):
-        raise NotAcceptedError(
-            f"`{value}` excludes something, which a cap cannot", "name the folders that may be granted"
-        )
-    if "*" in value:
-        raise NotAcceptedError(
-            f"`{value}` has a star in it", "a folder stands for all that is in it; `/` for everything"
-        )
-
-
-def _check_env(value: str) -> None:
-    if not _NAME.fullmatch(value.partition("=")[0]):
-        raise NotAcceptedError(f"`{value}` is not understood", "env takes `NAME`, a pattern of names, or `NAME=VALUE`")
-
-
-def _check_run(value: str) -> None:
-    if is_program_path(value):
-        _check_path(value)
-    elif any(char.isspace() for char in value):
-        accepted = "run takes names and patterns, as in `git*`, and paths, as in `./` or `~/.cargo/bin`"
-        raise NotAcceptedError(f"`{value}` is not the name of a program", accepted)
-
-
-def _check_mount(value: str) -> None:
-    if value != "*":
-        check_mount(value)
 
 
 def _known_host(value: str | None) -> str | None:
@@ -70,10 +29,9 @@ def _known_host(value: str | None) -> str | None:
     return value
 
 
-class SecretCap(StrictModel):
+class SecretCap(SecretGrant):
     """Secrets by name or pattern; with `inject`, only for the host to use, at that host or (`host`) any granted one."""
 
-    name: str
     inject: Annotated[str | None, AfterValidator(_known_host)] = None
 
 
@@ -86,19 +44,15 @@ def _named(secret: SecretCap) -> SecretCap:
 _Secret = Annotated[SecretCap, BeforeValidator(secret_table), AfterValidator(_named)]
 
 
-class GrantCaps(StrictModel):
+class GrantCaps(ByFamily):
     """The grants that a rule permits; `capped` are the families that it bounds."""
 
-    read: Annotated[Texts, each(_check_path)] = ()
-    write: Annotated[Texts, each(_check_path)] = ()
-    net: Annotated[Texts, each(check_net)] = ()
-    env: Annotated[Texts, each(_check_env)] = ()
     secrets: Annotated[tuple[_Secret, ...], BeforeValidator(listed)] = ()
-    run: Annotated[Texts, each(_check_run)] = ()
-    call: Annotated[Texts, each(check_call)] = ()
-    emit: Annotated[Texts, each(check_event)] = ()
-    hooks: Annotated[Texts, each(check_event)] = ()
-    mount: Annotated[Texts, each(_check_mount)] = ()
+
+    @classmethod
+    def checks(cls, family: Family) -> Callable[[str], object]:
+        """Return what raises `NotAcceptedError` for text that is no cap on a family."""
+        return family.check_cap or family.check
 
     @staticmethod
     def written(value: object) -> object:

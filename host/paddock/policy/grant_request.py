@@ -6,16 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from paddock.errors import PlanProblem
+from paddock.plan.families import is_exclusion, is_program_path
 from paddock.plan.model import ModuleEntry
-from paddock.plan.permissions import (
-    FAMILIES,
-    Permissions,
-    SecretGrant,
-    grants_of,
-    is_exclusion,
-    is_program_path,
-    united,
-)
+from paddock.plan.permissions import FAMILIES, Permissions, SecretGrant, grants_of, united
 from paddock.plan.problems import path_text
 from paddock.plan.source_map import Positions
 from paddock.policy.rule import Rule

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Final, Self, TypeVar
+from typing import Self, TypeVar
 
 from paddock.errors import PlanError, PlanProblem
+from paddock.plan.families import FAMILIES, is_exclusion, is_program_path
 from paddock.plan.model import ModuleEntry
-from paddock.plan.net_rule import SELF
-from paddock.plan.permissions import grants_of, is_exclusion, is_program_path
+from paddock.plan.permissions import grants_of
 from paddock.plan.problems import NotAcceptedError, path_text
 from paddock.policy.exclusions import Exclusions, ExclusionSearch
 from paddock.policy.located_program import brings_python_alone, environments_in, locate
@@ -22,17 +21,6 @@ from paddock_sandbox.profile import ANY_PROGRAM
 from paddock_sources import Resolution
 
 _Granted = TypeVar("_Granted")
-
-# By family: whether a grant lets a module change something outside a folder. Paths are those that links lead to, and no
-# socket or device is one. Other families let it change nothing: programs have its other grants, and modules their own.
-ACTS_OUTSIDE: Final[Mapping[str, Callable[[Any, Path], bool]]] = MappingProxyType(
-    {
-        "write": lambda grant, folder: not grant.path.is_relative_to(folder),
-        "net": lambda grant, folder: grant != SELF,
-        "secrets": lambda grant, folder: True,
-        "call": lambda grant, folder: grant in ("spawn", "*"),
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +181,12 @@ class Grants:
         At level `none` nothing binds it, and a kept home outlives the session.
         """
         written = grants_of(entry.permissions)
-        values = {family: getattr(written, family) for family in ACTS_OUTSIDE} | {"write": self.writes}
-        found = (acts(grant, folder) for family, acts in ACTS_OUTSIDE.items() for grant in values[family])
+        found = (
+            row.acts_outside(grant, folder)
+            for family, row in FAMILIES.items()
+            if row.acts_outside is not None
+            for grant in (self.writes if family == "write" else getattr(written, family))
+        )
         return level == "none" or entry.state == "keep" or any(found)
 
     def named(self) -> dict[str, list[str]]:

@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
+from paddock.plan.families import FAMILIES, is_program_path
 from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.plan.net_rule import SELF
-from paddock.plan.permissions import Permissions, as_accepted, grants_of, is_program_path
+from paddock.plan.permissions import Permissions, as_accepted, grants_of
 from paddock.plan.problems import NotAcceptedError, path_text
 from paddock.plan.source_map import Location
 from paddock.policy.files.accepted_plans import AcceptedGrant, AcceptedPlan
@@ -262,7 +263,7 @@ def judge_trust(
     findings.consult(rule, "the plan is not accepted")
     for grant in request.grants():
         # By its own loopback a module reaches nobody.
-        is_of_the_operators = (grant.family in ("net", "secrets", "mount") and grant.value != SELF) or grant.passes_on
+        is_of_the_operators = (FAMILIES[grant.family].takes_trust and grant.value != SELF) or grant.passes_on
         if is_of_the_operators and grant.given is None:
             findings.refuse(grant.path, f"{grant.text} {_NEEDS_TRUST}", _ACCEPT, rule)
     if folder is not None and request.entry.source is not None:

@@ -8,9 +8,10 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paddock.plan.families import covers
 from paddock.plan.net_rule import Destination, NetRule
 from paddock.plan.permissions import Permissions, SecretGrant
-from paddock.policy.caps import covers_call, covers_env, covers_net, covers_secret, covers_text, roots_of
+from paddock.policy.caps import covers_secret, roots_of
 from paddock.policy.grant_caps import SecretCap
 from paddock.policy.owner import Owner
 from paddock.policy.paths import covers_path
@@ -47,7 +48,7 @@ from support.rows import each_row
 def test_a_name_or_pattern_is_within_a_pattern_that_stands_for_all_of_it(
     caps: list[str], granted: str, within: bool
 ) -> None:
-    assert covers_text(caps, granted) is within
+    assert covers("emit", caps, granted) is within
 
 
 PATTERNS = st.text(st.sampled_from("ab:*?[]!-"), max_size=5)
@@ -55,7 +56,7 @@ PATTERNS = st.text(st.sampled_from("ab:*?[]!-"), max_size=5)
 
 @given(PATTERNS, PATTERNS, st.data())
 def test_what_matches_a_pattern_within_a_cap_matches_the_cap(cap: str, granted: str, data: st.DataObject) -> None:
-    if cap != granted and covers_text([cap], granted):
+    if cap != granted and covers("emit", [cap], granted):
         name = data.draw(st.from_regex(translate(granted), fullmatch=True))
         assert fnmatchcase(name, cap)
 
@@ -76,7 +77,7 @@ def test_what_matches_a_pattern_within_a_cap_matches_the_cap(cap: str, granted: 
     ],
 )
 def test_a_call_grant_is_within_one_of_more(caps: list[str], granted: str, within: bool) -> None:
-    assert covers_call(caps, granted) is within
+    assert covers("call", caps, granted) is within
 
 
 @each_row(
@@ -96,7 +97,7 @@ def test_a_call_grant_is_within_one_of_more(caps: list[str], granted: str, withi
     ],
 )
 def test_a_variable_is_within_its_name_or_its_value(caps: list[str], granted: str, within: bool) -> None:
-    assert covers_env(caps, granted) is within
+    assert covers("env", caps, granted) is within
 
 
 @each_row(
@@ -116,7 +117,7 @@ def test_a_variable_is_within_its_name_or_its_value(caps: list[str], granted: st
     ],
 )
 def test_a_net_grant_is_within_a_rule_that_covers_it(caps: list[str], granted: str, within: bool) -> None:
-    assert covers_net(caps, granted) is within
+    assert covers("net", caps, granted) is within
     destination = NetRule.parse(granted).destination
     if within and destination is not None:
         assert any(NetRule.parse(cap).matches(Destination(destination.host, destination.port)) for cap in caps)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from paddock.plan.permissions import EXCLUDED_SECRETS, Permissions
+from paddock.plan.families import EXCLUDED_SECRETS
+from paddock.plan.permissions import Permissions
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy import exclusions
 from paddock.policy.exclusions import Exclusions, ExclusionSearch

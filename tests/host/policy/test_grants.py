@@ -10,9 +10,8 @@ import pytest
 from failures import failing
 from paddock.isolation.compile import show_system
 from paddock.isolation.mount_table import MountTable
-from paddock.plan.permissions import FAMILIES
 from paddock.plan.problems import NotAcceptedError
-from paddock.policy.grants import ACTS_OUTSIDE, Grants
+from paddock.policy.grants import Grants
 from paddock.policy.path_walk import GrantedPath
 
 from .entries import entry, owner, problems_of
@@ -118,7 +117,3 @@ def test_what_acts_outside_of_a_folder(keys: dict[str, Any], tmp_path: Path) -> 
     grants = Grants.of(one, work, owner(), anything)
     assert grants.act_outside(work, one, "ns") is (keys in _OUTSIDE)
     assert grants.act_outside(work, one, "none")
-
-
-def test_each_family_of_grants_is_known_to_act_outside_or_not() -> None:
-    assert {*FAMILIES} - {*ACTS_OUTSIDE} == {"read", "env", "run", "emit", "hooks", "mount"}

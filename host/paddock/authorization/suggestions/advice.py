@@ -16,9 +16,10 @@ from typing import Final
 from paddock.authorization.grant_lines import NO_SECRETS_READ, grant_lines
 from paddock.authorization.suggestions.needs import Needs, ProposalContext, is_written_inside
 from paddock.authorization.suggestions.workspace_needs import folder_text, preset_needs
+from paddock.plan.families import EXCLUDED_SECRETS, is_program_path
 from paddock.plan.model import ModuleEntry
 from paddock.plan.net_rule import NetRule
-from paddock.plan.permissions import EXCLUDED_SECRETS, Permissions, grants_of, is_program_path
+from paddock.plan.permissions import Permissions, grants_of
 from paddock_sandbox.profile import ANY_PROGRAM
 from paddock_sources import Resolution, SourceError
 from paddock_sources.manifest.code_names import CodeNames

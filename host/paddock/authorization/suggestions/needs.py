@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
-from paddock.plan.permissions import Permissions, SecretGrant, is_program_path, united
+from paddock.plan.families import is_program_path
+from paddock.plan.permissions import Permissions, SecretGrant, united
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.guarded_paths import runner_opened
 from paddock.policy.located_program import locate

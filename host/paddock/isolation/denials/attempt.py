@@ -31,10 +31,11 @@ from paddock.isolation.denials.attempted_path import AttemptedPath
 from paddock.isolation.denials.explained_module import ExplainedModule
 from paddock.isolation.denials.reachable_path import ReachablePath
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
+from paddock.plan.families import is_program_path
 from paddock.plan.host_name import Destination, parse_authority, split_port
 from paddock.plan.limits import limit_written, raised_limit_line
 from paddock.plan.net_rule import DEFAULT_PORT, SELF, TO_FILL_IN, NetRule
-from paddock.plan.permissions import is_program_path, redacted_permissions_line
+from paddock.plan.permissions import redacted_permissions_line
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.guarded_places import GIT
 from paddock.policy.limits import ResourceLimits

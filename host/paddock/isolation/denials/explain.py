@@ -24,14 +24,10 @@ from paddock.authorization.suggestions.service_needs import is_credential, use_o
 from paddock.errors import CallRefusedError
 from paddock.isolation.denials.explained_module import ExplainedModule
 from paddock.isolation.denials.reachable_path import ONLY_READ, ReachablePath
+from paddock.plan.families import MOUNTED_BY_GRANT, is_program_path
 from paddock.plan.host_name import Destination, parse_authority
 from paddock.plan.net_rule import DEFAULT_PORT, SELF, NetRule
-from paddock.plan.permissions import (
-    MOUNTED_BY_GRANT,
-    Permissions,
-    is_program_path,
-    permissions_line,
-)
+from paddock.plan.permissions import Permissions, permissions_line
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.guarded_paths import runner_of
 from paddock.policy.located_program import locate

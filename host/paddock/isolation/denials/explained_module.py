@@ -12,16 +12,9 @@ from pathlib import Path
 from typing import Protocol
 
 from paddock.isolation.fixed_paths import FixedPaths
+from paddock.plan.families import EXCLUDED_SECRETS, EXCLUSION, is_exclusion
 from paddock.plan.model import ModuleEntry
-from paddock.plan.permissions import (
-    EXCLUDED_SECRETS,
-    EXCLUSION,
-    Permissions,
-    by_preset,
-    grants_of,
-    is_exclusion,
-    with_grant,
-)
+from paddock.plan.permissions import Permissions, by_preset, grants_of, with_grant
 from paddock.policy.outer_repository import OuterRepository
 from paddock.policy.owner import Owner
 from paddock_sandbox.profile import SandboxProfile
