@@ -24,7 +24,7 @@ from paddock.isolation.enforcement import Enforcement, enforcement
 from paddock.isolation.machine import Machine
 from paddock.isolation.remedies import cgroup_remedy, proc_remedy
 from paddock.isolation.sandbox_host import SandboxHost, failure_of
-from paddock.plan.limits import Limits, Totals, limit_text
+from paddock.plan.limits import LIMITS, Limits, Totals, limit_text
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
 from paddock.plan.units import size_text
 from paddock.policy.limits import OUTPUT_PER_SECOND, ResourceLimits
@@ -34,7 +34,6 @@ from paddock_sandbox import landlock
 from paddock_sandbox.cgroup import CgroupHome, CgroupProblem, Controller
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
 
-_CONTROLLER_OF: Final[Mapping[str, Controller]] = {"memory_max": "memory", "tasks_max": "pids", "cpu_quota": "cpu"}
 _KINDS: Final[tuple[Kind, ...]] = get_args(Kind)[::-1]  # tools and hooks first: there are most of them
 _OURS: Final = "paddock-"
 _WATCHED: Final = "looks from outside, several times a second; in between, it can be overrun"
@@ -80,9 +79,10 @@ def _cgroup(problem: CgroupProblem, machine: Machine) -> CgroupFinding:
 
 def _limits(level: IsolationLevel, groups: CgroupHome, fixes: Mapping[Controller, str]) -> tuple[LimitFinding, ...]:
     defaults = default_texts()
+    by_controller = {str(controller): fix for controller, fix in fixes.items()}
     of_modules = tuple(
-        _limit(found, defaults[found.limit], fixes.get(_CONTROLLER_OF[found.limit], ""))
-        if found.limit in _CONTROLLER_OF
+        _limit(found, defaults[found.limit], by_controller.get(LIMITS[found.limit].controller, ""))
+        if LIMITS[found.limit].controller
         else LimitFinding(found.limit, defaults[found.limit], found.mechanism, found.why, found.fix)
         for found in enforcement(level, groups.controllers).values()
     )

@@ -12,15 +12,15 @@ from typing import Final, Literal
 
 from paddock.errors import PlanError, PlanProblem, PolicyRefusedError, Refusal
 from paddock.plan.families import EXCLUDED_SECRETS, is_exclusion
+from paddock.plan.limits import LIMITS, WITH_NAMESPACES, Limit, Mechanism, at_level
 from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import grants_of
 from paddock.plan.problems import path_text
 from paddock.policy.limits import ResourceLimits
 from paddock.policy.rule import refusal_by
-from paddock.workers.exit_report import Mechanism
 from paddock_sandbox.profile import IsolationLevel
 
-LEVELS_WITH_NAMESPACES: Final = frozenset[IsolationLevel]({"ns", "bwrap"})
+LEVELS_WITH_NAMESPACES: Final = WITH_NAMESPACES
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +42,18 @@ def enforcement(level: IsolationLevel, cgroups: Collection[str]) -> dict[str, En
     """Return how each limit is enforced at `level`, where groups with the controllers `cgroups` can be made."""
     if level == "bwrap":
         cgroups = ()  # in bubblewrap's namespaces no group can be made
-    found = (
-        Enforcement("memory_max", "cgroup memory" if "memory" in cgroups else "watchdog"),
-        _processor_share(level, cgroups),
-        _tasks(level, cgroups),
-        _own_limit("open_files_max", "RLIMIT_NOFILE", level),
-        _own_limit("file_size_max", "RLIMIT_FSIZE", level),
-        _private_folder(level),
-        Enforcement("runtime_max", "host timer"),
-        Enforcement("call_max", "host timer"),
-        Enforcement("start_max", "host timer"),
-        Enforcement("output_max", "host count"),
-        Enforcement("frame_max", "protocol"),
-        Enforcement("calls_max", "protocol"),
-    )
-    return {one.limit: one for one in found}
+    return {name: _enforced(name, row, level, cgroups) for name, row in LIMITS.items()}
+
+
+def _enforced(name: str, row: Limit, level: IsolationLevel, cgroups: Collection[str]) -> Enforcement:
+    if row.grouped and row.controller in cgroups:
+        return Enforcement(name, row.grouped)
+    if mechanism := row.mechanism_at(level):
+        return Enforcement(name, mechanism)
+    if row.grouped and level == "bwrap":
+        fix = f"{at_level('ns')}, where control groups can be made"
+        return Enforcement(name, "", "in bubblewrap's namespaces no control group can be made", fix)
+    return Enforcement(name, "", row.why, row.fix)
 
 
 def unenforced(
@@ -84,7 +81,7 @@ def _unheld_exclusions(entry: ModuleEntry, level: IsolationLevel) -> Iterator[Pl
             yield PlanProblem(
                 path_text(entry.path, "permissions", "read", number),
                 f"`{word}` cannot be enforced at isolation level `{level}`, which leaves nothing out of a folder",
-                f"{_stronger('ns')} or `bwrap`, or grant the folders beside it and not the one around it",
+                f"{at_level('ns')} or `bwrap`, or grant the folders beside it and not the one around it",
             )
 
 
@@ -121,40 +118,3 @@ def _beyond_policy(
                 f"`{level}`: {one.why}",
                 f"{one.fix}, or {excuse}" if one.fix else excuse,
             )
-
-
-def _processor_share(level: IsolationLevel, cgroups: Collection[str]) -> Enforcement:
-    if "cpu" in cgroups:
-        return Enforcement("cpu_quota", "cgroup cpu")
-    if level == "bwrap":
-        fix = f"{_stronger('ns')}, where control groups can be made"
-        return Enforcement("cpu_quota", "", "in bubblewrap's namespaces no control group can be made", fix)
-    return Enforcement(
-        "cpu_quota",
-        "",
-        "it takes the cpu controller of control groups, and none can be made here",
-        "have a group delegated, as `systemd-run --user --scope -p Delegate=yes` does (`paddock doctor` says more)",
-    )
-
-
-def _tasks(level: IsolationLevel, cgroups: Collection[str]) -> Enforcement:
-    if "pids" in cgroups:
-        return Enforcement("tasks_max", "cgroup pids")
-    # Counted per user, and not at all for root: only where a worker's user is in a namespace of its own is it its own.
-    return Enforcement("tasks_max", "RLIMIT_NPROC" if level in LEVELS_WITH_NAMESPACES else "watchdog")
-
-
-def _own_limit(limit: str, mechanism: Mechanism, level: IsolationLevel) -> Enforcement:
-    if level != "none":
-        return Enforcement(limit, mechanism)
-    return Enforcement(limit, "", "a module without isolation does nothing to limit itself", _stronger("landlock"))
-
-
-def _private_folder(level: IsolationLevel) -> Enforcement:
-    if level in LEVELS_WITH_NAMESPACES:
-        return Enforcement("tmp_max", "tmpfs size")
-    return Enforcement("tmp_max", "", "its private folder is an ordinary one of the host's", _stronger("ns"))
-
-
-def _stronger(level: IsolationLevel) -> str:
-    return f"run the module at isolation level `{level}`"

@@ -1,12 +1,16 @@
-"""The limits that a plan sets for one module, and its totals for all, as plain numbers. None: the plan sets none."""
+"""The limits that a plan sets for one module, and its totals for all, as plain numbers. None: the plan sets none.
+
+`LIMITS` has a row for each limit of a module: how it is enforced, and what its module is told.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final
+from types import MappingProxyType
+from typing import Annotated, Final, Literal
 
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema
@@ -14,6 +18,7 @@ from pydantic_core.core_schema import no_info_before_validator_function
 
 from paddock.plan.problems import NotAcceptedError, StrictModel
 from paddock.plan.units import parse_count, parse_duration, parse_percentage, parse_size, size_text
+from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
 from paddock_sdk.protocol import MAX_FRAME_BYTES
 
 _MIN_FRAME_BYTES: Final = 64 * 1024  # with less, a module could hardly describe its objects
@@ -112,6 +117,118 @@ class Limits(StrictModel):
     output_max: _Size = None
     frame_max: _Frame = None
     calls_max: _Count = None
+
+
+WITH_NAMESPACES: Final = frozenset[IsolationLevel]({"ns", "bwrap"})
+"""The levels at which a module has namespaces of its own."""
+
+Mechanism = Literal[
+    "cgroup memory",
+    "cgroup cpu",
+    "cgroup pids",
+    "RLIMIT_NOFILE",
+    "RLIMIT_FSIZE",
+    "RLIMIT_NPROC",
+    "tmpfs size",
+    "watchdog",
+    "folder count",
+    "host timer",
+    "host count",
+    "protocol",
+]
+"""What enforces a limit, or saw it reached. `folder count` is that of a home that is kept, which no tmpfs holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How one limit of a module is enforced.
+
+    Best by a control group with a `controller`, whose mechanism is `grouped`; else by `mechanism` at `levels`, and by
+    `elsewhere` at the others. Where nothing enforces it, `why` says why not, and `fix` what would help. For a limit at
+    which a module goes on, `refused` says what it could not do, and `of_programs` whether its programs could not.
+    """
+
+    mechanism: Mechanism | Literal[""] = ""
+    grouped: Mechanism | Literal[""] = ""
+    levels: frozenset[IsolationLevel] = frozenset(ISOLATION_LEVELS)
+    elsewhere: Mechanism | Literal[""] = ""
+    why: str = ""
+    fix: str = ""
+    refused: str = ""
+    of_programs: bool = False
+
+    @property
+    def controller(self) -> str:
+        """The controller of control groups that enforces it; empty where none does."""
+        return self.grouped.removeprefix("cgroup ")
+
+    def mechanism_at(self, level: IsolationLevel) -> Mechanism | Literal[""]:
+        """Return what enforces it at a level without a control group; empty where nothing does."""
+        return self.mechanism if level in self.levels else self.elsewhere
+
+
+def at_level(level: IsolationLevel) -> str:
+    """Return what a person does to have a limit enforced that holds at a stronger level."""
+    return f"run the module at isolation level `{level}`"
+
+
+_ITSELF: Final = "a module without isolation does nothing to limit itself"
+_CONFINED: Final = frozenset[IsolationLevel]({"ns", "bwrap", "landlock"})
+
+LIMITS: Final[Mapping[str, Limit]] = MappingProxyType(
+    {
+        "memory_max": Limit(
+            "watchdog",
+            "cgroup memory",
+            refused="its largest process was ended, so that the others have room",
+            of_programs=True,
+        ),
+        "cpu_quota": Limit(
+            grouped="cgroup cpu",
+            why="it takes the cpu controller of control groups, and none can be made here",
+            fix="have a group delegated, as `systemd-run --user --scope -p Delegate=yes` does (`paddock doctor` says "
+            "more)",
+        ),
+        # An rlimit counts per user, and not at all for root: only where a worker's user is in a namespace of its own is
+        # it its own.
+        "tasks_max": Limit(
+            "RLIMIT_NPROC",
+            "cgroup pids",
+            WITH_NAMESPACES,
+            elsewhere="watchdog",
+            refused="it could start no more processes and threads",
+            of_programs=True,
+        ),
+        "open_files_max": Limit(
+            "RLIMIT_NOFILE",
+            levels=_CONFINED,
+            why=_ITSELF,
+            fix=at_level("landlock"),
+            refused="it could open no more files and sockets at a time",
+        ),
+        "file_size_max": Limit(
+            "RLIMIT_FSIZE",
+            levels=_CONFINED,
+            why=_ITSELF,
+            fix=at_level("landlock"),
+            refused="a file that it wrote grew no further",
+        ),
+        "tmp_max": Limit(
+            "tmpfs size",
+            levels=WITH_NAMESPACES,
+            why="its private folder is an ordinary one of the host's",
+            fix=at_level("ns"),
+            refused="its private folder, with its temporary files, is full",
+        ),
+        "runtime_max": Limit("host timer"),
+        "call_max": Limit("host timer"),
+        "start_max": Limit("host timer"),
+        "output_max": Limit("host count"),
+        "frame_max": Limit("protocol"),
+        "calls_max": Limit("protocol"),
+    }
+)
+"""Each limit by its name."""
 
 
 class Totals(StrictModel):

@@ -11,9 +11,9 @@ import errno
 import signal
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Final
 
-from paddock.plan.limits import Limits, limit_option_in_line, limit_text, raised_limit_line
+from paddock.plan.limits import Limits, Mechanism, limit_option_in_line, limit_text, raised_limit_line
 from paddock_sandbox.cgroup import CgroupReadings
 
 
@@ -107,22 +107,6 @@ _OUT_OF_MEMORY = (
     "Paddock runs in (a service's MemoryMax, a container's limit)"
 )
 
-
-Mechanism = Literal[
-    "cgroup memory",
-    "cgroup cpu",
-    "cgroup pids",
-    "RLIMIT_NOFILE",
-    "RLIMIT_FSIZE",
-    "RLIMIT_NPROC",
-    "tmpfs size",
-    "watchdog",
-    "folder count",
-    "host timer",
-    "host count",
-    "protocol",
-]
-"""What enforces a limit, or saw it reached. `folder count` is that of a home that is kept, which no tmpfs holds."""
 
 PROTOCOL: Final = "protocol"
 """The mechanism of a limit that a frame exceeded."""

@@ -33,7 +33,7 @@ from paddock.isolation.denials.reachable_path import ReachablePath
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.plan.families import is_program_path
 from paddock.plan.host_name import Destination, parse_authority, split_port
-from paddock.plan.limits import limit_written, raised_limit_line
+from paddock.plan.limits import LIMITS, limit_written, raised_limit_line
 from paddock.plan.net_rule import DEFAULT_PORT, SELF, TO_FILL_IN, NetRule
 from paddock.plan.permissions import redacted_permissions_line
 from paddock.plan.problems import NotAcceptedError
@@ -69,14 +69,6 @@ _LOST_IN_SCRATCH: Final = f"{_IN_SCRATCH} the file is in the module's private fo
 _LOST_AT_HOME: Final = "its home is a private folder, which is lost when the module ends"
 _NO_PROGRAMS_IN_SCRATCH: Final = "no file in a module's private folder can be run"
 _ANYWHERE: Final = "any host"  # the target of an attempt that came no further than a socket
-# The limits at which a module goes on, and the words for what was refused.
-_LIMITS: Final[Mapping[str, tuple[DenialLayer, str]]] = {
-    "tmp_max": ("files", "its private folder, with its temporary files, is full"),
-    "file_size_max": ("files", "a file that it wrote grew no further"),
-    "open_files_max": ("files", "it could open no more files and sockets at a time"),
-    "tasks_max": ("programs", "it could start no more processes and threads"),
-    "memory_max": ("programs", "its largest process was ended, so that the others have room"),
-}
 _PASSING_NAME: Final = re.compile(r"\..*\.tmp|.*~|tmp[\w-]{6,}")  # of a file that is to replace the one beside it
 _MAX_PROGRAMS: Final = 5
 _PROGRAM_NAME: Final = re.compile(r"[\w.+-]{1,64}", re.ASCII)  # no room for a sentence of the module's
@@ -357,12 +349,13 @@ class AttemptJudge:
         return any(path.is_relative_to(place) for place in self._places)
 
     def _tell_limit(self, kind: AttemptKind, target: str) -> Denial | None:
-        layer, reason = _LIMITS.get(target, (None, ""))
-        if layer is None or (target == "tmp_max" and self._profile.level not in LEVELS_WITH_NAMESPACES):
+        row = LIMITS.get(target)
+        if row is None or not row.refused or (target == "tmp_max" and not row.mechanism_at(self._profile.level)):
             return None
         value = getattr(ResourceLimits.of(self._subject.entry), target)
         line = raised_limit_line(target, value, self._subject.entry.limits)
-        return self._denial(kind, f"{target}: {limit_written(target, value)}", layer, line, reason)
+        layer: DenialLayer = "programs" if row.of_programs else "files"
+        return self._denial(kind, f"{target}: {limit_written(target, value)}", layer, line, row.refused)
 
     def _tell_destination(self, kind: AttemptKind, target: str) -> Denial | None:
         if not target:
