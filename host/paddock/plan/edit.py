@@ -21,7 +21,7 @@ from typing import Any, Final
 import yaml
 
 from paddock.errors import PaddockError, PlanError
-from paddock.plan import EXTENDS
+from paddock.plan import EXTENDS, entry_reading
 from paddock.plan.formats.bounded_yaml import read_yaml
 from paddock.plan.formats.document import conversion_of, read_document
 from paddock.plan.formats.yaml_items import (
@@ -41,7 +41,7 @@ from paddock.plan.writing import GRANT_COMMENT
 from paddock.text import reason_of
 from paddock_sources import parse_source
 
-SECTIONS: Final[Mapping[Kind, str]] = {"provider": "providers", "tool": "tools", "hook": "hooks"}
+SECTIONS: Final[Mapping[Kind, str]] = {kind: section for section, kind in entry_reading.SECTIONS.items()}
 
 _ITEM: Final = re.compile(r"(providers|tools|hooks)\[([0-9]+)\]")
 _BYTE_ORDER_MARK: Final = "\ufeff"

@@ -23,7 +23,7 @@ from paddock_sources.near import near
 
 SECTIONS: Final[Mapping[str, Kind]] = {"providers": "provider", "tools": "tool", "hooks": "hook"}
 
-_SESSION_KEYS: Final = (
+SESSION_KEYS: Final = (
     "orchestrator",
     "context",
     "orchestrator_source",
@@ -76,7 +76,7 @@ class EntryReading:
 
     def check_session(self, session: Mapping[str, Any], path: str) -> None:
         """Report problems of the table `session`, apart from the modules it names; an agent's has no instruction."""
-        known = _SESSION_KEYS if self._agent is not None else (*_SESSION_KEYS, "instruction")
+        known = SESSION_KEYS if self._agent is not None else (*SESSION_KEYS, "instruction")
         for key in session:
             if key not in known:
                 self.problems.append(unknown_key(key, known, path))

@@ -284,14 +284,8 @@ class Agent:
         return written if isinstance(written, str) else ""
 
     def entries(self) -> Iterator[ModuleEntry]:
-        """Yield the agent's own entries, in the order in which its session mounts them."""
-        if self.orchestrator is not None:
-            yield self.orchestrator
-        if self.context is not None:
-            yield self.context
-        yield from self.providers
-        yield from self.tools
-        yield from self.hooks
+        """Return the agent's own entries, in the order in which its session mounts them."""
+        return filter(None, (self.orchestrator, self.context, *self.providers, *self.tools, *self.hooks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,12 +351,8 @@ class MountPlan:
             yield from agent.entries()
 
     def own_entries(self) -> Iterator[ModuleEntry]:
-        """Yield the entries of the session itself in the order in which it mounts them."""
-        yield self.orchestrator
-        yield self.context
-        yield from self.providers
-        yield from self.tools
-        yield from self.hooks
+        """Return the entries of the session itself in the order in which it mounts them."""
+        return iter((self.orchestrator, self.context, *self.providers, *self.tools, *self.hooks))
 
     def dependency_rules(self) -> DependencyRules:
         """Return what decides the versions of what any of its modules depends on."""

@@ -14,16 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from paddock.errors import KindError
+from paddock.plan.entry_reading import SECTIONS
 from paddock.plan.families import FAMILIES
+from paddock.plan.formats.yaml_items import flow_text, yaml_lines_of
 from paddock.plan.load import load_plan
 from paddock.plan.model import Kind, MountPlan
 from paddock.plan.permissions import Permissions, Preset
 from paddock.text import escape, reason_of
 
-_SECTIONS: Final[tuple[tuple[str, Kind], ...]] = (("providers", "provider"), ("tools", "tool"), ("hooks", "hook"))
 _PRESETS: Final[Mapping[Preset, str]] = {
     "isolated": "its own code and a private folder, and nothing of yours",
     "workspace-read": "reads the folder it works in, and sees nothing else of yours",
@@ -31,7 +30,6 @@ _PRESETS: Final[Mapping[Preset, str]] = {
     "shell": "reads and writes the folder it works in, and runs any program of the system and of that folder",
 }
 _TOLD: Final = "what the model is told first; in it, @ before the name of a file adds what that file says"
-_NEVER_FOLDED: Final = 1_000_000  # characters of a line
 _NOTHING: Final = "no permissions: its own code and a private folder are all that it needs"
 _GOES_WITHOUT: Final = "it goes without "
 GRANT_COMMENT: Final = re.compile(
@@ -111,7 +109,7 @@ def plan_text(modules: Sequence[PlannedModule], instruction: str = "") -> str:
     if instruction:
         lines += _comment(_TOLD, 2)
         lines += ["  instruction: |", *(f"    {line}" for line in instruction.splitlines())]
-    for section, kind in _SECTIONS:
+    for section, kind in SECTIONS.items():
         found = [module for module in modules if module.kind == kind]
         lines += ["", f"{section}:"] if found else []
         for module in found:
@@ -165,15 +163,15 @@ def write_plan(path: Path, text: str, *, replace: bool = False) -> MountPlan:
 
 
 def _entry(module: PlannedModule) -> Iterator[str]:
-    yield f"module: {_flow(module.module)}"
+    yield f"module: {flow_text(module.module)}"
     if module.source is not None:
-        yield f"source: {_flow(module.source)}"
+        yield f"source: {flow_text(module.source)}"
     if module.by_uv_lock:
         yield "dependencies: locked # in the versions of the module's own uv.lock"
     if module.config:
         yield "config:"
         for key, value in module.config.items():
-            first, *rest = _lines({key: value}, flow=False)
+            first, *rest = yaml_lines_of({key: value}, is_flow=False)
             note = f" # {escape(module.notes[key])}" if key in module.notes and not rest else ""
             yield from (f"  {line}" for line in (first + note, *rest))
     yield from _permissions(module)
@@ -199,34 +197,15 @@ def _permissions(module: PlannedModule) -> Iterator[str]:
 
 def _family(family: str, grants: Sequence[Any]) -> Iterator[str]:
     if family != "secrets":
-        yield f"{family}: {_flow(list(grants))} # {FAMILIES[family].comment}"
+        yield f"{family}: {flow_text(list(grants))} # {FAMILIES[family].comment}"
         return
     yield "secrets:"
     for grant in grants:
         if isinstance(grant, str):
-            yield f"  - {_flow(grant)} # it is given the value, and may do with it what it likes"
+            yield f"  - {flow_text(grant)} # it is given the value, and may do with it what it likes"
         else:
-            yield f"  - {_flow(grant)} # it never sees the value, which is put into its requests to that host"
+            yield f"  - {flow_text(grant)} # it never sees the value, which is put into its requests to that host"
 
 
 def _comment(text: str, indent: int) -> Iterable[str]:
     return [f"{' ' * indent}# {escape(text)}"] if text else []
-
-
-def _flow(value: object) -> str:
-    """Return a value as YAML on one line."""
-    return _lines(value, flow=True)[0]
-
-
-def _lines(value: object, *, flow: bool) -> list[str]:
-    for keeps_letters in (
-        True,
-        False,
-    ):  # other characters are escaped: they could move or hide text
-        text = yaml.safe_dump(
-            value, default_flow_style=flow, sort_keys=False, allow_unicode=keeps_letters, width=_NEVER_FOLDED
-        )
-        lines: list[str] = text.removesuffix("...\n").rstrip("\n").split("\n")
-        if all(map(str.isprintable, lines)):
-            break
-    return lines

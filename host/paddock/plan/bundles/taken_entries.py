@@ -12,22 +12,14 @@ from typing import Final
 from paddock.errors import PlanProblem
 from paddock.plan.bundles.traced import Traced, sequence, table
 from paddock.plan.bundles.tree_path import TreePath
+from paddock.plan.entry_reading import SECTIONS, SESSION_KEYS
 from paddock.plan.model import ENTRY_KEYS
 from paddock.plan.problems import NotAcceptedError, must_be
 from paddock_sources.near import near
 
-MODULES: Final = ("providers", "tools", "hooks")
+MODULES: Final = tuple(SECTIONS)
 _KEYS: Final = ("bundle", "includes", "session", "spawn", *MODULES, "agents", "context")
 _SESSION_MODULES: Final = ("orchestrator", "context")
-_SESSION: Final = (
-    *_SESSION_MODULES,
-    "orchestrator_source",
-    "context_source",
-    "injection_budget_per_turn",
-    "injection_size_limit",
-    "metadata",
-    "raw",
-)
 _KEPT: Final = ("module", "source", "config", "instance_id")
 _OF_PLANS: Final = tuple(key for key in ENTRY_KEYS if key not in _KEPT)
 
@@ -43,7 +35,7 @@ def taken_over(content: Traced, folder: TreePath, problems: list[PlanProblem], p
             parts[key] = _entries(parts[key], folder, problems, _below(path, key))
     session = parts.get("session")
     if session is not None and isinstance(session.value, dict):
-        inner = {key: part for key, part in session.parts() if key in _SESSION}
+        inner = {key: part for key, part in session.parts() if key in SESSION_KEYS}
         for key, part in inner.items():
             if key in _SESSION_MODULES and isinstance(part.value, dict):
                 inner[key] = _entry(part, folder, problems, _below(path, "session", key))

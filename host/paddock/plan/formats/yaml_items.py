@@ -129,14 +129,20 @@ def item_lines(item: Mapping[str, Any] | str) -> list[str]:
 
 def flow_text(value: object) -> str:
     """Return a value as YAML on one line."""
+    return yaml_lines_of(value, is_flow=True)[0]
+
+
+def yaml_lines_of(value: object, *, is_flow: bool) -> list[str]:
+    """Return a value as lines of YAML; with `is_flow`, one line."""
+    lines: list[str] = []
     for keeps_letters in (True, False):  # other characters are escaped: they could move or hide text
         text: str = yaml.safe_dump(
-            value, default_flow_style=True, sort_keys=False, allow_unicode=keeps_letters, width=_NEVER_FOLDED
+            value, default_flow_style=is_flow, sort_keys=False, allow_unicode=keeps_letters, width=_NEVER_FOLDED
         )
-        text = text.removesuffix("...\n").rstrip("\n")
-        if text.isprintable():
+        lines = text.removesuffix("...\n").rstrip("\n").split("\n")
+        if all(map(str.isprintable, lines)):
             break
-    return text
+    return lines
 
 
 class _Edit:

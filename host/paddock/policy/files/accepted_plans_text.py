@@ -141,7 +141,7 @@ def _said(plan: AcceptedPlan) -> object:
 
 
 def rewritten(text: str | None, before: Sequence[AcceptedPlan], after: Sequence[AcceptedPlan]) -> str:
-    """Return `before` with the plans that are gone removed, and new ones at its end.
+    """Return `before` with the plans that are gone removed, new ones at its end, and other pins where they moved.
 
     Everything else stays as it is written; without a text, one is begun.
 
@@ -151,39 +151,27 @@ def rewritten(text: str | None, before: Sequence[AcceptedPlan], after: Sequence[
     import tomlkit  # readers, such as every session, do not load this
 
     document = tomlkit.parse(text) if text is not None else _empty()
-    kept = {id(one) for one in after}
     tables: Any = document.get("plan")
-    gone = [index for index, one in enumerate(before) if id(one) not in kept]
-    for index in reversed(gone):
-        del tables[index]
-    known = {id(one) for one in before}
-    new = [one for one in after if id(one) not in known]
-    if new and not tables:
+    left = {_unpinned(one): one for one in after}
+    for index in reversed(range(len(before))):
+        kept = left.pop(_unpinned(before[index]), None)
+        if kept is None:
+            del tables[index]
+        elif kept.pins != before[index].pins:
+            tables[index]["pins"] = _pins(kept.pins or ())
+    if left and not tables:
         document["plan"] = tables = tomlkit.aot()
-    for one in new:
+    for one in left.values():
         tables.append(_table(one))
-    return _checked(document, after)
-
-
-def repinned(text: str | None, before: Sequence[AcceptedPlan], after: Sequence[AcceptedPlan]) -> str:
-    """Return `before` with other pins for some plans; raises as `rewritten` does."""
-    import tomlkit
-
-    document = tomlkit.parse(text or "")
-    tables: Any = document.get("plan")
-    for index, (old, new) in enumerate(zip(before, after, strict=True)):
-        if new is not old:
-            tables[index]["pins"] = _pins(new.pins or ())
-    return _checked(document, after)
-
-
-def _checked(document: TOMLDocument, after: Sequence[AcceptedPlan]) -> str:
-    import tomlkit
-
     written = tomlkit.dumps(document)
     if [_said(one) for one in read_accepted(written, "")] != [_said(one) for one in after]:
         raise ValueError("its tables are written in an unusual way")
     return written
+
+
+def _unpinned(plan: AcceptedPlan) -> tuple[object, ...]:
+    """Return what tells an acceptance from others; its pins may move."""
+    return plan.digest, plan.accepted_at, plan.line
 
 
 def _empty() -> TOMLDocument:

@@ -118,7 +118,7 @@ class GrantsFile:
     def accept_pins(self, digest: str, moved: Iterable[MovedPin]) -> None:
         """Record that an accepted plan is accepted with the new pins of `moved`. Raises as `accept` does."""
         moved = tuple(moved)
-        self._repin(lambda one: one.with_pins(moved) if one.digest == digest else one)
+        self._change(lambda plans: (one.with_pins(moved) if one.digest == digest else one for one in plans))
 
     def renew_pins(self, folder: Path, moved: Iterable[MovedPin]) -> None:
         """Record the new pins for the plans in `folder` that were accepted with the old ones.
@@ -133,10 +133,7 @@ class GrantsFile:
             return one.renewed(moved) if is_there else one
 
         if any(renewed(one) is not one for one in self.all()):
-            self._repin(renewed)
-
-    def _repin(self, change: Callable[[AcceptedPlan], AcceptedPlan]) -> None:
-        self._change(lambda plans: map(change, plans), keeps_plans=True)
+            self._change(lambda plans: map(renewed, plans))
 
     # -- reading and writing ---------------------------------------------------------------
 
@@ -148,17 +145,16 @@ class GrantsFile:
 
         return read_accepted(text, str(self.path))
 
-    def _change(self, change: _Change, *, keeps_plans: bool = False) -> tuple[AcceptedPlan, ...]:
-        """Change the plans in the file and return them; where it `keeps_plans`, only their pins are others."""
-        from paddock.policy.files.accepted_plans_text import repinned, rewritten
+    def _change(self, change: _Change) -> tuple[AcceptedPlan, ...]:
+        """Change the plans in the file and return them."""
+        from paddock.policy.files.accepted_plans_text import rewritten
 
-        rewrite = repinned if keeps_plans else rewritten
         with self._alone():
             text = self._read()
             before = () if text is None else self._parsed(text)
             after = [*change(before)]
             try:
-                written = rewrite(text, before, after)
+                written = rewritten(text, before, after)
             except (ValueError, TypeError, KeyError) as error:  # the errors of an editing library on arbitrary text
                 raise GrantsNotKeptError(self.path, f"it cannot be added to: {error}") from error
             if len(written.encode()) > _MAX_BYTES:
