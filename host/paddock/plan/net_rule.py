@@ -162,11 +162,7 @@ class NetRule:
                 # With its dot: `*.example.org` is neither `example.org` nor `badexample.org`.
                 return host.endswith(self.hosts[1:]) and len(host) > len(self.hosts) - 1
             return host == self.hosts
-        if isinstance(host, IPv4Address):
-            return isinstance(self.hosts, IPv4Network) and host in self.hosts
-        if isinstance(host, IPv6Address):
-            return isinstance(self.hosts, IPv6Network) and host in self.hosts
-        return False
+        return not isinstance(host, str) and not isinstance(self.hosts, str) and host in self.hosts
 
     def matches(self, destination: Destination) -> bool:
         """Whether the rule permits a connection to this destination."""

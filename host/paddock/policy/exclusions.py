@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -25,6 +24,7 @@ from typing import Final
 
 from paddock.plan.families import EXCLUDED_SECRETS, EXCLUSION, is_exclusion
 from paddock.plan.problems import NotAcceptedError
+from paddock.policy.executable import open_plain_file
 from paddock.policy.guarded_paths import text_in, when_made
 from paddock.policy.guarded_places import GIT
 from paddock.policy.owner import Owner
@@ -234,11 +234,11 @@ def _is_tracked(path: Path, content: bytes) -> bool:
 
 
 def _content(path: Path, most: int) -> bytes | None:
-    """Return the content of a plain file; None if it is longer, or no such file.
+    """Return the content of a plain file; None if it is longer.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: it cannot be read, or is no such file.
     """
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        content = file.read(most + 1) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
-    return None if content is None or len(content) > most else content
+    with open_plain_file(path) as file:
+        content = file.read(most + 1)
+    return None if len(content) > most else content

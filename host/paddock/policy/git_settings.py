@@ -131,18 +131,14 @@ class GitSettings:
             self.is_complete = False
             return ""
         try:
-            real = os.path.realpath(file)
-            if not stat.S_ISREG(os.stat(real).st_mode):  # before it is opened: opening a device may trigger it
-                return ""
-            fd = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-            with open(fd, "rb") as opened:
-                content = opened.read(self._bytes_left)
-                self.is_complete &= not opened.read(1)
+            content = read_file_of_git(file, self._bytes_left + 1)
         except (FileNotFoundError, NotADirectoryError):
             return ""
         except OSError:
             self.is_complete = False
             return ""
+        self.is_complete &= len(content) <= self._bytes_left
+        content = content[: self._bytes_left]
         self._bytes_left -= len(content)
         return os.fsdecode(content)
 
@@ -160,6 +156,20 @@ class GitSettings:
                 yield _Setting(section, entry["key"].lower(), _unescaped(entry["value"].strip()))
         if text[at:].strip():
             self.is_complete = False  # git refuses the file as well, until its owner fixes it
+
+
+def read_file_of_git(file: Path, most: int) -> bytes:
+    """Return at most so many bytes of a plain file, links followed; none of anything else.
+
+    Raises:
+        OSError: it is not there, or cannot be read.
+    """
+    real = os.path.realpath(file)
+    if not stat.S_ISREG(os.stat(real).st_mode):  # before it is opened: opening a device may trigger it
+        return b""
+    descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with open(descriptor, "rb") as opened:
+        return opened.read(most)
 
 
 def _unescaped(value: str) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import stat
 import struct
 from collections import deque
 from collections.abc import Collection, Container, Iterable, Iterator
@@ -22,7 +21,7 @@ from itertools import islice
 from pathlib import Path, PurePath
 from typing import Final, Self
 
-from paddock.policy.git_settings import GitSettings
+from paddock.policy.git_settings import GitSettings, read_file_of_git
 from paddock.policy.guarded_places import (
     A_READER,
     ANY_PROGRAM_OF_YOURS,
@@ -284,12 +283,7 @@ def is_heeded(git: Path, folder: Path) -> bool:
 def text_in(file: Path, prefix: str = "") -> str:
     """Return what a small file of git's says after `prefix`; empty where it does not, or is no file to be read."""
     try:
-        real = os.path.realpath(file)
-        if not stat.S_ISREG(os.stat(real).st_mode):  # before it is opened: opening a device may trigger it
-            return ""
-        fd = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with open(fd, "rb") as opened:
-            text = os.fsdecode(opened.read(_MAX_LINK_BYTES)).rstrip()
+        text = os.fsdecode(read_file_of_git(file, _MAX_LINK_BYTES)).rstrip()
     except OSError:
         return ""
     return text.removeprefix(prefix).strip() if text.startswith(prefix) and "\0" not in text else ""

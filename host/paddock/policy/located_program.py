@@ -13,17 +13,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from paddock.plan.problems import NotAcceptedError
-from paddock.policy.executable import SharedLibraries, is_binary, libraries_of, loader_of, open_plain_file
+from paddock.policy.executable import is_binary, libraries_of, loader_of, open_plain_file
 from paddock.policy.owner import Owner
 from paddock.policy.path_walk import GrantedPath
 from paddock.policy.programs import PROGRAM_FOLDERS, SEARCH_PATH, Program, helpers_of, is_of_system, started_with
 from paddock.text import reason_of
+
+_Read = TypeVar("_Read")
 
 _MAX_LIBRARIES: Final = 64
 _MAX_CONFIG_BYTES: Final = 1 << 16
@@ -190,7 +192,7 @@ class _Search:
         configuration = prefix / _ENVIRONMENT_FILE
         if configuration.is_file():
             self._add_parts(prefix, _OF_ENVIRONMENT)
-            base = self._base_of(configuration)
+            base = self._read(_base_of, configuration)
             if base is not None and base.name in PROGRAM_FOLDERS and _is_python(base.parent):
                 self._add_prefix(base.parent)
         else:
@@ -233,7 +235,7 @@ class _Search:
         origins = dict.fromkeys(name.parent for name in (binary.path, binary.spelled, *binary.others))
         pending, seen = [binary.path], set[str]()
         while pending:
-            found = self._libraries_of(pending.pop())
+            found = self._read(libraries_of, pending.pop())
             for name in found.names:
                 files = [folder / name for origin in origins for folder in found.folders_from(origin)]
                 there = next((file for file in files if file.is_file() and is_binary(file)), None)
@@ -252,21 +254,11 @@ class _Search:
                     others = dict.fromkeys((*library.others, *files))
                     self._located[library.spelled] = replace(library, others=tuple(others))
 
-    def _libraries_of(self, binary: Path) -> SharedLibraries:
+    def _read(self, read: Callable[[Path], _Read], file: Path) -> _Read:
         try:
-            return libraries_of(binary)
+            return read(file)
         except OSError as error:
-            raise NotAcceptedError(
-                f"program `{self._written}`: `{binary}` cannot be read: {reason_of(error)}"
-            ) from error
-
-    def _base_of(self, configuration: Path) -> Path | None:
-        try:
-            return _base_of(configuration)
-        except OSError as error:
-            raise NotAcceptedError(
-                f"program `{self._written}`: `{configuration}` cannot be read: {reason_of(error)}"
-            ) from error
+            raise NotAcceptedError(f"program `{self._written}`: `{file}` cannot be read: {reason_of(error)}") from error
 
 
 def _base_of(configuration: Path) -> Path | None:
