@@ -22,7 +22,8 @@ from pydantic import ValidationError
 from paddock.authorization.suggestions.vendors import vendor_of_key, words_of
 from paddock.cli.failure import SourceFailedError
 from paddock.cli.mcp.client_file import MAX_BYTES, ClientServer, not_changed
-from paddock.plan.permissions import EXCLUDED_SECRETS, Permissions
+from paddock.plan.families import EXCLUDED_SECRETS
+from paddock.plan.permissions import Permissions
 from paddock.plan.problems import NotAcceptedError
 from paddock.plan.server_flags import ServerFlags
 from paddock.policy.programs import look_up
