@@ -7,26 +7,25 @@ Nothing of either is executed. Locked dependencies that are in the cache are pro
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from paddock_sources.cache import Bucket, SourceCache
-from paddock_sources.commands.command_runner import CommandRunner
-from paddock_sources.constraints import NO_RULES, Constraint, DependencyRules, refuse_contradictions
+from paddock_sources.cache import Bucket
+from paddock_sources.constraints import NO_RULES, DependencyRules, refuse_contradictions
 from paddock_sources.errors import SourceError, SourceUriError, pin_mismatch
 from paddock_sources.kinds.git_uri import GitUri, repository
 from paddock_sources.lock.locked_module import LockedDependency, LockedModule
 from paddock_sources.manifest.read import HeldModules
-from paddock_sources.progress import Progress
+from paddock_sources.means import Means
 from paddock_sources.resolution import Resolution
-from paddock_sources.settings import IndexSettings
 from paddock_sources.tree import SourceTree
 from paddock_sources.uri import SourceUri, parse_source
 
 if TYPE_CHECKING:
+    from paddock_sources.environment.builder import Environments
     from paddock_sources.environment.index import Index
     from paddock_sources.environment.interpreter import Interpreter
     from paddock_sources.environment.locked import LockedDistribution
@@ -53,35 +52,13 @@ class _Library:
 class Dependencies:
     """Chooses and provides what modules depend on.
 
-    `git` makes the source of a repository, with the user's keys or without, for the code at another source. `judge`
-    refuses repositories that code may not come from, before any request is sent. `preloaded` returns the distributions
-    of a worker's runtime, with their versions: these are kept to where a module allows it.
+    `git` makes the source of a repository, with the user's keys or without, for the code at another source. Versions of
+    a worker's runtime are kept to where a module allows it.
     """
 
-    def __init__(
-        self,
-        cache: SourceCache,
-        runner: CommandRunner,
-        git: RepositoryMaker,
-        judge: Callable[[SourceUri], None],
-        *,
-        environ: Mapping[str, str],
-        index: IndexSettings | None,
-        npm: IndexSettings,
-        preloaded: Callable[[], Mapping[str, str]],
-        progress: Progress,
-    ) -> None:
-        self._cache = cache
-        self._runner = runner
+    def __init__(self, means: Means, git: RepositoryMaker) -> None:
+        self._means = means
         self._git = git
-        self._judge = judge
-        self._environ = environ
-        self._index_settings = index
-        self._npm_settings = npm
-        self._preloaded = preloaded
-        self._progress = progress
-        self._interpreter: Interpreter | None = None
-        self._making = threading.Lock()
 
     @property
     def index(self) -> Index:
@@ -92,7 +69,7 @@ class Dependencies:
         """
         from paddock_sources.environment.index import Index
 
-        return Index.of(self._environ, self._index_settings)
+        return Index.of(self._means.environ, self._means.settings.index)
 
     @property
     def registry(self) -> Index:
@@ -103,17 +80,22 @@ class Dependencies:
         """
         from paddock_sources.environment.index import Index
 
-        return Index.of_npm(self._environ, self._npm_settings)
+        return Index.of_npm(self._means.environ, self._means.settings.npm)
 
-    @property
+    @cached_property
     def python(self) -> Interpreter:
         """The Python that runs modules."""
         from paddock_sources.environment.interpreter import Interpreter
 
-        with self._making:
-            if self._interpreter is None:
-                self._interpreter = Interpreter.this()
-            return self._interpreter
+        return Interpreter.this()
+
+    @property
+    def environments(self) -> Environments:
+        """What chooses and installs packages of the index; raises as `index` does."""
+        from paddock_sources.environment.builder import Environments
+
+        means = self._means
+        return Environments(means.cache, means.fetcher, self.index, self.python, means.progress)
 
     # -- choosing --------------------------------------------------------------------------
 
@@ -145,6 +127,7 @@ class Dependencies:
         """
         if not (more or rules.by_uv_lock or (root / "pyproject.toml").is_file()):
             return ()
+        from paddock_sources.environment.contract import CONTRACT, CONTRACT_VERSION
         from paddock_sources.environment.requirements import Requirements
 
         siblings = self._siblings(near, top)
@@ -164,8 +147,13 @@ class Dependencies:
         versions = {one.dependency.name: one.dependency.version for one in libraries}
         fits = keeps and before and together.index and _satisfy(before, together) and own is None
         if not fits or rules.broken_by(_versions(before)):
-            kept = {**self._preloaded(), **{one.name: one.version for one in before}}
-            before = tuple(self._resolve(together, versions, {} if own is not None else kept, bounds))
+            kept = {**self._means.preloaded(), **{one.name: one.version for one in before}}
+            before = self.environments.resolve(
+                together,
+                constraints={} if own is not None else kept,  # if it needs others, a worker of its own kind is started
+                bounds=bounds,
+                provided={CONTRACT: CONTRACT_VERSION, **versions},
+            )
         if own is not None:
             before = own.narrowed(before)
         self.check(before)
@@ -186,7 +174,7 @@ class Dependencies:
     def _siblings(self, near: SourceUri, top: Path | None) -> Siblings | None:
         from paddock_sources.environment.siblings import Siblings
 
-        return Siblings(near, top, self._preloaded()) if isinstance(near, GitUri) and top is not None else None
+        return Siblings(near, top, self._means.preloaded()) if isinstance(near, GitUri) and top is not None else None
 
     def _uv_lock(
         self,
@@ -209,8 +197,8 @@ class Dependencies:
 
         name, oldest = _OF_CONTRACT
         for one in locked:
-            if one.name == _KEPT and one.version != self._preloaded()[_KEPT]:
-                raise _unusable_version(one, f"only version {self._preloaded()[_KEPT]} will do")
+            if one.name == _KEPT and one.version != self._means.preloaded()[_KEPT]:
+                raise _unusable_version(one, f"only version {self._means.preloaded()[_KEPT]} will do")
             if one.name == name and Version(one.version) < Version(oldest):
                 raise _unusable_version(one, f"the contract needs {oldest} or later")
 
@@ -242,7 +230,7 @@ class Dependencies:
                 raise SourceUriError(direct.uri.text, f"a module may depend on {_MAX_REPOSITORIES} repositories")
             uri = direct.uri.held()
             source = uri.key(Path("/"))
-            self._judge(uri)
+            self._means.judge(uri)
             git = self._beside(near) if direct.is_beside else self._git(uri, is_mine, near)
             if direct.is_beside:
                 at = commit
@@ -263,29 +251,6 @@ class Dependencies:
         """Return the repository of a module, which its siblings are in, with the module's own rights."""
         assert isinstance(near, GitUri), "only code of a repository has siblings"
         return self._git(near, True, near)
-
-    def _resolve(
-        self,
-        needs: Requirements,
-        provided: Mapping[str, str],
-        kept: Mapping[str, str],
-        bounds: Sequence[Constraint],
-    ) -> Sequence[LockedDistribution]:
-        """Return the versions to take from the index: those `kept` if they will do; `provided` are not taken there."""
-        from paddock_sources.environment.builder import resolve
-        from paddock_sources.environment.contract import CONTRACT, CONTRACT_VERSION
-
-        return resolve(
-            needs,
-            cache=self._cache,
-            runner=self._runner,
-            index=self.index,
-            python=self.python,
-            constraints=kept,  # if it needs others, a worker of its own kind is started for it
-            bounds=bounds,
-            provided={CONTRACT: CONTRACT_VERSION, **provided},
-            progress=self._progress,
-        )
 
     def still_satisfy(self, root: Path, locked: LockedModule) -> bool:
         """Return whether the locked dependencies meet the current requirements of the project in `root`.
@@ -313,12 +278,12 @@ class Dependencies:
                 folders += self._library(one, near, resolution.commit, mine=mine)
         wanted = self._wanted(locked)
         if wanted:
-            folders.append(self._installed(wanted) or self._install(wanted, resolution.module_id))
+            folders.append(self._installed(wanted) or self.environments.install(wanted, resolution.module_id))
         return tuple(dict.fromkeys(folder for folder in folders if folder is not None))
 
     def own_versions(self, locked: LockedModule | None) -> tuple[str, ...]:
         """Return the packages of a worker's runtime that the module has in another version."""
-        return tuple(one.name.replace("-", "_") for one in self._wanted(locked) if one.name in self._preloaded())
+        return tuple(one.name.replace("-", "_") for one in self._wanted(locked) if one.name in self._means.preloaded())
 
     def missing(self, locked: LockedModule) -> tuple[str, ...]:
         """Return which of them the cache lacks, in words for people."""
@@ -330,12 +295,12 @@ class Dependencies:
 
     def damage(self, locked: LockedModule) -> tuple[str, ...]:
         """Return which of them are damaged in the cache, in words; reads all of them."""
-        damaged = [_told(one) for one in _repositories(locked) if self._cache.problem_of(Bucket.TREES, one.tree)]
+        damaged = [_told(one) for one in _repositories(locked) if self._means.cache.problem_of(Bucket.TREES, one.tree)]
         wanted = self._wanted(locked)
         if wanted:
             from paddock_sources.environment.locked import environment_digest
 
-            if self._cache.problem_of(Bucket.ENVIRONMENTS, environment_digest(wanted, self.python)):
+            if self._means.cache.problem_of(Bucket.ENVIRONMENTS, environment_digest(wanted, self.python)):
                 damaged.append("what it depends on")
         return tuple(damaged)
 
@@ -350,7 +315,7 @@ class Dependencies:
             return distributions(locked)
         from paddock_sources.environment.locked import without_preloaded
 
-        return without_preloaded(distributions(locked), self._preloaded())
+        return without_preloaded(distributions(locked), self._means.preloaded())
 
     def _library(
         self,
@@ -365,7 +330,7 @@ class Dependencies:
         is_beside = isinstance(near, GitUri) and one.commit == commit and uri.url == near.held().url
         if not (mine or is_beside or uri.url.startswith("https://")):
             raise SourceUriError(one.source, "what a fetched module depends on comes by https alone")
-        self._judge(uri)
+        self._means.judge(uri)
         entry = (self._beside(near) if is_beside else self._git(uri, mine, near)).fetch(one.commit)
         if entry.digest != one.tree:
             raise pin_mismatch(one.source, one.tree, entry.digest, entry.with_compiled)
@@ -374,7 +339,7 @@ class Dependencies:
         yield self._metadata(root, one.commit)
 
     def _tree(self, digest: str) -> Path | None:
-        entry = self._cache.trees.get(digest)
+        entry = self._means.cache.trees.get(digest)
         return entry / Bucket.TREES.content if entry is not None else None
 
     def _metadata(self, root: Path, version: str) -> Path | None:
@@ -382,25 +347,12 @@ class Dependencies:
         from paddock_sources.environment.metadata import distribution_metadata
 
         found = distribution_metadata(root, version) if (root / "pyproject.toml").is_file() else None
-        return found.provide(self._cache) if found is not None else None
+        return found.provide(self._means.cache) if found is not None else None
 
     def _installed(self, wanted: Sequence[LockedDistribution]) -> Path | None:
         from paddock_sources.environment.locked import installed
 
-        return installed(wanted, cache=self._cache, python=self.python)
-
-    def _install(self, wanted: Sequence[LockedDistribution], subject: str) -> Path:
-        from paddock_sources.environment.builder import install
-
-        return install(
-            wanted,
-            cache=self._cache,
-            runner=self._runner,
-            index=self.index,
-            python=self.python,
-            progress=self._progress,
-            subject=subject,
-        )
+        return installed(wanted, cache=self._means.cache, python=self.python)
 
 
 def distributions(locked: LockedModule) -> tuple[LockedDistribution, ...]:

@@ -157,7 +157,7 @@ class LockedSources:
         problem = self._provisioner.contradiction(uri, locked, self._rules_of(uri))
         if problem is None:
             return locked
-        if self._use is not LockUse.UPDATE or self._provisioner.is_offline:
+        if self._use is not LockUse.UPDATE or self._provisioner.offline:
             raise contradicts_rules(locked.source, problem)
         _log.warning("%s is locked with %s: its dependencies are chosen and locked again", locked.source, problem)
         return self._note(self._provisioner.relock(uri, locked, self._rules_of(uri)), instead_of=locked)

@@ -11,22 +11,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock_sources.commands.command_runner import CommandRunner
 from paddock_sources.constraints import NO_RULES, DependencyRules
-from paddock_sources.environment.builder import install, resolve
+from paddock_sources.environment.builder import Environments
 from paddock_sources.environment.errors import InstalledDistributionError
-from paddock_sources.environment.index import Index
-from paddock_sources.environment.installed import InstalledDistribution, InstalledDistributions, InstalledModule
+from paddock_sources.environment.installed import InstalledDistribution, InstalledDistributions
 from paddock_sources.environment.interpreter import Interpreter
 from paddock_sources.environment.locked import SITE, LockedDistribution, copied_digest, without_preloaded
 from paddock_sources.environment.requirements import Requirements, normalised
 from paddock_sources.environment.site import clean_site
-from paddock_sources.environment.uv import Uv
 from paddock_sources.errors import SourceError
 from paddock_sources.file import FileSource
 from paddock_sources.module_id import checked_module_id
 from paddock_sources.near import near
-from paddock_sources.progress import Progress
 from paddock_sources.resolution import Resolution
 
 if TYPE_CHECKING:
@@ -38,8 +34,8 @@ class PackageSource:
     """The package `name`, or the one that announces the module of that id; with a `version`, the index's.
 
     `preloaded` are the packages of a worker's runtime, by name, with their versions: if the version is the same, the
-    runtime's is used. `runner` and `index` are only needed for a version of the index. A version of the index is chosen
-    within the `rules`; what is installed has to be.
+    runtime's is used. `environments` is only needed for a version of the index. A version of the index is chosen within
+    the `rules`; what is installed has to be.
     """
 
     name: str
@@ -48,16 +44,8 @@ class PackageSource:
     python: Interpreter = field(kw_only=True, default_factory=Interpreter.this)
     installed: InstalledDistributions = field(kw_only=True, default_factory=InstalledDistributions)
     preloaded: Mapping[str, str] = field(kw_only=True, default_factory=dict)
-    provided: Mapping[str, str] = field(kw_only=True, default_factory=dict)
-    runner: CommandRunner | None = field(kw_only=True, default=None)
-    index: Index | None = field(kw_only=True, default=None)
-    uv: Uv | None = field(kw_only=True, default=None)
-    progress: Progress | None = field(kw_only=True, default=None)
+    environments: Environments | None = field(kw_only=True, default=None)
     rules: DependencyRules = field(kw_only=True, default=NO_RULES)
-
-    def list(self) -> tuple[InstalledModule, ...]:
-        """Return the modules that installed packages announce, without importing them."""
-        return self.installed.modules()
 
     def resolve(self, module_id: str) -> Resolution:
         """Return where the code of `module_id` is, ready to be run.
@@ -77,12 +65,6 @@ class PackageSource:
         site = self._copied(together)
         return self._resolution(module_id, site, package, attribute, distribution, together)
 
-    @property
-    def folder(self) -> Path | None:
-        """The folder that the installed package is developed in, where it is installed in place."""
-        found = None if self.version else self.installed.find(self.name)
-        return found.editable if found is not None else None
-
     def module_ids(self, locked: Sequence[LockedDistribution] = ()) -> tuple[str, ...]:
         """Return the ids of the modules in it, the one it is named for first; with a version, as `locked` has it.
 
@@ -101,19 +83,12 @@ class PackageSource:
         Raises:
             SourceError: it cannot be had.
         """
-        assert self.runner is not None and self.index is not None, "a version of the index needs both"
+        assert self.environments is not None, "a version of the index needs them"
         name = normalised(self.name)
-        return resolve(
+        return self.environments.resolve(
             Requirements(self.name, self.version, (f"{name}=={self.version}" if self.version else name,)),
-            cache=self.cache,
-            runner=self.runner,
-            index=self.index,
-            python=self.python,
             constraints={one: version for one, version in self.preloaded.items() if one != name},
             bounds=self.rules.constraints,
-            provided=self.provided,
-            progress=self.progress,
-            uv=self.uv,
         )
 
     def provide(self, module_id: str, locked: Sequence[LockedDistribution]) -> Resolution:
@@ -144,17 +119,10 @@ class PackageSource:
         Raises:
             SourceError: it cannot be had.
         """
-        assert self.runner is not None and self.index is not None, "a version of the index needs both"
+        assert self.environments is not None, "a version of the index needs them"
         name = normalised(self.name)
-        return install(
-            without_preloaded(locked, {one: at for one, at in self.preloaded.items() if one != name}),
-            cache=self.cache,
-            runner=self.runner,
-            index=self.index,
-            python=self.python,
-            progress=self.progress,
-            subject=self.name,
-        )
+        wanted = without_preloaded(locked, {one: at for one, at in self.preloaded.items() if one != name})
+        return self.environments.install(wanted, self.name)
 
     def of_index(self, site: Path) -> InstalledDistribution:
         """Return the package itself in the folder that has it.
@@ -173,7 +141,7 @@ class PackageSource:
     def _found(self, module_id: str) -> InstalledDistribution:
         found = self.installed.find(self.name)
         if found is None:
-            known = {*self.installed.by_name, *(module.module_id for module in self.installed.modules())}
+            known = {*self.installed.by_name, *self.installed.module_ids()}
             raise SourceError(
                 f"no installed package is `{self.name}`, or announces it as a module",
                 code="PackageNotFoundError",

@@ -6,21 +6,17 @@ the code is executed for any of it. Threads may share it. How each is done for a
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
 
-from paddock_sources.builtin import BuiltinSource, shipped
-from paddock_sources.cache import Bucket, SourceCache
+from paddock_sources.cache import Bucket
 from paddock_sources.commands.command_runner import CommandRunner, RefusingRunner
 from paddock_sources.constraints import NO_RULES, DependencyRules
-from paddock_sources.dependencies import Dependencies
-from paddock_sources.errors import OFFLINE, NoFetching, NotFetchedError
+from paddock_sources.errors import NotFetchedError
 from paddock_sources.lock.locked_module import LockedModule
 from paddock_sources.manifest.permission_request import PermissionRequest
-from paddock_sources.progress import Progress
 from paddock_sources.resolution import PinKind, PinnedSource, Resolution
-from paddock_sources.settings import SourceSettings
 from paddock_sources.supplies.builtin import BuiltinSupply
 from paddock_sources.supplies.folder import FolderSupply
 from paddock_sources.supplies.git import GitSupply
@@ -28,12 +24,8 @@ from paddock_sources.supplies.mcp_command import McpCommandSupply
 from paddock_sources.supplies.mcp_npm import McpNpmSupply
 from paddock_sources.supplies.mcp_pypi import McpPypiSupply
 from paddock_sources.supplies.package import PackageSupply
-from paddock_sources.supplies.repositories import Repositories
 from paddock_sources.supplies.supply import Choice, StaleLock, Supply, Workshop
 from paddock_sources.uri import KINDS, SourceUri
-
-if TYPE_CHECKING:
-    from paddock_sources.environment.installed import InstalledDistributions
 
 __all__ = ["NO_RUNNER", "PinKind", "PinnedSource", "Provisioner", "StaleLock"]
 
@@ -49,92 +41,14 @@ SUPPLIES: dict[str, type[Supply[Any]]] = {
 """How the code of each kind of source is got, by the kind's name."""
 
 
-class Provisioner:
-    """Provides code from `cache`, and fetches into it.
+@dataclass(eq=False, repr=False)
+class Provisioner(Workshop):
+    """Provides code from a cache, and fetches into it, with the means that it is given."""
 
-    Args:
-        cache: where code is kept.
-        runner: runs the programs that fetch, sandboxed.
-        direct: runs programs that need the user's own keys.
-        environ: the user's environment.
-        settings: the user's settings of sources.
-        preloaded: returns the versions of the distributions of a worker's runtime, by name.
-        progress: gets the steps of work that takes a while.
-        offline: nothing is fetched.
-        no_fetching: why, and what to do about it.
-        live: folders run in place.
-        lends_keys: the user accepted the text that names the sources: their own keys are used, and private addresses
-            are asked.
-        judge: refuses, by a `SourceError`, repositories that code may not come from, before any request is sent.
-        builtin: the reference modules; by default those shipped with Paddock.
-    """
-
-    def __init__(
-        self,
-        cache: SourceCache,
-        runner: CommandRunner,
-        direct: CommandRunner,
-        *,
-        environ: Mapping[str, str],
-        settings: SourceSettings,
-        preloaded: Callable[[], Mapping[str, str]],
-        progress: Progress,
-        offline: bool = False,
-        no_fetching: NoFetching = OFFLINE,
-        live: bool = False,
-        lends_keys: bool = True,
-        judge: Callable[[SourceUri], None] = lambda uri: None,
-        builtin: BuiltinSource | None = None,
-    ) -> None:
-        self.settings = settings
-        self._cache = cache
-        closed = RefusingRunner(lambda program: NotFetchedError(program, no_fetching))
-        self._repositories = Repositories(
-            cache=cache,
-            runner=runner,  # also offline, where it is given nothing to reach
-            direct=closed if offline else direct,
-            environ=environ,
-            mirrors=settings.mirrors,
-            progress=progress,
-            offline=offline,
-            no_fetching=no_fetching,
-            lends_keys=lends_keys,
-        )
-        self._dependencies = Dependencies(
-            cache,
-            closed if offline else runner,
-            self._repositories.source,
-            judge,
-            environ=environ,
-            index=settings.index,
-            npm=settings.npm,
-            preloaded=preloaded,
-            progress=progress,
-        )
-        self._workshop = Workshop(
-            cache=cache,
-            runner=closed if offline else runner,
-            repositories=self._repositories,
-            dependencies=self._dependencies,
-            builtin=builtin if builtin is not None else shipped(),
-            preloaded=preloaded,
-            installed=self._installed,
-            constraints=settings.constraints,
-            progress=progress,
-            live=live,
-            lends_keys=lends_keys,
-            offline=offline,
-        )
+    def __post_init__(self) -> None:
         if lone := {kind.kind for kind in KINDS} ^ SUPPLIES.keys():
             raise TypeError(f"a kind of source is in `uri.KINDS` and in `SUPPLIES`; {sorted(lone)} is in one of them")
-        self._supplies = {kind: supply(self._workshop) for kind, supply in SUPPLIES.items()}
-        self._installed_here: InstalledDistributions | None = None
-        self._making = threading.Lock()
-
-    @property
-    def is_offline(self) -> bool:
-        """Whether nothing is fetched."""
-        return self._workshop.offline
+        self._supplies = {kind: supply(self) for kind, supply in SUPPLIES.items()}
 
     def supply(self, uri: SourceUri) -> Supply[Any]:
         """Return how a source is pinned, locked and provided."""
@@ -201,14 +115,10 @@ class Provisioner:
         """
         return self.supply(uri).provide(uri, module_id, locked, rules)
 
-    def missing(self, locked: LockedModule) -> tuple[str, ...]:
-        """Return the locked parts that the cache lacks, in words for people."""
-        return self._workshop.missing(locked)
-
     def damage(self, locked: LockedModule) -> tuple[str, ...]:
         """Return the locked parts that are damaged in the cache, in words; reads all of them."""
-        is_damaged = locked.tree and self._cache.problem_of(Bucket.TREES, locked.tree)
-        return (*(("its code",) if is_damaged else ()), *self._dependencies.damage(locked))
+        is_damaged = locked.tree and self.cache.problem_of(Bucket.TREES, locked.tree)
+        return (*(("its code",) if is_damaged else ()), *self.dependencies.damage(locked))
 
     def request(self, locked: LockedModule) -> PermissionRequest | None:
         """Return the permissions that the locked manifest asks for; None for none, or where the cache has no manifest.
@@ -216,25 +126,17 @@ class Provisioner:
         Raises:
             ManifestError: a part of it is not understood.
         """
-        tree = self._workshop.cached(locked.tree) if locked.tree else None
+        tree = self.cached(locked.tree) if locked.tree else None
         return PermissionRequest.read(tree / locked.subdirectory) if tree is not None else None
 
     def find_installed(self, module_id: str) -> str | None:
         """Return the name of the installed distribution that has a module of this id, if any has."""
-        found = self._installed().find(module_id)
+        found = self.installed.find(module_id)
         return found.name if found is not None else None
 
     def lend(self, uris: Iterable[SourceUri]) -> None:
         """Have these sources be fetched with the user's own rights: the user said so."""
-        self._repositories.lend(uris)
-
-    def _installed(self) -> InstalledDistributions:
-        from paddock_sources.environment.installed import InstalledDistributions
-
-        with self._making:
-            if self._installed_here is None:
-                self._installed_here = InstalledDistributions()
-            return self._installed_here
+        self.repositories.lend(uris)
 
 
 NO_RUNNER: Final[CommandRunner] = RefusingRunner(NotFetchedError)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +18,7 @@ from paddock_sources.constraints import PROVIDED, Constraint, outside
 from paddock_sources.environment.errors import InstallerError
 from paddock_sources.environment.index import Index
 from paddock_sources.environment.interpreter import Interpreter
-from paddock_sources.environment.locked import SITE, LockedDistribution, environment_digest, installed
+from paddock_sources.environment.locked import SITE, LockedDistribution, environment_digest
 from paddock_sources.environment.remembered import RememberedChoice
 from paddock_sources.environment.requirements import Requirements
 from paddock_sources.environment.site import check_distributions, clean_site
@@ -31,124 +31,121 @@ from paddock_sources.progress import Phase, Progress, SilentProgress
 if TYPE_CHECKING:
     from paddock_sources.cache import SourceCache
 
-__all__ = ["at_work", "install", "installed", "resolve"]
-
 _NO_VERSIONS: Final = ("UnsolvableError", "NoWheelError")  # failures that constraints may be the cause of
 
 
-def resolve(
-    requirements: Requirements,
-    *,
-    cache: SourceCache,
-    runner: CommandRunner,
-    index: Index,
-    python: Interpreter,
-    constraints: Mapping[str, str] | None = None,
-    bounds: Sequence[Constraint] = (),
-    provided: Mapping[str, str] | None = None,
-    progress: Progress | None = None,
-    uv: Uv | None = None,
-) -> tuple[LockedDistribution, ...]:
-    """Return the versions of all packages that satisfy the requirements for the index, and of their dependencies.
+@dataclass(frozen=True, slots=True)
+class Environments:
+    """Chooses packages of `index` for `python`, and keeps folders with them in `cache`; `runner` runs uv, sandboxed."""
 
-    `constraints` are versions, by name, to keep to if the package is needed at all and there is a solution with them.
-    `bounds` are what people allow, and are never left. `provided` are packages that the worker has from elsewhere, by
-    name, with the version if it is known: they and their dependencies are left out. What was chosen for the same inputs
-    within a day is chosen again; where nothing can be fetched, also what was chosen earlier.
+    cache: SourceCache
+    runner: CommandRunner
+    index: Index
+    python: Interpreter
+    progress: Progress = field(default_factory=SilentProgress)
+    uv: Uv | None = None
 
-    Raises:
-        InstallerError: there is no solution, or none within the bounds (code `BoundsError`), a package would have to
-            be built, or it could not be found out.
-        SourceError: uv is not installed.
-    """
-    if not requirements.index:
-        return ()
-    subject = requirements.name or "the module"
-    left_out = {**dict.fromkeys(PROVIDED, ""), **(provided or {})}
-    bounds = tuple(one for one in bounds if one.name not in left_out)
-    kept = {name: version for name, version in (constraints or {}).items() if name not in left_out}
-    for name in set(outside(kept, bounds)):
-        del kept[name]
-    request = ResolutionRequest(requirements.index, kept, left_out, tuple(one.text for one in bounds))
-    remembered = RememberedChoice(cache, request, index, python)
-    if (known := remembered.read()) is not None:
-        return known
-    program = uv or Uv.find(os.environ)
+    def resolve(
+        self,
+        requirements: Requirements,
+        *,
+        constraints: Mapping[str, str] | None = None,
+        bounds: Sequence[Constraint] = (),
+        provided: Mapping[str, str] | None = None,
+    ) -> tuple[LockedDistribution, ...]:
+        """Return the versions of all packages that satisfy the requirements for the index, and of their dependencies.
 
-    def solved(kept: Mapping[str, str], bounds: Sequence[Constraint]) -> tuple[LockedDistribution, ...]:
-        wanted = replace(request, constraints=kept, bounds=tuple(one.text for one in bounds))
-        access = CommandAccess("uv", reads=(program.path,), environ=program.environ(index))
-        with at_work(access, cache, runner, index, python, progress, subject, "resolving dependencies of") as task:
-            return program.resolve(wanted, task)
+        `constraints` are versions, by name, to keep to if the package is needed at all and there is a solution with
+        them. `bounds` are what people allow, and are never left. `provided` are packages that the worker has from
+        elsewhere, by name, with the version if it is known: they and their dependencies are left out. What was chosen
+        for the same inputs within a day is chosen again; where nothing can be fetched, also what was chosen earlier.
 
-    # Only a further try shows whether what holds versions is the cause; and the caller needs its answer next.
-    tries: list[tuple[Mapping[str, str], tuple[Constraint, ...]]] = [(kept, bounds)]
-    tries += [({}, bounds)] if kept else []
-    tries += [({}, ())] if bounds else []
-    failures: list[InstallerError] = []
-    for tried, within in tries:
-        try:
-            locked = solved(tried, within)
-        except NotFetchedError as error:
-            if (known := remembered.read(of_any_age=True)) is not None:
-                return known
-            raise error.of_packages(requirements.index, is_locked=False) from error
-        except InstallerError as error:
-            if error.code not in _NO_VERSIONS:
-                raise
-            failures.append(error)
-            continue
-        if within == bounds:
-            remembered.write(locked)
-            return locked
-        chosen = {one.name: one.version for one in locked}
-        raise failures[-1].out_of_bounds(bounds, chosen) from failures[-1]
-    raise failures[-1] from (failures[0] if len(failures) > 1 else None)
+        Raises:
+            InstallerError: there is no solution, or none within the bounds (code `BoundsError`), a package would have
+                to be built, or it could not be found out.
+            SourceError: uv is not installed.
+        """
+        if not requirements.index:
+            return ()
+        subject = requirements.name or "the module"
+        left_out = {**dict.fromkeys(PROVIDED, ""), **(provided or {})}
+        bounds = tuple(one for one in bounds if one.name not in left_out)
+        kept = {name: version for name, version in (constraints or {}).items() if name not in left_out}
+        for name in set(outside(kept, bounds)):
+            del kept[name]
+        request = ResolutionRequest(requirements.index, kept, left_out, tuple(one.text for one in bounds))
+        remembered = RememberedChoice(self.cache, request, self.index, self.python)
+        if (known := remembered.read()) is not None:
+            return known
+        program = self.uv or Uv.find(os.environ)
 
+        def solved(kept: Mapping[str, str], bounds: Sequence[Constraint]) -> tuple[LockedDistribution, ...]:
+            wanted = replace(request, constraints=kept, bounds=tuple(one.text for one in bounds))
+            access = CommandAccess("uv", reads=(program.path,), environ=program.environ(self.index))
+            with self._at_work(access, subject, "resolving dependencies of") as task:
+                return program.resolve(wanted, task)
 
-def install(
-    locked: Sequence[LockedDistribution],
-    *,
-    cache: SourceCache,
-    runner: CommandRunner,
-    index: Index,
-    python: Interpreter,
-    progress: Progress | None = None,
-    subject: str = "",
-    uv: Uv | None = None,
-) -> Path:
-    """Return the folder for `sys.path` with exactly these distributions, from the cache if it is there.
+        # Only a further try shows whether what holds versions is the cause; and the caller needs its answer next.
+        tries: list[tuple[Mapping[str, str], tuple[Constraint, ...]]] = [(kept, bounds)]
+        tries += [({}, bounds)] if kept else []
+        tries += [({}, ())] if bounds else []
+        failures: list[InstallerError] = []
+        for tried, within in tries:
+            try:
+                locked = solved(tried, within)
+            except NotFetchedError as error:
+                if (known := remembered.read(of_any_age=True)) is not None:
+                    return known
+                raise error.of_packages(requirements.index, is_locked=False) from error
+            except InstallerError as error:
+                if error.code not in _NO_VERSIONS:
+                    raise
+                failures.append(error)
+                continue
+            if within == bounds:
+                remembered.write(locked)
+                return locked
+            chosen = {one.name: one.version for one in locked}
+            raise failures[-1].out_of_bounds(bounds, chosen) from failures[-1]
+        raise failures[-1] from (failures[0] if len(failures) > 1 else None)
 
-    Raises:
-        InstallerError: one of them cannot be had, or differs from what was locked.
-        SourceError: uv is not installed, one must not be unpacked, or its contents are not safe to use.
-        CacheError: the folder cannot be kept.
-    """
-    from paddock_sources.cache import Bucket
+    def install(self, locked: Sequence[LockedDistribution], subject: str = "") -> Path:
+        """Return the folder for `sys.path` with exactly these distributions, from the cache if it is there.
 
-    def build(folder: Path) -> None:
-        site = folder / SITE
-        site.mkdir()
-        named = subject or (locked[0].name if locked else "the module")
-        program = uv or Uv.find(os.environ)
-        access = CommandAccess(
-            "python",
-            reads=(program.path, *PROGRAMS),
-            writes=(site,),
-            environ=program.environ(index),
-        )
-        try:
-            with at_work(access, cache, runner, index, python, progress, named, "installing") as task:
-                unpack(locked, site, task, program)
-        except NotFetchedError as error:
-            raise error.of_packages([f"{one.name} {one.version}" for one in locked], is_locked=True) from error
-        clean_site(site)
-        compile_code(site, runner, python)
-        clean_site(site)
-        check_distributions(site, locked)
+        Raises:
+            InstallerError: one of them cannot be had, or differs from what was locked.
+            SourceError: uv is not installed, one must not be unpacked, or its contents are not safe to use.
+            CacheError: the folder cannot be kept.
+        """
+        from paddock_sources.cache import Bucket
 
-    facts = {"distributions": [f"{one.name}=={one.version}" for one in sorted(locked)], "python": python.tag}
-    return cache.store(Bucket.ENVIRONMENTS).add(environment_digest(locked, python), build, facts) / SITE
+        def build(folder: Path) -> None:
+            site = folder / SITE
+            site.mkdir()
+            named = subject or (locked[0].name if locked else "the module")
+            program = self.uv or Uv.find(os.environ)
+            access = CommandAccess(
+                "python",
+                reads=(program.path, *PROGRAMS),
+                writes=(site,),
+                environ=program.environ(self.index),
+            )
+            try:
+                with self._at_work(access, named, "installing") as task:
+                    unpack(locked, site, task, program)
+            except NotFetchedError as error:
+                raise error.of_packages([f"{one.name} {one.version}" for one in locked], is_locked=True) from error
+            clean_site(site)
+            compile_code(site, self.runner, self.python)
+            clean_site(site)
+            check_distributions(site, locked)
+
+        facts = {"distributions": [f"{one.name}=={one.version}" for one in sorted(locked)], "python": self.python.tag}
+        digest = environment_digest(locked, self.python)
+        return self.cache.store(Bucket.ENVIRONMENTS).add(digest, build, facts) / SITE
+
+    def _at_work(self, access: CommandAccess, subject: str, phase: Phase) -> AbstractContextManager[Task]:
+        return at_work(access, self.cache, self.runner, self.index, self.python, self.progress, subject, phase)
 
 
 @contextmanager

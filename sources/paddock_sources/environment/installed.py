@@ -29,7 +29,7 @@ from paddock_sources.environment.interpreter import Interpreter
 from paddock_sources.environment.requirements import applies, normalised, parsed_requirement
 from paddock_sources.errors import ManifestError, ModuleIdError, SourceError
 from paddock_sources.manifest.read import ENTRY_POINT_GROUPS
-from paddock_sources.module_id import PACKAGE_PREFIX, checked_module_id, kind_of_id
+from paddock_sources.module_id import PACKAGE_PREFIX, checked_module_id
 from paddock_sources.tree import SourceTree
 
 if TYPE_CHECKING:
@@ -220,20 +220,6 @@ class InstalledDistribution:
         return _read(self.info, name, limit_bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class InstalledModule:
-    """A module that an installed distribution announces; `kind` is the one that its id suggests.
-
-    `editable` is the folder that it runs from, if it is installed in place.
-    """
-
-    module_id: str
-    distribution: str
-    version: str
-    kind: str
-    editable: Path | None = None
-
-
 class InstalledDistributions:
     """All that are installed in the folders of `path`, by default those this process imports from."""
 
@@ -251,15 +237,10 @@ class InstalledDistributions:
                     found.setdefault(distribution.name, distribution)
         return found
 
-    def modules(self) -> tuple[InstalledModule, ...]:
-        """Return all modules that are announced by a name that a module can have, sorted."""
-        found: dict[tuple[str, str], InstalledModule] = {}
-        for one in self.by_name.values():
-            for entry in one.entry_points:
-                if _is_module_id(entry.name):
-                    module = InstalledModule(entry.name, one.name, one.version, kind_of_id(entry.name), one.editable)
-                    found.setdefault((entry.name, one.name), module)
-        return tuple(module for _, module in sorted(found.items()))
+    def module_ids(self) -> frozenset[str]:
+        """Return the ids of all modules that are announced by a name that a module can have."""
+        names = (entry.name for one in self.by_name.values() for entry in one.entry_points)
+        return frozenset(filter(_is_module_id, names))
 
     def find(self, name: str) -> InstalledDistribution | None:
         """Return the distribution that has that name, or the conventional name for that id, or that announces it.

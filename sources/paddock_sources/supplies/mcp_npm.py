@@ -87,7 +87,7 @@ class McpNpmSupply(McpSupply[McpNpmUri]):
         return NpmPackages(
             name=uri.name,
             cache=self.workshop.cache,
-            runner=self.workshop.runner,
+            runner=self.workshop.fetcher,
             node=program_of_machine("node", _INSTALLED_BY).resolve(),
             npm=program_of_machine("npm", _INSTALLED_BY).resolve(),
             registry=self.workshop.dependencies.registry,

@@ -63,7 +63,7 @@ class McpPypiSupply(McpSupply[McpPypiUri]):
         name = chosen_program(uri, scripts, rules)
         module, function = scripts[name]
         launch = _LAUNCH.format(site=str(site), name=name, module=module, function=function)
-        python = package.python.path
+        python = self.workshop.dependencies.python.path
         return ServerProgram(
             (str(python), "-I", "-S", "-c", launch),
             programs=(python,),
@@ -71,8 +71,7 @@ class McpPypiSupply(McpSupply[McpPypiUri]):
         )
 
     def _package(self, uri: McpPypiUri, version: str, rules: DependencyRules) -> PackageSource:
-        index = self.workshop.dependencies.index
-        return self.workshop.package(uri.canonical_name, version, index, rules)
+        return self.workshop.package(uri.canonical_name, version, rules)
 
     def _locked(self, uri: McpPypiUri, version: str, rules: DependencyRules) -> LockedModule:
         """Return the lock of the package at a version, else of the newest, as the index has it now."""

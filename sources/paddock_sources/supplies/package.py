@@ -60,9 +60,8 @@ class PackageSupply(Supply[PackageUri]):
         return None
 
     def _source(self, uri: PackageUri, rules: DependencyRules) -> PackageSource:
-        index = self.workshop.dependencies.index if uri.version else None
-        package = self.workshop.package(uri.name, uri.version, index, rules)
-        return replace(package, installed=self.workshop.installed(), preloaded=self.workshop.preloaded())
+        package = self.workshop.package(uri.name, uri.version, rules, is_installed=not uri.version)
+        return replace(package, installed=self.workshop.installed, preloaded=self.workshop.preloaded())
 
     def _locked(self, uri: PackageUri, rules: DependencyRules) -> LockedModule:
         """Return the lock of a package of the index, which is one of its own dependencies."""

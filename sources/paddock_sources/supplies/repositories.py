@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandRunner, RefusingRunner, UserHostsRunner
-from paddock_sources.errors import NoFetching, OwnRightsError, SourceUriError
-from paddock_sources.mirrors import Mirrors
-from paddock_sources.progress import Progress
+from paddock_sources.errors import OwnRightsError, SourceUriError
+from paddock_sources.means import Means
 from paddock_sources.uri import GitUri, SourceUri
 
 if TYPE_CHECKING:
@@ -20,24 +18,11 @@ if TYPE_CHECKING:
     from paddock_sources.git.git_source import GitSource
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Repositories:
-    """Makes the sources of repositories, kept in `cache`.
+    """Makes the sources of repositories; the mirrors in the settings are the user's, who named what they lead to."""
 
-    `runner` runs git, sandboxed; `direct` runs git and its helpers where they need the user's keys. `environ` is the
-    user's environment. `mirrors` are the user's, who named by them what they lead to. `offline`: nothing is fetched,
-    and `no_fetching` says why. `lends_keys`: the user accepted the text that names the sources.
-    """
-
-    cache: SourceCache
-    runner: CommandRunner
-    direct: CommandRunner
-    environ: Mapping[str, str]
-    mirrors: Mirrors
-    progress: Progress
-    offline: bool
-    no_fetching: NoFetching
-    lends_keys: bool
+    means: Means
     _credentials: Credentials | None = field(default=None, init=False)
     _making: threading.Lock = field(default_factory=threading.Lock, init=False)
     _lent: set[str] = field(default_factory=set, init=False)  # that the user's own rights may fetch all the same
@@ -48,12 +33,12 @@ class Repositories:
 
     def own_rights(self, uri: GitUri) -> OwnRightsError | None:
         """Return why a repository takes the user's own rights, as far as its address says it."""
-        if self.lends_keys or self.offline or uri.text in self._lent:
+        if self.means.lends_keys or self.means.offline or uri.text in self._lent:
             return None
         from paddock_sources.git.remote import Remote
 
         try:
-            mirror = self.mirrors.of(uri)
+            mirror = self.means.settings.mirrors.of(uri)
             remote = Remote.of(mirror or uri)
         except SourceUriError:
             return None  # git never gets that address: there is nothing to agree to, and a fetch says why
@@ -72,30 +57,32 @@ class Repositories:
         from paddock_sources.git.git_source import GitSource
         from paddock_sources.git.remote import Remote
 
+        means = self.means
         Remote.of(uri)  # refused where it holds credentials, also if a mirror is asked
-        mirror = self.mirrors.of(uri)
+        mirror = means.settings.mirrors.of(uri)
         at = mirror or uri
-        lends = is_users and (self.lends_keys or uri.text in self._lent)
-        named_by = "a module" if self.lends_keys else "the plan"
+        lends = is_users and (means.lends_keys or uri.text in self._lent)
+        named_by = "a module" if means.lends_keys else "the plan"
         without_keys = RefusingRunner(lambda name: OwnRightsError.of_keys(uri.text, name, named_by))
-        lends_keys = lends and (self.lends_keys or urlsplit(at.url).scheme != "http")
-        direct = self.direct if lends_keys or self.offline else without_keys
-        is_beside = self.lends_keys and isinstance(near, GitUri) and near.server == uri.server
+        lends_keys = lends and (means.lends_keys or urlsplit(at.url).scheme != "http")
+        own = means.closed if means.offline else means.direct
+        direct = own if lends_keys or means.offline else without_keys
+        is_beside = means.lends_keys and isinstance(near, GitUri) and near.server == uri.server
         is_users_word = lends or is_beside or mirror is not None
-        runner: CommandRunner = UserHostsRunner(self.runner) if is_users_word else self.runner
-        if not (is_users_word or self.offline) and uri.is_inside:
+        runner: CommandRunner = UserHostsRunner(means.runner) if is_users_word else means.runner
+        if not (is_users_word or means.offline) and uri.is_inside:
             runner = direct = RefusingRunner(lambda name: OwnRightsError.of_host(uri.text))
         with self._making:
             if lends_keys and self._credentials is None:
-                self._credentials = Credentials(direct, self.environ)
+                self._credentials = Credentials(direct, means.environ)
         return GitSource(
             at,
-            self.cache,
+            means.cache,
             runner,
             direct=direct,
-            progress=self.progress,
-            environ=self.environ,
-            offline=self.offline,
-            no_fetching=self.no_fetching,
+            progress=means.progress,
+            environ=means.environ,
+            offline=means.offline,
+            no_fetching=means.no_fetching,
             credentials=self._credentials if lends_keys else None,
         )

@@ -7,28 +7,26 @@ ask a server; providing locked code asks none as long as the cache has the code.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from paddock_sources.builtin import BuiltinSource
-from paddock_sources.cache import Bucket, SourceCache, TreeEntry
-from paddock_sources.commands.command_runner import CommandRunner
-from paddock_sources.constraints import NO_RULES, Constraint, DependencyRules
+from paddock_sources.cache import Bucket, TreeEntry
+from paddock_sources.constraints import NO_RULES, DependencyRules
 from paddock_sources.dependencies import Dependencies
 from paddock_sources.errors import OwnRightsError, SourceError, pin_mismatch, without_credentials
 from paddock_sources.file import FileSource
 from paddock_sources.kinds.source_uri import Row
 from paddock_sources.lock.locked_module import LockedModule
 from paddock_sources.manifest.permission_request import PermissionRequest, permissions_digest
-from paddock_sources.progress import Progress
+from paddock_sources.means import Means
 from paddock_sources.resolution import PinnedSource, Resolution
 from paddock_sources.supplies.repositories import Repositories
 from paddock_sources.uri import SourceUri
 
 if TYPE_CHECKING:
-    from paddock_sources.environment.index import Index
     from paddock_sources.environment.installed import InstalledDistributions
     from paddock_sources.package import PackageSource
 
@@ -57,36 +55,40 @@ class StaleLock:
     refusal: SourceError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workshop:
-    """The means of one provisioner, shared by threads.
+class Workshop(Means):
+    """The means of one provisioner, and what is made of them once."""
 
-    `runner` runs programs that fetch, sandboxed; `preloaded` returns the versions of the distributions of a worker's
-    runtime, by name; `installed` those beside the host. `constraints` are the user's own on what modules depend on.
-    `live`: folders run in place. `lends_keys`: the user accepted the text that names the sources. `offline`: nothing is
-    fetched.
-    """
+    @cached_property
+    def repositories(self) -> Repositories:
+        """Repositories to fetch from."""
+        return Repositories(self)
 
-    cache: SourceCache
-    runner: CommandRunner
-    repositories: Repositories
-    dependencies: Dependencies
-    builtin: BuiltinSource
-    preloaded: Callable[[], Mapping[str, str]]
-    installed: Callable[[], InstalledDistributions]
-    constraints: tuple[Constraint, ...]
-    progress: Progress
-    live: bool
-    lends_keys: bool
-    offline: bool
+    @cached_property
+    def dependencies(self) -> Dependencies:
+        """What chooses and provides packages and repositories that modules depend on."""
+        return Dependencies(self, self.repositories.source)
+
+    @cached_property
+    def installed(self) -> InstalledDistributions:
+        """The distributions beside the host."""
+        from paddock_sources.environment.installed import InstalledDistributions
+
+        return InstalledDistributions()
 
     def cached(self, tree: str) -> Path | None:
         """Return the folder of a tree in the cache."""
         entry = self.cache.trees.get(tree)
         return entry / Bucket.TREES.content if entry is not None else None
 
-    def package(self, name: str, version: str, index: Index | None, rules: DependencyRules) -> PackageSource:
-        """Return a package of the `index`, for a process that has no other packages."""
+    def package(
+        self,
+        name: str,
+        version: str,
+        rules: DependencyRules,
+        *,
+        is_installed: bool = False,
+    ) -> PackageSource:
+        """Return a package of the index, for a process that has no other packages, or one that `is_installed`."""
         from paddock_sources.package import PackageSource
 
         return PackageSource(
@@ -94,9 +96,7 @@ class Workshop:
             version,
             cache=self.cache,
             python=self.dependencies.python,
-            runner=self.runner,
-            index=index,
-            progress=self.progress,
+            environments=None if is_installed else self.dependencies.environments,
             rules=rules,
         )
 
@@ -190,7 +190,7 @@ class Supply(Row, ABC, Generic[Uri]):
         Raises:
             SourceError: they contradict each other, or ask for a lock that this source cannot have.
         """
-        rules = rules.joined(DependencyRules(self.workshop.constraints))
+        rules = rules.joined(DependencyRules(self.workshop.settings.constraints))
         if rules.by_uv_lock and not self.has_uv_lock:
             raise SourceError(
                 f"`{uri.text}` has no `uv.lock` whose versions could be taken: it is no repository or folder",

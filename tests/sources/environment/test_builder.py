@@ -18,7 +18,7 @@ from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandAccess, CommandResult, CommandRunner, CommandSession
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.constraints import Constraint
-from paddock_sources.environment.builder import install, resolve
+from paddock_sources.environment.builder import Environments
 from paddock_sources.environment.errors import InstallerError
 from paddock_sources.environment.index import Index
 from paddock_sources.environment.interpreter import Interpreter
@@ -57,29 +57,16 @@ class Bench:
     def resolve(
         self, *lines: str, within: Sequence[str] = (), given: Mapping[str, str] | None = None, **versions: str
     ) -> tuple[LockedDistribution, ...]:
-        return resolve(
-            Requirements("tool-demo", "1", lines),
-            cache=self.cache,
-            runner=self,
-            index=self.index,
-            python=self.python,
-            constraints=versions,
-            bounds=[Constraint.parse(one, "plan.yaml:7") for one in within],
-            provided=given,
-            uv=self.uv,
-            progress=self.progress,
-        )
+        bounds = [Constraint.parse(one, "plan.yaml:7") for one in within]
+        needs = Requirements("tool-demo", "1", lines)
+        return self._environments.resolve(needs, constraints=versions, bounds=bounds, provided=given)
 
     def install(self, *locked: LockedDistribution) -> Path:
-        return install(
-            locked,
-            cache=self.cache,
-            runner=self,
-            index=self.index,
-            python=self.python,
-            progress=self.progress,
-            uv=self.uv,
-        )
+        return self._environments.install(locked)
+
+    @property
+    def _environments(self) -> Environments:
+        return Environments(self.cache, self, self.index, self.python, self.progress, self.uv)
 
 
 @pytest.fixture

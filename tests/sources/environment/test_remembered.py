@@ -13,7 +13,7 @@ import pytest
 from failures import failing
 from paddock_sources.cache import Bucket, SourceCache
 from paddock_sources.constraints import Constraint
-from paddock_sources.environment.builder import install, resolve
+from paddock_sources.environment.builder import Environments
 from paddock_sources.environment.index import Index
 from paddock_sources.environment.interpreter import Interpreter
 from paddock_sources.environment.locked import LockedDistribution
@@ -52,7 +52,8 @@ class Chooser:
         }
         needs = Requirements("tool-demo", "1", given.pop("lines"))
         with self.cache(recalls=recalls) as cache:
-            chosen = resolve(needs, cache=cache, runner=self.runner, **given)
+            environments = Environments(cache, self.runner, given.pop("index"), given.pop("python"))
+            chosen = environments.resolve(needs, **given)
         return chosen, bool(self.server.requests)
 
     @property
@@ -159,4 +160,4 @@ def test_only_files_with_the_hashes_of_the_choice_are_installed(chooser: Chooser
     assert not asked and {one.hashes for one in chosen} == {("sha256:" + "0" * 64,)}
     index = Index.of({"PIP_INDEX_URL": chooser.server.url})
     with chooser.cache() as cache, failing("HashMismatchError"):
-        install(chosen, cache=cache, runner=chooser.runner, index=index, python=chooser.python)
+        Environments(cache, chooser.runner, index, chooser.python).install(chosen)

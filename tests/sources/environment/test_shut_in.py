@@ -11,7 +11,7 @@ import pytest
 from failures import failing
 from paddock.isolation.commands.source_commands import SourceCommands
 from paddock_sources.cache import SourceCache
-from paddock_sources.environment.builder import install, resolve
+from paddock_sources.environment.builder import Environments
 from paddock_sources.environment.index import Index
 from paddock_sources.environment.interpreter import Interpreter
 from paddock_sources.environment.requirements import Requirements
@@ -34,19 +34,20 @@ def test_sandboxed_programs_reach_their_index_and_nothing_else(
             one.add_wheel("leaf", "1.0", {"leaf/__init__.py": "", "leaf/run.sh": "#!/bin/sh\n"})
             one.add_wheel("branch", "1.0", requires=["leaf>=1", "amplifier-core>=1.5"])
         both = Index(server.url, (server.host, files.host))
-        how = {"cache": SourceCache(tmp_path / "cache"), "runner": runner, "python": python}
+        environments = Environments(SourceCache(tmp_path / "cache"), runner, both, python)
         wanted = Requirements("tool-demo", "1", ("branch",))
-        locked = resolve(wanted, index=both, **how)  # type: ignore[arg-type]
+        locked = environments.resolve(wanted)
         assert [(one.name, one.version) for one in locked] == [("branch", "1.0"), ("leaf", "1.0")]
         assert locked[1].hashes == server.hashes_of("leaf", "1.0")
-        site = install(locked, index=both, **how)  # type: ignore[arg-type]
+        site = environments.install(locked)
         assert (site / "leaf" / "__init__.py").is_file()
         assert os.access(site / "leaf" / "run.sh", os.X_OK)
         assert len(list((site / "leaf" / "__pycache__").glob("__init__.*.pyc"))) == 1
         assert files.requests
         # An index that sends it elsewhere is not followed.
         files.requests.clear()
-        how["cache"] = SourceCache(tmp_path / "other")
+        index = Index.of({"PIP_INDEX_URL": server.url})
+        other = Environments(SourceCache(tmp_path / "other"), runner, index, python)
         with failing("IndexAccessError", files.host):
-            resolve(wanted, index=Index.of({"PIP_INDEX_URL": server.url}), **how)  # type: ignore[arg-type]
+            other.resolve(wanted)
         assert not files.requests

@@ -25,7 +25,7 @@ from failures import failing
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandAccess, CommandResult
 from paddock_sources.environment import wheels
-from paddock_sources.environment.builder import install
+from paddock_sources.environment.builder import Environments
 from paddock_sources.environment.errors import InstallerError
 from paddock_sources.environment.index import Index
 from paddock_sources.environment.interpreter import Interpreter
@@ -88,7 +88,7 @@ class Customer:
 
     def install(self, *locked: LockedDistribution) -> Path:
         index = Index.of({"PIP_INDEX_URL": self.server.url})
-        return install(locked, cache=self.cache, runner=self, index=index, python=self.python)
+        return Environments(self.cache, self, index, self.python).install(locked)
 
     def refused(self, content: bytes) -> SourceError:
         """Return why a wheel is refused, of which nothing is left."""
