@@ -10,14 +10,10 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from paddock_sources.errors import SourceError
 from paddock_sources.kinds.package_uri import package_key
-
-if TYPE_CHECKING:
-    from packaging.specifiers import SpecifierSet
-    from packaging.version import Version
 
 MAX_CONSTRAINTS: Final = 200  # in one list; a person writes a handful
 _MAX_LENGTH: Final = 200  # characters of one
@@ -219,10 +215,7 @@ def contradiction(name: str, constraints: Collection[Constraint]) -> SourceError
 
 
 def _leave_a_version(constraints: Iterable[Constraint]) -> bool:
-    """Return whether some version is within all of them.
-
-    Only the versions that they name divide the line of all versions. It tries these, and some on either side of each.
-    """
+    """Return whether some version is within all of them."""
     return _have_a_version(frozenset(one.specifier for one in constraints))
 
 
@@ -230,34 +223,5 @@ def _leave_a_version(constraints: Iterable[Constraint]) -> bool:
 def _have_a_version(specifiers: frozenset[str]) -> bool:
     from packaging.specifiers import SpecifierSet
 
-    together = SpecifierSet(",".join(sorted(specifiers)))
-    return any(together.contains(version, prereleases=True) for version in _candidates(together))
-
-
-def _candidates(specifiers: SpecifierSet) -> Iterator[Version]:
-    from packaging.version import InvalidVersion, Version
-
-    named = [Version(one.version.removesuffix(".*")) for one in specifiers]
-    longest = max((len(version.release) for version in named), default=0)
-    yield Version("0")
-    for version in named:
-        epoch = f"{version.epoch}!" if version.epoch else ""
-        release = ".".join(map(str, version.release))
-        above = ".".join(map(str, (*version.release[:-1], version.release[-1] + 1)))
-        yield version
-        texts = [f"{epoch}0", f"{epoch}{release}", f"{epoch}{above}", f"{version}.post1"]
-        texts.append(f"{epoch}{release}{'.0' * longest}.1")  # below each higher release that is named
-        without_dev = version.public.partition(".dev")[0]
-        texts += [f"{epoch}{release}.dev0", f"{epoch}{release}a0", f"{epoch}{release}rc99", f"{without_dev}.dev0"]
-        if version.pre is not None:
-            letter, number = version.pre
-            texts.append(f"{epoch}{release}{letter}{number + 1}")
-        if version.post is not None:
-            texts.append(f"{without_dev.partition('.post')[0]}.post{version.post + 1}")
-        if version.dev is not None:
-            texts.append(f"{without_dev}.dev{version.dev + 1}")
-        for text in texts:
-            try:
-                yield Version(text)
-            except InvalidVersion:
-                continue
+    together = SpecifierSet(",".join(sorted(specifiers)), prereleases=True)
+    return not together.is_unsatisfiable()

@@ -23,15 +23,10 @@ def check_contract(name: str, requirement: Requirement) -> None:
     Raises:
         ContractVersionError: it takes newer versions of the contracts only.
     """
+    from packaging.specifiers import SpecifierSet
     from packaging.utils import canonicalize_name
-    from packaging.version import Version
 
     if canonicalize_name(requirement.name) != CONTRACT:
         return
-    newest = Version(CONTRACT_VERSION)
-    # Every gap between two versions that are named holds one of these.
-    named = [Version(clause.version.removesuffix(".*")) for clause in requirement.specifier if clause.operator != "==="]
-    beyond = [Version(".".join(map(str, (*version.release, 0, 1)))) for version in named]
-    known = [version for version in (newest, Version("0"), *named, *beyond) if version <= newest]
-    if not any(requirement.specifier.contains(version, prereleases=True) for version in known):
+    if (requirement.specifier & SpecifierSet(f"<={CONTRACT_VERSION}", prereleases=True)).is_unsatisfiable():
         raise ContractVersionError(name, str(requirement), CONTRACT_VERSION)
