@@ -244,7 +244,7 @@ def test_a_folder_that_changes_all_the_time_is_whole_in_every_snapshot(tmp_path:
     finally:
         is_over.set()
         changer.join(20)
-    assert cache.verify() == ()
+    assert cache.upkeep.verify() == ()
     (folder / "new").unlink(missing_ok=True)
     assert tree_digest(snapshot(folder, cache).root) == tree_digest(folder)
 

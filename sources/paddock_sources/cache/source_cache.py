@@ -19,7 +19,7 @@ from paddock_sources.cache.repositories import Repositories
 from paddock_sources.cache.staging import StagingArea
 
 if TYPE_CHECKING:
-    from paddock_sources.cache.upkeep import CacheItem, CacheMaintenance, Damage, PruneResult
+    from paddock_sources.cache.upkeep import CacheMaintenance
 
 VARIABLE: Final = "PADDOCK_CACHE_DIR"
 
@@ -103,25 +103,12 @@ class SourceCache:
         finally:
             in_use.close()
 
-    # -- upkeep, which only commands about the cache load
-
     @cached_property
-    def _upkeep(self) -> CacheMaintenance:
+    def upkeep(self) -> CacheMaintenance:
+        """What lists, verifies and removes all there is in it; only commands about the cache load that."""
         from paddock_sources.cache.upkeep import CacheMaintenance
 
         return CacheMaintenance(self._store_context, tuple(self._stores.values()), self.repositories)
-
-    def list(self) -> tuple[CacheItem, ...]:
-        """Return all there is in it, by kind."""
-        return self._upkeep.list()
-
-    def size(self) -> Mapping[str, int]:
-        """Return how many bytes each of its folders takes."""
-        return self._upkeep.size()
-
-    def verify(self) -> tuple[Damage, ...]:
-        """Check everything in the cache and return what is damaged, which is no longer handed out."""
-        return self._upkeep.verify()
 
     def problem_of(self, bucket: Bucket, digest: str) -> str:
         """Read one entry in full and return its problem; empty if it is sound or absent.
@@ -135,14 +122,6 @@ class SourceCache:
         if problem:
             store.mark_damaged(digest)
         return problem
-
-    def prune(self, max_age: float) -> PruneResult:
-        """Remove entries unused for `max_age` seconds, damaged ones, and leftovers of dead processes."""
-        return self._upkeep.prune(max_age)
-
-    def clean(self) -> PruneResult:
-        """Take away all that is not in use."""
-        return self._upkeep.clean()
 
 
 def place_of_user(environ: Mapping[str, str]) -> Path:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from paddock_sources.cache.errors import UnsafeTreeError
 from paddock_sources.cache.tree_digest import Contents, Kind, TreeDigest, text_sha256
@@ -61,12 +62,13 @@ class TreeChecker:
         self._make_folders(self._admit(path))
         content = hashlib.sha256()
         size = 0
-        with _Sink(None) if is_compiled(path) else self._opened(path, executable) as write:
+        with nullcontext() if is_compiled(path) else self._opened(path, executable) as file:
             for chunk in chunks:
                 size += len(chunk)
                 self._check_size(path, size)
                 content.update(chunk)
-                write(chunk)
+                if file is not None:
+                    file.write(chunk)
         self._bytes += size
         self._take(path, "program" if executable else "file", content.hexdigest(), size)
 
@@ -116,8 +118,8 @@ class TreeChecker:
     def _make_folders(self, paths: list[str]) -> None:
         pass
 
-    def _opened(self, path: str, executable: bool) -> _Sink:
-        return _Sink(None)
+    def _opened(self, path: str, executable: bool) -> AbstractContextManager[IO[bytes] | None]:
+        return nullcontext()
 
     def _seal(self, links: dict[str, str]) -> None:
         pass
@@ -138,41 +140,17 @@ class TreeWriter(TreeChecker):
             os.mkdir(folder, 0o700)
             self._folders.append(folder)
 
-    def _opened(self, path: str, executable: bool) -> _Sink:
+    def _opened(self, path: str, executable: bool) -> AbstractContextManager[IO[bytes]]:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(f"{self._root}/{path}", flags, 0o600)
         os.fchmod(descriptor, 0o555 if executable else 0o444)
-        return _Sink(descriptor)
+        return open(descriptor, "wb")
 
     def _seal(self, links: dict[str, str]) -> None:
         for path, target in links.items():
             os.symlink(target, f"{self._root}/{path}")
         for folder in reversed(self._folders):
             os.chmod(folder, 0o555)  # noqa: S103 - what is cached is read by modules, of other users too
-
-
-class _Sink:
-    """Where a file's content goes: an open file, or nowhere."""
-
-    def __init__(self, descriptor: int | None) -> None:
-        self._descriptor = descriptor
-
-    def __enter__(self) -> Callable[[bytes], None]:
-        return self._write if self._descriptor is not None else _nowhere
-
-    def __exit__(self, *_: object) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-
-    def _write(self, chunk: bytes) -> None:
-        assert self._descriptor is not None
-        rest = memoryview(chunk)
-        while rest:
-            rest = rest[os.write(self._descriptor, rest) :]
-
-
-def _nowhere(chunk: bytes) -> None:
-    pass
 
 
 def check_target(path: str, target: str) -> None:

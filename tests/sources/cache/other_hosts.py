@@ -148,11 +148,11 @@ def _do(folder: Path, act: Act) -> None:
         if found is not None:
             assert_whole(found.root, act.number)
     elif act.what == "prune":
-        cache.prune(0)
+        cache.upkeep.prune(0)
     elif act.what == "clean":
-        cache.clean()
+        cache.upkeep.clean()
     else:
-        cache.verify()
+        cache.upkeep.verify()
 
 
 def _end_of(child: int) -> str:

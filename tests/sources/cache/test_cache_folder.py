@@ -96,7 +96,7 @@ def test_what_others_may_write_to_is_refused(
         lambda cache: cache.trees.get(digest_of(1)),
         lambda cache: cache.trees.add_tree(write_tree(2)),
         lambda cache: cache.repositories.commit("https://host", "a" * 40),
-        lambda cache: cache.clean(),
+        lambda cache: cache.upkeep.clean(),
     ):
         with failing("CacheFolderError") as caught:
             act(SourceCache(folder))
@@ -149,7 +149,7 @@ def test_what_a_read_only_cache_has_is_used_and_adding_says_what_to_do(folder: P
         cache = SourceCache(folder)
         assert cache.trees.get(digest_of(1)) is not None
         assert cache.repositories.commit("https://host", "a" * 40) == {"tree": "t"}
-        assert cache.verify() == ()
+        assert cache.upkeep.verify() == ()
         with failing("ReadOnlyCacheError") as caught:
             cache.trees.add_tree(write_tree(2))
         assert str(folder) in caught.value.summary

@@ -29,16 +29,16 @@ def hosts() -> Iterator[OtherHosts]:
 def assert_sound(folder: Path) -> None:
     """Fail unless all that can be seen is whole, what is not can be added, and what the dead left can be taken away."""
     with SourceCache(folder) as cache:
-        assert cache.verify() == ()
+        assert cache.upkeep.verify() == ()
         for number in (1, 2):
             found = cache.trees.tree(digest_of(number))
             if found is not None:
                 assert_whole(found.root, number)
             assert_whole(cache.trees.add_tree(write_tree(number)).root, number)
-        cache.prune(1e9)
+        cache.upkeep.prune(1e9)
         assert os.listdir(folder / "tmp") == []
     with SourceCache(folder) as cache:
-        cache.clean()
+        cache.upkeep.clean()
         assert cache.trees.entries() == ()
         assert os.listdir(folder / "tmp") == []
 
@@ -50,7 +50,7 @@ def test_the_stages_are_those_that_there_are(folder: Path) -> None:
     assert stages == [name for name in ADD_STAGES if name != "file written"]
     cache.close()
     del stages[:]
-    cache.clean()
+    cache.upkeep.clean()
     assert stages == ["moved out"]
 
 
@@ -70,7 +70,7 @@ def test_a_host_killed_while_mending_an_entry_leaves_a_sound_cache(folder: Path,
     hosts.run(folder, Act("add", 1))
     with SourceCache(folder) as cache:
         damage(cache, 1)
-        assert len(cache.verify()) == 1
+        assert len(cache.upkeep.verify()) == 1
     assert hosts.run(folder, Act("add", 1, killed_at=stage)) == ["killed"]
     with SourceCache(folder) as cache:
         cache.trees.add_tree(write_tree(1))
@@ -90,7 +90,7 @@ def test_a_host_killed_while_it_takes_away_leaves_the_cache_sound(folder: Path, 
 
 def test_what_a_dead_host_used_can_be_taken_away(folder: Path, hosts: OtherHosts) -> None:
     hosts.run(folder, Act("add", 1, killed_at="renamed"))
-    freed = SourceCache(folder).clean()
+    freed = SourceCache(folder).upkeep.clean()
     assert (freed.items, freed.in_use) == (1, ())
 
 
@@ -114,7 +114,7 @@ def test_what_the_living_build_is_not_swept_away(folder: Path) -> None:
         writer_folder = building.folder
         other = SourceCache(folder)
         other.trees.add_tree(write_tree(2))
-        other.clean()
+        other.upkeep.clean()
         assert writer_folder.is_dir()
 
 

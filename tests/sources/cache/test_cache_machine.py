@@ -46,7 +46,7 @@ def machine_of(hosts: OtherHosts, scratch: Path) -> type[RuleBasedStateMachine]:
             for cache in self.used:
                 cache.close()
             with SourceCache(self.folder) as cache:
-                cache.clean()
+                cache.upkeep.clean()
                 assert cache.trees.entries() == ()
             shutil.rmtree(self.folder.parent)
 
@@ -75,7 +75,7 @@ def machine_of(hosts: OtherHosts, scratch: Path) -> type[RuleBasedStateMachine]:
 
         @rule(cache=open_hosts)
         def clean(self, cache: SourceCache) -> None:
-            cache.clean()
+            cache.upkeep.clean()
 
         @rule(acts=st.lists(ACTS, min_size=1, max_size=4))
         def others_act_at_once(self, acts: list[Act]) -> None:
@@ -92,7 +92,7 @@ def machine_of(hosts: OtherHosts, scratch: Path) -> type[RuleBasedStateMachine]:
                 file = place / "tree.d/folder0/file0.py"
                 file.chmod(0o644)
                 file.write_bytes(b"")
-                assert digest_of(number) in [found.name for found in cache.verify()]
+                assert digest_of(number) in [found.name for found in cache.upkeep.verify()]
                 assert cache.trees.get(digest_of(number)) is None
 
         @invariant()

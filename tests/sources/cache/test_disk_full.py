@@ -64,7 +64,7 @@ def test_what_does_not_fit_is_said_and_leaves_nothing(small_disk: Path) -> None:
     assert cache.trees.entries() == (digest_of(1),)
     assert cache.store(Bucket.ENVIRONMENTS).get(KEY) is None
     assert_whole(cache.trees.add_tree(write_tree(2)).root, 2)
-    assert cache.verify() == ()
+    assert cache.upkeep.verify() == ()
 
 
 def test_on_a_full_disk_what_is_there_is_used_and_can_be_taken_away(small_disk: Path) -> None:
@@ -82,6 +82,6 @@ def test_on_a_full_disk_what_is_there_is_used_and_can_be_taken_away(small_disk: 
         with failing("DiskFullError"):
             cache.repositories.note("https://host", "a" * 40, {"tree": "t" * 10_000})
     with SourceCache(small_disk / "cache") as cache:
-        assert cache.verify() == ()
-        assert cache.clean().items == 1
+        assert cache.upkeep.verify() == ()
+        assert cache.upkeep.clean().items == 1
         assert_whole(cache.trees.add_tree(write_tree(2)).root, 2)

@@ -200,10 +200,10 @@ def test_an_entry_without_a_good_marker_can_only_be_added_again(folder: Path, da
     damage(entry.root.parent)
     with SourceCache(folder) as cache:
         assert cache.trees.get(entry.digest) is None
-        (found,) = cache.verify()
+        (found,) = cache.upkeep.verify()
         assert (found.name, found.is_refused) == (entry.digest, True)
         assert cache.trees.add_tree(write_tree(1)) == entry
-        assert cache.verify() == ()
+        assert cache.upkeep.verify() == ()
         assert_whole(entry.root, 1)
 
 
@@ -215,12 +215,12 @@ def test_what_is_in_use_is_not_taken_away(folder: Path) -> None:
     entry = user.trees.add_tree(write_tree(1))
     other.trees.add_tree(write_tree(2))
     other.close()
-    freed = other.clean()
+    freed = other.upkeep.clean()
     assert [used.name for used in freed.in_use] == [digest_of(1)]
     assert freed.items == 1
     assert_whole(entry.root, 1)
     user.close()
-    assert other.clean().in_use == ()
+    assert other.upkeep.clean().in_use == ()
     assert not entry.root.exists()
 
 
@@ -229,20 +229,20 @@ def test_what_was_got_is_in_use_as_what_was_added(folder: Path) -> None:
         cache.trees.add_tree(write_tree(1))
     user = SourceCache(folder)
     assert user.trees.get(digest_of(1)) is not None
-    assert SourceCache(folder).clean().items == 0
+    assert SourceCache(folder).upkeep.clean().items == 0
     user.close()
-    assert SourceCache(folder).clean().items == 1
+    assert SourceCache(folder).upkeep.clean().items == 1
 
 
 def test_looking_at_entries_does_not_use_them(folder: Path) -> None:
     with SourceCache(folder) as cache:
         cache.trees.add_tree(write_tree(1))
     looker = SourceCache(folder)
-    looker.list()
-    looker.size()
-    looker.verify()
+    looker.upkeep.list()
+    looker.upkeep.size()
+    looker.upkeep.verify()
     looker.trees.marker(digest_of(1))
-    assert looker.clean().items == 1
+    assert looker.upkeep.clean().items == 1
 
 
 def test_an_entry_taken_away_while_it_is_got_is_not_handed_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,7 +252,7 @@ def test_an_entry_taken_away_while_it_is_got_is_not_handed_out(folder: Path, mon
     def lock_late(descriptor: int, kind: int) -> None:
         monkeypatch.undo()
         assert kind & fcntl.LOCK_SH
-        assert SourceCache(folder).clean().items == 1
+        assert SourceCache(folder).upkeep.clean().items == 1
         fcntl.flock(descriptor, kind)
 
     monkeypatch.setattr(fcntl, "flock", lock_late)

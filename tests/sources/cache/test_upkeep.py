@@ -53,13 +53,13 @@ def fill(cache: SourceCache) -> None:
 
 
 def names(cache: SourceCache) -> list[str]:
-    return [item.name for item in cache.list()]
+    return [item.name for item in cache.upkeep.list()]
 
 
 def test_all_there_is_is_listed(folder: Path, clock: Clock) -> None:
     cache = SourceCache(folder, clock=clock)
     fill(cache)
-    items = {item.bucket: item for item in cache.list()}
+    items = {item.bucket: item for item in cache.upkeep.list()}
     assert {bucket: item.name for bucket, item in items.items()} == {
         Bucket.TREES: digest_of(1),
         Bucket.ENVIRONMENTS: KEY,
@@ -71,7 +71,7 @@ def test_all_there_is_is_listed(folder: Path, clock: Clock) -> None:
     assert (env.bytes, env.files, env.made_at, env.used_at) == (1000, 1, NOON, NOON)
     assert env.facts == {"distributions": ["a==1"]}
     assert env.path == folder / "envs-v1" / ("b" * 64)
-    sizes = cache.size()
+    sizes = cache.upkeep.size()
     assert sizes["envs-v1"] == 1000
     assert sizes["git-v1"] == 500 + len(URL) + 1
     assert sizes["downloads-v1"] == 200
@@ -81,28 +81,28 @@ def test_all_there_is_is_listed(folder: Path, clock: Clock) -> None:
 
 def test_of_a_cache_that_is_not_there_there_is_nothing(folder: Path) -> None:
     cache = SourceCache(folder)
-    assert (cache.list(), cache.verify(), cache.prune(0), cache.clean()) == (
+    assert (cache.upkeep.list(), cache.upkeep.verify(), cache.upkeep.prune(0), cache.upkeep.clean()) == (
         (),
         (),
         PruneResult(0, 0),
         PruneResult(0, 0),
     )
-    assert set(cache.size().values()) == {0}
+    assert set(cache.upkeep.size().values()) == {0}
     assert not folder.exists()
 
 
 def test_cleaning_takes_all_away_and_says_what_it_was(folder: Path) -> None:
     cache = SourceCache(folder)
     fill(cache)
-    size = sum(item.bytes for item in cache.list())
+    size = sum(item.bytes for item in cache.upkeep.list())
     older = folder / "trees-v0" / "abc"
     older.mkdir(parents=True)
     (older / "code.py").write_text("12345678")
     (folder / "other-v1").mkdir()
-    assert cache.clean() == PruneResult(6, size + 8)
+    assert cache.upkeep.clean() == PruneResult(6, size + 8)
     assert not older.exists() and (folder / "other-v1").exists()
-    assert cache.list() == ()
-    assert set(cache.size().values()) == {0}
+    assert cache.upkeep.list() == ()
+    assert set(cache.upkeep.size().values()) == {0}
     assert cache.repositories.commit(URL, COMMIT) is None
     fill(cache)  # and it is as good as new
 
@@ -111,11 +111,11 @@ def test_what_was_not_used_for_long_is_pruned(folder: Path, clock: Clock) -> Non
     cache = SourceCache(folder, clock=clock)
     fill(cache)
     clock.now += 29 * DAY
-    assert cache.prune(30 * DAY) == PruneResult(0, 0)
+    assert cache.upkeep.prune(30 * DAY) == PruneResult(0, 0)
     cache.trees.add_tree(write_tree(2))
     cache.close()
     clock.now += 2 * DAY
-    assert cache.prune(30 * DAY).items == 5
+    assert cache.upkeep.prune(30 * DAY).items == 5
     assert names(cache) == [digest_of(2)]
     assert cache.repositories.commit(URL, COMMIT) is None
 
@@ -151,7 +151,7 @@ def test_what_was_used_since_is_not_pruned(
     use(cache)
     cache.close()
     clock.now += 2 * DAY
-    assert cache.prune(30 * DAY).items == 4
+    assert cache.upkeep.prune(30 * DAY).items == 4
     assert names(cache) == [name]
 
 
@@ -162,7 +162,7 @@ def test_a_commit_that_was_asked_for_since_is_not_forgotten(folder: Path, clock:
     clock.now += 29 * DAY
     assert cache.repositories.commit(URL, COMMIT) is not None
     clock.now += 2 * DAY
-    cache.prune(30 * DAY)
+    cache.upkeep.prune(30 * DAY)
     assert cache.repositories.commit(URL, COMMIT) == {"tree": digest_of(1)}
     assert cache.repositories.commit(URL, "d" * 40) is None
 
@@ -173,16 +173,16 @@ def test_a_clock_that_goes_backwards_breaks_nothing(folder: Path, clock: Clock) 
     clock.now -= 1000 * DAY
     assert cache.trees.get(digest_of(1)) is not None  # which notes the time that it is now
     cache.close()
-    assert cache.prune(30 * DAY) == PruneResult(0, 0)  # what comes from the future was used just now
-    assert all(item.used_at is None or item.used_at <= clock.now for item in cache.list())
+    assert cache.upkeep.prune(30 * DAY) == PruneResult(0, 0)  # what comes from the future was used just now
+    assert all(item.used_at is None or item.used_at <= clock.now for item in cache.upkeep.list())
     clock.now += 31 * DAY
     assert [name for name in names(cache) if name == digest_of(1)]
-    cache.prune(30 * DAY)
+    cache.upkeep.prune(30 * DAY)
     assert digest_of(1) not in names(cache)
     assert len(names(cache)) == 4
-    cache.prune(0)
+    cache.upkeep.prune(0)
     clock.now += 1
-    cache.clean()
+    cache.upkeep.clean()
     assert names(cache) == []
 
 
@@ -191,7 +191,7 @@ def test_no_age_is_all_that_is_not_in_use(folder: Path, clock: Clock) -> None:
     fill(cache)
     use_tree(cache)
     clock.now += 1
-    freed = cache.prune(0)
+    freed = cache.upkeep.prune(0)
     assert freed.items == 4
     assert names(cache) == [digest_of(1)]
 
@@ -203,19 +203,19 @@ def test_a_repository_that_is_worked_on_stays(folder: Path) -> None:
     cache = SourceCache(folder)
     fill(cache)
     with SourceCache(folder).repositories.locked(URL, 1):
-        freed = cache.clean()
+        freed = cache.upkeep.clean()
         assert [(used.bucket, used.name) for used in freed.in_use] == [(Bucket.GIT, URL)]
         assert names(cache) == [URL]
-    assert cache.clean().items == 1
+    assert cache.upkeep.clean().items == 1
 
 
 def test_downloads_that_installers_work_on_stay(folder: Path) -> None:
     cache = SourceCache(folder)
     fill(cache)
     with cache.downloads() as downloads, SourceCache(folder).downloads():
-        assert [used.bucket for used in cache.clean().in_use] == [Bucket.DOWNLOADS]
+        assert [used.bucket for used in cache.upkeep.clean().in_use] == [Bucket.DOWNLOADS]
         assert (downloads / "uv/wheel.whl").exists()
-    assert cache.clean().items == 1
+    assert cache.upkeep.clean().items == 1
 
 
 # -- what is damaged
@@ -267,10 +267,10 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 def test_what_is_damaged_is_found_refused_and_pruned(folder: Path, damage: Callable[[Path], None]) -> None:
     cache = SourceCache(folder)
     fill(cache)
-    assert cache.verify() == ()
+    assert cache.upkeep.verify() == ()
     store = cache.store(Bucket.ENVIRONMENTS)
     damage(store.place(KEY))
-    (found,) = cache.verify()
+    (found,) = cache.upkeep.verify()
     assert (found.bucket, found.name, found.path, found.is_refused) == (
         Bucket.ENVIRONMENTS,
         KEY,
@@ -279,11 +279,11 @@ def test_what_is_damaged_is_found_refused_and_pruned(folder: Path, damage: Calla
     )
     assert store.get(KEY) is None
     assert store.marker(KEY) is None
-    (again,) = cache.verify()
+    (again,) = cache.upkeep.verify()
     assert (again.name, again.problem) == (KEY, "it was found damaged before")
-    assert [item.name for item in cache.list() if item.is_damaged] == [KEY]
-    assert cache.prune(1000 * DAY).items == 1
-    assert cache.verify() == ()
+    assert [item.name for item in cache.upkeep.list() if item.is_damaged] == [KEY]
+    assert cache.upkeep.prune(1000 * DAY).items == 1
+    assert cache.upkeep.verify() == ()
     assert store.add(KEY, build) == store.get(KEY)
 
 
@@ -296,7 +296,7 @@ def test_a_tree_that_is_another_is_found_though_its_marker_agrees(folder: Path) 
     (one.root.parent / "ok").write_bytes(
         (folder / "away/ok").read_bytes().replace(one.digest.encode(), other.digest.encode(), 1)
     )
-    (found,) = cache.verify()
+    (found,) = cache.upkeep.verify()
     assert found.name == one.digest
     assert cache.trees.get(one.digest) is None
 
@@ -307,12 +307,12 @@ def test_a_damaged_entry_that_is_in_use_stays_until_it_is_not(folder: Path) -> N
     place = user.store(Bucket.ENVIRONMENTS).get(KEY)
     assert place is not None
     write("site/module.py")(place)
-    assert len(cache.verify()) == 1
-    assert [used.name for used in cache.prune(0).in_use] == [KEY]
+    assert len(cache.upkeep.verify()) == 1
+    assert [used.name for used in cache.upkeep.prune(0).in_use] == [KEY]
     assert (place / "site/module.py").exists()
     assert cache.store(Bucket.ENVIRONMENTS).get(KEY) is None
     user.close()
-    assert cache.prune(1000 * DAY).items == 1
+    assert cache.upkeep.prune(1000 * DAY).items == 1
 
 
 def test_a_malformed_record_is_found_and_not_believed(folder: Path) -> None:
@@ -321,10 +321,10 @@ def test_a_malformed_record_is_found_and_not_believed(folder: Path) -> None:
     (record,) = (folder / "commits-v1").glob("*/*")
     record.write_bytes(b'{"tree": ')
     assert cache.repositories.commit(URL, COMMIT) is None
-    (found,) = cache.verify()
+    (found,) = cache.upkeep.verify()
     assert (found.bucket, found.name) == (Bucket.COMMITS, COMMIT)
     cache.repositories.note(URL, COMMIT, {"tree": "t"})
-    assert cache.verify() == ()
+    assert cache.upkeep.verify() == ()
 
 
 def test_folders_of_other_names_are_left_alone(folder: Path) -> None:
@@ -332,6 +332,6 @@ def test_folders_of_other_names_are_left_alone(folder: Path) -> None:
     fill(cache)
     (folder / "trees-v2/notes").mkdir()
     (folder / "git-v1/notes").mkdir()
-    assert len(cache.list()) == 5
-    cache.clean()
+    assert len(cache.upkeep.list()) == 5
+    cache.upkeep.clean()
     assert (folder / "trees-v2/notes").is_dir()

@@ -56,7 +56,7 @@ class Ground:
         entry = self.source(offline=True).fetch(self.good)
         assert entry.digest == self.tree and (entry.root / "pyproject.toml").is_file()
         assert not self.server.requests
-        assert self.cache.verify() == ()
+        assert self.cache.upkeep.verify() == ()
         assert not list((self.cache.folder / "tmp").iterdir())
 
 

@@ -83,7 +83,7 @@ def test_on_a_full_disk_what_is_there_is_provided(
         assert "no space left" in told.lower() or "disk is full" in told, told
         assert "paddock cache" in told and not list((disk / "cache" / "tmp").iterdir())
         assert ours.provide(uri, ID, locked) == good
-        assert cache.verify() == ()
+        assert cache.upkeep.verify() == ()
         origin.git("reset", "-q", "--hard", "HEAD~1")
         smaller = origin.commit({"more.py": "1"})
         assert ours.lock(uri).commit == smaller  # and there is room again for what is small

@@ -91,6 +91,6 @@ def test_a_hostile_repository_does_no_harm(
     assert (name in row.refused) if row.refused else not name, told or name
     assert all(char.isprintable() or char == "\n" for char in told)
     assert len(told) < 4000
-    assert cache.verify() == ()
+    assert cache.upkeep.verify() == ()
     assert not list((tmp_path / "cache").glob("tmp/*"))
     assert {path.name for path in tmp_path.iterdir()} <= {"cache", "tool-greet"}

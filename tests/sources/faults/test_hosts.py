@@ -104,8 +104,8 @@ def until_there(folder: Path, name: str) -> None:
 def check(cache: Path) -> None:
     """Fail unless all that is in a cache is sound, and nothing that the dead have left stays."""
     with SourceCache(cache) as fresh:
-        assert fresh.verify() == ()
-        fresh.prune(3600)
+        assert fresh.upkeep.verify() == ()
+        fresh.upkeep.prune(3600)
         assert not list((cache / "tmp").iterdir())
 
 
@@ -128,7 +128,7 @@ def test_hosts_killed_at_any_stage_leave_nothing_in_the_way(
         code, _, errors = hosts.begin(cache, wanted, stage).end()
         assert code == -signal.SIGKILL, (stage, errors)
         with SourceCache(cache) as fresh:
-            assert fresh.verify() == (), stage
+            assert fresh.upkeep.verify() == (), stage
     found = hosts.told(hosts.begin(cache, wanted))
     assert found == hosts.told(hosts.begin(tmp_path / "good", wanted))
     check(cache)

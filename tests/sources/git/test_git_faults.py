@@ -153,7 +153,7 @@ def test_hosts_that_are_killed_at_every_stage_leave_a_good_cache(
             code, _, errors = host.end()
         assert code == -signal.SIGKILL, (verb, when, errors)
         with SourceCache(tmp_path / "cache") as fresh:
-            assert fresh.verify() == (), (verb, when)
+            assert fresh.upkeep.verify() == (), (verb, when)
             assert (source("main", cache=fresh).fetch(first).root / "a.py").read_text() == "1", (verb, when)
     with SourceCache(tmp_path / "cache") as fresh:
         again = source("main", cache=fresh)

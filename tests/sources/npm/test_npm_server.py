@@ -63,7 +63,7 @@ class Bench:
 
     def forget(self) -> None:
         self.cache.close()
-        self.cache.clean()
+        self.cache.upkeep.clean()
         self.npm.argvs.clear()
 
 

@@ -80,7 +80,7 @@ def test_a_server_is_locked_and_fetched_again_and_runs(user: User, registry: Npm
         told = subprocess.run(user.command(locked), capture_output=True, timeout=60, check=True)
         assert told.stdout == b"b1\n"
         user.cache.close()
-        user.cache.clean()
+        user.cache.upkeep.clean()
     registry.publish({"name": "b", "version": "2.0.0"}, archive({"package.json": "{}"}))
     with failing("HashMismatchError", "fetching `b` 2"):
         user.command(locked)

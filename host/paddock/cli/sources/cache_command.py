@@ -92,7 +92,7 @@ def show_dir(cache: SourceCache) -> CommandAnswer:
 @_over_cache
 def show_size(cache: SourceCache) -> CommandAnswer:
     """Print how much room the cache takes."""
-    sizes = cache.size()
+    sizes = cache.upkeep.size()
     total = sum(sizes.values())
     rows = [(_KINDS[name], _size_text(size)) for name, size in sizes.items() if size]
     facts = {"dir": str(cache.folder), "bytes": total, "folders": sizes}
@@ -103,7 +103,7 @@ def show_size(cache: SourceCache) -> CommandAnswer:
 @_over_cache
 def show_list(cache: SourceCache) -> CommandAnswer:
     """Print what is in the cache, and when each entry was last used."""
-    items = cache.list()
+    items = cache.upkeep.list()
     rows = [(_KINDS[item.bucket.value], _short(item.name), _size_text(item.bytes), _about(item)) for item in items]
     notes = () if items else (f"there is nothing in `{cache.folder}`",)
     return CommandAnswer(
@@ -118,8 +118,8 @@ def verify(cache: SourceCache) -> CommandAnswer:
 
     Paddock no longer uses a damaged entry. Exits with 1 if one is damaged, else with 0.
     """
-    count = len(cache.list())
-    damages = cache.verify()
+    count = len(cache.upkeep.list())
+    damages = cache.upkeep.verify()
     rows = [(_KINDS[one.bucket.value], _short(one.name), one.problem, str(one.path)) for one in damages]
     notes = () if damages else (f"of {_counted(count, 'entry', 'entries')} none is damaged",)
     facts = {"ok": not damages, "damages": [_damage_facts(damage) for damage in damages]}
@@ -154,7 +154,7 @@ def read_age(context: click.Context, option: click.Parameter, written: str | Non
 @_over_cache
 def prune(cache: SourceCache, older_than: float) -> CommandAnswer:
     """Remove entries that are old or damaged, and files that killed processes left."""
-    return _freed(cache.prune(older_than))
+    return _freed(cache.upkeep.prune(older_than))
 
 
 @cache.command(epilog=example("paddock cache clean"))
@@ -167,7 +167,7 @@ def clean(cache: SourceCache) -> CommandAnswer:
     This also removes what other versions of Paddock keep in the cache. So make sure that no session of another version
     is running.
     """
-    return _freed(cache.clean())
+    return _freed(cache.upkeep.clean())
 
 
 def _freed(freed: PruneResult) -> CommandAnswer:
