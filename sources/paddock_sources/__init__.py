@@ -15,7 +15,7 @@ from paddock_sources.file import FileSource
 from paddock_sources.manifest.read import ModuleManifest
 from paddock_sources.module_id import checked_module_id, kind_of_id
 from paddock_sources.resolution import Resolution
-from paddock_sources.resolver import Resolver, Source
+from paddock_sources.resolver import Resolver
 from paddock_sources.uri import BuiltinUri, FolderUri, GitUri, PackageUri, SourceUri, parse_source
 
 __all__ = [
@@ -31,7 +31,6 @@ __all__ = [
     "PackageUri",
     "Resolution",
     "Resolver",
-    "Source",
     "SourceError",
     "SourceUri",
     "SourceUriError",

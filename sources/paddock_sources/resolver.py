@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from paddock_sources.application import ApplicationResolver
 from paddock_sources.builtin import BuiltinSource, shipped
@@ -34,18 +34,6 @@ Provide = Callable[[SourceUri, str], Resolution]
 
 FindInstalled = Callable[[str], str | None]
 """Returns the name of the installed distribution that a module with an id is in."""
-
-
-class Source(Protocol):
-    """An object that can find a module's code."""
-
-    def resolve(self, module_id: str) -> Resolution:
-        """Return where the code of `module_id` is.
-
-        Raises:
-            SourceError: it is not there, or not safe to use.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,24 +126,16 @@ class Resolver:
             attempt = LayerAnswer(chosen.layer, chosen.uri.text, _told(error))
             raise _wrong(chosen.module_id, chosen.source, chosen.attempts, attempt, error) from error
 
-    def open(self, uri: SourceUri) -> Source:
-        """Return the source for an address on this machine.
-
-        Raises:
-            SourceError: it has to be fetched from elsewhere.
-        """
-        if isinstance(uri, BuiltinUri):
-            return _Renamed(self._builtin, uri.module_id)
-        if isinstance(uri, FolderUri):
-            return FileSource(uri.folder, place=uri.place)
-        raise uri.not_here()
-
     def list(self) -> tuple[str, ...]:
         """Return the ids of the reference modules, sorted."""
         return self._builtin.list()
 
     def _find_here(self, uri: SourceUri, module_id: str) -> Resolution:
-        return self.open(uri).resolve(module_id)
+        if isinstance(uri, BuiltinUri):  # under an id of the plan's choosing, as in `module: my-loop`
+            return replace(self._builtin.resolve(uri.module_id), module_id=module_id)
+        if isinstance(uri, FolderUri):
+            return FileSource(uri.folder, place=uri.place).resolve(module_id)
+        raise uri.not_here()
 
     # -- the layers ------------------------------------------------------------------------
 
@@ -231,14 +211,3 @@ def _wrong(
     error: SourceError,
 ) -> UnresolvedError:
     return UnresolvedError(module_id, source, (*attempts, last), hints=error.hints)
-
-
-@dataclass(frozen=True, slots=True)
-class _Renamed:
-    """A reference module under an id of the plan's choosing, as in `module: my-loop, source: builtin:loop-basic`."""
-
-    source: BuiltinSource
-    shipped_id: str
-
-    def resolve(self, module_id: str) -> Resolution:
-        return replace(self.source.resolve(self.shipped_id), module_id=module_id)
