@@ -87,10 +87,10 @@ class GitServer:
 
     `requests` says what was asked for, in turn, `authorizations` what was sent to be let in, `sent_bytes` how much was
     answered. `context` is what it proves who it
-    is with. A server that is not `capable` leaves nothing out of what it sends and gives out only what a ref is at.
+    is with.
     """
 
-    def __init__(self, folder: Path, authority: TestAuthority, *, capable: bool = True) -> None:
+    def __init__(self, folder: Path, authority: TestAuthority) -> None:
         self.folder = folder
         self.authority = authority
         self.context = authority.server("127.0.0.1", "localhost")
@@ -102,7 +102,6 @@ class GitServer:
         self.authorizations: list[str] = []
         self.sent_bytes = 0
         self.private: dict[str, str] = {}
-        self.is_capable = capable
         self._server = _Server(self)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
@@ -333,8 +332,11 @@ def _handler(git: GitServer, is_ending: threading.Event) -> type[BaseHTTPRequest
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
 
         def _environ(self, path: str, query: str, length: int) -> dict[str, str]:
-            able = "true" if git.is_capable else "false"
-            settings = {"safe.directory": "*", "uploadpack.allowFilter": able, "uploadpack.allowAnySHA1InWant": able}
+            settings = {
+                "safe.directory": "*",
+                "uploadpack.allowFilter": "true",
+                "uploadpack.allowAnySHA1InWant": "true",
+            }
             configured = {"GIT_CONFIG_COUNT": str(len(settings))}
             for number, (name, value) in enumerate(settings.items()):
                 configured |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
@@ -345,8 +347,7 @@ def _handler(git: GitServer, is_ending: threading.Event) -> type[BaseHTTPRequest
                 "GIT_CONFIG_GLOBAL": "/dev/null",
                 "GIT_PROJECT_ROOT": str(git.folder),
                 "GIT_HTTP_EXPORT_ALL": "1",
-                # Without version 2 a server gives out only what it has shown.
-                "GIT_PROTOCOL": self.headers.get("Git-Protocol", "") if git.is_capable else "",
+                "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
                 "REQUEST_METHOD": self.command,
                 "PATH_INFO": path,
                 "QUERY_STRING": query,

@@ -285,23 +285,6 @@ def test_a_cache_that_was_closed_can_be_used_again(folder: Path) -> None:
 # -- when things go wrong around it
 
 
-def test_no_room_for_an_entry_is_said_and_leaves_nothing(folder: Path) -> None:
-    cache = SourceCache(folder)
-    cache.trees.add_tree(write_tree(1))
-
-    def fill(tree: TreeWriter) -> None:
-        write_tree(2)(tree)
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with failing("DiskFullError") as caught:
-        cache.trees.add_tree(fill)
-    assert str(folder) in caught.value.summary
-    assert "no space left" in caught.value.summary
-    assert any("paddock cache prune" in hint for hint in caught.value.hints)
-    assert cache.trees.entries() == (digest_of(1),)
-    assert os.listdir(folder / "tmp") == []
-
-
 @pytest.mark.parametrize("stage", ["content written", "sealed", "written out", "marked", "about to rename"])
 def test_no_room_at_any_stage_is_said_and_leaves_nothing(folder: Path, stage: str) -> None:
     def fill(name: str) -> None:

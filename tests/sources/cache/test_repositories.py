@@ -57,12 +57,3 @@ def test_what_was_noted_of_a_commit_is_told_without_a_lock(folder: Path) -> None
 def test_what_is_no_commit_is_never_a_path(folder: Path, commit: str) -> None:
     with pytest.raises(ValueError, match="not a commit"):
         SourceCache(folder).repositories.note(URL, commit, {})
-
-
-@each_row("content", [b"", b"[]", b"{", b"\xff", b"[" * 60_000, b'{"a": ' + b"1" * 70_000 + b"}"])
-def test_what_is_no_record_tells_nothing(folder: Path, content: bytes) -> None:
-    cache = SourceCache(folder)
-    cache.repositories.note(URL, COMMIT, {"tree": "t"})
-    (record,) = (folder / "commits-v1").glob("*/*")
-    record.write_bytes(content)
-    assert cache.repositories.commit(URL, COMMIT) is None

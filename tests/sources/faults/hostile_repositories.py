@@ -129,14 +129,6 @@ def odd_mode(mode: str) -> Callable[[OriginRepository], None]:
 # -- what git would do something for
 
 
-def pull_request(origin: OriginRepository) -> None:
-    """Have a good `main`, and a stranger's commit that only the ref of a pull request leads to."""
-    entries({})(origin)
-    origin.commit({"stranger.py": "1"}, "from a fork")
-    origin.point("refs/pull/1/head", origin.head())
-    origin.git("reset", "-q", "--hard", "HEAD~1")
-
-
 def hooks(origin: OriginRepository) -> None:
     """Have hooks, in the repository and among the files, and a configuration that names programs."""
     run = f"#!/bin/sh\ntouch {origin.folder.parent / CANARY}\n".encode()
@@ -231,46 +223,19 @@ HOSTILE: Sequence[Hostile] = (
     Hostile("modules of git in a link", entries({".gitmodules": (LINK, b"pyproject.toml")}), _UNSAFE),
     # What the project file says.
     Hostile("a project file larger than one may be", project("#" * (300 << 10)), _PROJECT),
-    Hostile("a project file that is nested", project("a = " + "[" * 5000 + "]" * 5000), _PROJECT),
-    Hostile("a project file with a number without end", project("[project]\nname = " + "1" * 200_000), _PROJECT),
-    Hostile("a project file that is no text", project(b"\xff\xfe[project]"), _PROJECT),
     Hostile("a project file that is a folder", lambda origin: _folder_for_project(origin), _PROJECT),
-    Hostile("a project that is no table", project("project = 5"), _PROJECT),
     Hostile(
         "a name that leads up from its metadata", project('[project]\nname = "../../../../x"\nversion = "1"'), _PROJECT
-    ),
-    Hostile("a name of more lines", project('[project]\nname = "x\\nEvil: 1"\nversion = "1"'), _PROJECT),
-    Hostile("a version that leads up", project('[project]\nname = "x"\nversion = "1/../../../x"'), _PROJECT),
-    Hostile(
-        "a summary that is more headers",
-        more_project("").__class__
-        and project('[project]\nname = "x"\nversion = "1"\ndescription = "a\\nRequires-Dist: evil"'),
-        _PROJECT,
-    ),
-    Hostile(
-        "dependencies that a build works out", project('[project]\nname = "x"\ndynamic = ["dependencies"]'), _PROJECT
     ),
     *(
         Hostile(f"a dependency that is {what}", more_project("", f"['{text}']"), _PROJECT)
         for what, text in {
-            "an option": "--index-url=https://evil.example",
-            "a file of requirements": "-r /etc/passwd",
-            "a folder": "x @ file:///etc",
             "a local repository": "x @ git+file:///etc",
             "a program": "x @ git+ext::sh -c id",
-            "an archive elsewhere": "x @ https://evil.example/x.tar.gz",
             "reached with keys": "x @ git+ssh://git@evil.example/x",
-            "an address with a password": "x @ git+https://u:p@evil.example/x",
-            "a path": "../x",
-            "of more lines": "x\\\\nevil",
         }.items()
     ),
-    Hostile("more dependencies than there may be", more_project("", str([f"x{n}" for n in range(2000)])), _PROJECT),
-    Hostile("a marker that is nested", more_project("", f"['x; {'(' * 400}a{')' * 400}']"), _PROJECT),
     Hostile("an entry point that leads up", more_project('x = "../../evil:mount"\n'), _PROJECT),
-    Hostile("an entry point that is an absolute path", more_project('x = "/tmp/evil.py"\n'), _PROJECT),
-    Hostile("an entry point that is a program", more_project('x = "os:system(1)"\n'), _PROJECT),
-    Hostile("an entry point of more lines", more_project('x = "a:b\\n[console_scripts]\\nls = evil:x"\n'), _PROJECT),
     Hostile(
         "an entry point into the standard library",
         project('[project]\nname = "x"\n[project.entry-points."amplifier.modules"]\ntool-greet = "os:system"'),

@@ -18,7 +18,6 @@ from sources.faults.one_host import provisioner
 from sources.git.origin_repository import OriginRepository
 from sources.git_repositories import below, module_files, module_repository, repository
 from sources.git_server import GitServer
-from sources.index_server import IndexServer
 
 ID = "tool-greet"
 INDEX = "http://127.0.0.1:1/simple"
@@ -130,15 +129,3 @@ def test_a_second_module_of_a_repository_fetches_nothing(
     assert not take("main", "two")  # only what `main` is was asked
     assert not take("v1", "two")
     assert not take(commit, "two") and not server.requests
-
-
-def test_nothing_of_a_source_archive_is_run(tmp_path: Path, cache: SourceCache, origin: OriginRepository) -> None:
-    marker = tmp_path / "executed"
-    with IndexServer() as index:
-        index.add_sdist_that_runs("built", "1.0", marker)
-        origin.commit(dict(module_files(ID, requires=["built"])))
-        uri = uri_of(f"{origin.address}@main")
-        with pytest.raises(SourceError) as caught:
-            provisioner(cache, index.url, DirectRunner()).lock(uri)
-    assert caught.value.code == "NoWheelError" and "built" in str(caught.value)
-    assert not marker.exists()

@@ -13,7 +13,6 @@ from paddock_sources import GitUri, parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandRunner
 from paddock_sources.provisioner import Provisioner
-from sources.faults.hostile_repositories import pull_request
 from sources.faults.one_host import provisioner
 from sources.git.origin_repository import OriginRepository
 from sources.git_repositories import module_files, module_repository
@@ -113,23 +112,6 @@ def test_what_was_locked_is_what_is_provided(
             with failing(afresh):
                 elsewhere.provide(uri, ID, locked)
     assert provisioner_of(offline=True).provide(uri, ID, locked) == before
-
-
-def test_a_commit_of_a_pull_request_only_is_refused_unless_allowed(
-    server: GitServer, provisioner_of: MakeProvisioner
-) -> None:
-    origin = OriginRepository(server.folder / ID)
-    pull_request(origin)
-    commit = origin.git("rev-parse", "refs/pull/1/head")
-    uri, ours = uri_of(server, commit), provisioner_of()
-    with failing("ImpostorCommitError"):
-        ours.lock(uri)
-    for ref in ("refs/pull/1/head", "pull/1/head"):
-        with failing("RefNotFoundError"):
-            ours.lock(uri_of(server, ref))
-    assert ours.lock(uri, allow_impostor=True).commit == commit
-    with failing("ImpostorCommitError"):
-        ours.lock(uri)
 
 
 def test_a_lock_file_that_was_made_for_another_s_tree_is_not_followed(

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -25,11 +22,9 @@ from paddock_sources.git.errors import FetchError
 from paddock_sources.git.git_config import GitLimits
 from paddock_sources.git.git_source import GitSource
 from paddock_sources.progress import ProgressStep
-from sources.git import killed_host
 from sources.git.conftest import MakeSource
 from sources.git.origin_repository import OriginRepository
 from sources.git.watched_runner import WatchedRunner
-from sources.warm.warm_hosts import WarmHosts
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
@@ -127,38 +122,6 @@ def test_a_failure_at_any_stage_leaves_what_was_there_and_can_be_repeated(
 def _fail(verb: str, at: str) -> None:
     if at == verb:
         raise CommandError("git", "it was ended")
-
-
-# A host that comes to the next of these has found what the one before it left.
-_ENDS = (
-    ("fetch", "before"),
-    ("fetch", "after"),
-    ("ls-tree", "after"),
-    ("cat-file", "after"),
-    ("content written", "stage"),
-    ("marked", "stage"),
-    ("renamed", "stage"),
-)
-
-
-def test_hosts_that_are_killed_at_every_stage_leave_a_good_cache(
-    origin: OriginRepository, source: MakeSource, warm_hosts: WarmHosts, tmp_path: Path
-) -> None:
-    first = origin.commit({"a.py": "1", "b.py": "x"})
-    assert source("main").fetch(first)
-    for verb, when in _ENDS:
-        last = origin.commit({"a.py": f"{when} {verb}"})
-        arguments = [str(tmp_path / "cache"), f"{origin.address}@main", verb, when]
-        with warm_hosts.host(killed_host, *arguments, environ={"PATH": os.environ["PATH"]}) as host:
-            code, _, errors = host.end()
-        assert code == -signal.SIGKILL, (verb, when, errors)
-        with SourceCache(tmp_path / "cache") as fresh:
-            assert fresh.upkeep.verify() == (), (verb, when)
-            assert (source("main", cache=fresh).fetch(first).root / "a.py").read_text() == "1", (verb, when)
-    with SourceCache(tmp_path / "cache") as fresh:
-        again = source("main", cache=fresh)
-        assert again.pin().commit == last
-        assert (again.fetch(last).root / "a.py").read_text() == "stage renamed"
 
 
 def test_locks_that_a_killed_git_left_stop_no_later_fetch(
@@ -320,28 +283,6 @@ def test_an_unsafe_commit_leaves_the_safe_one_before_it(origin: OriginRepository
     with pytest.raises(UnsafeTreeError):
         source("main").pin()
     assert (source("main").fetch(first).root / "a.py").read_text() == "1"
-
-
-# -- several at once
-
-
-def test_many_at_once_get_the_same_and_fetch_it_once(
-    origin: OriginRepository, source: MakeSource, runner: WatchedRunner, tmp_path: Path
-) -> None:
-    commit = origin.commit({f"{number}.py": str(number) for number in range(30)})
-    at_once = threading.Barrier(6)
-
-    def resolve(number: int) -> Path:
-        with SourceCache(tmp_path / "cache") as own:
-            at_once.wait(10)
-            entry = source(commit if number % 2 else "main", cache=own).fetch(commit)
-            return entry.root
-
-    with ThreadPoolExecutor(6) as threads:
-        roots = set(threads.map(resolve, range(6)))
-    assert len(roots) == 1 and len(list(roots.pop().iterdir())) == 30
-    assert len(list((tmp_path / "cache" / "trees-v2").iterdir())) == 1
-    assert sum(verb == "fetch" for verb in runner.verbs) == 1
 
 
 def test_a_second_ref_of_a_repository_brings_only_what_is_new(

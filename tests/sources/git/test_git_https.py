@@ -18,16 +18,12 @@ from paddock_sources.git.credentials import Credentials
 from paddock_sources.git.errors import (
     FetchError,
 )
-from paddock_sources.git.git_config import GitLimits
 from paddock_sources.git.git_source import GitSource
 from sources.git.origin_repository import OriginRepository
 from sources.git.watched_runner import WatchedRunner
 from sources.git_server import (
     Answers,
-    Floods,
     GitServer,
-    Stalls,
-    packet,
     store_credentials,
 )
 
@@ -79,23 +75,6 @@ def test_a_ref_is_fetched_once_with_one_list_and_one_pack(scene: Scene) -> None:
     assert not scene.server.asked("fetch")
 
 
-@pytest.mark.parametrize("capable", [True, False])
-def test_commits_are_checked_whatever_the_server_can_do(
-    tmp_path: Path, cache: SourceCache, scene: Scene, capable: bool
-) -> None:
-    scene.server.is_capable = capable
-    first = scene.origin.commit({"a.py": "1"})
-    scene.origin.git("checkout", "-q", "--detach")
-    pulled = scene.origin.commit({"a.py": "evil"})
-    scene.origin.point("refs/pull/1/head", pulled)
-    scene.origin.git("checkout", "-q", "main")
-    scene.origin.commit({"a.py": "2"})
-    assert scene.source(first).pin().is_reachable
-    assert (scene.source("main").fetch(first).root / "a.py").read_text() == "1"
-    with failing("ImpostorCommitError"):
-        scene.source(pulled).pin()
-
-
 # -- who asks
 
 
@@ -125,16 +104,6 @@ def test_helpers_are_asked_only_by_who_is_asked_and_once(scene: Scene) -> None:
     assert len(scene.direct.commands) == 1
 
 
-def test_credentials_that_the_server_does_not_accept_are_said_to_be(scene: Scene) -> None:
-    scene.origin.commit({"a.py": "1"})
-    scene.server.private["org/tool"] = "ann:hunter2"
-    store_credentials(scene.home, scene.server, "ann:hunter3")
-    with failing("AuthRequiredError") as caught:
-        scene.source("main").pin()
-    assert "does not accept the credentials" in caught.value.summary
-    assert "hunter" not in str(caught.value) + str(caught.value.hints) + str(caught.value.__cause__)
-
-
 # -- what goes wrong: more of it is in `sources/faults/test_server_faults.py`
 
 
@@ -147,29 +116,6 @@ def test_a_redirect_is_not_followed_also_on_the_same_host(scene: Scene) -> None:
     with pytest.raises(FetchError, match="leads to another one"):
         scene.source("main", name="org/moved").pin()
     assert set(scene.server.asked()) == {"org/moved"}
-
-
-def test_a_server_that_says_nothing_more_is_given_up(scene: Scene) -> None:
-    commit = scene.origin.commit({"large": os.urandom(100_000)})
-    # On a busy machine git may take a second to get to where the server stalls; the other limit counts that as well.
-    scene.server.fault = stalled = Stalls(after=1000)
-    with failing("UnreachableError"):
-        scene.source("main", limits=GitLimits(slow_seconds=5)).pin()
-    assert stalled.has_stalled.is_set()
-    scene.server.fault = Stalls(after=1000)
-    with failing("GitTimeoutError"):
-        scene.source("main", limits=GitLimits(fetch_seconds=1)).pin()
-    scene.server.fault = None
-    assert scene.source("main").pin().commit == commit
-
-
-def test_a_list_of_refs_without_end_is_cut_off(scene: Scene) -> None:
-    commit = scene.origin.commit({"a.py": "1"})
-    scene.server.fault = Floods(packet(b"%040d refs/heads/%s\n" % (1, b"x" * 200)) * 200, at=("list",))
-    with pytest.raises(FetchError):
-        scene.source("main", limits=GitLimits(ask_seconds=0.7)).look()
-    scene.server.fault = None
-    assert scene.source("main").look().commit == commit
 
 
 def test_a_host_that_cannot_prove_who_it_is_gets_nothing(scene: Scene, tmp_path: Path) -> None:
@@ -188,10 +134,3 @@ def test_a_host_that_cannot_prove_who_it_is_gets_nothing(scene: Scene, tmp_path:
     scene.server.context = proved
     assert scene.source("main").pin()
     assert scene.source("main", environ={**unknown, "SSL_CERT_FILE": scene.environ["GIT_SSL_CAINFO"]}).pin()
-
-
-def test_names_that_are_none_are_looked_up_for_close_ones(scene: Scene) -> None:
-    scene.origin.commit({"a.py": "1"})
-    with failing("RefNotFoundError") as caught:
-        scene.source("mian").pin()
-    assert "did you mean `main`?" in caught.value.hints

@@ -58,18 +58,6 @@ def test_a_declared_kind_wins_over_the_id(tmp_path: Path) -> None:
     assert (resolution.kind, resolution.declared_kind) == ("hook", "hook")
 
 
-def test_a_module_that_declares_itself_a_resolver_is_refused(tmp_path: Path) -> None:
-    make_module(tmp_path / "repo", init='__amplifier_module_type__ = "resolver"\n' + MOUNT)
-    with failing("RefusedKindError"):
-        FileSource(tmp_path / "repo").resolve("tool-demo")
-
-
-def test_a_link_to_the_folder_resolves_to_the_real_one(tmp_path: Path) -> None:
-    root = make_module(tmp_path / "repo").resolve()
-    (tmp_path / "link").symlink_to(root)
-    assert FileSource(tmp_path / "link").resolve("tool-demo").root == root
-
-
 @pytest.mark.parametrize("module_id", ["", "../x", "a\nb"])
 def test_a_bad_id_is_refused_before_any_file_is_touched(tmp_path: Path, module_id: str) -> None:
     with pytest.raises(ModuleIdError):
@@ -120,24 +108,6 @@ def test_by_default_the_checkout_or_the_wheel_provides_the_modules() -> None:
 # -- the layers
 
 
-def test_a_bare_id_means_the_shipped_module(shipped: BuiltinSource) -> None:
-    resolution = resolver(shipped).resolve("loop-basic")
-    assert (resolution.source, resolution.layer) == ("builtin:loop-basic", "builtin modules")
-
-
-def test_the_source_of_the_plan_entry_wins_over_the_shipped_module(tmp_path: Path, shipped: BuiltinSource) -> None:
-    root = make_module(tmp_path / "mine", "loop-basic").resolve()
-    resolution = resolver(shipped).resolve("loop-basic", str(root))
-    assert (resolution.root, resolution.layer) == (root, "source of the plan entry")
-
-
-def test_the_environment_wins_over_the_plan(tmp_path: Path, shipped: BuiltinSource) -> None:
-    root = make_module(tmp_path / "mine", "loop-basic").resolve()
-    planned = str(tmp_path / "absent")
-    resolution = resolver(shipped, AMPLIFIER_MODULE_LOOP_BASIC=str(root)).resolve("loop-basic", planned)
-    assert (resolution.root, resolution.layer) == (root, "environment variable AMPLIFIER_MODULE_LOOP_BASIC")
-
-
 def test_an_empty_variable_overrides_nothing(shipped: BuiltinSource) -> None:
     assert resolver(shipped, AMPLIFIER_MODULE_LOOP_BASIC="").resolve("loop-basic").layer == "builtin modules"
 
@@ -147,34 +117,10 @@ def test_a_builtin_source_may_run_under_another_id(shipped: BuiltinSource) -> No
     assert (resolution.module_id, resolution.package) == ("my-loop", "amplifier_module_loop_basic")
 
 
-def test_a_relative_source_starts_at_the_base(tmp_path: Path, shipped: BuiltinSource) -> None:
-    root = make_module(tmp_path / "repo").resolve()
-    assert Resolver({}, base=tmp_path, builtin=shipped).resolve("tool-demo", "./repo").root == root
-
-
-def test_a_relative_source_starts_at_the_current_folder_without_one(
-    tmp_path: Path, shipped: BuiltinSource, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = make_module(tmp_path / "repo").resolve()
-    monkeypatch.chdir(tmp_path)
-    assert resolver(shipped).resolve("tool-demo", "./repo").root == root
-
-
 def test_a_file_address_with_a_subdirectory_names_the_folder_inside(tmp_path: Path, shipped: BuiltinSource) -> None:
     root = make_module(tmp_path / "mono repo" / "modules" / "a").resolve()
     source = (tmp_path / "mono repo").as_uri() + "#subdirectory=modules/a"
     assert resolver(shipped).resolve("tool-demo", source).root == root
-
-
-def test_a_wrong_source_is_never_replaced_by_the_shipped_module(tmp_path: Path, shipped: BuiltinSource) -> None:
-    with pytest.raises(UnresolvedError) as caught:
-        resolver(shipped).resolve("loop-basic", str(tmp_path / "absent"))
-    assert [attempt.layer for attempt in caught.value.attempts] == [
-        "environment variable AMPLIFIER_MODULE_LOOP_BASIC",
-        "source of the plan entry",
-    ]
-    assert "no such file" in caught.value.attempts[-1].answer
-    assert isinstance(caught.value.__cause__, ManifestError)
 
 
 def test_an_unknown_module_lists_each_layer_and_the_nearest_id(shipped: BuiltinSource) -> None:
@@ -209,10 +155,6 @@ def test_a_source_that_leads_nowhere_is_shown_legibly(shipped: BuiltinSource, so
     with pytest.raises(UnresolvedError) as caught:
         resolver(shipped).resolve("loop-basic", source)
     assert all(line.isprintable() for line in str(caught.value).splitlines())
-
-
-def test_the_resolver_lists_the_shipped_modules(shipped: BuiltinSource) -> None:
-    assert resolver(shipped).list() == shipped.list()
 
 
 @each_row("module_id", BuiltinSource().list())

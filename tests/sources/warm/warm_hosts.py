@@ -21,7 +21,7 @@ from support.warm_process import WarmCommand, WarmProcess, become_each, run_and_
 
 _SECONDS = 200  # for one host; hit only by a hang
 _PROGRAM = "import sys; sys.path[:] = sys.argv.pop(1).split(':'); from sources.warm.warm_hosts import serve; serve()"
-_HOSTS = ("sources.faults.one_host", "sources.git.killed_host")
+_HOSTS = ("sources.faults.one_host",)
 _LATER = (
     *("paddock_sources.environment.builder", "paddock_sources.environment.uv", "paddock_sources.git.git_source"),
     *("packaging.tags", "packaging.utils", "packaging.requirements", "paddock_sources.cache.upkeep"),
