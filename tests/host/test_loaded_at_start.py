@@ -108,6 +108,15 @@ def test_an_application_and_a_call_load_only_what_they_use() -> None:
     assert models > 10 and not built and not unbuildable
 
 
+def test_the_version_loads_not_even_what_reads_arguments() -> None:
+    program = (
+        "import json, sys; from paddock.cli import main\ntry: main(['-V'])\nfinally: print(json.dumps([*sys.modules]))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=200)
+    version, loaded = done.stdout.splitlines()
+    assert version.startswith("paddock ") and not {"click", "inspect", "pydantic"}.intersection(json.loads(loaded))
+
+
 def test_list_of_commands_loads_nothing_a_command_works_with() -> None:
     *_, loaded = _printed(
         "import json, sys",

@@ -2,7 +2,7 @@
 
 `main` ends the process with one of the documented exit codes: a command's own, 2 for a call that is not understood, 130
 for an interruption, 3 for an internal error, which is reported in a form that can be pasted into a report. A command is
-loaded when it runs, so the version and the list of commands appear at once.
+loaded when it runs, so the list of commands appears at once; the version takes not even the reading of arguments.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ import resource
 import sys
 from collections.abc import Sequence
 
-import click
-
-from paddock.cli.command_group import INTERRUPTED, Interrupted
+from paddock import __version__
 from paddock.cli.standard_files import OutputRefusedError, open_standard_files
 from paddock_sdk.pydantic_plugins import disable_plugins
 
 __all__ = ["main"]
 
 _OPEN_FILES = 4096  # for some forty sessions of ten modules
+_VERSION = (["--version"], ["-V"])
 _ALLOCATIONS = 50_000  # between two collections; with garbage of all of them, some megabytes more
 
 
@@ -38,13 +37,17 @@ def main(args: Sequence[str] | None = None) -> None:
     given = sys.argv[1:] if args is None else list(args)
     _raise_open_files()
     try:
-        code = _run(given)
+        if given in _VERSION:
+            sys.stdout.write(f"paddock {__version__}\n")
+            code = 0
+        else:
+            code = _run(given)
         sys.stdout.flush()
     except (BrokenPipeError, OutputRefusedError):
         code = 1
         output.give_up()  # also of a reader that has left, of which no message is written
     if output.refusal is not None:
-        click.echo(f"error: the output cannot be written to stdout: {output.refusal.strerror}", err=True)
+        sys.stderr.write(f"error: the output cannot be written to stdout: {output.refusal.strerror}\n")
         code = code or 1
     # The system frees all memory at once; the interpreter's last collection need not walk through it first.
     gc.freeze()
@@ -53,6 +56,9 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def _run(given: list[str]) -> int:
     """Run a command, report how it failed, and return the exit code."""
+    import click
+
+    from paddock.cli.command_group import INTERRUPTED, Interrupted
     from paddock.cli.commands import paddock
 
     try:
