@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from paddock.errors import LevelFailure
@@ -168,7 +168,7 @@ class Diagnosis:
                 ],
                 "problems": [found.as_dict() for found in self.problems],
             },
-            "settings": [found.as_dict() for found in self.settings],
+            "settings": [asdict(found) for found in self.settings],
             "machine": _machine_as_dict(self.machine),
         }
 
@@ -216,10 +216,6 @@ class SettingFinding:
     name: str
     value: str
     meaning: str
-
-    def as_dict(self) -> dict[str, object]:
-        """Return it as data for JSON."""
-        return {"name": self.name, "value": self.value, "meaning": self.meaning}
 
 
 def settings_that_matter(machine: Machine) -> tuple[SettingFinding, ...]:

@@ -65,17 +65,6 @@ class _Scale:
     first: datetime
     seconds: float
 
-    @classmethod
-    def of(cls, facts: Facts) -> _Scale:
-        times = [facts.began, facts.ended or facts.began]
-        times += [turn.ended or turn.began for turn in facts.turns[-1:]]
-        times += [call.ended or call.began for call in facts.calls[-1:]]
-        for module in facts.modules:
-            times += [life.began for life in module.lives]
-            times += [life.ended for life in module.lives if life.ended is not None]
-        first = min(times)
-        return cls(first, max((max(times) - first).total_seconds(), 0.001))
-
     def place(self, at: datetime | None) -> int:
         if at is None:
             return _PLACES

@@ -47,25 +47,7 @@ class _Call:
     is_nested: bool
     started: float | None = None
     refusal: str = ""
-    is_previewed: bool = False
-
-    def begin(self, at: float) -> None:
-        """Note that the tool runs from now on."""
-        self.started = at
-
-    def refuse(self, reason: str) -> None:
-        """Note why the call was not permitted."""
-        self.refusal = reason
-
-    def preview(self, change: Change | None) -> Change | None:
-        """Return the present change, which is shown before the call runs."""
-        self.is_previewed = True
-        return self.foresee(change)
-
-    def foresee(self, change: Change | None) -> Change | None:
-        """Note the present change: calls before this one may have changed the file."""
-        self.change = change
-        return change
+    is_previewed: bool = False  # whether its change was shown before it ran
 
 
 @dataclass(slots=True)
@@ -135,7 +117,7 @@ class TurnView:
         if isinstance(data, Mapping):
             call = self._call_of(data)
             if call.change is not None and call.change.doubt:
-                call.foresee(self._change_of(call.arguments))
+                call.change = self._change_of(call.arguments)  # calls before this one may have changed the file
 
     def _change_of(self, arguments: Mapping[str, Any]) -> Change | None:
         return change_of(arguments, self._read, self._folder, self._mask)
@@ -178,9 +160,10 @@ class TurnView:
             if call.change is not None and call.started is None and call.change.path and call.change.path in asked
         ]
         if len(calls) == 1 and not calls[0].is_previewed:
-            change = calls[0].preview(self._change_of(calls[0].arguments))
-            if change is not None:
-                self._drawn.show_change(change)
+            (call,) = calls
+            call.is_previewed, call.change = True, self._change_of(call.arguments)
+            if call.change is not None:
+                self._drawn.show_change(call.change)
 
     # -- the model's text ------------------------------------------------------------------
 
@@ -318,7 +301,7 @@ class TurnView:
     def _on_tool_pre(self, data: Mapping[str, Any], emitter: str | None) -> None:
         if self._is_own(data):
             self._end_open()  # the reply that makes the call is over, although not all providers say so
-        self._call_of(data).begin(self._clock())
+        self._call_of(data).started = self._clock()
 
     def _on_tool_post(self, data: Mapping[str, Any], emitter: str | None) -> None:
         result = data.get("result", data.get("tool_response"))
@@ -368,7 +351,7 @@ class TurnView:
         call_id = data.get("tool_call_id")
         call = self._calls.get(call_id) if isinstance(call_id, str) else None
         if call is not None:
-            call.refuse(self._one_line(data.get("reason")) or "not allowed")
+            call.refusal = self._one_line(data.get("reason")) or "not allowed"
 
     def _end_calls(self) -> None:
         """Show the calls without an event of their end: a hook refused them, or the turn ended first."""
