@@ -10,15 +10,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, TextIO, TypeVar
+from typing import Any, TextIO
 
 from paddock.cli.chat.prompt_input import PromptInput, echo
 from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.line_input import Keyboard
-from paddock.cli.terminal.question import Question
 from paddock.cli.terminal.render import DrawingBacklog, Screen
-
-_Answer = TypeVar("_Answer")
 
 
 class PromptedScreen(Screen):
@@ -82,15 +79,8 @@ class PromptedDialogue(Dialogue):
         self._prompted = screen
         self._terminal = terminal
 
-    async def ask(
-        self,
-        question: Question,
-        understood: Callable[[str, int], _Answer | None],
-        *,
-        seconds: float | None = None,
-        preface: Callable[[], None] = lambda: None,
-    ) -> _Answer | None:
-        """Ask as `Dialogue.ask` does, with the line set aside."""
+    @asynccontextmanager
+    async def _at_terminal(self) -> AsyncIterator[None]:
         async with self._prompted.aside():
             with echo(self._terminal, wanted=True):
-                return await super().ask(question, understood, seconds=seconds, preface=preface)
+                yield

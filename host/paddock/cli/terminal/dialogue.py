@@ -7,6 +7,7 @@ first half second, is dropped, and each new drawing of a question starts that ag
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from typing import TextIO, TypeVar
 
@@ -67,7 +68,7 @@ class Dialogue:
         Raises:
             NobodyAnsweredError: no answer came in time.
         """
-        async with self._turn:
+        async with self._at_terminal(), self._turn:
             if self._keyboard.is_closed:
                 return None
             preface()
@@ -82,6 +83,10 @@ class Dialogue:
                         shown = await self._put(replace(question, is_again=True), drawing)
                     return None
         raise NobodyAnsweredError
+
+    def _at_terminal(self) -> AbstractAsyncContextManager[None]:
+        """Have the terminal for a question and its answer."""
+        return nullcontext()
 
     async def _put(self, question: Question, drawing: Drawing) -> int:
         """Draw a question and the invitation to answer it; return how many options could be shown."""
