@@ -85,7 +85,7 @@ class CommandReport:
                 print_json({**self.beside, "error": interrupted.as_dict()})
             self.screen.ending(interrupted.text)
             return INTERRUPTED
-        except (click.ClickException, SystemExit):
+        except (click.ClickException, click.Abort, SystemExit):
             raise
         except BaseException as caught:  # the top of a command: an unforeseen error is reported here
             error = self.as_error(caught) if isinstance(caught, SourceError) else caught

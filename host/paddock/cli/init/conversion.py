@@ -1,20 +1,27 @@
-"""Write a plan that is in TOML or JSON as YAML, beside it.
+"""Write a plan that is in TOML or JSON as YAML, beside it, or one that extends a bundle.
 
-Both say the same, so both need the same lock file. The old file stays, with its comments, which are not carried over.
-To Paddock the new one is another plan: it has another digest, so what was accepted and granted does not count for it.
+A converted plan says the same, so it needs the same lock file. The old file stays, with its comments, which are not
+carried over. To Paddock the new one is another plan: it has another digest, so what was accepted and granted does not
+count for it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
+from dataclasses import replace as changed
 from pathlib import Path
 from typing import Any, Final
 
 import click
 import yaml
 
-from paddock.cli.bundle_plan import no_such_plan
+from paddock.cli.bundle_plan import extending_text, no_such_plan
+from paddock.cli.terminal.fetch_progress import FetchProgress
+from paddock.cli.terminal.interruption import interruptible
+from paddock.cli.terminal.render import Screen
 from paddock.errors import PlanError, PlanProblem
+from paddock.module_sources.bundles import BundleOptions, Pinned, pin_bundles
 from paddock.plan.formats.document import YAML_EXTENSIONS, conversion_of, read_document
 from paddock.plan.load import load_plan
 from paddock.plan.model import MountPlan
@@ -58,6 +65,43 @@ def convert(written: str, plan: Path | None, *, replace: bool) -> tuple[Path, Mo
     load_plan(origin, written=document.written, converts=True)  # its errors name this file and its lines
     new = write_plan(plan, yaml_text(document.content), replace=replace)
     return plan, new, planned_modules(new)
+
+
+def extend(
+    written: str,
+    plan: Path,
+    screen: Screen,
+    *,
+    replaces: bool,
+) -> tuple[Path, MountPlan, list[PlannedModule]]:
+    """Write a plan that extends the bundle `written`, which is fetched and pinned, and has nothing of its own.
+
+    Returns: `plan`, what is in it, and its modules. After an error, nothing is written.
+
+    Raises:
+        KindError: `plan` exists and is not to be replaced, or cannot be written.
+        PaddockError: the bundle cannot be had, or has problems.
+        Interrupted: a person or a signal ended it.
+    """
+    if not replaces and os.path.lexists(plan):
+        raise plan_exists(plan)
+    text = extending_text(written, plan.absolute().parent)
+
+    async def pin() -> Pinned | None:
+        with FetchProgress(screen) as progress:
+            options = BundleOptions(lends_keys=True, progress=progress, written=text.encode())
+            return await pin_bundles(plan, os.environ, options)
+
+    def without_plan(one: PlanProblem) -> PlanProblem:
+        return changed(one, file="", line=None) if one.file in ("", str(plan)) else one
+
+    try:
+        asyncio.run(interruptible(pin, screen))
+    except PlanError as error:  # the plan was not written, so nobody can look at its lines
+        error.retell(f"bundle `{written}`", without_plan)
+        raise
+    found = write_plan(plan, text, replace=replaces)
+    return plan, found, planned_modules(found)
 
 
 def planned_modules(plan: MountPlan) -> list[PlannedModule]:

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from paddock.cli import failure, options
+from paddock.cli import options
+from paddock.cli.answer import CommandReport
 from paddock.cli.bundle_plan import names_bundle
-from paddock.cli.command_group import INTERRUPTED, Interrupted, example
+from paddock.cli.command_group import example
 from paddock.cli.init.catalogue import PURPOSES, SCRIPTED, ModuleCatalogue
 from paddock.cli.init.provider_choice import ProviderChoice, ServiceOptions
 from paddock.cli.init.questions import ask, confirm, numbered, offer
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from paddock.cli.sources.found_module import FoundModule
     from paddock.cli.sources.source_command import CommandContext
 
+_Written = tuple[Path, MountPlan, list[PlannedModule]]
 _TOOLS: Final = ("tool-filesystem",)
 _NO_TOOL: Final = "none"
 _LOG: Final = "logs/session.jsonl"
@@ -146,53 +148,43 @@ def init(
             raise click.UsageError("--from takes the modules of its file: leave out the options that choose others")
     has_terminal = not as_json and sys.stdin.isatty() and screen.is_terminal
     person = screen if has_terminal and not asks_nothing else None
-    reason = ""
     if approvals is None and not has_terminal:  # they refuse where no person can be asked
         approvals = False
-    try:
-        if origin is not None and names_bundle(origin):
-            from paddock.cli.init.extension import extend  # most plans are new
 
-            plan = plan or Path(USUAL_PLAN)
-            written, modules = extend(origin, plan, screen, replaces=replaces)
-        elif origin is not None:
-            from paddock.cli.init.conversion import convert  # most plans are new
+    def work() -> _Written | int:
+        if origin is not None:
+            from paddock.cli.init import conversion  # most plans are new
 
-            plan, written, modules = convert(origin, plan, replace=replaces)
-        else:
-            plan = plan or Path(USUAL_PLAN)
-            if not replaces and os.path.lexists(plan):
-                raise plan_exists(plan)  # before any question is asked
-            fetch, folder = partial(_fetch, screen), plan.absolute().parent
-            catalogue = ModuleCatalogue(folder, os.environ, fetch, is_unread=asks_nothing)
-            service = ServiceOptions(model, key_variable, base_url)
-            choice = ProviderChoice(catalogue, service, SecretSources.load(os.environ), person)
-            asks_model = choice.choose(provider)
-            servers = None if client is None else server_modules(client, catalogue, screen)
-            modules = _chosen(catalogue, asks_model, tools, approvals, logs, person, servers)
-            instruction = _instruction(modules, person)
-            reason = choice.reason
-            if person is not None and not _is_wanted(plan, modules, person):
-                person.note("nothing was written")
-                return 1
-            written = write_plan(plan, plan_text(modules, instruction), replace=replaces)
-            _lock([*catalogue.fetched, *_depending(modules, plan.absolute().parent, screen)])
-            if any(one.module == _LOGGING for one in modules):
-                (Path.cwd() / _LOG).parent.mkdir(exist_ok=True)
-    except Interrupted as error:  # while code was fetched
-        screen.ending(error.text)
-        if as_json:
-            print_json({"plan": None, "error": error.as_dict()})
-        return INTERRUPTED
-    except (click.ClickException, click.Abort):
-        raise
-    except Exception as error:  # the top of a command: an unforeseen error is reported here
-        screen.text(failure.text(error))
-        if as_json:
-            print_json({"plan": None, "error": failure.as_dict(error)}, without_credentials)
-        return failure.exit_code(error)
-    with reporting(screen, f"{plan} is written"):
-        _tell(plan, modules, written, reason, as_json=as_json, origin=origin)
+            if names_bundle(origin):
+                return conversion.extend(origin, plan or Path(USUAL_PLAN), screen, replaces=replaces)
+            return conversion.convert(origin, plan, replace=replaces)
+        path = plan or Path(USUAL_PLAN)
+        if not replaces and os.path.lexists(path):
+            raise plan_exists(path)  # before any question is asked
+        fetch, folder = partial(_fetch, screen), path.absolute().parent
+        catalogue = ModuleCatalogue(folder, os.environ, fetch, is_unread=asks_nothing)
+        service = ServiceOptions(model, key_variable, base_url)
+        choice = ProviderChoice(catalogue, service, SecretSources.load(os.environ), person)
+        asks_model = choice.choose(provider)
+        servers = None if client is None else server_modules(client, catalogue, screen)
+        modules = _chosen(catalogue, asks_model, tools, approvals, logs, person, servers)
+        instruction = _instruction(modules, person)
+        if person is not None and not _is_wanted(path, modules, person):
+            person.note("nothing was written")
+            return 1
+        written = write_plan(path, plan_text(modules, instruction), replace=replaces)
+        _lock([*catalogue.fetched, *_depending(modules, folder, screen)])
+        if any(one.module == _LOGGING for one in modules):
+            (Path.cwd() / _LOG).parent.mkdir(exist_ok=True)
+        if choice.reason:
+            Screen(sys.stderr if as_json else sys.stdout).note(choice.reason)
+        return path, written, modules
+
+    made = CommandReport(screen, as_json, without_credentials, beside={"plan": None}).attempt(work)
+    if isinstance(made, int):
+        return made
+    with reporting(screen, f"{made[0]} is written"):
+        _tell(*made, as_json=as_json, origin=origin)
     return 0
 
 
@@ -362,18 +354,15 @@ def _granted(module: PlannedModule) -> tuple[str, str]:
 
 def _tell(
     plan: Path,
-    modules: Sequence[PlannedModule],
     written: MountPlan,
-    reason: str,
+    modules: Sequence[PlannedModule],
     *,
     as_json: bool,
-    origin: str | None = None,
+    origin: str | None,
 ) -> None:
     secrets = SecretSources.load(os.environ)
     missing = [name for name in _secrets_of(modules) if name not in secrets]
     command = shlex.join(["paddock", "run", str(plan), _PROMPT])
-    if reason:
-        Screen(sys.stderr if as_json else sys.stdout).note(reason)
     if as_json:
         entries = [
             {
