@@ -20,6 +20,20 @@ _TRIES: Final[Mapping[str, tuple[str, ...]]] = {
     "tool-snoop": ("read_key", "call_out", "signal_host"),
     "tool-forker": ("fork_bomb",),
 }
+_DID: Final[Mapping[str, str]] = {
+    "loop-basic": "ran {calls} tool calls, to the end of the turn",
+    "context-simple": "kept the {seen.messages} messages of the conversation",
+    "provider-mock": "gave {seen.replies} replies from a script",
+    "tool-filesystem": "read {seen.answered[read_file]} files, wrote {seen.answered[write_file]}",
+    "tool-sum-column": "added up the files and appended the sums to the summary",
+    "tool-crasher": "read from address 0 in its tool",
+    "tool-chatterbox": "printed {printed}, from Python and from C, to stdout and stderr",
+    "tool-snoop": "tried to read a private key, to call a server, and to signal this process",
+    "tool-forker": "started processes without end",
+    "tool-glutton": "took all the memory it could get",
+    "hooks-logging": "logged {logged} events",
+    "hooks-sleeper": "never returned from its handler of tool:post",
+}
 _REFUSAL: Final = re.compile(r"\[Errno \d+\] (?P<reason>[A-Z][a-z]+(?: [a-z]+)*)")
 
 
@@ -75,32 +89,12 @@ class ModulePart:
 
 
 def _did(status: ModuleStatus, ended: ModuleStatus, conversation: TurnMessages, logged: int) -> str:
-    answered = conversation.answered
-    match status.module:
-        case "loop-basic":
-            return f"ran {answered.total()} tool calls, to the end of the turn"
-        case "context-simple":
-            return f"kept the {conversation.messages} messages of the conversation"
-        case "provider-mock":
-            return f"gave {conversation.replies} replies from a script"
-        case "tool-filesystem":
-            return f"read {answered['read_file']} files, wrote {answered['write_file']}"
-        case "tool-sum-column":
-            return "added up the files and appended the sums to the summary"
-        case "tool-crasher":
-            return "read from address 0 in its tool"
-        case "tool-chatterbox":
-            return f"printed {size_text(ended.printed_bytes)}, from Python and from C, to stdout and stderr"
-        case "tool-snoop":
-            return "tried to read a private key, to call a server, and to signal this process"
-        case "tool-forker":
-            return "started processes without end"
-        case "tool-glutton":
-            return "took all the memory it could get"
-        case "hooks-logging":
-            return f"logged {logged} events"
-        case _:
-            return "never returned from its handler of tool:post"
+    return _DID[status.module].format(
+        seen=conversation,
+        calls=conversation.answered.total(),
+        printed=size_text(ended.printed_bytes),
+        logged=logged,
+    )
 
 
 def _contained(status: ModuleStatus, ended: ModuleStatus, conversation: TurnMessages) -> str:
