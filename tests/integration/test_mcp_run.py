@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -14,15 +15,15 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.shared.exceptions import MCPError
 
 from integration.command_line import paddock
 from integration.conftest import WriteModule
 from paddock.authorization.consent import ConsentAnswer, PlanReview
-from paddock.errors import ConsentRefusedError, Denial, KindError, ModuleLoadError, PolicyRefusedError, QuarantinedError
-from paddock.mcp_server.acceptance import accept
-from paddock.mcp_server.flagged_server import ServerModule, start_options
-from paddock.mcp_server.one_server import ServedModule, served
-from paddock.mcp_server.served import ClientCall
+from paddock.errors import ConsentRefusedError, Denial, KindError, ModuleDiedError, ModuleLoadError, PolicyRefusedError
+from paddock.mcp_server.client_approval import ClientCall
+from paddock.mcp_server.flagged_server import FlaggedServer, accept, served
+from paddock.mcp_server.served import ServedTools
 from paddock.plan.server_flags import ServerFlags
 
 _READER = """
@@ -99,8 +100,7 @@ def flags(write_module: WriteModule, tmp_path: Path, secret: Path, monkeypatch: 
 
 
 @asynccontextmanager
-async def _serving(flags: ServerFlags) -> AsyncIterator[tuple[ServedModule, ServerModule, list[Denial]]]:
-    request = ServerModule(flags, start_options(flags, os.environ))
+async def _serving(flags: ServerFlags) -> AsyncIterator[tuple[ServedTools, list[Denial]]]:
     refused: list[Denial] = []
 
     def explain(denials: Sequence[Denial]) -> list[str]:
@@ -108,39 +108,41 @@ async def _serving(flags: ServerFlags) -> AsyncIterator[tuple[ServedModule, Serv
         return ["explained"]
 
     with anyio.fail_after(200):
-        async with served(request, explain, lambda value: value) as server:
-            yield server, request, refused
+        async with served(FlaggedServer(flags, os.environ), explain, lambda value: value) as server:
+            yield server, refused
 
 
-async def _read(flags: ServerFlags, path: Path) -> tuple[str, tuple[str, ...]]:
-    """Return what a call returns for a file, and the options that its server goes without."""
-    async with _serving(flags) as (server, request, refused):
+async def _read(flags: ServerFlags, path: Path) -> str:
+    """Return what a call returns for a file."""
+    async with _serving(flags) as (server, refused):
         answer = await server.call("read", {"path": str(path)}, _CALL)
     if answer["isError"]:
         assert answer["content"][-1]["text"] == "explained" and [one.target for one in refused] == [str(path)]
-        return "refused", request.left_out
-    return answer["structuredContent"]["text"], request.left_out
+        return "refused"
+    return str(answer["structuredContent"]["text"])
 
 
 async def test_flags_of_a_client_count_only_as_they_were_accepted(flags: ServerFlags, secret: Path) -> None:
-    asked = f"--allow-read={secret}"
-    assert await _read(flags, secret) == ("refused", (asked,))
+    with pytest.raises(PolicyRefusedError, match="policy refuses"):
+        await _read(flags, secret)
+    assert await _read(replace(flags, permissions={}), secret) == "refused", "it starts where it needs no yes"
     await accept(flags, os.environ)
-    assert await _read(flags, secret) == ("the key", ())
+    assert await _read(flags, secret) == "the key"
     # What a repository changes in its file, or has in another folder, is another plan.
-    more = replace(flags, permissions={"read": [str(secret), "/etc/hostname"]})
-    assert await _read(more, secret) == ("refused", (asked, "--allow-read=/etc/hostname"))
     (inside := flags.folder / "inside").mkdir()
-    moved = replace(flags, source=f"../{Path(flags.source).name}", folder=inside)
-    with pytest.raises(PolicyRefusedError, match="policy refuses"):  # its code lies outside of the client's folder
-        await _read(moved, secret)
+    for other in (
+        replace(flags, permissions={"read": [str(secret), "/etc/hostname"]}),
+        replace(flags, source=f"../{Path(flags.source).name}", folder=inside, permissions={}),  # code from outside
+    ):
+        with pytest.raises(PolicyRefusedError, match="policy refuses"):
+            await _read(other, secret)
 
 
 async def test_a_clients_file_chooses_no_folder_with_more_in_it(
     flags: ServerFlags, secret: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = replace(flags, permissions={"read": ["./amplifier-module-tool-reader"]})
-    assert (await _read(here, flags.folder / "amplifier-module-tool-reader/pyproject.toml"))[0] != "refused"
+    assert await _read(here, flags.folder / "amplifier-module-tool-reader/pyproject.toml") != "refused"
     # The same grant of what is within the folder, where the file says which one that is, by `-C` or as its client does.
     home = replace(flags, source=str(flags.folder / flags.source), folder=secret.parent, permissions={"read": ["."]})
     with pytest.raises(KindError, match="nobody accepted that a server works in"):
@@ -150,7 +152,7 @@ async def test_a_clients_file_chooses_no_folder_with_more_in_it(
     with pytest.raises(KindError, match="nobody accepted that a server works in"):
         await _read(replace(home, folder=Path.cwd()), secret)
     await accept(home, os.environ)
-    assert await _read(home, secret) == ("the key", ())
+    assert await _read(home, secret) == "the key"
 
 
 async def test_a_link_that_leads_elsewhere_since_it_was_accepted_is_not_honoured(
@@ -162,7 +164,8 @@ async def test_a_link_that_leads_elsewhere_since_it_was_accepted_is_not_honoured
     await accept(flags, os.environ)
     link.unlink()
     link.symlink_to(secret)
-    assert await _read(flags, secret) == ("refused", ("--allow-read=./notes",))
+    with pytest.raises(PolicyRefusedError, match="policy refuses"):
+        await _read(flags, secret)
 
 
 async def test_nothing_is_recorded_when_the_answer_is_no(flags: ServerFlags, secret: Path) -> None:
@@ -176,11 +179,12 @@ async def test_nothing_is_recorded_when_the_answer_is_no(flags: ServerFlags, sec
     with pytest.raises(ConsentRefusedError):
         await accept(flags, os.environ, consent=No())
     assert No.reviews[0].modules[0].needs_trust == (f"reads {secret}",)
-    assert (await _read(flags, secret))[0] == "refused"
+    with pytest.raises(PolicyRefusedError, match="policy refuses"):
+        await _read(flags, secret)
 
 
 async def test_a_served_tool_has_its_own_definition(flags: ServerFlags) -> None:
-    async with _serving(flags) as (server, _, _):
+    async with _serving(replace(flags, permissions={})) as (server, _):
         assert server.tools() == [
             {
                 "name": "read",
@@ -203,7 +207,7 @@ async def test_questions_and_progress_of_a_call_reach_its_client(flags: ServerFl
         seen.append(message)
         return {"action": "accept", "content": {"answer": schema["properties"]["answer"]["enum"][0]}}
 
-    async with _serving(flags) as (server, _, _):
+    async with _serving(replace(flags, permissions={})) as (server, _):
         answer = await server.call("read", {"path": "ask"}, ClientCall(elicit, lambda *told: seen.append(told)))
         assert answer["content"] == [{"type": "text", "text": "Yes"}]
     assert seen[0] == (1, 2, "m") and "tool-reader" in str(seen[1]) and str(seen[1]).endswith("asks: Read?")
@@ -211,17 +215,16 @@ async def test_questions_and_progress_of_a_call_reach_its_client(flags: ServerFl
 
 async def test_a_server_that_died_is_started_again_until_it_died_too_often(flags: ServerFlags, secret: Path) -> None:
     await accept(flags, os.environ)
-    async with _serving(flags) as (server, _, _):
+    async with _serving(flags) as (server, _):
         changes: list[Exception | None] = []
         server.on_change(lambda: changes.append(server.end))
         died = await server.call("read", {"path": "die"}, _CALL)
         assert died["isError"] and "exited with code 3" in died["content"][0]["text"]
-        assert (server.exit_code, server.end) == (5, None)
+        assert server.end is None
         assert (await server.call("read", {"path": str(secret)}, _CALL))["structuredContent"] == {"text": "the key"}
-        assert server.exit_code == 0
         while server.end is None:
             await server.call("read", {"path": "die"}, _CALL)
-    assert isinstance(changes[-1], QuarantinedError) and changes[-1].exit_code == 5
+    assert isinstance(changes[-1], ModuleDiedError) and changes[-1].exit_code == 5
 
 
 def test_accepting_shows_what_the_server_would_get_and_needs_a_yes(flags: ServerFlags, secret: Path) -> None:
@@ -239,16 +242,16 @@ async def test_a_changed_tool_is_served_once_a_person_saw_the_change(flags: Serv
     program.write_text(_SERVER)
     flags = replace(flags, source="mcp+command:./server.py")
     await accept(flags, os.environ)
-    async with _serving(flags) as (server, _, _):
+    async with _serving(flags) as (server, _):
         assert [one["title"] for one in server.tools()] == ["Read a file"]
     program.write_text(_SERVER.replace("Read a file", "Read the file"))
-    async with _serving(flags) as (server, _, _):
+    async with _serving(flags) as (server, _):
         assert not server.tools()
         with pytest.raises(LookupError, match="differs from the pinned one; `paddock mcp accept"):
             await server.call("read", {}, _CALL)
     done = paddock(*flags.words("accept", "--yes")[1:])
     assert done.returncode == 0 and '+ title: "Read the file"' in done.stderr
-    async with _serving(flags) as (server, _, _):
+    async with _serving(flags) as (server, _):
         assert [one["title"] for one in server.tools()] == ["Read the file"]
 
 
@@ -256,7 +259,10 @@ async def test_a_client_is_shown_the_line_that_allows_what_was_refused(flags: Se
     (flags.folder / "server.py").write_text(_SERVER)
     (flags.folder / "server.py").chmod(0o700)
     flags = replace(flags, source="mcp+command:./server.py", arguments=("--an", "argument"))
-    first = await _call_of_client(flags, secret)
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await _call_of_client(flags, secret)
+    assert caught.group_contains(MCPError, match=re.escape(flags.line("accept")))
+    first = await _call_of_client(replace(flags, permissions={}), secret)
     assert first["isError"] and flags.line("accept") in first["content"][-1]["text"]
     assert paddock(*flags.words("accept", "--yes")[1:]).returncode == 0
     second = await _call_of_client(flags, secret)

@@ -61,6 +61,12 @@ def _lines(*messages: Any) -> str:
     return "".join(one if isinstance(one, str) else json.dumps({"jsonrpc": "2.0", **one}) + "\n" for one in messages)
 
 
+def _served(*options: str, stdin: str) -> subprocess.CompletedProcess[str]:
+    """Serve a client that says all at once, over pipes, as any client has them."""
+    command = [sys.executable, "-c", "from paddock.cli import main; main()", "mcp", "serve", *options]
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=_SECONDS, check=False)
+
+
 @pytest.mark.parametrize("mode", ["auto", *repeating("legacy")])
 def test_the_official_client_asks_its_person_and_hears_what_was_refused(mode: Any, plan: Path) -> None:
     asked: list[str] = []
@@ -97,7 +103,7 @@ def test_stdout_has_messages_only_and_the_end_of_stdin_ends_it(plan: Path) -> No
     stdin = _lines(
         start, "garbage\n", {"id": 2, "method": "tools/list"}, {"id": 3, "method": "tools/call", "params": called}
     )
-    done = paddock("mcp", "serve", "--trust-plan", stdin=stdin)
+    done = _served("--trust-plan", stdin=stdin)
     said = [json.loads(line) for line in done.stdout.splitlines()]
     assert [one["id"] for one in said] == [1, None, 2] and done.returncode == 0
     assert [tool["name"] for tool in said[2]["result"]["tools"]] == ["mine"]
@@ -107,7 +113,7 @@ def test_stdout_has_messages_only_and_the_end_of_stdin_ends_it(plan: Path) -> No
 def test_a_plan_that_was_not_accepted_is_the_answer_to_each_request(plan: Path) -> None:
     plan.write_text(_PLAN.replace("./secret.txt", "/var"))
     requests = [{"id": 1, "method": "server/discover"}, {"id": 2, "method": "initialize", "params": _INITIALIZE}]
-    done = paddock("mcp", "serve", stdin=_lines(*requests))
+    done = _served(stdin=_lines(*requests))
     told = {json.loads(line)["error"]["message"] for line in done.stdout.splitlines()}
     ran = paddock("run", "plan.yaml", "hello")
     assert done.returncode == ran.returncode == 4

@@ -205,7 +205,7 @@ class Authorizer:
             ConsentRefusedError: the operator's answer is to start nothing.
             PolicyFileError: the record of accepted plans cannot be trusted or understood.
         """
-        if trust_plan or plan.origin is None:
+        if trust_plan or plan.folder != lock.parent:  # a lock file elsewhere is Paddock's own
             return
         plan, acceptance = await self._acceptance(plan)
         moved = acceptance.moved(pins)

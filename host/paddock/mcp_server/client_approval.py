@@ -4,24 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Final, Literal, TypeGuard
 
 from paddock.lookalikes import marked
-from paddock.mcp_server.served import ClientCall, Json
 from paddock.rpc.asking_call import asking_call
 from paddock.session.requester import current_requester
 from paddock.text import escape
 from paddock_sdk.contract.approval import ApprovalTimeoutError
 from paddock_sdk.contract.models import HookResult
+from paddock_sdk.mcp.messages import Json
 
 PROGRESS: Final = "tool:progress"  # the event of a module that tells how far a call is
 
 _DENIED: Final = "deny"
 _MAX_CHARACTERS: Final = 4_000  # of a question; a client shows no more at a time
 _FIELD: Final = "answer"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCall:
+    """One call of a client while it runs.
+
+    `elicit` asks the person at the client, with a message and the schema of a form, and returns the protocol's answer,
+    `{"action": "accept" | "decline" | "cancel", "content": …}`; it is None for a client that cannot ask. `progress`
+    tells the client how far the call is: what is done, of how much, and a message.
+    """
+
+    elicit: Callable[[str, Json], Awaitable[Json]] | None
+    progress: Callable[[float, float | None, str], None]
+
 
 _serving: ContextVar[ClientCall | None] = ContextVar("client_call", default=None)
 

@@ -10,15 +10,12 @@ and a random state. The client sends the call again, with the answer and the sta
 
 from __future__ import annotations
 
-import json
 import secrets
-from asyncio import TimerHandle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from paddock import __version__
-from paddock.mcp_server.served import Json, Served
 from paddock_sdk.mcp import messages
 from paddock_sdk.mcp.messages import (
     CAPABILITIES_KEY,
@@ -28,12 +25,14 @@ from paddock_sdk.mcp.messages import (
     VERSION_KEY,
     Code,
     Id,
+    Json,
 )
 
-MOST_CALLS: Final = 64  # at once; as many may be held, and as many subscriptions be open
-HELD_SECONDS: Final = 600.0
+if TYPE_CHECKING:
+    from paddock.mcp_server.served import ServedTools
 
-_PAGE_BYTES: Final = MAX_MESSAGE_BYTES // 2  # of a list of tools; longer ones come in several pages
+MOST_CALLS: Final = 64  # at once; as many may be held, the latest, and as many subscriptions be open
+
 _ELICITING: Final = HANDSHAKE_VERSIONS[:2]  # the versions with a handshake that have elicitation
 _QUESTION: Final = "answer"  # the one question of an interim result
 _ACTIONS: Final = ("accept", "decline", "cancel")
@@ -75,7 +74,6 @@ class OpenCall:
     done: float | None = None
     reply: Callable[[Json], None] | None = None
     outcome: Json | RefusedError | None = None
-    timer: TimerHandle | None = None
 
     @property
     def meta(self) -> Json:
@@ -91,24 +89,21 @@ class ServerConnection:
     """One client's connection.
 
     `send` takes lines. `begin` is called with each call that is to be run, which ends with `end`; `cancel` with one
-    whose end nobody waits for any more. `later` calls a function after so many seconds. With a `refusal`, every
-    request is answered by that text.
+    whose end nobody waits for any more. With a `refusal`, every request is answered by that text.
     """
 
     def __init__(
         self,
-        served: Served | None,
+        served: ServedTools | None,
         send: Callable[[bytes], None],
         begin: Callable[[OpenCall], None],
         cancel: Callable[[OpenCall], None],
-        later: Callable[[float, Callable[[], None]], TimerHandle],
         refusal: str = "",
     ) -> None:
         self._served = served
         self._send = send
         self._begin = begin
         self._cancel = cancel
-        self._later = later
         self._refusal = refusal
         self._lines = messages.Lines()
         self._is_greeted = False
@@ -144,11 +139,6 @@ class ServerConnection:
                     self._on_reply(id, _CANCEL)
                 case messages.Malformed(code, problem, shown, id):
                     self._send(messages.failure(id, code, f"the message {problem}: {shown}"))
-
-    def close(self) -> None:
-        """Hold no call any longer: the client is gone."""
-        for state in [*self._held]:
-            self._let_go(state)
 
     def _on_request(self, call: OpenCall) -> None:
         try:
@@ -196,7 +186,7 @@ class ServerConnection:
         call.can_ask = _has_forms(capabilities)
 
     @property
-    def _offered(self) -> Served:
+    def _offered(self) -> ServedTools:
         assert self._served is not None, "without it everything is refused"
         return self._served
 
@@ -221,20 +211,7 @@ class ServerConnection:
         }
 
     def _list_tools(self, call: OpenCall) -> Json:
-        """Answer with the tools whose names come after the cursor, as many as fit into one message."""
-        cursor = call.params.get("cursor", "")
-        if not isinstance(cursor, str):
-            raise _invalid("`cursor` is a text")
-        page: list[Json] = []
-        size = 0
-        for tool in self._offered.tools():
-            if tool["name"] <= cursor:
-                continue
-            size += len(json.dumps(tool))
-            if page and size > _PAGE_BYTES:
-                return {"tools": page, "nextCursor": page[-1]["name"]}
-            page.append(tool)
-        return {"tools": page}
+        return {"tools": self._offered.tools()}
 
     def _call_tool(self, call: OpenCall) -> None:
         arguments = call.params.get("arguments", {})
@@ -267,7 +244,7 @@ class ServerConnection:
         held = self._held.get(state)
         if held is None or not held.is_like(call):
             raise _invalid("no call of this tool with these arguments waits under this `requestState`")
-        self._let_go(state)
+        del self._held[state]
         held.id = call.id
         held.params = call.params
         held.done = None
@@ -355,21 +332,16 @@ class ServerConnection:
             self._tell_listener(id, _CHANGED, {})
 
     def _hold(self, call: OpenCall, question: Json) -> None:
-        if call.id is None or len(self._held) >= MOST_CALLS:
+        if call.id is None:
             self._reply(call, _CANCEL)
             return
+        if len(self._held) >= MOST_CALLS:
+            self._cancel(self._held.pop(next(iter(self._held))))
         state = secrets.token_urlsafe(32)
         self._answer(call, {"inputRequests": {_QUESTION: question}, "requestState": state}, "input_required")
         del self._calls[call.id]
         call.id = None
-        call.timer = self._later(HELD_SECONDS, lambda: self._cancel(self._let_go(state)))
         self._held[state] = call
-
-    def _let_go(self, state: str) -> OpenCall:
-        call = self._held.pop(state)
-        if call.timer is not None:
-            call.timer.cancel()
-        return call
 
     def _reply(self, call: OpenCall, reply: Json) -> None:
         take, call.reply = call.reply, None

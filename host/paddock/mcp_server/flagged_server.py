@@ -1,133 +1,171 @@
-"""One module as a client's file names it, with flags: found, and authorised as a plan of one module.
+"""One MCP server as a client's file names it, with flags: a plan of one module, found, authorised, accepted, served.
 
-Repositories bring such files, so flags are a plan. Where a person accepted them for this source, these arguments and
-this folder, the module gets what they say. Elsewhere it gets what a plan gets that nobody accepted; the rest is left
-out, and each failure names the line that accepts it. The folder is then the one where the client started the command:
-the author of the file cannot choose one that has more in it.
+Repositories bring such files, so flags count once a person accepted them for this source, these arguments and this
+folder. Before that a server starts only if a plan would that nobody accepted, and only where the client started the
+command: the author of the file cannot choose a folder that has more in it.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from paddock.audit import AuditLog
-from paddock.authorization.authorizer import Authorization, Authorizer
-from paddock.authorization.consent import Consent
-from paddock.errors import KindError, PolicyRefusedError
-from paddock.isolation.planner import SandboxPlanner
+from paddock.authorization.authorizer import AuthorizedModule, Authorizer
+from paddock.authorization.consent import Consent, ConsentAnswer, PlanReview
+from paddock.errors import KindError, PaddockError
+from paddock.mcp_server.client_approval import ClientApproval
+from paddock.mcp_server.served import Explain, ServedTools
+from paddock.module_sources.definitions import DefinitionLock
 from paddock.module_sources.resolve import SourceOptions
-from paddock.plan.model import ModuleEntry
-from paddock.plan.permissions import Permissions
-from paddock.plan.server_flags import LonePlan, ServerFlags
+from paddock.plan.server_flags import ServerFlags
 from paddock.policy.owner import Owner
-from paddock.session.lone_module import LoneModule
+from paddock.session.host_api.definitions import SessionDefinitions
+from paddock.session.lone_module import opened
+from paddock.session.recorder import SessionRecorder, Unrecorded
 from paddock.session.resources import OnOutput, StartOptions
-from paddock.session.startup import FoundCode
+from paddock.session.startup import PlanRequest
 from paddock.state_folder import make_private, state_folder
 from paddock.text import reason_of
+from paddock_sdk.contract.display import DisplaySystem
+
+Compare = Callable[[SessionDefinitions, DefinitionLock], Awaitable[object]]
+"""Compares what a server defines with its pins in a lock file, which it may change."""
 
 _LOCKS: Final = "mcp"  # in the state folder: a folder with a lock file for each source, arguments and folder
 
 
-class ServerModule(LoneModule):
-    """The module of these flags; `consent` is asked about flags that nobody accepted.
+class SaidYes:
+    """Accepts what is asked: a person saw it before, or says so by an option."""
 
-    Once it is authorised, `is_accepted` says whether somebody did; without a consent `left_out` has the options that it
-    therefore goes without.
+    async def ask(self, review: PlanReview) -> ConsentAnswer:
+        """Accept it."""
+        return ConsentAnswer.ACCEPT
+
+
+class FlaggedServer(PlanRequest):
+    """The server of these flags; `consent` is asked about flags that nobody accepted.
+
+    Raises:
+        KindError: its folder in Paddock's state, for its lock file, cannot be made.
+        PlanError: the flags are not accepted.
     """
 
     def __init__(
         self,
         flags: ServerFlags,
-        options: StartOptions,
+        environ: Mapping[str, str],
         *,
         sources: SourceOptions | None = None,
         consent: Consent | None = None,
+        on_output: OnOutput | None = None,
     ) -> None:
-        super().__init__(flags.source, flags.written, options, base=flags.folder, sources=sources)
+        session = str(uuid.uuid4())
+        options = StartOptions(
+            flags.folder,
+            environ,
+            audit=AuditLog(session, environ=environ),
+            on_output=on_output,
+            locks=_locks(environ, flags.key),
+            session=session,
+        )
+        super().__init__(flags.plan(), options, None, sources or SourceOptions(), consent=consent, asks_anyway=True)
         self.flags = flags
-        self.is_accepted = False
-        self.left_out: tuple[str, ...] = ()
-        self._consent = consent
-
-    def plan(self, entry: ModuleEntry | None = None) -> LonePlan:
-        """Return the plan of the flags, with the entry of its module if that is known: its id may take fetching."""
-        return self.flags.plan(self.entry_of({"module": "tool"}) if entry is None else entry)
 
     def remedy(self, module: str) -> str:
-        """Say what a person does about definitions of the module's tools that are not pinned."""
+        """Say what a person does about definitions of its tools that are not pinned."""
         return f"`{self.flags.line('accept')}` shows it, and pins it if you agree"
 
-    async def lends_keys(self, authorizer: Authorizer) -> bool:
-        """Whether the user's keys may be used to fetch the code: a person accepted the flags, or is asked now.
-
-        Raises:
-            KindError: nobody accepted them, and the folder is none that a client's file may choose.
-        """
-        self.is_accepted = await authorizer.is_accepted(self.plan())
-        is_known = self.is_accepted or self._consent is not None
+    async def check(self, authorizer: Authorizer) -> None:
+        """Refuse what the flags alone show to be wrong, and a folder that no client's file may choose."""
         folder, home = self.flags.folder, Owner.current(self.options.environ).home
-        if not is_known and (home.is_relative_to(folder) or not folder.is_relative_to(Path.cwd())):
+        is_chosen = home.is_relative_to(folder) or not folder.is_relative_to(Path.cwd())
+        if is_chosen and self.consent is None and not await authorizer.is_accepted(self.plan):
             said = f"nobody accepted that a server works in `{folder}`"
             detail = ["until then, it works only where its client started it, and not in a home folder or above"]
             raise KindError("ServerNotAcceptedError", said, exit_code=4, detail=detail)
-        return is_known
-
-    async def authorize(
-        self, authorizer: Authorizer, code: FoundCode, sandbox_planner: SandboxPlanner
-    ) -> Authorization:
-        """Decide what the module may do; without an acceptance, what needs one is left out."""
-        (entry,) = code.entries
-        plan = self.plan(entry)
-        try:
-            authorization = await self._authorized(authorizer, plan, code, sandbox_planner)
-        except PolicyRefusedError as error:
-            if self._consent is not None or self.is_accepted:
-                raise
-            flags, self.left_out = self.flags.without({one.path for one in error.refusals})
-            if not self.left_out:
-                raise
-            granted = Permissions.model_validate(dict(flags.permissions))
-            reduced = flags.plan(entry.model_copy(update={"permissions": granted}))
-            authorization = await self._authorized(authorizer, reduced, code, sandbox_planner)
-        self.secrets = authorization.secrets
-        return authorization
-
-    async def _authorized(
-        self, authorizer: Authorizer, plan: LonePlan, code: FoundCode, sandbox_planner: SandboxPlanner
-    ) -> Authorization:
-        return await authorizer.authorize_plan(
-            plan,
-            code.by_path,
-            consent=self._consent,
-            weaker_level=lambda: sandbox_planner.weaker_level(code.entries),
-            asks_anyway=True,
-        )
+        await super().check(authorizer)
 
 
-def start_options(
-    flags: ServerFlags,
-    environ: Mapping[str, str],
-    *,
-    on_output: OnOutput | None = None,
-) -> StartOptions:
-    """Return how a module of these flags is started; its lock file has a folder of its own in Paddock's state.
-
-    Raises:
-        KindError: that folder cannot be made.
-        SourceUriError: the source is none.
-    """
+def _locks(environ: Mapping[str, str], key: str) -> Path:
     try:
         locks = state_folder(environ) / _LOCKS
         make_private(locks)
-        make_private(locks / flags.key)
+        make_private(locks / key)
     except OSError as error:
         raise KindError("StateFolderError", f"Paddock's own folder cannot be used: {reason_of(error)}") from error
-    session = str(uuid.uuid4())
-    audit = AuditLog(session, environ=environ)
-    return StartOptions(
-        flags.folder, environ, audit=audit, on_output=on_output, locks=locks / flags.key, session=session
+    return locks / key
+
+
+async def accept(
+    flags: ServerFlags,
+    environ: Mapping[str, str],
+    *,
+    consent: Consent | None = None,
+    sources: SourceOptions | None = None,
+    compare: Compare | None = None,
+) -> AuthorizedModule:
+    """Fetch and lock a server, ask `consent` unless it is accepted already, record it as accepted, and return it.
+
+    Without a consent, a person has said yes before. Nothing of the server runs, unless it has pins, as it was accepted
+    before and ran: then it is started for `compare`. Afterwards it starts without a network, in this folder alone.
+
+    Raises:
+        ConsentRefusedError: the answer is no.
+        PaddockError: it cannot be had, is not allowed, or cannot be recorded.
+    """
+    request = FlaggedServer(flags, environ, sources=sources, consent=consent or SaidYes())
+    async with opened(request, None, Unrecorded()) as lone:
+        authorizer = await Authorizer.at_work(flags.folder, environ, None)
+        if not await authorizer.is_accepted(request.plan):
+            raise KindError("GrantsNotKeptError", "what was accepted could not be recorded, so nothing is accepted")
+        server, definitions = lone.authorized.resolution.server, lone.resources.definitions
+        if compare is not None and server is not None and server.definitions is not None:
+            lock, definitions.lock = definitions.lock, None  # a person sees first what would be written
+            await lone.start()
+            if lock is not None:
+                await compare(definitions, lock)
+        return lone.authorized
+
+
+@asynccontextmanager
+async def served(
+    request: FlaggedServer,
+    explain: Explain,
+    plain: Callable[[object], Any],
+    *,
+    display: DisplaySystem | None = None,
+) -> AsyncIterator[ServedTools]:
+    """Provide the tools of a server, started, for a client; nothing of it is left running.
+
+    `plain` returns a value in JSON's own types, with secrets hidden.
+
+    Raises:
+        PaddockError: it is missing, is not allowed, or does not start.
+    """
+    options = request.options
+    recorder = SessionRecorder.of_plan(
+        request.plan,
+        options.session,
+        options.audit,
+        options.working_dir,
+        options.environ,
     )
+    approval = ClientApproval(request.mask)
+    async with opened(request, None, recorder, approval=approval, display=display) as lone:
+        try:
+            module = await lone.start()
+        except PaddockError as error:
+            for failed in lone.runtime.modules.all:
+                await failed.stop()
+                await failed.attempts.finish()
+                error.hints = tuple(explain(failed.denials)) or error.hints
+            raise
+        pins = lone.resources.definitions.at(module.entry.path)
+        try:
+            yield ServedTools(lone.runtime, approval, plain, explain, pins)
+        finally:
+            await lone.clean_up()

@@ -9,18 +9,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import stat
-from asyncio import Future, Task
-from collections.abc import Iterator
-from contextlib import contextmanager
+from asyncio import Future, ReadTransport, StreamReader, StreamReaderProtocol, StreamWriter, Task
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import IO, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from paddock.errors import KindError
-from paddock.mcp_server.connection import HELD_SECONDS, OpenCall, RefusedError, ServerConnection
-from paddock.mcp_server.served import ClientCall, Json, Served
-from paddock_sdk.mcp.messages import Code
+from paddock.mcp_server.client_approval import ClientCall
+from paddock.mcp_server.connection import OpenCall, RefusedError, ServerConnection
+from paddock_sdk.mcp.messages import Code, Json
 
+if TYPE_CHECKING:
+    from paddock.mcp_server.served import ServedTools
+
+_CHUNK: Final = 1 << 16  # bytes that are read at once
+_ASKED_SECONDS: Final = 600.0  # for an answer
 _LAST_SECONDS: Final = 1.0  # for a client that has left to read on
 
 _log = logging.getLogger(__name__)
@@ -49,129 +53,89 @@ def client_streams() -> Iterator[Streams]:
             os.close(one)
 
 
-async def serve(served: Served | None, streams: Streams, refusal: str = "") -> None:
+async def serve(served: ServedTools | None, streams: Streams, refusal: str = "") -> None:
     """Serve until the client closes its end; with a `refusal`, every request gets that text instead.
 
     Raises:
         KindError: there is no client at the other end, but a file.
         Exception: what is served ended for good, for this reason.
     """
+    incoming, reader, writer = await _opened(streams)
+    talk = _Talk(served, writer.write, refusal)
+    if served is not None:
+        served.on_change(talk.changed)
+    heard = asyncio.ensure_future(_hear(reader, writer, talk))
+    gone = asyncio.ensure_future(writer.wait_closed())
+    try:
+        await asyncio.wait([heard, gone, talk.over], return_when=asyncio.FIRST_COMPLETED)
+        if talk.over.done():
+            talk.over.result()
+    finally:
+        heard.cancel()
+        incoming.close()
+        await talk.end()
+        writer.close()
+        await asyncio.wait([gone], timeout=_LAST_SECONDS)
+        if not gone.done():
+            writer.transport.abort()
+        await asyncio.gather(heard, gone, return_exceptions=True)
+
+
+async def _opened(streams: Streams) -> tuple[ReadTransport, StreamReader, StreamWriter]:
     loop = asyncio.get_running_loop()
+    reader = StreamReader()
+    protocol = StreamReaderProtocol(reader)
+    hint = "a client starts this command, with pipes as its stdin and stdout"
     try:
         loop.add_reader(streams.incoming, lambda: None)
         loop.remove_reader(streams.incoming)
-    except PermissionError as error:
-        hint = "a client starts this command, with a pipe as its stdin"
-        raise KindError("NoClientError", "stdin is a file, and no client", hints=[hint]) from error
-    talk = _Talk(served, refusal)
-    if served is not None:
-        served.on_change(talk.changed)
-    await talk.output.open(streams.outgoing)
-    await loop.connect_read_pipe(lambda: talk, os.fdopen(streams.incoming, "rb", 0, closefd=False))
-    try:
-        await talk.closed
-    finally:
-        await talk.end()
+        outgoing, _ = await loop.connect_write_pipe(
+            lambda: StreamReaderProtocol(StreamReader()), os.fdopen(streams.outgoing, "wb", 0, closefd=False)
+        )
+    except (PermissionError, ValueError) as error:
+        raise KindError("NoClientError", "stdin or stdout is a file, and no client", hints=[hint]) from error
+    incoming, _ = await loop.connect_read_pipe(lambda: protocol, os.fdopen(streams.incoming, "rb", 0, closefd=False))
+    return incoming, reader, StreamWriter(outgoing, outgoing.get_protocol(), None, loop)
 
 
-class _Output(asyncio.BaseProtocol):
-    """What a client is told: a pipe that it reads as it likes, or a file, which takes all at once."""
-
-    def __init__(self, talk: _Talk) -> None:
-        self._talk = talk
-        self._file: IO[bytes] | None = None
-        self._pipe: asyncio.WriteTransport | None = None
-        self._lost: Future[None] = asyncio.get_running_loop().create_future()
-
-    async def open(self, descriptor: int) -> None:
-        """Write to this descriptor from now on."""
-        self._file = os.fdopen(descriptor, "wb", 0, closefd=False)
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            loop = asyncio.get_running_loop()
-            self._pipe, _ = await loop.connect_write_pipe(lambda: self, self._file)
-
-    def write(self, line: bytes) -> None:
-        """Write a line, now or once there is room."""
-        if self._pipe is not None:
-            self._pipe.write(line)
-        elif self._file is not None:
-            self._file.write(line)
-
-    async def end(self) -> None:
-        """Let the client read the rest, if it still does."""
-        if self._pipe is None:
-            return
-        self._pipe.close()
-        await asyncio.wait([self._lost], timeout=_LAST_SECONDS)
-        if not self._lost.done():
-            self._pipe.abort()
-
-    def pause_writing(self) -> None:
-        self._talk.reading.pause_reading()
-
-    def resume_writing(self) -> None:
-        self._talk.reading.resume_reading()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._lost.set_result(None)
-        self._talk.close()
+async def _hear(reader: StreamReader, writer: StreamWriter, talk: _Talk) -> None:
+    with suppress(ConnectionError):
+        while data := await reader.read(_CHUNK):
+            talk.connection.receive(data)
+            await writer.drain()
 
 
-class _Talk(asyncio.Protocol):
-    """What one client says, and the tasks of its calls."""
+class _Talk:
+    """The tasks of one client's calls; `over` is done with the error that ends them all."""
 
-    reading: asyncio.ReadTransport
-
-    def __init__(self, served: Served | None, refusal: str) -> None:
+    def __init__(self, served: ServedTools | None, send: Callable[[bytes], None], refusal: str) -> None:
         self._loop = asyncio.get_running_loop()
-        self.closed: Future[None] = self._loop.create_future()  # by the client, or with the error that ends it
-        self.output = _Output(self)
+        self.over: Future[None] = self._loop.create_future()
         self._served = served
         self._tasks: dict[OpenCall, Task[None]] = {}
-        self._connection = ServerConnection(
+        self.connection = ServerConnection(
             served,
-            self.output.write,
+            send,
             self._begin,
             self._cancel,
-            self._loop.call_later,
             refusal,
         )
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.reading = cast(asyncio.ReadTransport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._connection.receive(data)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.close()
-
-    def close(self, error: Exception | None = None) -> None:
-        """End the talk, because the client is gone, or with an error."""
-        if self.closed.done():
-            return
-        if error is None:
-            self.closed.set_result(None)
-        else:
-            self.closed.set_exception(error)
-
     async def end(self) -> None:
-        """End the calls that run, and let the client read what it was told."""
-        self.reading.close()
-        self._connection.close()
+        """End the calls that run."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
-        await self.output.end()
 
     def changed(self) -> None:
         """Tell the client of a change; the end of what is served ends the talk, once the last call is answered."""
-        self._connection.changed()
+        self.connection.changed()
         self._look()
 
     def _look(self) -> None:
-        if self._served is not None and self._served.end is not None and not self._tasks:
-            self.close(self._served.end)
+        end = None if self._served is None else self._served.end
+        if end is not None and not self._tasks and not self.over.done():
+            self.over.set_exception(end)
 
     def _begin(self, call: OpenCall) -> None:
         self._tasks[call] = self._loop.create_task(self._run(call))
@@ -191,7 +155,7 @@ class _Talk(asyncio.Protocol):
             outcome = RefusedError(Code.INTERNAL_ERROR, f"{type(error).__name__}: {error}")
         finally:
             del self._tasks[call]
-        self._connection.end(call, outcome)
+        self.connection.end(call, outcome)
         self._look()
 
     async def _outcome(self, call: OpenCall) -> Json | RefusedError:
@@ -199,7 +163,7 @@ class _Talk(asyncio.Protocol):
         if call.method != "tools/call":
             return await self._served.ask(call.method, call.params)
         elicit = partial(self._elicit, call, asyncio.Lock()) if call.can_ask else None
-        client = ClientCall(elicit, partial(self._connection.progress, call))
+        client = ClientCall(elicit, partial(self.connection.progress, call))
         return await self._served.call(call.params["name"], call.params.get("arguments", {}), client)
 
     async def _elicit(self, call: OpenCall, turn: asyncio.Lock, message: str, schema: Json) -> Json:
@@ -210,11 +174,11 @@ class _Talk(asyncio.Protocol):
                 if not replied.done():  # else the call was cancelled just now
                     replied.set_result(reply)
 
-            self._connection.ask(call, message, schema, take)
+            self.connection.ask(call, message, schema, take)
             try:
-                async with asyncio.timeout(HELD_SECONDS):
+                async with asyncio.timeout(_ASKED_SECONDS):
                     return await replied
             except TimeoutError:
                 return {"action": "cancel"}
             finally:
-                self._connection.withdraw(call)
+                self.connection.withdraw(call)

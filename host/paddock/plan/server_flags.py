@@ -10,17 +10,18 @@ import hashlib
 import json
 import os
 import shlex
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final
 
-from paddock.plan.model import ModuleEntry, MountPlan
-from paddock.plan.permissions import FAMILIES, Permissions, grant_option, grants_in_line, permissions_line
-from paddock.plan.problems import path_text
+from paddock.plan.model import EntryPlace, ModuleEntry, MountPlan
+from paddock.plan.permissions import Permissions, grant_option, grants_in_line, permissions_line, without_value
 from paddock.plan.source_map import Positions
-from paddock_sources import parse_source
+from paddock_sources import SourceUri, parse_source
 from paddock_sources.errors import without_credentials
+
+_PROJECT: Final = "amplifier-module-"  # before a module's id, in the name of its folder or repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +58,22 @@ class ServerFlags:
         object.__setattr__(self, "folder", self.folder.resolve())
 
     @property
-    def written(self) -> dict[str, object]:
-        """The entry of a plan, but for its module and source; it asks for no grants beside its own."""
-        given = {"args": [*self.arguments]} if self.arguments else {}
-        return {
-            "config": {**self.config, **given},
-            "limits": dict(self.limits),
-            "permissions": dict(self.permissions),
-        }
+    def uri(self) -> SourceUri:
+        """The source.
+
+        Raises:
+            SourceUriError: it is none.
+        """
+        return parse_source(self.source).anchored(self.folder)
 
     @property
     def key(self) -> str:
-        """What its lock file is found by: the source, the arguments and the folder, as one word.
+        """What its lock file is found by: the source, the arguments and the folder, as one word."""
+        return _digest(*self._place)[:32]
 
-        Raises:
-            SourceUriError: the source is none.
-        """
-        return _digest(self._anchored, self.arguments, os.fsencode(self.folder).hex())[:32]
+    @property
+    def _place(self) -> tuple[object, ...]:
+        return self.uri.text, self.arguments, os.fsencode(self.folder).hex()
 
     @property
     def _granted(self) -> Permissions:
@@ -84,23 +84,28 @@ class ServerFlags:
         return [f"{name}={value}" for name, value in self.limits.items()]
 
     @property
-    def _anchored(self) -> str:
-        return parse_source(self.source).anchored(self.folder).text
+    def settings(self) -> dict[str, Any]:
+        """The configuration of the module, with the arguments of its server."""
+        given = {"args": [*self.arguments]} if self.arguments else {}
+        return {**self.config, **given}
 
-    def plan(self, entry: ModuleEntry) -> LonePlan:
-        """Return the plan of its `entry`; it goes by the source, as a name in the folder.
+    def plan(self) -> LonePlan:
+        """Return the plan of these flags; it goes by the source, as a name in the folder.
 
         Raises:
-            SourceUriError: the source is none.
+            PlanError: a flag is not accepted, or the source names no module.
         """
-        digest = _digest(
-            self._anchored,
-            self.arguments,
-            os.fsencode(self.folder).hex(),
-            self._granted.model_dump(mode="json", exclude_defaults=True),
-            dict(self.limits),
-            dict(self.config),
-        )
+        uri = self.uri
+        written = {
+            "module": uri.bare_id or uri.short_name.removeprefix(_PROJECT),
+            "source": None if uri.bare_id else uri.text,
+            "config": self.settings,
+            "limits": dict(self.limits),
+            "permissions": dict(self.permissions),
+        }
+        entry = ModuleEntry.read(written, EntryPlace("tool", "", self.folder))
+        granted = self._granted.model_dump(mode="json", exclude_defaults=True)
+        digest = _digest(*self._place, granted, dict(self.limits), dict(self.config))
         origin = Path(os.path.realpath(self.folder / self.source))
         return LonePlan(
             orchestrator=entry,
@@ -116,16 +121,6 @@ class ServerFlags:
             notes=(),
             base=self.folder,
         )
-
-    def without(self, refused: Collection[str]) -> tuple[Self, tuple[str, ...]]:
-        """Return the flags without the grants at these places of the entry, and the options that are left out."""
-        kept: dict[str, list[object]] = {}
-        gone: dict[str, list[object]] = {}
-        for family in FAMILIES:
-            for number, grant in enumerate(getattr(self._granted, family)):
-                part = gone if path_text("", "permissions", family, number) in refused else kept
-                part.setdefault(family, []).append(grant)
-        return replace(self, permissions=kept), _options(Permissions.model_validate(gone))
 
     @property
     def title(self) -> str:
@@ -149,10 +144,10 @@ class ServerFlags:
         granted = self._granted
         config = dict(self.config)
         if not shows_values:
-            granted = granted.model_copy(update={"env": tuple(map(_without_value, granted.env))})
+            granted = granted.model_copy(update={"env": tuple(map(without_value, granted.env))})
             config = _unvalued(config)
         words = ["paddock", "mcp", command, "-C", str(self.folder), self.source]
-        words += _options(granted)
+        words += [grant_option(*grant) for grant in grants_in_line(permissions_line(granted))]
         words += more
         words += [f"--limit={limit}" for limit in self._limits]
         if config:
@@ -167,15 +162,6 @@ class ServerFlags:
         Values of variables are not in it, as a client may show it to a model: they are for a person to fill in.
         """
         return shlex.join(self.words(command, *more, shows_values=False))
-
-
-def _options(permissions: Permissions) -> tuple[str, ...]:
-    return tuple(grant_option(*grant) for grant in grants_in_line(permissions_line(permissions)))
-
-
-def _without_value(variable: str) -> str:
-    name, equals, _ = variable.partition("=")
-    return f"{name}{equals}{'…' if equals else ''}"
 
 
 def _unvalued(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ which order.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,7 +16,6 @@ from paddock.authorization.authorizer import AuthorizedModule
 from paddock.errors import AnswerTypeError, ModuleLoadError, PaddockError, PlanError, PlanProblem
 from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import Permissions
-from paddock.rpc.peer import Handle
 from paddock.session.module import HostedModule
 from paddock.session.mount_rules import NameTakenError, check_instance
 from paddock.session.resource_use import ResourceUse
@@ -254,32 +253,11 @@ class HostedSession(AmplifierSession):
             raise AnswerTypeError(self.plan.orchestrator.module, type(response).__name__)
         return response
 
-    def tools(self) -> dict[str, Any]:
-        """Return the mounted tools by their names, without those of modules that are not started again."""
-        mounted = self.coordinator.get("tools").items()
-        return {name: tool for name, tool in mounted if not self._is_over(self._module_of(tool))}
-
-    def on_module_end(self, act: Callable[[], None]) -> None:
-        """Have a function called whenever a process of a module has ended."""
-        for module in self.runtime.modules.all:
-            module.supervisor.on_exit(lambda report: act())
-
     async def denials_of(self, call: str) -> tuple[Mapping[str, object], ...]:
         """Return what a tool's module was refused since a tool call began, once all that the call tried is judged."""
         tool, began = self.hosted.cancellation.tool_calls.get(call, ("", 0.0))
-        module = self._module_of(self.coordinator.get("tools", tool))
-        if module is None:
-            return ()
-        await module.attempts.settled()
-        return tuple(denial.as_dict() for denial in module.denials_since(began))
-
-    def _module_of(self, tool: object) -> HostedModule | None:
-        """Return the module whose tool it is; None for the application's own, and for none."""
-        handle = None if tool is None else self.runtime.marshaller.handle_of(tool)
-        return self.runtime.modules.of(handle.owner) if isinstance(handle, Handle) else None
-
-    def _is_over(self, module: HostedModule | None) -> bool:
-        return module is not None and (module.supervisor.quarantined or module.supervisor.is_revoked)
+        denials = await self.runtime.denials_of(self.coordinator.get("tools", tool), began)
+        return tuple(denial.as_dict() for denial in denials)
 
     def statuses(self) -> tuple[ModuleStatus, ...]:
         """Return the status of each module, in mount order."""

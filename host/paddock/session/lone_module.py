@@ -1,4 +1,4 @@
-"""One module without an orchestrator, a context or a plan around it: found, authorised, confined, started, ended.
+"""One module without an orchestrator or a context around it: found, authorised, confined, started, ended.
 
 A single call and a server for a client both open their module here. When `opened` is left, also by a cancellation,
 nothing of the module is left running.
@@ -30,7 +30,7 @@ from paddock.session.module import HostedModule
 from paddock.session.recorder import StartRecord
 from paddock.session.resources import SessionResources, StartOptions
 from paddock.session.runtime import SessionCore, SessionRuntime
-from paddock.session.startup import FoundCode, confined, how_to_pin
+from paddock.session.startup import FoundCode, PlanRequest, confined, how_to_pin
 from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.display import DisplaySystem
 from paddock_sources import SourceError, parse_source
@@ -45,11 +45,11 @@ _ANY_TOOL: Final = "tool"  # stands for the module, whose id only its code says
 _log = logging.getLogger(__name__)
 
 
-class LoneModule:
+class CalledModule:
     """The module at a source: found as the lock file of `options.locks` pins it, authorised by flags.
 
-    `base` is the folder where a relative source starts. `written` is the rest of its entry, as a plan writes it.
-    `module_id` is its id where an accepted plan named the source: the user's keys are then not lent.
+    `written` is the rest of its entry, as a plan writes it. `module_id` is its id where an accepted plan named the
+    source: the user's keys are then not lent.
     """
 
     def __init__(
@@ -58,7 +58,6 @@ class LoneModule:
         written: Mapping[str, object],
         options: StartOptions,
         *,
-        base: Path,
         sources: SourceOptions | None = None,
         module_id: str | None = None,
         lock: LockFile | None = None,
@@ -69,31 +68,23 @@ class LoneModule:
         self.options = options
         self._source = source
         self._written = written
-        self._base = base
+        self._base = Path.cwd()
         self._source_options = sources or SourceOptions()
         self._module_id = module_id
         self._lock = lock
         self._rules = rules or NO_RULES
 
-    def mask(self, text: str) -> str:
-        """Return `text` with the values of its secrets hidden, for text that people or files get."""
-        return self.secrets.mask(text)
-
-    def check(self, authorizer: Authorizer) -> None:
+    async def check(self, authorizer: Authorizer) -> None:
         """Refuse what the flags alone show to be wrong, before anything is fetched.
 
         Raises:
             PlanError: a flag cannot be understood, or names a variable or a secret that is not set.
         """
-        authorizer.check_call(grants_of(self.entry_of({"module": _ANY_TOOL}).permissions))
+        authorizer.check_call(grants_of(self._entry_of({"module": _ANY_TOOL}).permissions))
 
-    async def lends_keys(self, authorizer: Authorizer) -> bool:
-        """Whether the user's keys may be used to fetch the code: a person typed its source."""
-        return self._module_id is None
-
-    def remedy(self, module: str) -> str:
+    def _remedy(self, module: str) -> str:
         """Say what a person does about definitions of the module's tools that are not pinned."""
-        plan = (self.options.locks or self.options.working_dir) / USUAL_PLAN
+        plan = self.options.working_dir / USUAL_PLAN
         if plan.is_file():
             return how_to_pin(plan, module)
         forget = shlex.join(["paddock", "remove", self._source])
@@ -113,7 +104,7 @@ class LoneModule:
                 self._source_options,
                 options.audit,
                 host=host,
-                lends_keys=await self.lends_keys(authorizer),
+                lends_keys=self._module_id is None,
                 lock=self._lock,
             )
             entry = await self._entry(sources)
@@ -122,7 +113,7 @@ class LoneModule:
                 raise found
             self.live_from = found.root if found.is_live else None
             yield FoundCode(
-                (entry,), {entry.path: found}, lock=sources.write, definitions=sources.definitions(self.remedy)
+                (entry,), {entry.path: found}, lock=sources.write, definitions=sources.definitions(self._remedy)
             )
 
     async def authorize(
@@ -158,9 +149,9 @@ class LoneModule:
                 named |= {"module": _tool_of(await sources.module_ids(uri)), "source": uri.text}
         except SourceError as error:
             raise ModuleMissingError.of(self._source, error) from error
-        return self.entry_of(named)
+        return self._entry_of(named)
 
-    def entry_of(self, named: Mapping[str, object]) -> ModuleEntry:
+    def _entry_of(self, named: Mapping[str, object]) -> ModuleEntry:
         """Return the plan entry of the flags with what `named` says of the module."""
         return ModuleEntry.read({**self._written, **named}, EntryPlace("tool", "", self._base))
 
@@ -194,7 +185,7 @@ class OpenedModule:
 
 @asynccontextmanager
 async def opened(
-    request: LoneModule,
+    request: CalledModule | PlanRequest,
     policy: Policy | None,
     recorder: StartRecord,
     *,
@@ -210,7 +201,7 @@ async def opened(
     authorizer = await Authorizer.at_work(options.working_dir, options.environ, policy)
     options.audit.obey(*authorizer.policy.audit)
     with recorder.refusals(PaddockError):
-        request.check(authorizer)
+        await request.check(authorizer)
     async with confined(request, authorizer, options, recorder) as modules:
         # Modules read these three; the facts of a whole session are empty.
         session = SimpleNamespace(session_id=options.session, parent_id=None, config={"session": {}})

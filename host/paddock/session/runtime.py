@@ -26,7 +26,7 @@ from paddock.policy.grants import Grants
 from paddock.policy.limits import OUTPUT_PER_SECOND
 from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.marshal import Marshaller
-from paddock.rpc.peer import Peer
+from paddock.rpc.peer import Handle, Peer
 from paddock.rpc.router import Router
 from paddock.rpc.tasks import SessionTasks
 from paddock.rpc.trace import Trace
@@ -204,6 +204,19 @@ class SessionRuntime:
             if problem := await definitions.started(pins, access):
                 module.deny(Denial("give", "instructions", module.name, reason=problem))
         return module
+
+    def module_of(self, tool: object) -> HostedModule | None:
+        """Return the module whose tool it is; None for the application's own, and for none."""
+        handle = None if tool is None else self.marshaller.handle_of(tool)
+        return self.modules.of(handle.owner) if isinstance(handle, Handle) else None
+
+    async def denials_of(self, tool: object, began: float) -> tuple[Denial, ...]:
+        """Return what a tool's module was refused since a time of the loop, once all that was tried is judged."""
+        module = self.module_of(tool)
+        if module is None:
+            return ()
+        await module.attempts.settled()
+        return module.denials_since(began)
 
     def beside(self, work: Coroutine[Any, Any, T], context: Context) -> asyncio.Task[T]:
         """Run `work`, which must not raise, as a task that ends before this does."""

@@ -161,86 +161,100 @@ class ModuleAtHand:
 
 
 class PlanRequest:
-    """A plan's modules: found as its lock file pins them, authorised as the user accepted the plan."""
+    """A plan's modules: found as its lock file pins them, authorised as the user accepted the plan.
+
+    `asks_anyway` has `consent` be asked about a plan that was not accepted even if it needs no yes.
+    """
 
     def __init__(
         self,
         plan: MountPlan,
         options: StartOptions,
-        coordinator: ModuleCoordinator,
+        coordinator: ModuleCoordinator | None,
         sources: SourceOptions,
         *,
-        trust_plan: bool,
-        grants: Mapping[str, str],
+        trust_plan: bool = False,
+        grants: Mapping[str, str] | None = None,
         consent: Consent | None,
+        asks_anyway: bool = False,
     ) -> None:
         self.secrets: SecretValues = NO_SECRETS
-        self._plan = plan
-        self._options = options
+        self.plan = plan
+        self.options = options
+        self.consent = consent
         self._coordinator = coordinator
         self._source_options = sources
         self._trust_plan = trust_plan
-        self._grants = grants
-        self._consent = consent
+        self._grants = grants or {}
+        self._asks_anyway = asks_anyway
+
+    def mask(self, text: str) -> str:
+        """Return `text` with the values of its secrets hidden, for text that people or files get."""
+        return self.secrets.mask(text)
+
+    def remedy(self, module: str) -> str:
+        """Say what a person does about definitions of a module's tools that are not pinned."""
+        return how_to_pin(self.plan.origin or Path(USUAL_PLAN), module)
 
     async def check(self, authorizer: Authorizer) -> None:
         """Refuse what the plan and the flags alone show to be wrong, before anything is fetched."""
         await authorizer.check_plan(
-            self._plan,
+            self.plan,
             self._grants,
             trust_plan=self._trust_plan,
-            named=self._options.isolation,
-            consent=self._consent,
+            named=self.options.isolation,
+            consent=self.consent,
         )
 
     @asynccontextmanager
     async def resolved(self, authorizer: Authorizer, host: SandboxHost) -> AsyncIterator[FoundCode]:
-        environ = self._options.environ
+        environ = self.options.environ
         with SourceCache.of_user(environ, check=check_cancelled) as cache:
-            base = self._options.locks or Path.cwd()
-            accepted = await authorizer.is_accepted(self._plan, trust_plan=self._trust_plan)
-            resolver = self._coordinator.get(RESOLVER_POINT)
+            base = self.options.locks or Path.cwd()
+            accepted = await authorizer.is_accepted(self.plan, trust_plan=self._trust_plan)
+            resolver = self._coordinator and self._coordinator.get(RESOLVER_POINT)
             sources = ModuleSources(
                 cache,
                 environ,
                 base,
-                self._options.locks,
+                self.options.locks,
                 authorizer.policy,
                 self._source_options if resolver is None else replace(self._source_options, application=resolver),
-                self._options.audit,
+                self.options.audit,
                 lends_keys=accepted,
                 host=host,
             )
             check_pins = partial(
                 authorizer.check_pins,
-                self._plan,
+                self.plan,
                 lock=base / LOCK_FILE,
                 trust_plan=self._trust_plan,
-                consent=self._consent,
+                consent=self.consent,
             )
-            entries = tuple(self._plan.entries())
+            entries = tuple(self.plan.entries())
             found = await sources.resolve(
                 entries,
-                self._plan.positions,
-                rules=self._plan.rules_by_entry(),
+                self.plan.positions,
+                rules=self.plan.rules_by_entry(),
                 check_pins=check_pins,
-                check_rights=partial(authorizer.check_rights, self._plan, consent=self._consent),
+                check_rights=partial(authorizer.check_rights, self.plan, consent=self.consent),
             )
-            definitions = sources.definitions(partial(how_to_pin, self._plan.origin or Path(USUAL_PLAN)))
-            yield FoundCode(entries, checked_resolutions(self._plan, found), sources.pins, sources.write, definitions)
+            definitions = sources.definitions(self.remedy)
+            yield FoundCode(entries, checked_resolutions(self.plan, found), sources.pins, sources.write, definitions)
 
     async def authorize(
         self, authorizer: Authorizer, code: FoundCode, sandbox_planner: SandboxPlanner
     ) -> Authorization:
         authorization = await authorizer.authorize_plan(
-            self._plan,
+            self.plan,
             code.by_path,
             trust_plan=self._trust_plan,
             grants=self._grants,
-            named=self._options.isolation,
-            consent=self._consent,
+            named=self.options.isolation,
+            consent=self.consent,
             pins=code.pins,
             weaker_level=lambda: sandbox_planner.weaker_level(code.entries),
+            asks_anyway=self._asks_anyway,
         )
         self.secrets = authorization.secrets
         return authorization

@@ -26,7 +26,7 @@ from paddock.isolation.planner import OnConfined
 from paddock.module_sources.resolve import SourceOptions
 from paddock.policy.files.policy import Policy
 from paddock.rpc.peer import Handle
-from paddock.session.lone_module import LoneModule, OpenedModule, opened
+from paddock.session.lone_module import CalledModule, OpenedModule, opened
 from paddock.session.module import HostedModule
 from paddock.session.modules import failed_result
 from paddock.session.recorder import SessionRecorder
@@ -134,11 +134,10 @@ class ToolCallSession:
             folder, environ, isolation, audit, on_output, on_confined, locks=folder, session=self._id
         )
         written = {"config": dict(config or {}), "limits": dict(limits or {}), "permissions": dict(permissions or {})}
-        self._request = LoneModule(
+        self._request = CalledModule(
             source,
             written,
             self._options,
-            base=Path.cwd(),
             sources=sources,
             module_id=module_id,
             lock=lock,
@@ -154,7 +153,7 @@ class ToolCallSession:
 
     def mask(self, text: str) -> str:
         """Return `text` with the values of the call's secrets hidden, for text that people or files get."""
-        return self._request.mask(text)
+        return self._request.secrets.mask(text)
 
     @property
     def changes(self) -> tuple[str, ...]:

@@ -137,18 +137,6 @@ class Supervisor:
         """True once the module ended too often to be started again."""
         return self._state.quarantined
 
-    @property
-    def quarantine_error(self) -> QuarantinedError | None:
-        """What a start fails with once the module is quarantined."""
-        if not self._state.quarantined:
-            return None
-        deaths = len(self._state.deaths)
-        ended = f"{deaths} times within {self._policy.window:g} s"
-        if not deaths:
-            ended = "too often before the session was resumed"
-        report = self.reports[-1] if self.reports else None
-        return QuarantinedError(self.spec.name, ended=ended, lifts=self.lifts, report=report)
-
     def quarantine(self) -> None:
         """Start nothing, because the module ended too often under an earlier host."""
         self._state = RestartState(quarantined=True)
@@ -249,8 +237,13 @@ class Supervisor:
     async def _start(self) -> ModuleProcess:
         while True:
             self._check_not_revoked()
-            if (quarantine := self.quarantine_error) is not None:
-                raise quarantine
+            if self._state.quarantined:
+                deaths = len(self._state.deaths)
+                ended = f"{deaths} times within {self._policy.window:g} s"
+                if not deaths:
+                    ended = "too often before the session was resumed"
+                report = self.reports[-1] if self.reports else None
+                raise QuarantinedError(self.spec.name, ended=ended, lifts=self.lifts, report=report)
             delay = self._state.not_before - self._clock.now()
             if delay <= 0:
                 break

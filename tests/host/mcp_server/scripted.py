@@ -6,8 +6,8 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from paddock.mcp_server.connection import HELD_SECONDS, OpenCall, ServerConnection
-from paddock.mcp_server.served import ClientCall
+from paddock.mcp_server.client_approval import ClientCall
+from paddock.mcp_server.connection import OpenCall, ServerConnection
 from paddock_sdk.mcp.messages import CAPABILITIES_KEY, VERSION_KEY
 
 Json = Mapping[str, Any]
@@ -43,25 +43,6 @@ class Scripted:
         self.changed = changed
 
 
-class Timers:
-    """What is to happen later, until `ring` lets it."""
-
-    def __init__(self) -> None:
-        self.waiting: list[Callable[[], None]] = []
-
-    def later(self, seconds: float, act: Callable[[], None]) -> Any:
-        assert seconds == HELD_SECONDS
-        timers = self
-
-        class Timer:
-            def cancel(self) -> None:
-                if act in timers.waiting:
-                    timers.waiting.remove(act)
-
-        self.waiting.append(act)
-        return Timer()
-
-
 class Talk:
     """A client's talk with a connection, message by message; the calls that it began are run by hand."""
 
@@ -70,9 +51,12 @@ class Talk:
         self.said: list[Any] = []
         self.begun: list[OpenCall] = []
         self.cancelled: list[OpenCall] = []
-        self.timers = Timers()
         self.connection = ServerConnection(
-            self.served, self._hear, self.begun.append, self.cancelled.append, self.timers.later, refusal
+            self.served,  # type: ignore[arg-type]
+            self._hear,
+            self.begun.append,
+            self.cancelled.append,
+            refusal,
         )
 
     def _hear(self, line: bytes) -> None:

@@ -11,7 +11,7 @@ from paddock.mcp_server.connection import MOST_CALLS
 from paddock_sdk.mcp.messages import CAPABILITIES_KEY, SERVER_KEY, SUBSCRIPTION_KEY, VERSION_KEY, Code
 from support.rows import each_row
 
-from .scripted import FORM, META, Scripted, Talk, answered
+from .scripted import FORM, META, Talk, answered
 
 _ASKED = {"mode": "form", "message": "May I?", "requestedSchema": FORM}
 _YES = {"action": "accept", "content": {"answer": "Allow"}}
@@ -83,7 +83,6 @@ def _modern(**meta: Any) -> dict[str, Any]:
         ("tools/list", _modern(**{VERSION_KEY: "2027-01-01"}), -32022),
         ("tools/list", _modern(**{VERSION_KEY: 1}), -32602),
         ("tools/list", _modern(**{CAPABILITIES_KEY: None}), -32602),
-        ("tools/list", {**_modern(), "cursor": 1}, -32602),
         ("tools/call", _modern(), -32602),
         ("tools/call", {**_modern(), "name": "look", "arguments": []}, -32602),
         ("tools/call", {**_modern(), "name": "look", "requestState": "x"}, -32602),
@@ -131,17 +130,6 @@ def test_an_answer_to_nothing_and_an_unknown_notification_are_passed_over() -> N
 
 
 # -- lists
-
-
-def test_a_list_that_is_too_long_for_a_message_comes_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paddock.mcp_server.connection._PAGE_BYTES", 100)
-    talk = Talk(Scripted(**dict.fromkeys("abcde", None)))  # type: ignore[arg-type]
-    names, cursor, pages = [], None, 0
-    while pages == 0 or cursor is not None:
-        page = talk.ask("tools/list", {} if cursor is None else {"cursor": cursor})
-        names += [tool["name"] for tool in page["tools"]]
-        cursor, pages = page.get("nextCursor"), pages + 1
-    assert (names, pages) == (list("abcde"), 3)
 
 
 def test_prompts_are_passed_on_where_they_are_offered() -> None:
@@ -239,7 +227,7 @@ def test_a_call_of_2026_is_held_between_two_requests() -> None:
     (said,) = talk.say()
     assert (said["id"], said["result"]["content"]) == (2, _DONE["content"])
     assert talk.ask("tools/call", _again(state), 3) == Code.INVALID_PARAMS, "a state is good once"
-    assert len(talk.begun) == 1 and not talk.timers.waiting
+    assert len(talk.begun) == 1
 
 
 @each_row(
@@ -274,24 +262,12 @@ def test_a_call_that_ended_while_it_was_held_is_answered_when_it_comes_again() -
     assert talk.ask("tools/call", _again(state), 2)["content"] == _DONE["content"] and not replies
 
 
-def test_a_held_call_that_nobody_takes_up_is_ended() -> None:
+def test_so_many_calls_are_held_and_the_oldest_ends_for_one_more() -> None:
     talk = Talk()
-    state, _ = _asking(talk)
-    talk.timers.waiting.pop()()
-    assert talk.cancelled == talk.begun
-    assert talk.ask("tools/call", _again(state), 2) == Code.INVALID_PARAMS
-
-
-def test_so_many_calls_are_held_and_no_more() -> None:
-    talk = Talk()
-    for number in range(MOST_CALLS):
-        _asking(talk, number)
-    talk.ask("tools/call", _LOOK, 100)
-    replies: list[Any] = []
-    talk.connection.ask(talk.begun[-1], "May I?", FORM, replies.append)
-    assert replies == [{"action": "cancel"}] and talk.say() == []
-    talk.connection.close()
-    assert not talk.timers.waiting
+    states = [_asking(talk, number)[0] for number in range(MOST_CALLS + 1)]
+    assert talk.cancelled == talk.begun[:1]
+    assert talk.ask("tools/call", _again(states[0]), 100) == Code.INVALID_PARAMS
+    assert talk.ask("tools/call", _again(states[1]), 101) is None
 
 
 @each_row(

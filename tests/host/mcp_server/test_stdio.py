@@ -13,7 +13,7 @@ import pytest
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 
-from paddock.mcp_server.served import ClientCall
+from paddock.mcp_server.client_approval import ClientCall
 
 from .scripted import FORM, META, Json, Scripted
 from .wire import as_transport, wired

@@ -13,8 +13,9 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from paddock.mcp_server.served import Served
 from paddock.mcp_server.stdio import Streams, serve
+
+from .scripted import Scripted
 
 _SECONDS = 60  # for a whole test; hit only by a hang
 
@@ -47,11 +48,11 @@ class Wire:
 
 
 @asynccontextmanager
-async def wired(served: Served | None, refusal: str = "") -> AsyncIterator[Wire]:
+async def wired(served: Scripted | None, refusal: str = "") -> AsyncIterator[Wire]:
     """Serve something over pipes until the client's end is closed."""
     theirs_in, ours_out = os.pipe()
     ours_in, theirs_out = os.pipe()
-    task = asyncio.ensure_future(serve(served, Streams(theirs_in, theirs_out), refusal))
+    task = asyncio.ensure_future(serve(served, Streams(theirs_in, theirs_out), refusal))  # type: ignore[arg-type]
     wire = Wire(ours_in, ours_out, task)
     try:
         with anyio.fail_after(_SECONDS):

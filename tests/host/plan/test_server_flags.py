@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from paddock.cli.mcp.accept_command import accept
-from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.plan.server_flags import ServerFlags
 
 _FLAGS = ServerFlags(
@@ -21,10 +20,6 @@ _FLAGS = ServerFlags(
     {"memory_max": "64M"},
     {"env": {"KEY": "the key"}, "prefix": "time"},
 )
-
-
-def _digest(flags: ServerFlags) -> str:
-    return flags.plan(ModuleEntry.read({"module": "tool-time"}, EntryPlace("tool", "", flags.folder))).digest
 
 
 @pytest.mark.parametrize(
@@ -41,7 +36,7 @@ def _digest(flags: ServerFlags) -> str:
     ids=str,
 )
 def test_each_part_of_a_servers_flags_makes_another_plan(change: dict[str, Any]) -> None:
-    assert _digest(replace(_FLAGS, **change)) != _digest(_FLAGS) == _digest(replace(_FLAGS))
+    assert replace(_FLAGS, **change).plan().digest != _FLAGS.plan().digest == replace(_FLAGS).plan().digest
     is_of_the_place = not {"source", "folder", "arguments"}.isdisjoint(change)
     assert (replace(_FLAGS, **change).key != _FLAGS.key) is is_of_the_place
 
@@ -49,12 +44,6 @@ def test_each_part_of_a_servers_flags_makes_another_plan(change: dict[str, Any])
 def test_a_folder_by_a_link_is_the_folder_itself(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     assert replace(_FLAGS, folder=tmp_path / "link") == replace(_FLAGS, folder=tmp_path)
-
-
-def test_grants_are_left_out_by_their_places_and_named_as_options() -> None:
-    flags, left_out = _FLAGS.without({"permissions.net[0]", "permissions.read[1]", "source"})
-    assert flags.permissions == {"read": ["/etc/hostname"], "env": ["TOKEN=the value"]}
-    assert left_out == ("--allow-read=a,,b", "--allow-net=example.org")
 
 
 def test_the_words_of_a_command_are_read_back_and_its_line_has_no_values(tmp_path: Path) -> None:
@@ -67,7 +56,7 @@ def test_the_words_of_a_command_are_read_back_and_its_line_has_no_values(tmp_pat
 
 
 def test_the_name_of_a_servers_plan_gives_no_folder_for_its_source() -> None:
-    entry = ModuleEntry.read({"module": "tool-time"}, EntryPlace("tool", "", _FLAGS.folder))
-    plan = replace(_FLAGS, source="../elsewhere/server").plan(entry)
-    assert (plan.folder, str(plan.origin)) == (Path("/work/project"), "/work/elsewhere/server")
-    assert [*plan.entries()] == [entry]
+    plan = replace(_FLAGS, source="../elsewhere/tool-time").plan()
+    assert (plan.folder, str(plan.origin)) == (Path("/work/project"), "/work/elsewhere/tool-time")
+    (entry,) = plan.entries()
+    assert (entry.module, entry.source) == ("tool-time", "/work/elsewhere/tool-time")

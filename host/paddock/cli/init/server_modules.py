@@ -69,12 +69,11 @@ def _planned(fitted: FittedServer, found: PlannedModule) -> PlannedModule:
     server, flags = fitted.server, fitted.flags
     assert flags is not None
     values = (f"the value of {name} in that file: set the variable yourself" for name in server.env)
-    arguments = {"args": [*flags.arguments]} if flags.arguments else {}
     return replace(
         found,
         module=f"tool-mcp-{_NOT_IN_ID.sub('-', server.name.lower()).strip('-')}",
         source=flags.source,
-        config={**flags.config, **arguments},
+        config=flags.settings,
         permissions=Permissions.model_validate(dict(flags.permissions)),
         purpose=f"the MCP server {server.name}",
         lacks=(*fitted.lacks, *values),

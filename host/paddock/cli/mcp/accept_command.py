@@ -26,7 +26,7 @@ from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.interruption import interruptible
 from paddock.cli.terminal.render import Screen
-from paddock.mcp_server.acceptance import accept as accept_server
+from paddock.mcp_server.flagged_server import accept as accept_server
 from paddock.plan.server_flags import ServerFlags
 
 

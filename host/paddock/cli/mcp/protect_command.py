@@ -36,7 +36,7 @@ from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.render import Screen
 from paddock.errors import ConsentRefusedError, PaddockError
 from paddock.lookalikes import marked
-from paddock.mcp_server.acceptance import accept
+from paddock.mcp_server.flagged_server import accept
 from paddock.plan.edit import replaced
 from paddock.policy.owner import Owner
 from paddock.state_folder import make_private, open_own, state_folder

@@ -139,7 +139,7 @@ class ServerConsent(TerminalConsent):
     """
 
     def __init__(self, dialogue: Dialogue, title: str, notes: Sequence[str], *, says_yes: bool) -> None:
-        super().__init__(dialogue, Path())
+        super().__init__(dialogue, Path(), reviews=True)
         self._title = title
         self._notes = notes
         self._says_yes = says_yes

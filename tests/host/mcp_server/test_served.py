@@ -11,9 +11,8 @@ import pytest
 
 from paddock.cli.terminal.json_output import plain
 from paddock.errors import Denial
-from paddock.mcp_server.client_approval import ClientApproval
-from paddock.mcp_server.plan_tools import ServedPlan
-from paddock.mcp_server.served import ClientCall
+from paddock.mcp_server.client_approval import ClientApproval, ClientCall
+from paddock.mcp_server.served import ServedTools
 from paddock.rpc.marshal import Marshaller
 from paddock.session.requester import Requester, note_prompt
 from paddock.session.state.coordinator import HostedCoordinator
@@ -27,27 +26,31 @@ from .scripted import Json
 _REFUSED = Denial("read", "/etc/hostname", "tool-x", grant='permissions: {read: ["/etc/hostname"]}')
 
 
-class Kernel:
-    """The part of a session that is served, with tools that are functions."""
+class Runtime:
+    """The part of a runtime that is served, with tools that are functions."""
 
-    def __init__(self, denials_of: Any, **tools: Any) -> None:
-        self.modules: Any = ()
-        self.denials_of = denials_of
+    def __init__(self, **tools: Any) -> None:
         marshaller = Marshaller()
         session = SimpleNamespace(session_id="s", parent_id=None, config={"session": {}})
-        self.hosted = HostedCoordinator(session, marshaller, Mirrors(marshaller))
-        self.runtime = SimpleNamespace(router=SimpleNamespace(now=lambda: 0.0))
+        self.coordinator: Any = HostedCoordinator(session, marshaller, Mirrors(marshaller))
+        self.coordinator.get = lambda point: self.by_name
+        self.router = SimpleNamespace(now=lambda: 0.0)
         self.by_name = {name: SimpleNamespace(execute=one, input_schema=None) for name, one in tools.items()}
         self.on_end: Any = None
+        supervisor = SimpleNamespace(on_exit=self._on_exit, quarantined=False, is_revoked=False)
+        self.module: Any = SimpleNamespace(reports=[], denials=[], supervisor=supervisor)
+        self.modules = SimpleNamespace(all=[self.module])
+        self.denied: list[Any] = []
 
-    def tools(self) -> dict[str, Any]:
-        return self.by_name
-
-    def statuses(self) -> Any:
-        return self.modules
-
-    def on_module_end(self, act: Any) -> None:
+    def _on_exit(self, act: Any) -> None:
         self.on_end = act
+
+    def module_of(self, tool: object) -> Any:
+        return self.module
+
+    async def denials_of(self, tool: object, began: float) -> Any:
+        self.denied.append(tool)
+        return (_REFUSED,)
 
 
 class Use:
@@ -55,13 +58,12 @@ class Use:
 
     def __init__(self, **tools: Any) -> None:
         self.given: list[Any] = []
-        self.kernel = Kernel(self._denials_of, **(tools or {"look": self._look}))
-        self.denied: list[str] = []
+        self.runtime = Runtime(**(tools or {"look": self._look}))
         self.asked: list[tuple[str, Json]] = []
         self.reply: Any = {"action": "accept", "content": {"answer": "Allow"}}
         self.approval = ClientApproval()
-        self.kernel.hosted.approval_system = self.approval
-        self.served = ServedPlan(self.kernel, self.approval, partial(plain, mask=self._mask))  # type: ignore[arg-type]
+        self.runtime.coordinator.approval_system = self.approval
+        self.served = ServedTools(self.runtime, self.approval, partial(plain, mask=self._mask))  # type: ignore[arg-type]
 
     async def _look(self, arguments: Any) -> ToolResult:
         self.given.append(arguments)
@@ -69,10 +71,6 @@ class Use:
             raise RuntimeError("no way")
         success = "fail" not in arguments
         return ToolResult(success=success, output={"saw": 1}, error=None if success else {"message": "it failed"})
-
-    async def _denials_of(self, call: str) -> Any:
-        self.denied.append(call)
-        return (_REFUSED.as_dict(),)
 
     def _mask(self, text: str) -> str:
         return text.replace("hunter2", "[secret]")
@@ -85,7 +83,7 @@ class Use:
                 note_prompt(Requester("hook", "hooks-x"), answer["approval_prompt"])
             return HookResult(**answer)
 
-        self.kernel.hosted.hooks.register(event, handle)
+        self.runtime.coordinator.hooks.register(event, handle)
 
     async def elicit(self, message: str, schema: Json) -> Json:
         self.asked.append((message, schema))
@@ -105,8 +103,8 @@ def _texts(result: Any) -> list[str]:
 def test_tools_are_listed_by_name_with_a_schema_of_an_object() -> None:
     use = Use(c=None, a=None, b=None, **{"no name": None})
     schema = {"properties": {"x": {"title": "hunter2"}}}
-    use.kernel.by_name["a"] = SimpleNamespace(input_schema=schema, description="does a", title="A")
-    use.kernel.by_name["b"] = SimpleNamespace(input_schema={"type": "string"}, description="does b")
+    use.runtime.by_name["a"] = SimpleNamespace(input_schema=schema, description="does a", title="A")
+    use.runtime.by_name["b"] = SimpleNamespace(input_schema={"type": "string"}, description="does b")
     a, b, c = use.served.tools()
     assert (a["name"], a["description"], a["title"]) == ("a", "does a", "A")
     assert a["inputSchema"] == {"type": "object", "properties": {"x": {"title": "[secret]"}}}
@@ -118,7 +116,7 @@ async def test_a_call_is_judged_before_and_after_it() -> None:
     use = Use()
     seen: list[Any] = []
     for event in ("tool:pre", "tool:post"):
-        use.kernel.hosted.hooks.register(event, lambda event, data: seen.append((event, data)))
+        use.runtime.coordinator.hooks.register(event, lambda event, data: seen.append((event, data)))
     result = await use.call({"at": "it"})
     assert (result["structuredContent"], result["isError"]) == ({"saw": 1}, False)
     (_, before), (_, after) = seen
@@ -150,7 +148,7 @@ async def test_what_a_hook_answers_holds(event: str, answer: Any, text: str, giv
 async def test_a_failure_says_what_was_refused_and_the_line_that_allows_it(arguments: Json) -> None:
     use = Use()
     failures: list[Any] = []
-    use.kernel.hosted.hooks.register("tool:error", lambda event, data: failures.append(data["error"]))
+    use.runtime.coordinator.hooks.register("tool:error", lambda event, data: failures.append(data["error"]))
     result = await use.call(arguments)
     assert result["isError"]
     said, denied = _texts(result)[0], _texts(result)[-1]
@@ -160,8 +158,8 @@ async def test_a_failure_says_what_was_refused_and_the_line_that_allows_it(argum
         'permissions: {read: ["/etc/hostname"]}'
     )
     assert failures == ([] if "fail" in arguments else [{"type": "RuntimeError", "msg": "no way"}])
-    assert use.denied == [next(iter(use.kernel.hosted.cancellation.tool_calls))]
-    assert not use.kernel.hosted.cancellation.running_tools
+    assert use.runtime.denied == [use.runtime.by_name["look"]]
+    assert not use.runtime.coordinator.cancellation.running_tools
 
 
 async def test_an_unknown_tool_is_none() -> None:
@@ -217,7 +215,7 @@ async def test_progress_goes_to_the_call_that_an_event_serves() -> None:
         await asyncio.sleep(0)
         for done in (arguments["done"], "half", float("inf")):
             event = {"tool_name": "far", "progress": done, "total": None, "message": "on"}
-            await use.kernel.hosted.hooks.emit("tool:progress", event)
+            await use.runtime.coordinator.hooks.emit("tool:progress", event)
         return ToolResult()
 
     use = Use(far=far)
@@ -238,14 +236,14 @@ async def test_other_tools_after_the_end_of_a_module_are_told_and_none_ends_it()
     use = Use()
     told: list[Any] = []
     use.served.on_change(lambda: told.append(use.served.end))
-    use.kernel.on_end()
+    use.runtime.on_end(None)
     assert not told
-    use.kernel.by_name["more"] = use.kernel.by_name["look"]
-    use.kernel.on_end()
+    use.runtime.by_name["more"] = use.runtime.by_name["look"]
+    use.runtime.on_end(None)
     assert told == [None]
-    use.kernel.by_name.clear()
-    use.kernel.modules = (SimpleNamespace(exit_reports=(ExitReport("tool-x", ExitReason.EXITED, 1.0, 3),)),)
-    use.kernel.on_end()
+    use.runtime.by_name.clear()
+    use.runtime.module.reports.append(ExitReport("tool-x", ExitReason.EXITED, 1.0, 3))
+    use.runtime.on_end(None)
     assert told[1].exit_code == 5 and "tool-x" in str(told[1])
 
 
@@ -253,6 +251,6 @@ async def test_a_call_notices_that_the_tools_are_others() -> None:
     use = Use()
     told: list[None] = []
     use.served.on_change(lambda: told.append(None))
-    use.kernel.by_name["more"] = use.kernel.by_name["look"]
+    use.runtime.by_name["more"] = use.runtime.by_name["look"]
     await use.call()
     assert len(told) == 1
