@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,7 +37,6 @@ _TABLES: Final[tuple[Keys, ...]] = (
 )
 _CLIENTS_FOLDERS: Final = (".vscode", ".cursor", ".codex", ".zed", ".config/zed", ".config/Claude")
 _ADDRESSES: Final = ("url", "serverUrl", "httpUrl")
-_WRITTEN: Final = ("command", "args")
 
 # Its client sets these for whatever it starts, so for Paddock outside of the sandbox as well.
 _ACTS_ON_PADDOCK: Final = re.compile(
@@ -67,8 +66,8 @@ class _Entry(StrictModel):
 class ClientServer:
     """A server as its client starts it; `problem` says why it cannot be taken over, as the end of a sentence.
 
-    `keys` lead to its table in the file, where `written` starts it. `base` is the folder that the file is for, `folder`
-    the one where the server works. `env` are the names of the variables that it is given.
+    `keys` lead to its table in the file. `base` is the folder that the file is for, `folder` the one where the server
+    works. `env` are the names of the variables that it is given.
     """
 
     keys: Keys
@@ -78,7 +77,6 @@ class ClientServer:
     args: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
     problem: str = ""
-    written: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -204,8 +202,6 @@ def _server(keys: Keys, table: Any, base: Path) -> ClientServer:
     server = ClientServer(keys, base, folder)
     if not isinstance(table, dict):
         return replace(server, problem="is no table")
-    written = {key: table[key] for key in _WRITTEN if key in table}
-    server = replace(server, written=written)
     if table.get("type", "stdio") != "stdio" or any(map(table.get, _ADDRESSES)):
         return replace(server, problem="is remote, and Paddock starts programs of this machine")
     try:
@@ -247,9 +243,5 @@ def _with(content: Any, commands: Mapping[Keys, Mapping[str, Any]]) -> Any:
         table = content
         for key in keys:
             table = table[key]
-        for key in _WRITTEN:
-            if key in command:
-                table[key] = command[key]
-            elif key in table:
-                del table[key]
+        table.update(command)
     return content

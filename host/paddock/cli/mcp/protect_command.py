@@ -6,17 +6,16 @@ program is written with its whole path: programs of a desktop are started withou
 comments is not written; what to write is shown.
 
 `--json`: `{"file", "servers": [{"name", "source", "permissions", "command": [word…], "notes": [text…], "problem": why
-it is not touched, or null, "protected": whether Paddock starts it}…], "written", "undone", "changed_since": whether it
-was changed since it was written, "error"}`; of a server that is not touched the first three are null. Exit codes: 0; 1
-the file cannot be read, written or undone, or there is nobody to ask; 4 refused by the answer or a policy.
+it is not touched, or null, "protected": whether Paddock starts it}…], "written", "undone", "error"}`; of a server that
+is not touched the first three are null. Exit codes: 0; 1 the file cannot be read, written or undone, or there is nobody
+to ask; 4 refused by the answer or a policy.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -40,14 +39,15 @@ from paddock.mcp_server.flagged_server import accept
 from paddock.plan.edit import replaced
 from paddock.policy.owner import Owner
 from paddock.state_folder import make_private, open_own, state_folder
-from paddock.text import escape, reason_of
+from paddock.text import reason_of
 
 _SET_BY_CLIENT: Final = "set by the client"  # in place of the value, while a server is accepted
 _NEXT: Final = {
     "--write": "to accept these servers, and write them into the file",
     "--undo": "it is written: start its client again; to take it back",
 }
-_FOLDER: Final = "clients"  # in the state folder: for each file that was written, what it was before
+_BY_HAND: Final = "accepted; the file has comments, so it stays as it is: write these lines into it yourself"
+_FOLDER: Final = "clients"  # in the state folder: files as they were before Paddock has written them
 
 
 @click.command(epilog=example("paddock mcp protect .mcp.json"))
@@ -83,19 +83,18 @@ def protect(
         servers = await fitted_servers(context, client.servers, home)
         new = [one for one in servers if one.flags is not None]
         if not (writes and new):
-            return _answer(path, servers, then="--write" if new else "")
+            return _answer(path, servers, "--write" if new else "")
         accepted, errors = await _accept(context, path, new, says_yes=yes)
         commands = {one.server.keys: _command(one) for one in accepted}
         code = errors[0].exit_code if errors else 0 if accepted else REFUSED
         if client.has_comments or not commands:
-            return replace(_answer(path, servers, by_hand=commands), errors=errors, code=code)
+            return replace(_answer(path, servers, _BY_HAND if commands else ""), errors=errors, code=code)
         try:
             after = client.with_commands(commands).encode()
         except ValueError as error:
             raise not_changed(path, str(error), "write what is shown without --write by hand") from error
         await context.call(_write, path, written, after)
-        answer = _answer(path, servers, then="--undo", written=commands)
-        return replace(answer, errors=errors, code=code)
+        return replace(_answer(path, servers, "--undo", commands), errors=errors, code=code)
 
     return run_source_command(work, offline=offline, asks=writes and not yes, as_json=as_json)
 
@@ -141,24 +140,27 @@ def _command(server: FittedServer) -> dict[str, object]:
 
 
 def _write(path: Path, before: bytes, after: bytes) -> None:
-    """Write a file, and keep it as it was before Paddock first did."""
-    kept = _kept(path)
-    original = _before(path, before)[0] if kept.exists() else before
+    """Write a file, and keep it as it was before."""
+    kept = _kept(path, after)
     try:
         with open(kept, "wb", opener=open_own) as file:
-            file.write(f"{sha256(after).hexdigest()}\n".encode() + original)
+            file.write(before)
     except OSError as error:
         raise not_changed(path, f"it cannot be kept as {kept}: {reason_of(error)}") from error
     _replace(path, before, after)
 
 
 def _undo(path: Path, now: bytes) -> CommandAnswer:
-    before, is_same = _before(path, now)
+    kept = _kept(path, now)
+    try:
+        with open(kept, "rb", opener=open_own) as file:
+            before = file.read()
+    except OSError as error:
+        raise not_changed(path, "Paddock has not written what is in it now") from error
     _replace(path, now, before)
-    _kept(path).unlink()
-    rest = "" if is_same else "; what else was changed since is as it became"
-    facts = {**_facts(path, (), ()), "undone": True, "changed_since": not is_same}
-    return CommandAnswer(facts, lambda screen: screen.title(f"{path} has its own commands again{rest}"))
+    kept.unlink()
+    facts = {**_facts(path, (), ()), "undone": True}
+    return CommandAnswer(facts, lambda screen: screen.title(f"{path} has its own commands again"))
 
 
 def _replace(path: Path, before: bytes, after: bytes) -> None:
@@ -170,33 +172,12 @@ def _replace(path: Path, before: bytes, after: bytes) -> None:
         raise not_changed(path, "somebody else changed it at this moment", "try again")
 
 
-def _before(path: Path, now: bytes) -> tuple[bytes, bool]:
-    """Return a file's content `now` with the commands that it had before, and whether it is as Paddock wrote it.
-
-    What else was changed since stays.
-
-    Raises:
-        KindError: Paddock has not written it.
-    """
-    try:
-        with open(_kept(path), "rb", opener=open_own) as file:
-            digest, _, original = file.read().partition(b"\n")
-    except OSError as error:
-        raise not_changed(path, "Paddock has written nothing into it") from error
-    if sha256(now).hexdigest().encode() == digest:
-        return original, True
-    client = ClientFile.read(now, path)
-    earlier = {one.keys: one.written for one in ClientFile.read(original, path).servers}
-    ours = {one.keys for one in client.servers if one.is_protected}
-    commands = {keys: one for keys, one in earlier.items() if keys in ours}
-    return client.with_commands(commands).encode(), False
-
-
-def _kept(path: Path) -> Path:
+def _kept(path: Path, written: bytes) -> Path:
+    """Return where a file is kept as it was before Paddock has written this into it."""
     folder = state_folder() / _FOLDER
     make_private(folder)
-    real = os.fsencode(os.path.realpath(path))
-    return folder / sha256(real).hexdigest()[:32]
+    place = os.fsencode(os.path.realpath(path))
+    return folder / sha256(place + b"\0" + written).hexdigest()[:32]
 
 
 # -- display -------------------------------------------------------------------------------
@@ -205,15 +186,10 @@ def _kept(path: Path) -> Path:
 def _answer(
     path: Path,
     servers: Sequence[FittedServer],
-    *,
-    then: str = "",
+    then: str,
     written: Collection[Keys] = (),
-    by_hand: Mapping[Keys, Mapping[str, object]] | None = None,
 ) -> CommandAnswer:
-    """Return the answer about servers: some are `written`, and a person has to write some `by_hand`.
-
-    `then` is the option that a person may want next.
-    """
+    """Return the answer about servers, of which some are `written`; `then` is what a person may want next."""
 
     def show(screen: Screen) -> None:
         for one in servers:
@@ -225,13 +201,11 @@ def _answer(
             screen.command(marked(one.flags.line("run")))
             for note in one.notes:
                 screen.note(note)
-        if by_hand:
-            screen.title(f"accepted; {path} has comments, so it stays as it is: write into it yourself")
-        for keys, command in (by_hand or {}).items():
-            screen.text(f"  {escape(f'{keys[-1]}: {json.dumps(command, ensure_ascii=False)[1:-1]}')}\n")
-        if then:
+        if then in _NEXT:
             screen.title(_NEXT[then])
             screen.command(shlex.join(["paddock", "mcp", "protect", str(path), then]))
+        elif then:
+            screen.title(then)
 
     return CommandAnswer(_facts(path, servers, written), show)
 
@@ -254,5 +228,4 @@ def _facts(path: Path, servers: Sequence[FittedServer], written: Collection[Keys
         "servers": rows,
         "written": bool(written),
         "undone": False,
-        "changed_since": False,
     }
