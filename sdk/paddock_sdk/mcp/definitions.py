@@ -1,19 +1,18 @@
-"""Definitions of a server's tools: what counts as one, its digest, which cannot be used, and how two of them differ.
+"""Definitions of a server's tools: what counts as one, its one text, which cannot be used, and how two of them differ.
 
 A definition has the fields `FIELDS`, as JSON; what is absent, null or empty in a server's list is left out. Two tools
-with one digest look the same to a model and to a person. Whatever else a list has, such as icons, is not compared.
+with one text look the same to a model and to a person. Whatever else a list has, such as icons, is not compared.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["FIELDS", "MAX_TOOLS", "canonical", "defined", "difference", "digest", "of_mounted", "usable"]
+__all__ = ["FIELDS", "MAX_TOOLS", "canonical", "defined", "difference", "of_mounted", "usable"]
 
 FIELDS: Final = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 MAX_TOOLS: Final = 512  # in one list
@@ -116,16 +115,6 @@ def canonical(definition: Mapping[str, Any]) -> str:
         )
     except (TypeError, ValueError, RecursionError):
         raise ValueError("its definition is no JSON") from None
-
-
-def digest(definition: Mapping[str, Any]) -> str:
-    """Return `sha256:` and the hexadecimal digest of a definition's canonical JSON.
-
-    Raises:
-        ValueError: JSON cannot express it.
-    """
-    text = canonical(definition)
-    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
 def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

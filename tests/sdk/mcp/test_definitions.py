@@ -1,4 +1,4 @@
-"""Definitions of a server's tools: which are used, what their digest depends on, and how a change is shown."""
+"""Definitions of a server's tools: which are used, what their text depends on, and how a change is shown."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from paddock_sdk.contract.vocabulary import ContractVocabulary
-from paddock_sdk.mcp.definitions import FIELDS, MAX_TOOLS, defined, difference, digest, of_mounted, usable
+from paddock_sdk.mcp.definitions import FIELDS, MAX_TOOLS, canonical, defined, difference, of_mounted, usable
 from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.describing import describe
 from paddock_sdk.protocol.description import decode_description, encode_description
@@ -64,12 +64,12 @@ def test_the_second_of_one_name_and_the_last_of_too_many_are_left_out() -> None:
 
 
 @each_row("field", FIELDS)
-def test_a_digest_depends_on_every_field_and_not_on_their_order(field: str) -> None:
-    pinned = digest(defined(_TOOL))
-    assert pinned == digest(defined(dict(reversed([*_TOOL.items(), ("icons", []), ("_meta", {})]))))
+def test_the_text_depends_on_every_field_and_not_on_their_order(field: str) -> None:
+    pinned = canonical(defined(_TOOL))
+    assert pinned == canonical(defined(dict(reversed([*_TOOL.items(), ("icons", []), ("_meta", {})]))))
     for other in ("other", {"type": "object", "not": {}}):
         if type(other) is type(_TOOL[field]):
-            assert digest(defined({**_TOOL, field: other})) != pinned
+            assert canonical(defined({**_TOOL, field: other})) != pinned
 
 
 class _Mounted:
@@ -98,7 +98,7 @@ def test_the_definition_of_a_mounted_tool_crosses_whole(case: str) -> None:
     tool = defined(_LARGEST[case])
     codec = Codec(ContractVocabulary())
     crossed = decode_description(encode_description(describe(_Mounted(tool)), codec), codec)
-    assert digest(of_mounted(crossed.attributes)) == digest(tool)
+    assert canonical(of_mounted(crossed.attributes)) == canonical(tool)
 
 
 def test_a_difference_shows_what_changed_and_nothing_a_terminal_acts_on() -> None:
