@@ -11,7 +11,7 @@ import re
 import shutil
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -29,34 +29,24 @@ from paddock.plan.server_flags import ServerFlags
 from paddock.policy.programs import look_up
 from paddock.text import reason_of
 from paddock_sources import SourceUriError, parse_source
+from paddock_sources.kinds.mcp_npm_uri import McpNpmUri
+from paddock_sources.kinds.mcp_uri import McpPackageUri, McpPypiUri
 
 if TYPE_CHECKING:
     from paddock.cli.sources.source_command import CommandContext
 
 
-@dataclass(frozen=True, slots=True)
-class _Launcher:
-    """A program that gets a package and runs its program; `naming` is its option that names another package.
-
-    `kind` is that of the source, in which `between` stands between name and version. `flags` change nothing.
-    """
-
-    kind: str
-    between: str
-    naming: str
-    flags: tuple[str, ...]
-
-
-_NPX: Final = _Launcher("mcp+npm", "@", "--package", ("-y", "--yes", "-q", "--quiet", "--"))
-_UVX: Final = _Launcher("mcp+pypi", "==", "--from", ("-q", "--quiet"))
-_LAUNCHERS: Final = {
-    ("npx",): _NPX,
-    ("npm", "exec"): _NPX,
-    ("npm", "x"): _NPX,
-    ("uvx",): _UVX,
-    ("uv", "tool", "run"): _UVX,
-    ("pipx", "run"): replace(_UVX, naming="--spec"),
+# Programs that get a package and run its program, with the kind of source that their packages have.
+_LAUNCHERS: Final[Mapping[tuple[str, ...], type[McpPackageUri]]] = {
+    ("npx",): McpNpmUri,
+    ("npm", "exec"): McpNpmUri,
+    ("npm", "x"): McpNpmUri,
+    ("uvx",): McpPypiUri,
+    ("uv", "tool", "run"): McpPypiUri,
+    ("pipx", "run"): McpPypiUri,
 }
+_NAMING: Final = ("--package", "--from", "--spec")  # their options that name another package than the program
+_CHANGE_NOTHING: Final = ("-y", "--yes", "-q", "--quiet", "--")
 _WRAPPERS: Final = frozenset(
     "docker podman nerdctl sh bash zsh env sudo ssh uv npm pnpm yarn bun bunx deno poetry conda flatpak nix".split()
 )
@@ -156,9 +146,9 @@ def _started(server: ClientServer) -> ServerFlags:
         NotAcceptedError: it is started in a way that is not known.
     """
     name, words = Path(server.command).name, server.args
-    for begin, launcher in _LAUNCHERS.items():
+    for begin, kind in _LAUNCHERS.items():
         if (name, *words)[: len(begin)] == begin:
-            return _of_package(server, launcher, " ".join(begin), words[len(begin) - 1 :])
+            return _of_package(server, kind, " ".join(begin), words[len(begin) - 1 :])
     if name in _WRAPPERS:
         raise NotAcceptedError(f"is started by `{name}`, which starts something else")
     command = server.command
@@ -173,13 +163,13 @@ def _started(server: ClientServer) -> ServerFlags:
     return ServerFlags(f"mcp+command:{program}", server.folder, words)
 
 
-def _of_package(server: ClientServer, launcher: _Launcher, name: str, words: tuple[str, ...]) -> ServerFlags:
+def _of_package(server: ClientServer, kind: type[McpPackageUri], name: str, words: tuple[str, ...]) -> ServerFlags:
     rest, named = [*words], ""
     while rest and rest[0].startswith("-"):
         option, _, value = rest.pop(0).partition("=")
-        if option == launcher.naming:
+        if option in _NAMING:
             named = value or (rest.pop(0) if rest else "")
-        elif option not in launcher.flags:
+        elif option not in _CHANGE_NOTHING:
             raise NotAcceptedError(f"gives `{name}` the option `{option}`, which is not known here")
     program = rest.pop(0) if rest else ""
     package = _PACKAGE.fullmatch(named or program)
@@ -187,9 +177,9 @@ def _of_package(server: ClientServer, launcher: _Launcher, name: str, words: tup
         raise NotAcceptedError(f"names no package of the index after `{name}`")
     if name.startswith("npm ") and rest[:1] == ["--"]:
         del rest[0]
-    version = "" if package[2] in (None, "latest") else f"{launcher.between}{package[2]}"
+    version = "" if package[2] in (None, "latest") else f"{kind.between}{package[2]}"
     config = {"bin": program} if named and program != package[1] else {}
-    return ServerFlags(f"{launcher.kind}:{package[1]}{version}", server.folder, tuple(rest), config=config)
+    return ServerFlags(f"{kind.kind}:{package[1]}{version}", server.folder, tuple(rest), config=config)
 
 
 # -- grants --------------------------------------------------------------------------------

@@ -114,10 +114,9 @@ async def _accept(
     errors: list[PaddockError] = []
     for one in servers:
         assert one.flags is not None
-        notes = (*one.flags.notes, *one.notes)
-        consent = None
+        consent = None  # an option has said yes
         if dialogue is not None:
-            consent = ServerConsent(dialogue, one.flags.title, notes, says_yes=says_yes)
+            consent = ServerConsent(dialogue, one.flags.title, (*one.flags.notes, *one.notes), says_yes=False)
         environ = {**dict.fromkeys(one.server.env, _SET_BY_CLIENT), **os.environ}
         try:
             with FetchProgress(context.screen) as progress:
