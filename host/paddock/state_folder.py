@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def state_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """Return the user's state folder, without links, made for this user alone.
+def state_folder(environ: Mapping[str, str] | None = None, *below: str) -> Path:
+    """Return the user's state folder, without links, or a folder `below` it, made for this user alone.
 
     By default it is that of this process, else of the user with `environ`.
 
@@ -21,7 +21,11 @@ def state_folder(environ: Mapping[str, str] | None = None) -> Path:
     folder = state_path(os.environ if environ is None else environ)
     folder.parent.mkdir(parents=True, exist_ok=True)
     make_private(folder)
-    return folder.resolve()
+    folder = folder.resolve()
+    for name in below:
+        folder /= name
+        make_private(folder)
+    return folder
 
 
 def state_path(environ: Mapping[str, str]) -> Path:

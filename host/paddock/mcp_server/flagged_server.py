@@ -28,7 +28,7 @@ from paddock.session.lone_module import opened
 from paddock.session.recorder import SessionRecorder, Unrecorded
 from paddock.session.resources import OnOutput, StartOptions
 from paddock.session.startup import PlanRequest
-from paddock.state_folder import make_private, state_folder
+from paddock.state_folder import state_folder
 from paddock.text import reason_of
 from paddock_sdk.contract.display import DisplaySystem
 
@@ -92,12 +92,9 @@ class FlaggedServer(PlanRequest):
 
 def _locks(environ: Mapping[str, str], key: str) -> Path:
     try:
-        locks = state_folder(environ) / _LOCKS
-        make_private(locks)
-        make_private(locks / key)
+        return state_folder(environ, _LOCKS, key)
     except OSError as error:
         raise KindError("StateFolderError", f"Paddock's own folder cannot be used: {reason_of(error)}") from error
-    return locks / key
 
 
 async def accept(

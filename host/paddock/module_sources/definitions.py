@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from paddock.module_sources.lock import update_lock
-from paddock.state_folder import make_private, open_own, state_folder
+from paddock.state_folder import open_own, state_folder
 from paddock_sources import SourceUri
 from paddock_sources.lock.lock_file import LockFile
 from paddock_sources.lock.locked_module import LockedModule, LockedServer
@@ -72,7 +72,7 @@ def digest_of(text: str) -> str:
 def keep_texts(environ: Mapping[str, str], texts: Iterable[str]) -> None:
     """Keep what the user with `environ` pinned, as far as that is possible; blocks."""
     with suppress(OSError):
-        folder = _folder(environ)
+        folder = state_folder(environ, _FOLDER)
         for text in filter(None, texts):
             with open(folder / _name(digest_of(text)), "wb", opener=open_own) as file:
                 file.write(text.encode())
@@ -84,17 +84,11 @@ def keep_texts(environ: Mapping[str, str], texts: Iterable[str]) -> None:
 def kept_text(environ: Mapping[str, str], digest: str) -> str | None:
     """Return the text with this digest, None where it is not kept; blocks."""
     with suppress(OSError, ValueError):
-        with open(_folder(environ) / _name(digest), "rb", opener=open_own) as file:
+        with open(state_folder(environ, _FOLDER) / _name(digest), "rb", opener=open_own) as file:
             text = file.read(_MAX_BYTES).decode()
         if digest_of(text) == digest:
             return text
     return None
-
-
-def _folder(environ: Mapping[str, str]) -> Path:
-    folder = state_folder(environ) / _FOLDER
-    make_private(folder)
-    return folder
 
 
 def _name(digest: str) -> str:

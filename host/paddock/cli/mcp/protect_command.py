@@ -38,7 +38,7 @@ from paddock.lookalikes import marked
 from paddock.mcp_server.flagged_server import accept
 from paddock.plan.edit import replaced
 from paddock.policy.owner import Owner
-from paddock.state_folder import make_private, open_own, state_folder
+from paddock.state_folder import open_own, state_folder
 from paddock.text import reason_of
 
 _SET_BY_CLIENT: Final = "set by the client"  # in place of the value, while a server is accepted
@@ -173,10 +173,8 @@ def _replace(path: Path, before: bytes, after: bytes) -> None:
 
 def _kept(path: Path, written: bytes) -> Path:
     """Return where a file is kept as it was before Paddock has written this into it."""
-    folder = state_folder() / _FOLDER
-    make_private(folder)
     place = os.fsencode(os.path.realpath(path))
-    return folder / sha256(place + b"\0" + written).hexdigest()[:32]
+    return state_folder(None, _FOLDER) / sha256(place + b"\0" + written).hexdigest()[:32]
 
 
 # -- display -------------------------------------------------------------------------------
