@@ -80,7 +80,7 @@ def test_the_room_it_takes_is_told_by_kind(filled: Path) -> None:
     assert facts["folders"]["envs-v1"] == 100
     assert facts["bytes"] == sum(facts["folders"].values())
     lines = dict(line.split(None, 1) for line in done("size").stdout.splitlines())
-    assert (lines["files"], lines["packages"]) == ("2.0 KiB", "100 B")
+    assert (lines["files"], lines["packages"]) == ("2 KiB", "100 bytes")
 
 
 def test_what_is_in_it_is_listed(filled: Path) -> None:
@@ -138,7 +138,7 @@ def test_cleaning_says_what_it_freed_and_leaves_what_is_in_use(filled: Path) -> 
     with SourceCache(filled) as host:
         assert host.store(Bucket.ENVIRONMENTS).get(KEY) is not None
         finished = done("clean")
-        assert finished.stdout.startswith("2 entries taken away, 2.0 KiB freed")
+        assert finished.stdout.startswith("2 entries taken away, 2 KiB freed")
         assert "left, being in use: packages eeeeeeeeeeee" in finished.stderr
         assert told("clean") == {"items": 0, "bytes": 0, "in_use": [{"kind": "packages", "name": KEY}], "error": None}
         assert host.store(Bucket.ENVIRONMENTS).get(KEY) is not None

@@ -103,7 +103,7 @@ _COMMANDS = {
     "audit verify": "nothing was recorded here",
     "report last": "no session is recorded that ran in",
     "cache dir": "/paddock",
-    "cache size": "0 B",
+    "cache size": "0 bytes",
     "cache list": "there is nothing",
     "cache verify": "none is damaged",
     "cache prune": "0 entries",

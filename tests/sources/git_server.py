@@ -85,9 +85,8 @@ Fault = Answers | BreaksOff | Stalls | Corrupts | Floods
 class GitServer:
     """Serves the repositories below `folder` until its block is left, with certificates of `authority`.
 
-    `requests` says what was asked for, in turn, `authorizations` what was sent to be let in, `sent_bytes` how much was
-    answered. `context` is what it proves who it
-    is with.
+    `requests` says what was asked for, in turn, `authorizations` what was sent to be let in. `context` is what it
+    proves who it is with.
     """
 
     def __init__(self, folder: Path, authority: TestAuthority) -> None:
@@ -100,7 +99,6 @@ class GitServer:
         self.fault: Fault | None = None
         self.requests: list[tuple[str, Asked]] = []
         self.authorizations: list[str] = []
-        self.sent_bytes = 0
         self.private: dict[str, str] = {}
         self._server = _Server(self)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
@@ -127,7 +125,6 @@ class GitServer:
     def forget(self) -> None:
         """Have counted nothing."""
         self.requests.clear()
-        self.sent_bytes = 0
 
     def impostor(self, folder: Path) -> ssl.SSLContext:
         """Return what somebody has who is not this server, but says so, by an authority that nobody knows."""
@@ -328,7 +325,6 @@ def _handler(git: GitServer, is_ending: threading.Event) -> type[BaseHTTPRequest
 
         def _send(self, piece: bytes) -> None:
             if piece:
-                git.sent_bytes += len(piece)
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
 
         def _environ(self, path: str, query: str, length: int) -> dict[str, str]:

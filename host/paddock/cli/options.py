@@ -88,6 +88,24 @@ _SESSION: Final = (
 )
 
 
+def read_age(context: click.Context, option: click.Parameter, written: str | None) -> float | None:
+    """Return an age in seconds; None if none is given.
+
+    Raises:
+        click.UsageError: it is none.
+    """
+    from paddock.plan.problems import NotAcceptedError
+    from paddock.plan.units import parse_age
+    from paddock.text import escape
+
+    if written is None:
+        return None
+    try:
+        return parse_age(written)
+    except NotAcceptedError as error:
+        raise click.UsageError(f"{option.opts[0]} takes {error.accepted}: {escape(error.problem)}") from error
+
+
 def session_ids(context: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
     """Return the ids of kept sessions that begin as what was typed, for the completion of a shell."""
     from paddock.session.journals.journal_folder import Journals  # for few commands

@@ -29,7 +29,6 @@ from paddock.audit import AuditLog
 from paddock.cli import options
 from paddock.cli.answer import CommandAnswer, CommandReport
 from paddock.cli.command_group import CommandGroup, example
-from paddock.cli.sources.cache_command import read_age
 from paddock.cli.terminal.render import Screen
 from paddock.cli.terminal.standard_streams import print_answer
 from paddock.errors import KindError
@@ -117,7 +116,9 @@ def export_session(session: str, markdown: bool) -> int:
 
 @sessions.command("delete", epilog=example("paddock sessions delete --older-than 30d"))
 @click.argument("session", required=False, shell_complete=options.session_ids)
-@click.option("--older-than", metavar="AGE", callback=read_age, help="Delete those that ended longer ago, as in 30d.")
+@click.option(
+    "--older-than", metavar="AGE", callback=options.read_age, help="Delete those that ended longer ago, as in 30d."
+)
 @click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
 @options.JSON
 def delete_sessions(session: str | None, older_than: float | None, dry_run: bool, as_json: bool) -> int:

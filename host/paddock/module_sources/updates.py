@@ -154,4 +154,6 @@ def _moved_tag(old: LockedModule) -> str:
 
 def _age_text(age: timedelta) -> str:
     hours = int(age.total_seconds() // 3600)
-    return f"{hours // 24}d" if hours >= 24 and (hours % 24 == 0 or hours >= 72) else f"{hours}h"
+    if hours >= 24 and (hours % 24 == 0 or hours >= 72):
+        return f"{hours // 24}d"
+    return f"{hours}h" if hours else f"{age.total_seconds() // 60:.0f}min"

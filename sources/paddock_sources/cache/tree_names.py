@@ -61,10 +61,6 @@ class TreeNames:
         self._folders.update(made)  # not before: of a path that is refused no folder is made
         return made
 
-    def is_folder(self, path: str) -> bool:
-        """Return whether something lies below that path."""
-        return path in self._folders
-
     def _enter(self, folder: str, path: str) -> list[str]:
         made: list[str] = []
         at = ""

@@ -80,7 +80,10 @@ def test_a_list_of_refs_in_any_other_form_is_refused(output: str) -> None:
 
 
 def test_as_many_refs_as_there_may_be_are_read() -> None:
-    assert len(RemoteRefs.parse("".join(f"{A}\trefs/heads/{number}\n" for number in range(10)), 10).branches) == 10
+    lines = [f"{A}\trefs/heads/{number}\n" for number in range(11)]
+    assert len(RemoteRefs.parse("".join(lines[:10]), 10).branches) == 10
+    with pytest.raises(GitOutputError, match="more than 10"):
+        RemoteRefs.parse("".join(lines), 10)
 
 
 @each_row(

@@ -266,6 +266,7 @@ def test_a_variables_relative_folder_starts_where_it_was_written(
     machine.environ.clear()
     machine.source = "./mine"
     assert machine.choose().uri.text == f"{machine.root}/mine"
+    assert machine.resolver(base=None).choose("tool-demo", "./mine").uri.text == f"{machine.root}/here/mine"
 
 
 def test_an_installed_distribution_is_named_by_the_package_it_is(machine: Layered) -> None:

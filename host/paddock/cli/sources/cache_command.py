@@ -21,15 +21,11 @@ from paddock.cli.command_group import CommandGroup, example
 from paddock.cli.failure import SourceFailedError
 from paddock.cli.terminal.render import Screen
 from paddock.errors import KindError
-from paddock.plan.problems import NotAcceptedError
-from paddock.plan.units import parse_age
+from paddock.plan.units import size_text
 from paddock.text import escape
 from paddock_sources.cache import SourceCache
 from paddock_sources.cache.upkeep import CacheItem, Damage, PruneResult
 
-_DIGITS: Final = 12  # of a digest; enough to distinguish two by eye
-_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
-_STEP: Final = 1024
 _KINDS: Final = {
     "git-v1": "repository",
     "commits-v1": "commit",
@@ -94,9 +90,9 @@ def show_size(cache: SourceCache) -> CommandAnswer:
     """Print how much room the cache takes."""
     sizes = cache.upkeep.size()
     total = sum(sizes.values())
-    rows = [(_KINDS[name], _size_text(size)) for name, size in sizes.items() if size]
+    rows = [(_KINDS[name], size_text(size)) for name, size in sizes.items() if size]
     facts = {"dir": str(cache.folder), "bytes": total, "folders": sizes}
-    return CommandAnswer(facts, lambda screen: screen.listing([*rows, ("all", _size_text(total))]))
+    return CommandAnswer(facts, lambda screen: screen.listing([*rows, ("all", size_text(total))]))
 
 
 @cache.command("list", epilog=example("paddock cache list"))
@@ -104,7 +100,7 @@ def show_size(cache: SourceCache) -> CommandAnswer:
 def show_list(cache: SourceCache) -> CommandAnswer:
     """Print what is in the cache, and when each entry was last used."""
     items = cache.upkeep.list()
-    rows = [(_KINDS[item.bucket.value], _short(item.name), _size_text(item.bytes), _about(item)) for item in items]
+    rows = [(_KINDS[item.bucket.value], _short(item.name), size_text(item.bytes), _about(item)) for item in items]
     notes = () if items else (f"there is nothing in `{cache.folder}`",)
     return CommandAnswer(
         {"items": [_item_facts(item) for item in items]}, lambda screen: screen.listing(rows), notes=notes
@@ -128,27 +124,13 @@ def verify(cache: SourceCache) -> CommandAnswer:
     )
 
 
-def read_age(context: click.Context, option: click.Parameter, written: str | None) -> float | None:
-    """Return an age in seconds; None if none is given.
-
-    Raises:
-        click.UsageError: it is none.
-    """
-    if written is None:
-        return None
-    try:
-        return parse_age(written)
-    except NotAcceptedError as error:
-        raise click.UsageError(f"--older-than takes {error.accepted}: {escape(error.problem)}") from error
-
-
 @cache.command(epilog=example("paddock cache prune --older-than 30d"))
 @click.option(
     "--older-than",
     metavar="AGE",
     default="30d",
     show_default=True,
-    callback=read_age,
+    callback=options.read_age,
     help="Remove entries that were not used for this long, such as 30min, 12h, 30d or 8w.",
 )
 @_over_cache
@@ -177,7 +159,7 @@ def _freed(freed: PruneResult) -> CommandAnswer:
         "bytes": freed.bytes,
         "in_use": [{"kind": kind, "name": name} for kind, name in used],
     }
-    line = f"{_counted(freed.items, 'entry', 'entries')} taken away, {_size_text(freed.bytes)} freed"
+    line = f"{_counted(freed.items, 'entry', 'entries')} taken away, {size_text(freed.bytes)} freed"
     notes = tuple(f"left, being in use: {kind} {_short(name)}" for kind, name in used)
     return CommandAnswer(facts, lambda screen: click.echo(line), notes=notes)
 
@@ -210,8 +192,7 @@ def _damage_facts(damage: Damage) -> Mapping[str, object]:
 
 
 def _short(name: str) -> str:
-    digest = name.removeprefix("sha256:")
-    return digest[:_DIGITS] if digest != name else name
+    return name.removeprefix("sha256:")[:12] if name.startswith("sha256:") else name  # enough to distinguish two by eye
 
 
 def _about(item: CacheItem) -> str:
@@ -226,14 +207,6 @@ def _about(item: CacheItem) -> str:
 
 def _iso(moment: float | None) -> str | None:
     return None if moment is None else datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
-
-
-def _size_text(size: float) -> str:
-    for unit in _UNITS[:-1]:
-        if size < _STEP:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= _STEP
-    return f"{size:.1f} {_UNITS[-1]}"
 
 
 def _counted(count: int, one: str, more: str) -> str:

@@ -13,7 +13,6 @@ nothing: only the plan grants. Dependencies are kept where they still fit.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -54,24 +53,8 @@ from paddock_sources.lock.lock_file import LockFile
 if TYPE_CHECKING:
     from paddock.plan.edit import PlanEdit
 
-_AGE: Final = re.compile(r"([0-9]{1,5})([hdw])")
-_HOURS: Final = {"h": 1, "d": 24, "w": 168}
 _MOVED: Final = "moved"
 _MAX_NEWER: Final = 20  # tags
-
-
-def read_age(written: str | None) -> timedelta:
-    """Return the age in a text such as `12h`, `7d` or `2w`; `none` means no minimum.
-
-    Raises:
-        click.UsageError: it is not written so.
-    """
-    if written is None:
-        return timedelta(0)
-    match = _AGE.fullmatch(written)
-    if match is None:
-        raise click.UsageError(f"--min-age takes hours, days or weeks, as in 12h, 7d or 2w; `{written}` is not that")
-    return timedelta(hours=int(match[1]) * _HOURS[match[2]])
 
 
 @click.command(epilog=example("paddock update --min-age 7d"))
@@ -79,7 +62,7 @@ def read_age(written: str | None) -> timedelta:
 @click.option(
     "--min-age",
     metavar="AGE",
-    callback=lambda context, option, written: read_age(written),
+    callback=options.read_age,
     help="Hold back commits younger than this, such as 12h, 7d or 2w. The author of a commit writes its date: "
     "anyone who may push can choose it.",
 )
@@ -105,7 +88,7 @@ async def update(
     sources: SourcedModules,
     *,
     modules: tuple[str, ...],
-    min_age: timedelta,
+    min_age: float | None,
     packages: bool,
     yes: bool,
     to: str | None,
@@ -122,7 +105,11 @@ async def update(
     aimed, edit = (None, None) if to is None else await context.call(_aimed, sources, modules, to, context.policy)
     now = datetime.now(UTC)
     updates = SourceUpdates(
-        context.provider, now, min_age=min_age, allow_moved_tag=allow_moved_tag, of_packages=packages
+        context.provider,
+        now,
+        min_age=timedelta(seconds=min_age or 0),
+        allow_moved_tag=allow_moved_tag,
+        of_packages=packages,
     )
     renewal = None if modules else await renewed(context, sources, updates)
     if renewal is not None:
