@@ -1,8 +1,8 @@
 """One MCP server as a client's file names it, with flags: a plan of one module, found, authorised, accepted, served.
 
 Repositories bring such files, so flags count once a person accepted them for this source, these arguments and this
-folder. Before that a server starts only if a plan would that nobody accepted, and only where the client started the
-command: the author of the file cannot choose a folder that has more in it.
+folder. Before that a server starts only without grants and variables. Such a file also names the folder where its client
+starts the command: with that of another project there, a grant of `.` would hand over that project.
 """
 
 from __future__ import annotations
@@ -80,14 +80,20 @@ class FlaggedServer(PlanRequest):
         return f"`{self.flags.line('accept')}` shows it, and pins it if you agree"
 
     async def check(self, authorizer: Authorizer) -> None:
-        """Refuse what the flags alone show to be wrong, and a folder that no client's file may choose."""
-        folder, home = self.flags.folder, Owner.current(self.options.environ).home
-        is_chosen = home.is_relative_to(folder) or not folder.is_relative_to(Path.cwd())
-        if is_chosen and self.consent is None and not await authorizer.is_accepted(self.plan):
-            said = f"nobody accepted that a server works in `{folder}`"
-            detail = ["until then, it works only where its client started it, and not in a home folder or above"]
-            raise KindError("ServerNotAcceptedError", said, exit_code=4, detail=detail)
+        """Refuse what the flags alone show to be wrong, and what no client's file may choose."""
+        if self.consent is None and not await authorizer.is_accepted(self.plan):
+            folder, home = self.flags.folder, Owner.current(self.options.environ).home
+            if self.flags.permissions or self.flags.config.get("env"):
+                raise _not_accepted("what the server's flags grant it, or the variables that they set")
+            if home.is_relative_to(folder) or not folder.is_relative_to(Path.cwd()):
+                raise _not_accepted(f"that a server works in `{folder}`")
         await super().check(authorizer)
+
+
+def _not_accepted(what: str) -> KindError:
+    """Return the refusal of what may come from a file of strangers, such as the folder of another project."""
+    detail = ["until then it starts only without grants, where its client started it, and not in a home or above one"]
+    return KindError("ServerNotAcceptedError", f"nobody accepted {what}", exit_code=4, detail=detail)
 
 
 def _locks(environ: Mapping[str, str], key: str) -> Path:

@@ -39,8 +39,8 @@ def run(flags: ServerFlags, offline: bool) -> int:
     """Run an MCP server in a sandbox, for the client whose configuration has this command.
 
     The server is given what the options say once you accepted them: `paddock mcp accept`, with the same SOURCE, options
-    and ARGS, for this folder. Until then it starts only if it needs no yes, and each request is answered with the line
-    that accepts it.
+    and ARGS, for this folder. Until then it starts only without grants and variables; else each request is answered
+    with the line that accepts it.
     """
     screen = Screen(sys.stderr)
     fetching = FetchProgress(screen)
