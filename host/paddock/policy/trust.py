@@ -33,8 +33,10 @@ from paddock.policy.pins import MovedPin, Pin, Pins, moved_pins
 from paddock.policy.rule import BUILT_IN, Floor, PolicyFindings, Rule
 from paddock.policy.source_name import SourceName, without_credentials
 from paddock_sandbox.profile import ANY_PROGRAM
+from paddock_sources import parse_source
 from paddock_sources.errors import SourceUriError
 from paddock_sources.git.remote import Remote
+from paddock_sources.kinds.mcp_command_uri import McpCommandUri
 from paddock_sources.manifest import permission_request
 
 _FLAG: Final = Rule(Location("the command line"), "--trust-plan")
@@ -175,9 +177,9 @@ def _spelled(origin: Path) -> str:
 def with_places(plan: MountPlan, working_dir: Path, owner: Owner) -> MountPlan:
     """Return the plan with a digest that also depends on where its paths lead, as far as that takes acceptance.
 
-    That is so outside of the working directory, and where a link in it leads to what the user's own programs run. The
-    operator accepts the present targets: a link that is changed later, or another working directory, makes another plan
-    of it.
+    That is so outside of the working directory, and where a link in it leads to what the user's own programs run; a
+    link may also stand where a program is that is a source. The operator accepts the present targets: a link that is
+    changed later, or another working directory, makes another plan of it.
     """
     return placed(plan, places_of(plan, working_dir, owner))
 
@@ -196,6 +198,9 @@ def placed(plan: MountPlan, places: Sequence[bytes]) -> MountPlan:
 
 
 def _to_be_accepted(entry: ModuleEntry, working_dir: Path, owner: Owner) -> Iterator[bytes]:
+    uri = None if entry.source is None else parse_source(entry.source)
+    if isinstance(uri, McpCommandUri) and os.path.islink(uri.path):
+        yield b"\0".join([f"{entry.path}.source".encode(), *map(os.fsencode, uri.ruled_by)])
     granted = grants_of(entry.permissions, 1)  # a later meaning of a preset makes no other plan of it
     programs = tuple(filter(is_program_path, granted.run))
     folders: dict[Path, None] = {}
