@@ -27,6 +27,8 @@ from paddock.mcp_server.served import ServedTools
 from paddock.plan.server_flags import ServerFlags
 
 _READER = """
+    import asyncio
+    import contextvars
     import os
 
     from amplifier_core.models import ToolResult
@@ -48,11 +50,22 @@ _READER = """
                 await self.hooks.emit("tool:progress", {"tool_name": "read", "progress": 1, "total": 2, "message": "m"})
                 answer = await self.approval.request_approval("Read?", ["Yes", "No"], 60, "deny")
                 return ToolResult(output=answer)
+            if input["path"] == "ask of its own accord":
+                self.may_ask = asyncio.Event()
+                self.asking = contextvars.Context().run(asyncio.create_task, self.ask())
+                return ToolResult(output="it will")
+            if input["path"] == "answer":
+                self.may_ask.set()
+                return ToolResult(output=await self.asking)
             try:
                 with open(input["path"]) as file:
                     return ToolResult(output={"text": file.read()})
             except OSError as error:
                 return ToolResult(success=False, error={"type": "OSError", "message": str(error)})
+
+        async def ask(self):
+            await self.may_ask.wait()
+            return await self.approval.request_approval("Late?", ["Yes", "No"], 60, "deny")
 
     async def mount(coordinator, config):
         print("to stdout, which is the client's")
@@ -211,6 +224,23 @@ async def test_questions_and_progress_of_a_call_reach_its_client(flags: ServerFl
         answer = await server.call("read", {"path": "ask"}, ClientCall(elicit, lambda *told: seen.append(told)))
         assert answer["content"] == [{"type": "text", "text": "Yes"}]
     assert seen[0] == (1, 2, "m") and "tool-reader" in str(seen[1]) and str(seen[1]).endswith("asks: Read?")
+
+
+async def test_what_a_module_asks_of_its_own_accord_reaches_no_client(flags: ServerFlags) -> None:
+    """Its process was started while a call was served, which has ended since; in a call it reaches the person."""
+    seen: list[str] = []
+
+    async def elicit(message: str, schema: Any) -> dict[str, Any]:
+        seen.append(message)
+        return {"action": "accept", "content": {"answer": "Yes"}}
+
+    call = ClientCall(elicit, _CALL.progress)
+    async with _serving(flags) as (server, _, _):
+        answers = []
+        for path in ("ask", "die", "ask of its own accord", "answer"):
+            answer = await server.call("read", {"path": path}, call)
+            answers.append(answer["content"][0]["text"])
+    assert (answers[0], answers[-1], len(seen)) == ("Yes", "deny", 1)
 
 
 async def test_a_server_that_died_is_started_again_until_it_died_too_often(flags: ServerFlags, secret: Path) -> None:

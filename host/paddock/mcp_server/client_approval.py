@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeGuard
 
 from paddock.lookalikes import marked
 from paddock.rpc.asking_call import asking_call
+from paddock.rpc.calls import current
 from paddock.session.requester import current_requester
 from paddock.text import escape
 from paddock_sdk.contract.approval import ApprovalTimeoutError
@@ -42,9 +43,14 @@ _serving: ContextVar[ClientCall | None] = ContextVar("client_call", default=None
 
 
 def client_call() -> ClientCall | None:
-    """Return the client's call that the running code serves, by itself or for a module that serves it."""
+    """Return the client's call that the running code serves, by itself or for a module that serves it.
+
+    What a module asks of its own accord serves none: a process is started in the service of whichever call needed it.
+    """
+    if current.get() is None:
+        return _serving.get()
     asking = asking_call()
-    return _serving.get() if asking is None else asking.context.get(_serving)
+    return None if asking is None else asking.context.get(_serving)
 
 
 async def tell_progress(event: str, data: Json) -> HookResult:

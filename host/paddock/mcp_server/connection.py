@@ -285,17 +285,19 @@ class ServerConnection:
         """End a call; if it is held just now, the client hears of it when it sends the call again."""
         if call.id is None:
             call.outcome = outcome
-        elif self._calls.pop(call.id, None) is not call:
+            return
+        if not self._is_open(call):
             return  # its client has cancelled it
-        elif isinstance(outcome, RefusedError):
+        del self._calls[call.id]
+        if isinstance(outcome, RefusedError):
             self._send(messages.failure(call.id, outcome.code, str(outcome)))
         else:
             self._answer(call, outcome)
 
     def progress(self, call: OpenCall, done: float, total: float | None, message: str) -> None:
-        """Tell the client how far a call is, if it wants to know, and if that is further than before."""
+        """Tell the client how far an open call is, if it wants to know, and if that is further than before."""
         token = call.meta.get("progressToken")
-        if call.id is None or token is None or (call.done is not None and done <= call.done):
+        if not self._is_open(call) or token is None or (call.done is not None and done <= call.done):
             return
         call.done = done
         params = {"progressToken": token, "progress": done}
@@ -306,8 +308,11 @@ class ServerConnection:
         self._send(messages.notification("notifications/progress", params))
 
     def ask(self, call: OpenCall, message: str, schema: Json, reply: Callable[[Json], None]) -> None:
-        """Ask the person at the client; `reply` takes the answer. A call asks one question at a time."""
+        """Ask the person at the client; `reply` takes the answer. An open call asks one question at a time."""
         call.reply = reply
+        if not self._is_open(call):
+            self._reply(call, _CANCEL)
+            return
         params = {"mode": "form", "message": message, "requestedSchema": schema}
         if call.is_modern:
             self._hold(call, {"method": "elicitation/create", "params": params})
@@ -331,10 +336,12 @@ class ServerConnection:
         for id in self._listening:
             self._tell_listener(id, _CHANGED, {})
 
+    def _is_open(self, call: OpenCall) -> bool:
+        """Whether the client waits for a call's answer; by another call it may have the same id again."""
+        return call.id is not None and self._calls.get(call.id) is call
+
     def _hold(self, call: OpenCall, question: Json) -> None:
-        if call.id is None:
-            self._reply(call, _CANCEL)
-            return
+        assert call.id is not None
         if len(self._held) >= MOST_CALLS:
             self._cancel(self._held.pop(next(iter(self._held))))
         state = secrets.token_urlsafe(32)

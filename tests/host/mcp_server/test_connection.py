@@ -270,6 +270,25 @@ def test_so_many_calls_are_held_and_the_oldest_ends_for_one_more() -> None:
     assert talk.ask("tools/call", _again(states[1]), 101) is None
 
 
+@pytest.mark.parametrize("is_modern", [True, False])
+def test_a_call_that_has_ended_says_nothing_in_the_name_of_the_next(is_modern: bool) -> None:
+    talk = Talk()
+    if not is_modern:
+        talk.greet(elicitation={})
+    params = {**_LOOK, "_meta": {**(META if is_modern else {}), "progressToken": "t"}}
+    called = {"id": 1, "method": "tools/call", "params": params}
+    talk.say(called)
+    talk.connection.end(talk.begun[0], _DONE)
+    talk.say(called)
+    replies: list[Any] = []
+    for call in talk.begun:
+        talk.connection.progress(call, 1.0, None, "")
+        talk.connection.ask(call, "Sure?", FORM, replies.append)
+    assert replies == [{"action": "cancel"}]
+    said = talk.say()
+    assert len(said) == 2 and said[0]["method"] == "notifications/progress"
+
+
 @each_row(
     ("version", "capabilities", "can_ask"),
     [
