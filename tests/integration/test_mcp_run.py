@@ -148,7 +148,7 @@ async def test_flags_of_a_client_count_only_as_they_were_accepted(flags: ServerF
         replace(flags, permissions={"read": [str(secret), "/etc/hostname"]}),
         replace(flags, source=f"../{Path(flags.source).name}", folder=inside, permissions={}),  # code from outside
     ):
-        with pytest.raises((KindError, PolicyRefusedError), match="nobody accepted|policy refuses"):
+        with pytest.raises((KindError, PolicyRefusedError), match=r"nobody accepted|policy refuses"):
             await _read(other, secret)
 
 
@@ -235,7 +235,7 @@ async def test_what_a_module_asks_of_its_own_accord_reaches_no_client(flags: Ser
         return {"action": "accept", "content": {"answer": "Yes"}}
 
     call = ClientCall(elicit, _CALL.progress)
-    async with _serving(flags) as (server, _, _):
+    async with _serving(replace(flags, permissions={})) as (server, _):
         answers = []
         for path in ("ask", "die", "ask of its own accord", "answer"):
             answer = await server.call("read", {"path": path}, call)

@@ -1,8 +1,8 @@
 """One MCP server as a client's file names it, with flags: a plan of one module, found, authorised, accepted, served.
 
 Repositories bring such files, so flags count once a person accepted them for this source, these arguments and this
-folder. Before that a server starts only without grants and variables. Such a file also names the folder where its client
-starts the command: with that of another project there, a grant of `.` would hand over that project.
+folder. Before that a server starts only without grants and variables. Such a file also names the folder where the
+client starts the command: with that of another project there, a grant of `.` would hand over that project.
 """
 
 from __future__ import annotations
