@@ -79,14 +79,6 @@ class Answer:
         return self.value
 
 
-class Screen:
-    def __init__(self) -> None:
-        self.shown: list[tuple[str, str, str]] = []
-
-    def show_message(self, message: str, level: str, source: str = "hook") -> None:
-        self.shown.append((message, level, source))
-
-
 class Person:
     def __init__(self, reply: str) -> None:
         self.reply = reply
@@ -126,36 +118,6 @@ async def test_early_registrations_are_there_when_modules_mount(
         seen = json.loads(await session.execute("{}"))
     assert seen["at_mount"] == {"answer": "early", "state": "in state", "config": "in config", "parent": "parent"}
     assert events == ["session:fork", "session:start", "session:end"]
-
-
-@pytest.mark.exhaustive
-async def test_late_registrations_are_there_for_the_next_call(plan: dict[str, Any]) -> None:
-    async with Session(plan) as session:
-        assert json.loads(await session.execute("{}"))["now"]["answer"] is None
-        session.coordinator.register_capability("answer", Answer("late"))
-        session.coordinator.config["note"] = "changed"
-
-        async def deny(event: str, data: dict[str, Any]) -> HookResult:
-            return HookResult(action="deny", reason="not now")
-
-        session.coordinator.hooks.register("look:now", deny)
-        seen = json.loads(await session.execute("{}"))
-    assert (seen["now"]["answer"], seen["now"]["config"], seen["heard"]) == ("late", "changed", "deny")
-
-
-@pytest.mark.exhaustive
-async def test_approval_and_display_can_be_set_and_replaced(
-    plan: dict[str, Any],
-) -> None:
-    first, second = Screen(), Screen()
-    async with Session(plan, approval=Person("Deny"), display=first) as session:
-        assert await session.execute("ask") == "deny"
-        session.coordinator.approval_system = Person("Allow")
-        assert await session.execute("ask") == "continue"
-        await session.execute('{"tell": true}')
-        session.coordinator.display_system = second
-        await session.execute('{"tell": true}')
-    assert [len(screen.shown) for screen in (first, second)] == [1, 1]
 
 
 class PublishedNotFoundError(Exception):

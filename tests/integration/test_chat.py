@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import os
 import signal
 import stat
 import sys
@@ -13,21 +12,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 import yaml
 
-from integration.command_line import largest_worker, paddock, require_level
+from integration.command_line import paddock
 from integration.conftest import OpenSession, WriteModule
 from integration.seen import Seen
-from modules import shipped
 from paddock.cli.chat.conversation import ChatConversation
 from paddock.cli.chat.spending import Spending
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.render import Screen
-from vendors.openai_dialect import OpenAIDialect
-from vendors.script import Script
-from vendors.server import VendorServer
 
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
@@ -452,85 +446,3 @@ async def test_a_loop_that_ignores_an_interruption_leaves_no_call_open(
         outcome = await asyncio.wait_for(turn, 60)
         assert outcome.is_interrupted and outcome.answer is None
         assert (await conversation.turn("read")).answer == "['user', 'assistant', 'tool']"
-
-
-@pytest.mark.exhaustive  # other tests have each accident by itself
-def test_a_coding_task_outlives_a_cut_network_and_a_killed_provider(
-    tmp_path: Path, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    require_level("ns")
-    (tmp_path / "add.py").write_text("def add(a, b):\n    return a - b\n", encoding="utf-8")
-    check = "python3 -c 'from add import add; assert add(1, 2) == 3' && echo it passes"
-    edit = {"file_path": "add.py", "old_string": "a - b", "new_string": "a + b"}
-    turns = [
-        {"text": "First I **look**.", "tool_calls": [{"name": "read_file", "arguments": {"file_path": "add.py"}}]},
-        {"text": "Then I check.", "tool_calls": [{"name": "bash", "arguments": {"command": check}}]},
-        {
-            "text": "I see it, and mend it.",
-            "tool_calls": [{"name": "edit_file", "arguments": edit}],
-            "faults": [{"kind": "cut", "after": 3}],  # the first time, after some words
-        },
-        {
-            "text": "Now I check again.",
-            "tool_calls": [{"name": "bash", "arguments": {"command": check}}],
-            "faults": [{"kind": "stall", "after": 3}],  # the first time, so that the provider is killed in its middle
-        },
-        {"text": "# All is well"},
-        {"text": "It was a sign."},
-    ]
-    key = f"sk-{os.urandom(12).hex()}"
-    monkeypatch.setenv("A_KEY", key)
-    with VendorServer(Script(turns, key=key), OpenAIDialect()) as server:
-        place = f"127.0.0.1:{server.port}"
-        provider = {
-            "module": "provider-openai",
-            "source": str(shipped.beside_its_packages("provider-openai", tmp_path)),
-            "config": {"base_url": server.url, "default_model": "small", "api_key": "${A_KEY}"},
-            "permissions": {"net": [place], "secrets": ["A_KEY"]},
-        }
-        plan = {
-            "session": {"orchestrator": "loop-streaming", "context": "context-simple"},
-            "providers": [provider],
-            "tools": [
-                {"module": "tool-filesystem", "permissions": "workspace"},
-                {"module": "tool-bash", "permissions": "shell"},
-            ],
-            "hooks": [{"module": "hooks-approval"}],
-        }
-        (tmp_path / "plan.yaml").write_text(json.dumps(plan), encoding="utf-8")
-        before = set(psutil.Process().children(recursive=True))
-        with _chat(100, 40, "--isolation", "ns") as terminal:
-            terminal.until("plan.yaml: model small, 6 modules started, isolation: ns;")
-            terminal.until(_OPEN)
-            terminal.type("mend add.py\r")
-            for _ in range(2):  # the network is cut after the first, and the request made again
-                terminal.until("it is deny:")
-                terminal.type("1\n")
-            server.wait_until(lambda: len(server.answers) == 5 and server.answers[4].fault == "stall")
-            terminal.until("Now I")
-            largest_worker(set(psutil.Process().children(recursive=True)) - before).kill()
-            terminal.until("it is deny:")
-            terminal.type("1\n")
-            terminal.until("All is well")
-            terminal.until("module provider-openai was killed by SIGKILL")
-            terminal.until(_OPEN)
-            terminal.type("what was it?\r")
-            terminal.until("It was a sign.")
-            terminal.until(_OPEN)
-            terminal.type("/cost\r")
-            terminal.until("requests; tokens:")
-            terminal.until(_OPEN)
-            rows = terminal.rows(all_of_them=True)
-            _leave(terminal)
-        asked = [one for one in server.asked if one.body]
-    assert key not in "\n".join(rows)
-    assert "    -    return a - b" in rows and "    +    return a + b" in rows
-    outcomes = [row.split(" (")[1].partition(",")[0] for row in rows if row.startswith("● ")]
-    assert outcomes.count("failed") == 1 and len(outcomes) == 4  # the check, before the edit
-    last = asked[-1].body["messages"]
-    called = [call["id"] for message in last for call in message.get("tool_calls") or ()]
-    assert called == [message["tool_call_id"] for message in last if message["role"] == "tool"] and len(called) == 4
-    assert [one.fault for one in asked] == ["", "", "cut", "", "stall", "", "", ""]
-    assert not any(one.refusal for one in asked)  # as of a tool call without an answer, which the vendor refuses
-    assert sum("what came of it does not count" in row for row in rows) == 1  # of the killed provider
-    assert "  I see it, and mend it." in rows and "  Now I check again." in rows

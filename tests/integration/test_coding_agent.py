@@ -69,7 +69,7 @@ def test_the_test_is_mended_and_the_stranger_contained(
     assert out.splitlines()[-1].endswith("report.html") and "killed by SIGSEGV" in report and "write to" in report
 
 
-@pytest.mark.exhaustive  # test_chat.py has the same accidents in a chat
+@pytest.mark.exhaustive  # the end of a provider and of its answer have tests of their own
 @pytest.mark.usefixtures("packages")
 def test_a_task_outlives_a_cut_network_and_a_killed_provider(tmp_path: Path) -> None:
     level, python = require_level("ns"), find_python()

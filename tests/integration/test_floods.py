@@ -222,20 +222,6 @@ _REDACTOR = """
         coordinator.hooks.register("artifact:write", redact)
 """
 
-_ANSWERING = """
-    from amplifier_core.models import ToolResult
-
-    class Answering:
-        name = "answering"
-        description = "answers with much"
-
-        async def execute(self, input):
-            return ToolResult(output=[1] * 200)
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Answering())
-"""
-
 
 def _neighbours(write_module: WriteModule, *names: str) -> list[dict[str, Any]]:
     return [
@@ -256,24 +242,6 @@ def _ended(session: Session) -> dict[str, str]:
 def _behind(session: Session) -> set[str]:
     """Return the modules whose requests are put off now."""
     return {module.name for module in runtime_of(session).modules.all if module.peer.admission.is_behind}
-
-
-@pytest.mark.exhaustive
-async def test_a_module_pays_only_for_its_own_part_of_a_shared_key(
-    open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(hosted_module, "ModuleRateLimits", _Impatient)
-    async with open_session(tools=_neighbours(write_module, "hostile", "honest")) as session:
-        assert (await _asked(session, "honest", act="count", times=20))["output"] == 20
-        assert (await _asked(session, "hostile", act="fill", size=10_000))["success"]
-        assert (await _asked(session, "honest", act="count", times=40))["output"] == 60
-        assert _behind(session) == set()
-        loop = asyncio.get_running_loop()
-        begun = loop.time()
-        await _asked(session, "hostile", act="count", times=9)  # a little of what it filled itself
-        assert loop.time() - begun > 2.0, "90 000 values at 12 500 a second, but for the first 50 000"
-        assert (await _asked(session, "honest", act="count", times=1))["success"]
-        assert _ended(session) == {}
 
 
 async def test_after_a_contributor_without_room_its_module_is_not_asked(
@@ -323,22 +291,4 @@ async def test_handlers_that_answer_with_much_pay_nothing_and_are_not_ended(
         assert loop.time() - begun > 3.0, "as above"
         assert (await _asked(session, "two", act="emit", times=1, size=10, add=30_000))["success"]
         assert _behind(session) <= {"tool-one"}
-        assert _ended(session) == {}
-
-
-@pytest.mark.exhaustive
-async def test_many_calls_in_a_row_of_one_tool_cost_it_nothing(
-    open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(hosted_module, "ModuleRateLimits", _Impatient)
-    tools = [{"module": "tool-answering", "source": write_module("tool-answering", _ANSWERING)}]
-    async with open_session(tools=tools) as session:
-        tool = session.coordinator.get("tools")["answering"]
-
-        async def calls(times: int) -> None:
-            for _ in range(times):
-                assert (await tool.execute({})).success
-
-        await asyncio.gather(*(calls(100) for _ in range(32)))  # ten times the values that it may have the host read
-        assert _behind(session) == set()
         assert _ended(session) == {}

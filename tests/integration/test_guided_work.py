@@ -5,7 +5,6 @@ All from a plan that says nothing of permissions, with one yes, each in a proces
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import anyio
 import pytest
 
 from integration.command_line import require_level
-from integration.community import contents, listen, until
+from integration.community import contents, listen
 from paddock import Session
 from paddock.authorization.consent import ConsentAnswer, PlanReview
 from paddock_sandbox.profile import IsolationLevel
@@ -119,58 +118,3 @@ async def test_a_turn_is_planned_delegated_asked_about_and_done(ns: IsolationLev
     assert person.review is not None
     proposed = {module.name: module.proposed_lines for module in person.review.modules}
     assert proposed["tool-task"] == ("calls without being handed it: spawn",)
-
-
-@pytest.mark.exhaustive
-async def test_what_a_person_refuses_does_not_run_below_either(ns: IsolationLevel, work: Path) -> None:
-    plan = {
-        "session": {"orchestrator": {"module": "loop-basic"}, "context": {"module": "context-simple"}},
-        "providers": replies([("task", {"agent": "helper", "instruction": "write b"})], "{last_tool_result}"),
-        "tools": [{"module": "tool-task"}, {"module": "tool-filesystem"}],
-        "hooks": [{"module": "hooks-approval"}],
-        "agents": {
-            "helper": {
-                "providers": replies([("write_file", {"file_path": "b", "content": "b"})], "{last_tool_result}"),
-            }
-        },
-    }
-    person = Person(task="Allow once")
-    with anyio.fail_after(_SECONDS):
-        async with Session(plan, working_dir=work, isolation=ns, consent=person, approval=person) as session:
-            answer = await session.execute("go")
-    assert "`write_file` was not allowed (The answer was 'Deny'). Do not repeat the call" in answer
-    assert not (work / "b").exists()
-
-
-@pytest.mark.exhaustive
-async def test_a_cancelled_turn_ends_what_it_handed_out(ns: IsolationLevel, work: Path) -> None:
-    plan = {
-        "session": {"orchestrator": {"module": "loop-basic"}, "context": {"module": "context-simple"}},
-        "providers": replies([("task", {"agent": "helper", "instruction": "wait"})] * 2),
-        "tools": [{"module": "tool-task"}],
-        "agents": {
-            "helper": {
-                "providers": [{"module": "provider-mock", "config": {"responses": [{"text": "late", "delay": 1000}]}}]
-            }
-        },
-    }
-    with anyio.fail_after(_SECONDS):
-        async with Session(plan, working_dir=work, isolation=ns, consent=Person()) as session:
-            asked = listen(session, "provider:request")
-            ended = listen(session, "session:end")
-            async with anyio.create_task_group() as turn:
-                turn.start_soon(session.execute, "go")
-                await until(asked, 3)
-                await session.coordinator.request_cancel(immediate=True)
-            await until(ended, 2)
-            outcomes = await contents(session, "tool")
-            session_id = session.session_id
-    below = {event.data["session_id"] for event in asked} - {session_id}
-    # Either the call is given up first, or the agent that it was handed to reports its end.
-    given_up = "Error: the tool call was cancelled."
-    reported = [json.loads(outcome) for outcome in outcomes if outcome != given_up]
-    assert len(outcomes) == 2
-    for report in reported:
-        assert report.pop("session_id") in below
-        assert report == {"response": "", "status": "cancelled", "turn_count": 1}
-    assert {event.data["session_id"] for event in ended[:2]} == below and len(below) == 2

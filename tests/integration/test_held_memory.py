@@ -131,34 +131,6 @@ async def test_a_result_too_large_for_the_conversation_fails_alone(
 
 
 @pytest.mark.exhaustive
-async def test_the_largest_tool_answer_leaves_room_for_others(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    source = write_module("tool-talker", _TALKER.format(name="talker"))
-    entry = {"module": "context-simple", "limits": {"memory_max": "128M"}}
-    loop = {
-        "module": "loop-basic",
-        "config": {"max_iterations": 60},
-    }
-    provider = {
-        "module": "provider-mock",
-        "config": {
-            "responses": [*[{"tool_calls": [{"name": "talker", "arguments": {"size": 900_000}}]}] * 40, "it is done"],
-            "fallback": "and on it goes",
-        },
-    }
-    async with open_session(
-        tools=[{"module": "tool-talker", "source": source}], orchestrator=loop, context=entry, providers=[provider]
-    ) as session:
-        assert await session.execute("talk") == "it is done"
-        assert await session.execute("x" * 200_000) == "and on it goes"
-        await kill(session, kind="context")
-        assert await session.execute("again") == "and on it goes"
-        held = await session.coordinator.get("context").get_messages()
-        assert [one["content"] for one in held if one["role"] == "user"] == ["talk", "x" * 200_000, "again"]
-
-
-@pytest.mark.exhaustive
 async def test_a_large_conversation_reaches_a_fresh_context_in_parts(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
@@ -197,19 +169,6 @@ async def test_a_context_that_returns_with_too_much_is_left_as_it_is(
             assert await context.get_messages_for_request() == [[*sizes, 1], [1]]
 
 
-@pytest.mark.exhaustive
-async def test_many_small_values_are_told_in_parts_as_well(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    entry = {"module": "context-x", "source": write_module("context-x", _CONTEXT)}
-    async with open_session(context=entry) as session:
-        context = session.coordinator.get("context")
-        for _ in range(3):  # more values than a message has, in little more than a third of a MiB
-            await context.add_message({"role": "user", "content": [0] * 100_000})
-        await kill(session, kind="context")
-        assert (await context.get_messages_for_request())[0] == [100_000] * 3
-
-
 async def test_a_message_beyond_the_contexts_room_is_refused(
     open_session: OpenSession, write_module: WriteModule
 ) -> None:
@@ -240,18 +199,6 @@ async def test_a_message_beyond_the_contexts_room_is_refused(
         await context.clear()
         assert await session.execute("2") == "2"
 
-
-_INJECTOR = """
-    from amplifier_core.models import HookResult
-
-    async def mount(coordinator, config):
-        async def inject(event, data):
-            return HookResult(
-                action="inject_context", context_injection="x" * config["size"], context_injection_role="user"
-            )
-
-        coordinator.hooks.register("tool:pre", inject)
-"""
 
 _ESCAPED = """
     from amplifier_core.models import ToolResult
@@ -317,36 +264,6 @@ async def test_results_that_fill_the_conversation_leave_room_for_turns(
         assert journal.weight < journal.max_weight * 4 // 5
         called = [call["id"] for one in journal.messages() for call in one.get("tool_calls", ())]
         assert [one["tool_call_id"] for one in journal.messages() if one["role"] == "tool"] == called
-        await _answers_again(session)
-
-
-@pytest.mark.exhaustive
-async def test_injections_into_the_reserved_quarter_are_left_out(
-    open_session: OpenSession, write_module: WriteModule, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO")
-    calls = [{"name": "talker", "arguments": {"size": 10}}] * 40
-    hook = {
-        "module": "hooks-x",
-        "source": write_module("hooks-x", _INJECTOR),
-        "config": {"size": 500_000},
-    }
-    async with open_session(
-        tools=[{"module": "tool-talker", "source": write_module("tool-talker", _TALKER.format(name="talker"))}],
-        hooks=[hook],
-        orchestrator={"module": "loop-basic"},
-        context={"module": "context-simple", "limits": {"memory_max": "128M"}},
-        providers=[_scripted(calls)],
-    ) as session:
-        journal = runtime_of(session).journal
-        assert await session.execute("first") == "and on it goes"
-        injected = [one for one in journal.messages() if one["content"] == "x" * 500_000]
-        assert len(injected) == 24
-        assert journal.weight < journal.max_weight * 4 // 5
-        (loop,) = (module for module in session.modules if module.kind == "orchestrator")
-        (denial,) = loop.denials
-        assert (denial["operation"], denial["target"], denial["times"]) == ("inject into", "the conversation", 16)
-        assert "may not inject into `the conversation`: on tool:pre" in caplog.text
         await _answers_again(session)
 
 

@@ -64,40 +64,6 @@ async def test_a_second_life_renews_what_it_does_again_and_loses_the_rest(
         assert await counter.count() == 7
 
 
-@pytest.mark.exhaustive
-async def test_a_module_that_closes_its_connection_is_ended(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    code = """
-        import os, stat
-        from amplifier_core.models import ToolResult
-
-        class HangUp:
-            name = "hang_up"
-            description = "closes every socket of its process"
-
-            async def execute(self, input):
-                for fd in range(3, 64):
-                    try:
-                        if stat.S_ISSOCK(os.fstat(fd).st_mode):
-                            os.close(fd)
-                    except OSError:
-                        pass
-                import time
-                time.sleep(60)
-
-        async def mount(coordinator, config):
-            await coordinator.mount("tools", HangUp())
-    """
-    async with open_session(
-        tools=[{"module": "tool-hang-up", "source": write_module("tool-hang-up", code)}]
-    ) as session:
-        first = json.loads(await session.execute('{"tool": "hang_up"}'))
-        status = next(module for module in session.modules if module.kind == "tool")
-    assert first["error"]["report"]["reason"] == "protocol"
-    assert [report.reason.value for report in status.exit_reports] == ["protocol"]
-
-
 async def test_calls_into_a_dying_module_all_end(open_session: OpenSession, write_module: WriteModule) -> None:
     async with open_session(
         tools=[{"module": "tool-changing", "source": write_module("tool-changing", _CHANGING)}]

@@ -9,7 +9,7 @@ import pytest
 
 from integration.command_line import paddock, reachable_level, require_unreachable
 from integration.conftest import WriteModule
-from integration.tricky_tool import LOOK_FIRST, calling, json_output, plan_of
+from integration.tricky_tool import LOOK_FIRST, json_output, plan_of
 from modules import shipped
 from support.examples import repeating
 from vendors.openai_dialect import OpenAIDialect
@@ -17,30 +17,6 @@ from vendors.script import Script
 from vendors.server import VendorServer
 
 pytestmark = pytest.mark.usefixtures("commands_end")
-
-
-@pytest.mark.exhaustive
-def test_a_turn_goes_on_without_tools_that_die_or_cannot_be_loaded(
-    tmp_path: Path, write_module: WriteModule, tricky: str, folder: Path
-) -> None:
-    plan = plan_of(
-        tmp_path,
-        providers=calling("tricky", do="segfault", hooks=str(folder)),
-        tools=[
-            {"module": "tool-broken", "source": write_module("tool-broken", "raise ImportError('not here')")},
-            {"module": "tool-tricky", "source": tricky, "permissions": {"write": [str(folder)]}},
-        ],
-    )
-    done = paddock("run", plan, "go", "--trust-plan", "--json")
-    reported = json_output(done)
-    assert done.returncode == 0
-    assert "SIGSEGV" in reported["response"]
-    (report,) = reported["modules"][-1]["exit_reports"]
-    assert report["signal"] == "SIGSEGV"
-    assert "killed by SIGSEGV" in done.stderr
-    assert "error: module `tool-broken` cannot be imported: ImportError: not here" in done.stderr
-    assert "Traceback" in done.stderr
-    assert f"warning: {folder}/.git/hooks appeared during the run; {LOOK_FIRST}" in done.stderr.splitlines()
 
 
 def test_three_mistakes_in_a_plan_are_three_messages_with_their_places(tmp_path: Path) -> None:
@@ -125,33 +101,6 @@ def test_a_turn_that_fails_ends_with_the_code_of_the_cause(
     assert f"isolation: {reachable_level()}" in done.stderr
     if kind == "ModuleDiedError":
         assert f"warning: {folder}/.git/hooks appeared during the run; {LOOK_FIRST}" in done.stderr.splitlines()
-
-
-@pytest.mark.exhaustive
-def test_a_turn_that_fails_because_its_provider_died_is_told_apart(tmp_path: Path, write_module: WriteModule) -> None:
-    source = write_module(
-        "provider-fragile",
-        """
-        import os
-
-        class Fragile:
-            name = "fragile"
-            priority = 1
-            def get_info(self): return None
-            async def list_models(self): return []
-            async def complete(self, request, **kwargs): os._exit(9)
-            def parse_tool_calls(self, response): return []
-
-        async def mount(coordinator, config):
-            await coordinator.mount("providers", Fragile())
-        """,
-    )
-    done = paddock(
-        "run", plan_of(tmp_path, providers=[{"module": "provider-fragile", "source": source}]), "x", "--json"
-    )
-    reported = json_output(done)
-    assert (done.returncode, reported["error"]["type"]) == (5, "TurnError")
-    assert reported["error"]["report"]["code"] == 9
 
 
 _CANCELLING = """

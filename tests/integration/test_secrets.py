@@ -699,20 +699,6 @@ def test_an_altered_provider_finds_no_injected_key(operator: Operator, write_mod
         assert operator.digest not in json.loads(done.stdout)["response"]
 
 
-@pytest.mark.exhaustive  # as to a name
-def test_a_key_is_injected_into_requests_to_an_address_over_tls(operator: Operator, prying: str, a_level: str) -> None:
-    operator.keep("file")
-    authority = TestAuthority(operator.root)
-    operator.environ["SSL_CERT_FILE"] = str(authority.file)
-    with OpenAIServer(tls=authority.server("127.0.0.1")) as server:
-        net, secret = [f"127.0.0.1:{server.port}"], {"name": "KEY", "inject": "host"}
-        entry = _entry(operator, "tool-keyed", prying, server.url, net, secret)
-        entry["permissions"]["read"] = [str(operator.work)]
-        plan = operator.plan(entry, {})
-        done = operator.paddock("run", str(plan), "go", "--trust-plan", "--isolation", a_level)
-        _check_injected(operator, server, done)
-
-
 def test_a_key_is_sent_to_no_server_that_cannot_show_who_it_is(operator: Operator, prying: str) -> None:
     operator.keep("file")
     trusted, stranger = operator.root / "trusted", operator.root / "stranger"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import tarfile
@@ -11,13 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import psutil
 import pytest
 
 from integration.command_line import require_level
-from integration.community import contents
-from paddock import Session
-from paddock.authorization.consent import ConsentAnswer, PlanReview
 from paddock.session.tool_call import ToolCallSession
 from paddock_sandbox.profile import IsolationLevel
 
@@ -30,17 +25,6 @@ def ns() -> IsolationLevel:
     return require_level("ns")
 
 
-class Yes:
-    """Says yes to the plan."""
-
-    def __init__(self) -> None:
-        self.review: PlanReview | None = None
-
-    async def ask(self, review: PlanReview) -> ConsentAnswer:
-        self.review = review
-        return ConsentAnswer.ACCEPT
-
-
 @pytest.fixture
 def project(home: Path) -> Path:
     """A repository with a virtual environment, whose `check` is a program of the project's own."""
@@ -51,54 +35,6 @@ def project(home: Path) -> Path:
     check.write_text(f"#!{work}/.venv/bin/python\nimport json, sys\nprint('1 passed in', sys.prefix)\n")
     check.chmod(0o755)
     return work
-
-
-def sleepers(marker: str) -> list[psutil.Process]:
-    return [one for one in psutil.process_iter() if marker in " ".join(_command_of(one))]
-
-
-def _command_of(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
-
-
-@pytest.mark.exhaustive
-async def test_a_project_is_worked_on_after_one_yes(ns: IsolationLevel, project: Path) -> None:
-    marker = f"{os.getpid()}987"
-    commands: list[dict[str, Any]] = [
-        {"command": ".venv/bin/check"},
-        {"command": "git status --short --branch; git commit --allow-empty -m x"},
-        {"command": "echo begun; sleep 600", "timeout": 1},
-        {"command": "head -c 500000000 /dev/zero | tr '\\0' x; echo; echo end"},
-        {"command": f"echo up; setsid sleep {marker} & sleep {marker}", "run_in_background": True},
-    ]
-    calls = [{"tool_calls": [{"name": "bash", "arguments": arguments}]} for arguments in commands]
-    calls.append({"tool_calls": [{"name": "bash_output", "arguments": {"job_id": "job-1"}}]})
-    plan = {
-        "session": {"orchestrator": {"module": "loop-basic"}, "context": {"module": "context-simple"}},
-        "providers": [{"module": "provider-mock", "config": {"responses": [*calls, "done"]}}],
-        "tools": [{"module": "tool-bash"}],
-    }
-    person = Yes()
-    with anyio.fail_after(_SECONDS):
-        async with Session(plan, working_dir=project, isolation=ns, consent=person) as session:
-            assert await session.execute("go") == "done"
-            said = [json.loads(text) for text in await contents(session, "tool")]
-            job = sleepers(marker)
-        _, alive = psutil.wait_procs(job, timeout=_SECONDS)
-    check, git, slow, long, started, running = said
-    assert check == {"stdout": f"1 passed in {project}/.venv\n", "stderr": "", "returncode": 0}
-    assert git["stdout"].startswith("## No commits yet on trunk") and "Read-only file system" in git["stderr"]
-    assert (slow["stdout"], slow["timed_out"]) == ("begun\n", True)
-    assert "bytes are left out here" in long["stdout"] and long["stdout"].endswith("x\nend\n")
-    assert len(long["stdout"]) < 40_000
-    assert started == {"job_id": "job-1", "status": "running"} and running["status"] == "running"
-    assert job and not alive
-    assert person.review is not None
-    (bash,) = [module for module in person.review.modules if module.name == "tool-bash"]
-    assert [line for line in bash.proposed_lines if "runs any program" in line]
 
 
 async def test_a_program_that_was_not_granted_is_named_with_its_line(project: Path, a_level: IsolationLevel) -> None:
