@@ -25,7 +25,7 @@ _GONE_SECONDS = 60.0  # hit only by what does not end
 _ATTACK_SECONDS = 200.0  # for an attack, and the start of a session; less than pytest gives the test
 _TOGETHER = 40  # attacks that share a session
 # Families that the host alone holds off, the filter of system calls, or what watches over a module: the same at each.
-_SAME_AT_EACH = ("identity", "kernel", "messages", "resources")
+_SAME_AT_EACH = ("identity", "kernel", "messages", "resources", "way out")
 
 Shown = Callable[[Attack], OutsideResult]
 

@@ -134,6 +134,7 @@ def tmux(in_tmp_path: None, tmp_path: Path) -> Iterator[Callable[[str], Tmux]]:
         one.close()
 
 
+@pytest.mark.exhaustive  # each step has a test at a terminal of its own
 def test_a_chat_in_tmux_from_the_consent_to_the_end(
     tmux: Callable[[str], Tmux], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write_module: WriteModule
 ) -> None:

@@ -19,13 +19,14 @@ from integration.conftest import OpenSession
 from paddock.egress import stream_redactor as echo_filter
 from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
 from paddock_sandbox.profile import IsolationLevel
+from support.examples import IN_FULL
 from support.vendored import lay_beside
 from vendors.echoing_server import OpenAIServer
 
 _SECONDS = 200  # for one call; hit only by a hang
 _MODULE = Path(__file__).parents[1] / "fixtures" / "modules" / "tool-client"
 _CLIENTS = {
-    "ns": ("urllib", "requests", "httpx", "aiohttp", "raw", "curl"),
+    "ns": ("urllib", "requests", "httpx", "aiohttp", "raw", "curl") if IN_FULL else ("urllib", "raw", "curl"),
     "landlock": ("urllib", "requests", "httpx", "curl"),  # those that look for a proxy unasked
 }
 

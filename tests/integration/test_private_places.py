@@ -164,10 +164,8 @@ def test_a_folder_of_programs_around_them_shows_them_empty(user: Path, write_mod
 @pytest.mark.parametrize(
     "granted",
     [
-        "read=~/.local/state/paddock",
         "read=~/.local/state/paddock/audit.jsonl",
-        "read=~/.config/paddock",
-        "run=~/.local/state/paddock",
+        *repeating("read=~/.local/state/paddock", "read=~/.config/paddock", "run=~/.local/state/paddock"),
     ],
 )
 def test_a_grant_of_one_of_them_is_refused(user: Path, write_module: WriteModule, granted: str) -> None:

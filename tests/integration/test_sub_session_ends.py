@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import weakref
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -271,14 +272,18 @@ async def test_a_sub_session_leaves_only_its_words_and_audit_lines(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
-    def hosted() -> int:
-        gc.collect()
-        return sum(isinstance(one, HostedSession) for one in gc.get_objects())
+    made: list[weakref.ref[HostedSession]] = []
+    make = HostedSession.__init__
 
+    def note(self: HostedSession, *args: Any, **options: Any) -> None:
+        made.append(weakref.ref(self))
+        make(self, *args, **options)
+
+    monkeypatch.setattr(HostedSession, "__init__", note)
     async with open_family() as family:
-        before = hosted()
         result = await family.spawn()
-        assert hosted() == before  # nothing is left of it in memory but what was said
+        gc.collect()
+        assert [one() is None for one in made] == [False, True]  # of it only what was said is left in memory
         id = family.session.session_id
     ours = [
         line for line in audited(tmp_path) if line["session"] == id and line.get("sub_session") == result["session_id"]

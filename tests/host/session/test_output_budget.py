@@ -2,90 +2,39 @@
 
 from __future__ import annotations
 
+import pytest
+
 from paddock.session.quota import OutputBudget
+from support.rows import each_row
+
+_LIMIT = 10
 
 
-class Calls:
-    """Calls that run, and what was told of them."""
-
-    def __init__(self, limit: int) -> None:
-        self.running: dict[int, object] = {}
-        self.told: list[int] = []
-        self.budget = OutputBudget(limit, lambda: next(iter(self.running), None), self.told.append)
-
-
-def test_what_is_printed_within_the_limit_is_not_told_of() -> None:
-    calls = Calls(10)
-    calls.running[1] = "a call"
-    calls.budget.note(4)
-    calls.budget.note(6)
-    assert calls.told == []
-
-
-def test_the_first_byte_beyond_output_max_is_reported() -> None:
-    calls = Calls(10)
-    calls.running[1] = "a call"
-    calls.budget.note(4)
-    calls.budget.note(7)
-    assert calls.told == [11]
-
-
-def test_it_is_told_of_once() -> None:
-    calls = Calls(10)
-    calls.running[1] = "a call"
-    for _ in range(5):
-        calls.budget.note(20)
-    del calls.running[1]
-    calls.running[2] = "another"
-    calls.budget.note(20)
-    assert calls.told == [20]
-
-
-def test_between_calls_nothing_is_counted() -> None:
-    calls = Calls(10)
-    calls.budget.note(1000)
-    calls.running[1] = "a call"
-    calls.budget.note(10)
-    assert calls.told == []
-
-
-def test_each_call_that_runs_alone_has_the_whole_limit() -> None:
-    calls = Calls(10)
-    for number in range(5):
-        calls.running[number] = "a call"
-        calls.budget.note(10)
-        del calls.running[number]
-    assert calls.told == []
-
-
-def test_of_calls_that_run_at_once_what_came_since_the_oldest_counts() -> None:
-    calls = Calls(10)
-    calls.running[1] = "the oldest"
-    calls.budget.note(6)
-    calls.running[2] = "one beside it"
-    calls.budget.note(4)
-    assert calls.told == []
-    calls.budget.note(1)
-    assert calls.told == [11]
-
-
-def test_when_the_oldest_ends_the_next_one_begins_anew() -> None:
-    calls = Calls(10)
-    calls.running[1] = "the oldest"
-    calls.running[2] = "one beside it"
-    calls.budget.note(9)
-    del calls.running[1]
-    calls.budget.note(9)
-    assert calls.told == []
-    calls.budget.note(2)
-    assert calls.told == [11]
-
-
-def test_the_end_of_a_younger_call_takes_nothing_off() -> None:
-    calls = Calls(10)
-    calls.running[1] = "the oldest"
-    calls.running[2] = "one beside it"
-    calls.budget.note(9)
-    del calls.running[2]
-    calls.budget.note(2)
-    assert calls.told == [11]
+@each_row(
+    ("acts", "told"),
+    [
+        pytest.param("begin 1, 4, 6", [], id="what is within the limit is not told of"),
+        pytest.param("begin 1, 4, 7", [11], id="the first byte beyond it is"),
+        pytest.param("begin 1, 20, 20, 20, end 1, begin 2, 20", [20], id="it is told of once"),
+        pytest.param("1000, begin 1, 10", [], id="between calls nothing is counted"),
+        pytest.param("begin 1, 10, end 1, begin 2, 10, end 2", [], id="a call that runs alone has the whole limit"),
+        pytest.param("begin 1, 6, begin 2, 4", [], id="of calls at once, all within the limit"),
+        pytest.param("begin 1, 6, begin 2, 4, 1", [11], id="of calls at once, all since the oldest began counts"),
+        pytest.param("begin 1, begin 2, 9, end 1, 9", [], id="when the oldest ends, the next one begins anew"),
+        pytest.param("begin 1, begin 2, 9, end 1, 9, 2", [11], id="and has no more than the limit"),
+        pytest.param("begin 1, begin 2, 9, end 2, 2", [11], id="the end of a younger call takes nothing off"),
+    ],
+)
+def test_output_counts_from_the_oldest_call_and_is_told_of_once(acts: str, told: list[int]) -> None:
+    running: dict[str, None] = {}
+    found: list[int] = []
+    budget = OutputBudget(_LIMIT, lambda: next((int(call) for call in running), None), found.append)
+    for act in acts.split(", "):
+        match act.split():
+            case ["begin", call]:
+                running[call] = None
+            case ["end", call]:
+                del running[call]
+            case [size]:
+                budget.note(int(size))
+    assert found == told

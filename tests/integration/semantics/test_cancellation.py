@@ -8,12 +8,13 @@ import anyio
 import pytest
 
 from integration.semantics.places import Place
+from support.rows import each_row
 
 WHOSE = ("the session's", "its own")
 
 
-@pytest.mark.parametrize("whose", WHOSE)
-@pytest.mark.parametrize(
+@each_row("whose", WHOSE)
+@each_row(
     ("requests", "answers", "seen"),
     [
         ([], [], ["none", False, False, False]),
@@ -49,12 +50,12 @@ async def test_a_cancel_request_sets_the_token_and_nothing_else(place: Place) ->
     assert outcome == {"states": ["graceful", "immediate"], "heard": []}
 
 
-@pytest.mark.parametrize("whose", WHOSE)
+@each_row("whose", WHOSE)
 async def test_tools_that_run_are_known_until_they_end(place: Place, whose: str) -> None:
     assert await place.run("cancellation.running_tools", whose=whose) == [["1", "2"], "set", ["2"], ["bash"], []]
 
 
-@pytest.mark.parametrize("whose", WHOSE)
+@each_row("whose", WHOSE)
 async def test_children_follow_their_parent_but_for_its_resets(place: Place, whose: str) -> None:
     assert await place.run("cancellation.children", whose=whose) == [
         ["graceful", "graceful", "graceful", "none"],
@@ -65,7 +66,7 @@ async def test_children_follow_their_parent_but_for_its_resets(place: Place, who
     ]
 
 
-@pytest.mark.parametrize("whose", WHOSE)
+@each_row("whose", WHOSE)
 async def test_callbacks_run_each_time_they_are_triggered_whatever_they_raise(place: Place, whose: str) -> None:
     assert await place.run("cancellation.callbacks", whose=whose) == {
         "requested": [],

@@ -10,6 +10,7 @@ from amplifier_core import HookResult
 
 from integration.semantics.places import COMPANION, PLAIN, SESSION_ID, OpenPlace, Place, plan_of
 from paddock.errors import ModuleLoadError, PlanError
+from support.rows import each_row
 
 
 class Difference(NamedTuple):
@@ -235,7 +236,7 @@ async def place_with_a_tool(open_place: OpenPlace, anyio_backend: str) -> AsyncI
         yield place
 
 
-@pytest.mark.parametrize("act", A_TOOLS_PLACE)
+@each_row("act", A_TOOLS_PLACE)
 async def test_a_tool_keeps_to_its_place_where_a_host_can_see_to_it(place_with_a_tool: Place, act: str) -> None:
     plain, across, reason = A_TOOLS_PLACE[act]
     outcome = await place_with_a_tool.run("authority.as_a_tool", act=act)

@@ -105,7 +105,7 @@ async def test_data_without_a_json_form_is_the_emitters_error(place: Place, wher
     assert said in outcome["raised"][1]
 
 
-@pytest.mark.parametrize("case", LIVE)
+@each_row("case", LIVE)
 @pytest.mark.difference("a function, a lock or an open file in event data raises an error")
 async def test_a_value_of_one_process_is_an_error_that_names_its_place(place: Place, case: str) -> None:
     error = ["CannotCrossError", 'data["deep"][0]["value"]', LIVE[case]]

@@ -9,6 +9,7 @@ import pytest
 
 from integration.semantics.places import OpenPlace, Place
 from paddock_sdk.contract.approval import ApprovalTimeoutError
+from support.rows import each_row
 
 
 class Approver:
@@ -203,7 +204,7 @@ RESULTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("case", RESULTS)
+@each_row("case", RESULTS)
 async def test_a_result_is_acted_on(judged: Judged, case: str) -> None:
     result, expected = RESULTS[case]
     assert await judged.process(result) == expected
@@ -226,7 +227,7 @@ REPLIES: dict[str, tuple[Any, str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("case", REPLIES)
+@each_row("case", REPLIES)
 async def test_only_a_reply_that_says_allow_allows(judged: Judged, case: str) -> None:
     judged.approver.reply, default, left = REPLIES[case]
     result = {"action": "ask_user", "approval_prompt": "May it?", "approval_default": default}

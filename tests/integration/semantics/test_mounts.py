@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from integration.semantics.places import OpenPlace, Place
+from support.rows import each_row
 
 
 async def test_there_are_exactly_six_points_and_they_are_live(place: Place) -> None:
@@ -18,7 +17,7 @@ async def test_there_are_exactly_six_points_and_they_are_live(place: Place) -> N
     }
 
 
-@pytest.mark.parametrize("point", ["tools", "providers"])
+@each_row("point", ["tools", "providers"])
 async def test_a_point_with_names_takes_the_given_one_or_the_objects_own(place: Place, point: str) -> None:
     assert await place.run("mounts.by_name", point=point) == [
         {"own": "first"},

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from integration.semantics.places import Place
+from support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("priorities", "order"),
     [([0, 0, 0], "abc"), ([2, 1, 0], "cba"), ([0, -10, 5, -10, 0], "bdaec"), ([1, True, 0], "cab")],
 )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from integration.semantics.places import Place
+from support.rows import each_row
 
 
-@pytest.mark.parametrize("is_heard", [False, True], ids=["nobody hears it", "somebody hears it"])
+@each_row("is_heard", [False, True], ids=["nobody hears it", "somebody hears it"])
 async def test_a_tools_result_is_written_down_in_three_ways(place: Place, is_heard: bool) -> None:
     outcome = await place.run("transcripts.written_down", is_heard=is_heard)
     assert outcome == {

@@ -14,7 +14,7 @@ from paddock_sandbox.syscall_numbers import SYSCALL_NUMBERS
 from sandbox.filter.bpf_emulator import ARCHITECTURES, Outcome, check, decide
 from sandbox.filter.filter_table import ALLOW, CASES, DONE, EXECUTION, KILL, SUBJECTS, Case
 from sandbox.filter.libseccomp import Library, filter_of_libseccomp
-from support.examples import examples
+from support.examples import IN_FULL, examples
 from support.rows import each_row
 
 MACHINES = sorted(SYSCALL_NUMBERS)
@@ -34,8 +34,8 @@ _NAMES = {
     for p in POLICIES
 }
 
-every_machine = pytest.mark.parametrize("machine", MACHINES)
-every_policy = pytest.mark.parametrize("policy", _NAMES.values(), ids=_NAMES)
+every_machine = each_row("machine", MACHINES)
+every_policy = each_row("policy", _NAMES.values(), ids=_NAMES)
 
 
 def meaning(answer: int) -> str:
@@ -243,14 +243,19 @@ def test_nothing_more_is_allowed_where_no_memory_is_counted(machine: str) -> Non
                 assert answered(counted, machine, number, arguments) == ALLOW
 
 
-@pytest.mark.exhaustive("aarch64")
-@every_machine
-@every_policy
-def test_another_library_compiles_the_same_policy_to_the_same_answers(policy: FilterPolicy, machine: str) -> None:
+@pytest.fixture
+def library() -> Library:
     try:
-        library = Library()
+        return Library()
     except OSError as error:
         pytest.skip(f"libseccomp cannot be loaded: {error}")
+
+
+@each_row("machine", MACHINES if IN_FULL else ["x86_64"])
+@every_policy
+def test_another_library_compiles_the_same_policy_to_the_same_answers(
+    policy: FilterPolicy, machine: str, library: Library
+) -> None:
     expected = expected_without_arguments(policy, machine)
     numbers = {name: number for name, number in SYSCALL_NUMBERS[machine].items() if library.knows(name, machine)}
     assert len(numbers) > 300
