@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from amplifier_core import ApprovalRequest, ApprovalResponse
 
 from integration.conftest import OpenSession, WriteModule
 from integration.probe import probe, probed
@@ -155,106 +153,6 @@ return ToolResult(output={
         }
 
 
-_GATE = """
-    from amplifier_core import ApprovalRequest, HookResult
-
-    class Gate:
-        def __init__(self):
-            self.provider = None
-            self.count = 0
-
-        def register_provider(self, provider):
-            self.provider = provider
-            self.count += 1
-
-        async def on_tool_pre(self, event, data):
-            request = ApprovalRequest(tool_name=data["tool_name"], action="run it", risk_level="high")
-            answer = await self.provider.request_approval(request)
-            return HookResult(action="continue" if answer.approved else "deny", reason=answer.reason)
-
-    async def mount(coordinator, config):
-        gate = Gate()
-        coordinator.register_capability("gate.register_provider", gate.register_provider)
-        coordinator.hooks.register("tool:pre", gate.on_tool_pre, name="gate")
-"""
-
-_EMITTING_LOOP = """
-    class Emitting:
-        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
-            result = await hooks.emit("tool:pre", {"tool_name": prompt})
-            return f"{result.action}: {result.reason}"
-
-    async def mount(coordinator, config):
-        await coordinator.mount("orchestrator", Emitting())
-"""
-
-
-async def test_a_module_calls_back_an_object_of_the_application(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    asked: list[Any] = []
-
-    class Provider:
-        async def request_approval(self, request: ApprovalRequest) -> ApprovalResponse:
-            asked.append(request)
-            return ApprovalResponse(approved=request.tool_name == "good", reason="as it is named")
-
-    async with open_session(
-        orchestrator={"module": "loop-emitting", "source": write_module("loop-emitting", _EMITTING_LOOP)},
-        hooks=[{"module": "hooks-gate", "source": write_module("hooks-gate", _GATE)}],
-    ) as session:
-        register = session.coordinator.get_capability("gate.register_provider")
-        register(Provider())  # as code that knows nothing of processes calls it, and goes on
-        assert await session.execute("good") == "continue: None"
-        assert await session.execute("bad") == "deny: as it is named"
-        assert await asyncio.to_thread(register, Provider()) is None  # from a thread
-        assert await session.execute("good") == "continue: None"
-        assert await session.execute("bad") == "deny: as it is named"
-    assert [type(request) for request in asked] == [ApprovalRequest] * 4
-
-
-_STEERED = """
-    import asyncio
-
-    class Steered:
-        def __init__(self):
-            self.told = []
-            self.waiting = asyncio.Event()
-
-        def steer(self, message):
-            self.told.append(message)
-            self.waiting.set()
-            return len(self.told)
-
-        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
-            await hooks.emit("turn:waits", {})
-            await self.waiting.wait()
-            return ", ".join(self.told)
-
-    async def mount(coordinator, config):
-        steered = Steered()
-        coordinator.register_capability("session.steer", steered.steer)
-        await coordinator.mount("orchestrator", steered)
-"""
-
-
-async def test_a_turn_is_steered_from_the_applications_input_thread(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    loop = {"module": "loop-steered", "source": write_module("loop-steered", _STEERED)}
-    counted: list[int] = []
-    async with open_session(orchestrator=loop) as session:
-
-        def type_in() -> None:
-            counted.append(session.coordinator.get_capability("session.steer")("go left"))
-
-        thread = threading.Thread(target=type_in)
-        session.coordinator.hooks.register("turn:waits", lambda event, data: thread.start())
-        assert await session.execute("x") == "go left"
-        await asyncio.to_thread(thread.join)
-    assert counted == [1]
-
-
 _FULL = """
     class SteeringQueueFull(RuntimeError):
         pass
@@ -332,62 +230,6 @@ _EMITS = """
 """
 
 
-_FACTORY_CONTEXT = """
-    class Prompted:
-        def __init__(self):
-            self.factory = None
-            self.messages = []
-
-        async def set_system_prompt_factory(self, factory):
-            self.factory = factory
-
-        async def add_message(self, message):
-            self.messages.append(message)
-
-        async def get_messages_for_request(self, token_budget=None, provider=None):
-            return [{"role": "system", "content": await self.factory()}]
-
-        async def get_messages(self):
-            return self.messages
-
-        async def set_messages(self, messages):
-            self.messages = messages
-
-        async def clear(self):
-            self.messages = []
-
-    async def mount(coordinator, config):
-        await coordinator.mount("context", Prompted())
-"""
-
-_PROMPTING_LOOP = """
-    class Prompting:
-        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
-            first = await context.get_messages_for_request()
-            return first[0]["content"]
-
-    async def mount(coordinator, config):
-        await coordinator.mount("orchestrator", Prompting())
-"""
-
-
-async def test_an_application_function_is_called_while_its_request_waits(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    times = iter(range(1, 10))
-
-    async def factory() -> str:
-        return f"prompt {next(times)} of {session.coordinator.session_id}"
-
-    async with open_session(
-        orchestrator={"module": "loop-prompting", "source": write_module("loop-prompting", _PROMPTING_LOOP)},
-        context={"module": "context-prompted", "source": write_module("context-prompted", _FACTORY_CONTEXT)},
-    ) as session:
-        await session.coordinator.get("context").set_system_prompt_factory(factory)
-        said = [await session.execute("x"), await session.execute("x")]
-        assert said == [f"prompt {number} of {session.session_id}" for number in (1, 2)]
-
-
 # -- the session -------------------------------------------------------------------------------
 
 
@@ -448,7 +290,9 @@ def work():
     coordinator.thread_note = {"from": threading.current_thread().name}
     emitted = asyncio.run_coroutine_threadsafe(coordinator.hooks.emit("thread:news", {"n": 1}), loop)
     emitted.result(10)
-    return resolver.shout("hello")
+    return [resolver.shout("hello"), asyncio.run(coordinator.collect_contributions("colours"))]
+
+coordinator.register_contributor("colours", "probe", lambda: "red")
 
 said = await asyncio.to_thread(work)
 done = []
@@ -487,7 +331,7 @@ return ToolResult(output={
         on_the_host: Any = session.coordinator
         assert on_the_host.thread_note["from"]
     assert output == {
-        "said": "HELLO",
+        "said": ["HELLO", ["red"]],
         "done": ["AGAIN"],
         "heard": [1],
         "refused": ['capability "lock"', 'attribute "public_lock"'],

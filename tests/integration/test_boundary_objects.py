@@ -260,7 +260,7 @@ streams = coordinator.get_capability("streams")
 output = {
     "plain": [n async for n in streams.plain(3)],
     "awaited": [n async for n in await streams.awaited(3)],
-    "generator": [n async for n in streams.generator(3)],
+    "generator": [n async for n in streams.generator(300)] == list(range(300)),
     "iterable": [[n async for n in source] for source in [await streams.iterable()] for again in (1, 2)],
 }
 iterator = streams.iterator(3)
@@ -281,7 +281,7 @@ return ToolResult(output=output)
         assert await probed(session) == {
             "plain": [0, 1, 2],
             "awaited": [0, 1, 2],
-            "generator": [0, 1, 2],
+            "generator": True,
             "iterable": [[0, 1, 2], [0, 1, 2]],
             "by hand": [2, "three", [1, 0], 0],
             "closes": [False, True],
@@ -371,7 +371,7 @@ async def test_an_application_reads_what_is_iterated_in_a_module(
     ) as session:
         streams: Any = session.coordinator.get_capability("streams")
         assert [number async for number in await streams.plain(3)] == [0, 1, 2]
-        assert [number async for number in await streams.awaited(3)] == [0, 1, 2]
+        assert [number async for number in await streams.awaited(300)] == list(range(300))
         assert [number async for number in await streams.iterator(3)] == [2, 1, 0]
         stream = await streams.plain(10**6)
         assert await anext(stream) == 0

@@ -27,84 +27,6 @@ async def run(session: Session, tool: str, **input: Any) -> Any:
     return result.output
 
 
-@pytest.mark.exhaustive
-async def test_a_reminder_hook_reads_the_checklist_on_the_coordinator(open_session: OpenSession) -> None:
-    steps = (
-        [{"checklist": {"action": "write", "items": [{"text": "look"}, {"text": "leap"}]}}],
-        [{"checklist": {"action": "tick", "index": 0}}],
-        "{messages}",
-    )
-    async with open_session(
-        orchestrator=_PLAIN,
-        providers=script(*steps),
-        tools=[community("tool-checklist")],
-        hooks=[community("hooks-nudge"), community("hooks-ticker")],
-    ) as session:
-        answer = await session.execute("go")
-        on_the_host: Any = session.coordinator
-        assert on_the_host.todo_state == [{"status": "done", "text": "look"}, {"status": "open", "text": "leap"}]
-        stored = await contents(session, "user")
-    assert answer.endswith("Your checklist:\n[x] look\n[ ] leap")
-    assert stored == ["go"]  # the reminder was for the one request
-
-
-async def test_a_mention_is_resolved_by_the_application_where_the_tool_stands(
-    open_session: OpenSession, tmp_path: Path
-) -> None:
-    folder = tmp_path / "handbook"
-    folder.mkdir()
-    (folder / "one.md").write_text("first things first")
-
-    class Resolver:
-        def resolve(self, mention: str) -> Path | None:
-            return {"@handbook": folder, "@one": folder / "one.md"}.get(mention)
-
-    async with open_session(tools=[community("tool-mentions")]) as session:
-        session.coordinator.register_capability("mention_resolver", Resolver())
-        read = listen(session, "artifact:read")
-        (tmp_path / "work" / "here.txt").write_text("here")
-        assert await run(session, "peek", path="@handbook") == {"entries": ["one.md"]}
-        assert await run(session, "peek", path="@one") == {"text": "first things first"}
-        assert await run(session, "peek", path="here.txt") == {"text": "here"}
-        unknown = await session.coordinator.get("tools", "peek").execute({"path": "@nothing"})
-    assert not unknown.success and unknown.error == {"message": "nobody knows @nothing"}
-    assert [heard.data["path"] for heard in read] == [str(folder / "one.md"), str(tmp_path / "work" / "here.txt")]
-
-
-@pytest.mark.exhaustive
-async def test_a_hook_uses_a_store_that_tools_share(open_session: OpenSession, tmp_path: Path) -> None:
-    notebook = community("tool-notebook", config={"storage_path": str(tmp_path / "notebook.db")})
-    async with open_session(
-        orchestrator=_PLAIN,
-        providers=script("{messages}"),
-        tools=[notebook],
-        hooks=[community("hooks-recall")],
-    ) as session:
-        first = await run(session, "add_note", text="tea at four", tags=["daily"])
-        await run(session, "add_note", text="tea is green")
-        await run(session, "add_note", text="coffee is out")
-        answer = await session.execute("tea when")
-        counted = await run(session, "count_notes")
-        recalled = await run(session, "find_notes", word="recalled")
-    assert first == {"id": 1, "text": "tea at four", "tags": ["daily"]}
-    assert answer.endswith("2 of 4: tea at four / tea is green")
-    assert counted == 4
-    assert recalled == [{"id": 4, "text": "recalled for: tea when", "tags": ["recalled"]}]
-
-
-@pytest.mark.exhaustive
-async def test_a_module_of_four_tools_mounts_all_of_them(open_session: OpenSession, tmp_path: Path) -> None:
-    async with open_session(tools=[community("tool-laps")]) as session:
-        tools = session.coordinator.get("tools")
-        assert list(tools) == ["start_laps", "next_lap", "show_laps", "end_laps"]
-        await run(session, "start_laps", track="river")
-        await run(session, "next_lap", track="river")
-        assert await tools["next_lap"](track="river") == {"track": "river", "laps": 2, "done": False}
-        assert await run(session, "end_laps", track="river") == {"track": "river", "laps": 2, "done": True}
-    kept = tmp_path / "work" / "data" / "river.json"
-    assert json.loads(kept.read_text()) == {"laps": 2, "done": True}
-
-
 def test_a_module_with_a_guarded_kernel_import_is_a_library_without_it(tmp_path: Path) -> None:
     package = COMMUNITY / "amplifier-module-tool-laps"
     code = (
@@ -208,44 +130,6 @@ async def test_a_tool_hands_work_to_an_agent_with_its_very_session_as_the_parent
     assert answer == "Hand work to one of these agents:\n- smith: works iron"
     assert [heard.event for heard in spawned] == ["task:agent_spawned", "task:agent_completed"]
     assert resumed == {"output": "resumed temper", "session_id": sub_session_id}
-
-
-@pytest.mark.exhaustive
-async def test_terminal_output_of_a_tool_arrives_as_lines(
-    open_session: OpenSession,
-) -> None:
-    printed: list[Any] = []
-    async with open_session(tools=[community("tool-banner")], on_output=lambda *line: printed.append(line)) as session:
-        for text in ("one", "two"):
-            assert await run(session, "banner", text=text) == "painted"
-    said = "\n".join(str(line) for line in printed)
-    assert "banner is mounted" in said and "== one ==" in said and "== two ==" in said
-    assert "no newline at its end" in said
-
-
-@pytest.mark.exhaustive
-async def test_a_tool_finds_the_call_it_is_part_of_under_the_task_that_runs_it(open_session: OpenSession) -> None:
-    async with open_session(
-        orchestrator=community("loop-brisk", config={"whole": True}),
-        providers=script([{"callsign": {"wait": 0.05}}, {"callsign": {"wait": 0}}], "done"),
-        tools=[community("tool-callsign")],
-    ) as session:
-        assert await session.execute("go") == "done"
-        said = [json.loads(content)["output"] for content in await contents(session, "tool")]
-    assert said == [
-        {"parallel_group_id": "g0", "tool_call_id": "call-1"},
-        {"parallel_group_id": "g0", "tool_call_id": "call-2"},
-    ]
-
-
-@pytest.mark.exhaustive
-async def test_objects_made_while_mounting_live_on_the_running_loop(open_session: OpenSession, tmp_path: Path) -> None:
-    closed = tmp_path / "closed"
-    async with open_session(tools=[community("tool-courier", config={"closed": str(closed)})]) as session:
-        assert await run(session, "post", parcel="book") == "1: book"
-        assert await run(session, "post", parcel="lamp") == "2: lamp"
-        assert not closed.exists()
-    assert closed.read_text() == "closed"
 
 
 async def test_a_shell_runs_ends_and_leaves_behind_no_more_than_its_session(
