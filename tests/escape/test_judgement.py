@@ -17,10 +17,14 @@ from paddock.selftest.outcome import KEPT_MAX, LAG_MAX, Evidence, judge
 from paddock.selftest.testbed.testbed import ATTACKER, AttackTestbed
 from paddock.selftest.unconfined import UnconfinedAttackers
 from paddock.workers.exit_report import ExitReason, ExitReport, LimitHit
+from paddock_sandbox.profile import IsolationLevel
+from support.rows import each_row
 
 _ATTACK = Attack("files.open_the_door", "opens a door", "files")
 _ASKED_BY_THE_HOST = {"identity.listen_honestly", "ways_out.tell_its_proxy"}  # of a module that attacks nothing
 _GREEDY = dataclasses.replace(_ATTACK, ends=frozenset((ExitReason.MEMORY,)))
+_LEAKING = dataclasses.replace(_ATTACK, known={"landlock": "files can be seen"})
+_OBSERVED = dataclasses.replace(_ATTACK, sign=Sign.MARKS)
 
 
 @contextmanager
@@ -41,7 +45,7 @@ def _report(reason: ExitReason, limit: LimitHit | None = None) -> ExitReport:
 _REFUSED = _answer(("refused", "EACCES"), ("refused", "ENOENT"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("evidence", "verdict", "by"),
     [
         (Evidence(_REFUSED), Verdict.REFUSED, "EACCES, ENOENT"),
@@ -66,6 +70,24 @@ def test_evidence_is_weighed(evidence: Evidence, verdict: Verdict, by: str) -> N
     assert by in outcome.by
 
 
+@each_row(
+    ("attack", "evidence", "level", "verdict"),
+    [
+        (_GREEDY, Evidence(report=_report(ExitReason.SIGNALLED)), "ns", Verdict.UNCLEAR),
+        (_LEAKING, Evidence(_answer(("worked", ""))), "landlock", Verdict.LEAKS),
+        (_LEAKING, Evidence(_answer(("worked", ""))), "ns", Verdict.SUCCEEDED),
+        # Where observers judge, an attacker's word does not count, but for its never having attacked.
+        (_OBSERVED, Evidence(_answer(("worked", ""))), "ns", Verdict.REFUSED),
+        (_OBSERVED, Evidence(_answer(("worked", "")), marks=["x"]), "ns", Verdict.SUCCEEDED),
+        (_OBSERVED, Evidence(_answer(("worked", ""), ("broken", ""))), "ns", Verdict.UNCLEAR),
+    ],
+)
+def test_an_attack_is_judged_by_its_own_signs(
+    attack: Attack, evidence: Evidence, level: IsolationLevel, verdict: Verdict
+) -> None:
+    assert judge(attack, level, evidence).verdict is verdict
+
+
 def test_an_attacker_ended_for_its_attack_was_contained() -> None:
     limit = LimitHit("memory_max", 128 << 20, "129 MiB", "cgroup memory")
     outcome = judge(_GREEDY, "ns", Evidence(report=_report(ExitReason.MEMORY, limit)))
@@ -73,50 +95,16 @@ def test_an_attacker_ended_for_its_attack_was_contained() -> None:
     assert outcome.by == "ended: memory_max 128 MiB (cgroup memory)"
 
 
-def test_an_attacker_that_was_ended_for_something_else_shows_nothing() -> None:
-    outcome = judge(_GREEDY, "ns", Evidence(report=_report(ExitReason.SIGNALLED)))
-    assert outcome.verdict is Verdict.UNCLEAR
-
-
-def test_a_leak_is_one_only_at_the_level_it_is_known_of() -> None:
-    attack = dataclasses.replace(_ATTACK, known={"landlock": "files can be seen"})
-    evidence = Evidence(_answer(("worked", "")))
-    assert judge(attack, "landlock", evidence).verdict is Verdict.LEAKS
-    assert judge(attack, "ns", evidence).verdict is Verdict.SUCCEEDED
-
-
-def test_an_attackers_word_does_not_count_where_observers_judge() -> None:
-    attack = dataclasses.replace(_ATTACK, sign=Sign.MARKS)
-    assert judge(attack, "ns", Evidence(_answer(("worked", "")))).verdict is Verdict.REFUSED
-    assert judge(attack, "ns", Evidence(_answer(("worked", "")), marks=["x"])).verdict is Verdict.SUCCEEDED
-
-
-def test_an_attacker_that_never_attacked_shows_nothing() -> None:
-    attack = dataclasses.replace(_ATTACK, sign=Sign.MARKS)
-    assert judge(attack, "ns", Evidence(_answer(("worked", ""), ("broken", "")))).verdict is Verdict.UNCLEAR
-
-
 # -- what is shown outside -------------------------------------------------------------------
 
 
-def test_an_attack_that_fails_outside_shows_nothing() -> None:
-    attack = Attack("files.read_ssh_key", "reads", "files", arguments=lambda stage: {"path": "/there/is/none"})
-    with _outside() as (_, outside):
-        control = outside.perform(attack)
-    assert not control.proves_something
-    assert "ENOENT" in control.problem
-
-
-def test_an_attack_that_is_broken_outside_shows_nothing() -> None:
-    with _outside() as (_, outside):
-        control = outside.perform(Attack("files.read_ssh_key", "reads", "files"))
-    assert "TypeError" in control.problem
-
-
-def test_an_attack_that_should_leave_a_mark_and_leaves_none_shows_nothing() -> None:
+def test_an_attack_that_fails_or_is_broken_outside_shows_nothing() -> None:
     attack = Attack("files.read_ssh_key", "reads", "files", arguments=lambda stage: {"path": str(stage.files.key)})
+    lost = dataclasses.replace(attack, arguments=lambda stage: {"path": "/there/is/none"})
     with _outside() as (_, outside):
         assert outside.perform(attack).proves_something
+        assert not outside.perform(lost).proves_something and "ENOENT" in outside.perform(lost).problem
+        assert "TypeError" in outside.perform(Attack("files.read_ssh_key", "reads", "files")).problem
         assert "no mark" in outside.perform(dataclasses.replace(attack, marks=True)).problem
 
 

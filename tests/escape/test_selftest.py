@@ -46,6 +46,7 @@ def _require_levels(done: subprocess.CompletedProcess[str]) -> Mapping[str, Any]
     return told
 
 
+@pytest.mark.exhaustive  # each verdict is told below as well, and its keys are a recorded output's
 def test_it_tells_scripts_what_became_of_each_attack(warm_starts: None, tmp_path: Path) -> None:
     done = paddock("selftest", *_FEW, "--json", environ={"TMPDIR": str(tmp_path)})
     told = _require_levels(done)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from integration.conftest import WriteModule
+from integration.probe import tool_code
 from paddock import Session
 from paddock.session.requester import Requester, current_requester
 from paddock_sdk.contract.interfaces import ApprovalRequest, ApprovalResponse
@@ -302,23 +303,13 @@ async def test_an_approval_provider_of_the_application_has_the_last_word(
         assert await session.execute("") == "deny: look is out of the question"
 
 
-_DELEGATE = """
-    from amplifier_core.models import ToolResult
-
-    class Look:
-        name = "look"
-        description = "has another session look"
-
-        def __init__(self, coordinator):
-            self.coordinator = coordinator
-
-        async def execute(self, input):
-            spawn = self.coordinator.get_capability("session.spawn")
-            return ToolResult(output=await spawn("helper", "look", parent_session=self.coordinator.session))
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Look(coordinator))
-"""
+_DELEGATE = tool_code(
+    "look",
+    """
+    spawn = coordinator.get_capability("session.spawn")
+    return ToolResult(output=await spawn("helper", "look", parent_session=coordinator.session))
+    """,
+)
 
 
 @pytest.mark.exhaustive("False")

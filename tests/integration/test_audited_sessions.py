@@ -11,24 +11,18 @@ import pytest
 
 from integration.command_line import paddock
 from integration.conftest import OpenSession, WriteModule, write_plan
+from integration.probe import tool_code
 from paddock import PaddockError, Policy
 from paddock.audit import audit_path
 from paddock.audit_reading import Chain, audit_lines
 
-_TRYING = """
-    from amplifier_core.models import ToolResult
-
-    class Try:
-        name = "try"
-        description = "opens files"
-
-        async def execute(self, input):
-            open(input["file"], input["mode"]).close()
-            return ToolResult(output="opened")
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Try())
-"""
+_TRYING = tool_code(
+    "try",
+    """
+    open(input["file"], input["mode"]).close()
+    return ToolResult(output="opened")
+    """,
+)
 
 
 def _call(file: Path, mode: str) -> dict[str, object]:

@@ -11,23 +11,17 @@ import pytest
 
 from integration.agents import LOOP, TASK
 from integration.conftest import OpenSession, WriteModule
+from integration.probe import tool_code
 from paddock import Session
 
-_WRITER = """
-    from amplifier_core.models import ToolResult
-
-    class Write:
-        name = "write"
-        description = "appends a line to a file"
-
-        async def execute(self, input):
-            with open(input["file"], "a") as file:
-                file.write("acted\\n")
-            return ToolResult(output="done")
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Write())
-"""
+_WRITER = tool_code(
+    "write",
+    """
+    with open(input["file"], "a") as file:
+        file.write("acted\\n")
+    return ToolResult(output="done")
+    """,
+)
 _WATCHER = """
     def mount(coordinator, config):
         async def note(event, data):

@@ -14,11 +14,10 @@ _OUTPUT = {"stdout": "hi", "rc": 0}
 _STORED = {
     "loop-plain": "{'stdout': 'hi', 'rc': 0}",
     "loop-brisk": '{"error": null, "output": {"rc": 0, "stdout": "hi"}, "success": true}',
-    "loop-herald": '{"stdout": "hi", "rc": 0}',
 }
 
 
-@pytest.mark.exhaustive("herald", "brisk")
+@pytest.mark.exhaustive("brisk")
 @pytest.mark.parametrize("loop", _STORED)
 async def test_each_loop_stores_a_tools_result_as_in_one_process(open_session: OpenSession, loop: str) -> None:
     calls = [{"answer": {"output": _OUTPUT}}], [{"answer": {"fail": "no luck"}}]
@@ -71,28 +70,3 @@ async def test_a_loop_that_takes_any_stream_for_its_own_has_shipped_answers(
         assert await session.execute("go") == "over the stones"
         assert await contents(session, "tool") == ["x"]
     assert [event.data["text"] for event in pieces] == ["Next.", "over", " the", " stones"]
-
-
-@pytest.mark.exhaustive
-async def test_an_older_loop_opens_and_closes_the_session_itself(
-    open_session: OpenSession,
-) -> None:
-    diary = community("context-diary", config={"compact_at": 2})
-    async with open_session(
-        orchestrator=community("loop-herald"),
-        providers=script([{"patch": {"output": "text"}}], "{messages}"),
-        tools=[community("tool-answers")],
-        context=diary,
-    ) as session:
-        events = listen(session, "session:start", "session:end", "tool:selecting", "tool:selected")
-        answer = await session.execute("go")
-    assert answer == " | text"  # the diary kept the last two
-    assert [(event.event, "prompt" in event.data) for event in events] == [
-        ("session:start", False),
-        ("session:start", True),
-        ("tool:selecting", False),
-        ("tool:selected", False),
-        ("session:end", True),
-        ("session:end", False),
-    ]
-    assert events[2].data["available"] == ["answer", "patch"]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from integration.conftest import OpenSession, WriteModule
+from integration.probe import tool_code
 from integration.session_internals import kill
 from paddock.errors import ModuleDiedError
 from paddock.workers.exit_report import ExitReason
@@ -177,27 +178,16 @@ _GIVER = """
         coordinator.register_capability("giver.numbers", numbers)
         await coordinator.mount("tools", Giver())
 """
-_READER = """
-    import asyncio
-    from amplifier_core.models import ToolResult
-
-    class Reader:
-        name = "reader"
-        description = "reads some of a stream"
-
-        def __init__(self, coordinator):
-            self.coordinator = coordinator
-
-        async def execute(self, input):
-            async for number in self.coordinator.get_capability("giver.numbers")():
-                if number == input["stops_at"]:
-                    await asyncio.sleep(3600)
-                if number == 200:
-                    return ToolResult(output=number)
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Reader(coordinator))
-"""
+_READER = tool_code(
+    "reader",
+    """
+    async for number in coordinator.get_capability("giver.numbers")():
+        if number == input["stops_at"]:
+            await asyncio.sleep(3600)
+        if number == 200:
+            return ToolResult(output=number)
+    """,
+)
 
 
 async def test_a_reader_that_stops_within_a_stream_is_the_one_that_overstays(
@@ -408,23 +398,13 @@ async def test_a_dead_orchestrator_fails_its_turn_and_leaves_no_open_call(
         assert await session.execute("live") == "fine"
 
 
-_LATE = """
-    from amplifier_core.models import ToolResult
-
-    class Patient:
-        name = "patient"
-        description = "waits for an approval longer than it may run itself"
-
-        def __init__(self, coordinator):
-            self.coordinator = coordinator
-
-        async def execute(self, input):
-            reply = await self.coordinator.approval_system.request_approval("Go on?", ["Allow", "Deny"], 60.0, "deny")
-            return ToolResult(output=reply)
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Patient(coordinator))
-"""
+_LATE = tool_code(
+    "patient",
+    """
+    reply = await coordinator.approval_system.request_approval("Go on?", ["Allow", "Deny"], 60.0, "deny")
+    return ToolResult(output=reply)
+    """,
+)
 
 
 async def test_the_time_a_module_waits_for_the_host_is_not_its_own(

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from integration.conftest import OpenSession, WriteModule
+from integration.probe import tool_code
 from paddock import Session
 
 _BYSTANDER = """
@@ -71,26 +72,19 @@ _SLOW_HOOK = """
 """
 
 
-_PRINTER = """
+_PRINTER = tool_code(
+    "printer",
+    """
     import sys
-    from amplifier_core.models import ToolResult
-
-    class Printer:
-        name = "printer"
-        description = "prints much"
-
-        async def execute(self, input):
-            line = "x" * 79 + "\\n"
-            block = line * 4096
-            for _ in range(input["mebibytes"] * (1 << 20) // len(block)):
-                sys.stderr.write(block)
-            sys.stderr.write("the last line\\n")
-            sys.stderr.flush()
-            return ToolResult(output="printed")
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Printer())
-"""
+    line = "x" * 79 + "\\n"
+    block = line * 4096
+    for _ in range(input["mebibytes"] * (1 << 20) // len(block)):
+        sys.stderr.write(block)
+    sys.stderr.write("the last line\\n")
+    sys.stderr.flush()
+    return ToolResult(output="printed")
+    """,
+)
 
 
 async def _asked(session: Session, tool: str, **input: Any) -> Any:

@@ -11,29 +11,23 @@ import pytest
 
 from integration.command_line import require_level
 from integration.conftest import WriteModule
+from integration.probe import tool_code
 from paddock import Session
 from paddock.authorization.consent import ConsentAnswer, PlanReview
 from paddock.errors import PolicyRefusedError
 
 _SECONDS = 60  # for one session; hit only by a hang
-_READER = """
+_READER = tool_code(
+    "read",
+    """
     import os
-    from amplifier_core.models import ToolResult
-
-    class Read:
-        name = "read"
-        description = "reads a file"
-
-        async def execute(self, input):
-            try:
-                with open(input["path"]) as file:
-                    return ToolResult(output=file.read())
-            except OSError as error:
-                return ToolResult(output=error.strerror)
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Read())
-"""
+    try:
+        with open(input["path"]) as file:
+            return ToolResult(output=file.read())
+    except OSError as error:
+        return ToolResult(output=error.strerror)
+    """,
+)
 
 
 class Yes:

@@ -15,6 +15,7 @@ import pytest
 
 from escape.ordinary_user import as_ordinary_user, home_of_its_own, require_root
 from integration.conftest import OpenSession, WriteModule
+from integration.probe import tool_code
 from paddock import Session
 from paddock.workers.mount_guard import SessionGuard
 from paddock.workers.process import ModuleProcess
@@ -24,28 +25,21 @@ from paddock_sandbox.syscalls import call
 _EXCHANGE = 2  # from <linux/fs.h>
 _SECONDS = 60  # for what is awaited; hit only by a hang
 
-_WRITER = """
+_WRITER = tool_code(
+    "write",
+    """
     import os
-    from amplifier_core.models import ToolResult
-
-    class Write:
-        name = "write"
-        description = "appends to a file, makes one, or ends its process"
-
-        async def execute(self, input):
-            path = input.get("append") or input.get("make") or os._exit(3)
-            try:
-                if "make" in input:
-                    os.makedirs(os.path.dirname(path), exist_ok=True)
-                with open(path, "a") as file:
-                    file.write("# by the module")
-            except OSError as error:
-                return ToolResult(output=error.strerror)
-            return ToolResult(output="written")
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Write())
-"""
+    path = input.get("append") or input.get("make") or os._exit(3)
+    try:
+        if "make" in input:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "a") as file:
+            file.write("# by the module")
+    except OSError as error:
+        return ToolResult(output=error.strerror)
+    return ToolResult(output="written")
+    """,
+)
 
 
 def _git(folder: Path, *arguments: str) -> str:

@@ -16,36 +16,30 @@ import pytest
 
 from integration.command_line import paddock
 from integration.conftest import OpenSession, WriteModule
+from integration.probe import tool_code
 from paddock import Session
 
 _SECONDS = 60  # for what is awaited; hit only by a hang
 
-_WRITER = """
+_WRITER = tool_code(
+    "write",
+    """
     import os
-    from amplifier_core.models import ToolResult
-
-    class Write:
-        name = "write"
-        description = "makes and moves folders, appends to files, and tells what came of each"
-
-        async def execute(self, input):
-            told = {}
-            for path in input.get("plant", []):
-                os.makedirs(path)
-            for path, target in input.get("move", {}).items():
-                os.renames(path, target)
-            for path in input["paths"]:
-                try:
-                    with open(path, "a") as file:
-                        file.write("# changed")
-                    told[path] = "written"
-                except OSError as error:
-                    told[path] = error.strerror
-            return ToolResult(output=told)
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Write())
-"""
+    told = {}
+    for path in input.get("plant", []):
+        os.makedirs(path)
+    for path, target in input.get("move", {}).items():
+        os.renames(path, target)
+    for path in input["paths"]:
+        try:
+            with open(path, "a") as file:
+                file.write("# changed")
+            told[path] = "written"
+        except OSError as error:
+            told[path] = error.strerror
+    return ToolResult(output=told)
+    """,
+)
 
 
 def _git(*arguments: str) -> None:
@@ -223,21 +217,14 @@ async def test_decoys_of_a_session_take_no_place_from_what_it_found(
     assert told == {str(git / "config"): "Read-only file system", str(work / "d0/file"): "written"}
 
 
-_RUNS_GIT = """
+_RUNS_GIT = tool_code(
+    "git",
+    """
     import subprocess
-    from amplifier_core.models import ToolResult
-
-    class Git:
-        name = "git"
-        description = "runs git as it is told to"
-
-        async def execute(self, input):
-            made = subprocess.run(input["command"], capture_output=True, text=True, shell=type(input["command"]) is str)
-            return ToolResult(success=made.returncode == 0, output=made.stdout + made.stderr)
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Git())
-"""
+    made = subprocess.run(input["command"], capture_output=True, text=True, shell=type(input["command"]) is str)
+    return ToolResult(success=made.returncode == 0, output=made.stdout + made.stderr)
+    """,
+)
 _ME = ("-c", "user.name=me", "-c", "user.email=me@here", "-c", "commit.gpgsign=false")
 
 

@@ -14,32 +14,25 @@ import pytest
 
 from integration.command_line import require_level
 from integration.conftest import WriteModule
+from integration.probe import tool_code
 from paddock.session.tool_call import ToolCallSession
 from paddock_sandbox.profile import IsolationLevel
 
 _SECONDS = 60
-_DIARY = """
+_DIARY = tool_code(
+    "diary",
+    """
     import os
     from pathlib import Path
-
-    from amplifier_core.models import ToolResult
-
-    class Diary:
-        name = "diary"
-        description = "keeps a diary below its home, as modules do"
-
-        async def execute(self, input):
-            diary = Path.home() / ".diary" / "entries.txt"
-            diary.parent.mkdir(exist_ok=True)
-            with diary.open("a") as file:
-                file.write(input["note"] + ";")
-            (Path.home() / "scrap").write_text("of no further use")
-            other = Path.home() / ".ssh"
-            return ToolResult(output={"diary": diary.read_text(), "home": os.environ["HOME"], "other": other.exists()})
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Diary())
-"""
+    diary = Path.home() / ".diary" / "entries.txt"
+    diary.parent.mkdir(exist_ok=True)
+    with diary.open("a") as file:
+        file.write(input["note"] + ";")
+    (Path.home() / "scrap").write_text("of no further use")
+    other = Path.home() / ".ssh"
+    return ToolResult(output={"diary": diary.read_text(), "home": os.environ["HOME"], "other": other.exists()})
+    """,
+)
 
 
 @pytest.fixture(params=("ns", "landlock", "none"))

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from integration.conftest import OpenSession, WriteModule
+from integration.probe import tool_code
 from integration.session_internals import runtime_of
 from paddock import PaddockError, Policy
 from paddock.cli.sessions_command import sessions
@@ -25,20 +26,13 @@ from paddock.session.journals.journal_folder import Journals, UnknownSessionErro
 from paddock.session.journals.resume import UNKNOWN, Resume
 from paddock.workers.restart import RestartPolicy
 
-_MARKING = """
-    from amplifier_core.models import ToolResult
-
-    class Mark:
-        name = "mark"
-        description = "leaves a file"
-
-        async def execute(self, input):
-            open(input["file"], "w").close()
-            return ToolResult(output="marked")
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Mark())
-"""
+_MARKING = tool_code(
+    "mark",
+    """
+    open(input["file"], "w").close()
+    return ToolResult(output="marked")
+    """,
+)
 
 
 def _ground(tmp_path: Path, write_module: WriteModule, answers: list[Any]) -> dict[str, Any]:
@@ -273,23 +267,15 @@ async def test_a_sub_session_is_gone_on_with_after_its_host(tmp_path: Path, open
         assert "no agent `leaf`" in (await family.resume("mine", "see"))["error"]["message"]
 
 
-_HOLDING = """
+_HOLDING = tool_code(
+    "mark",
+    """
     import asyncio, os
-
-    from amplifier_core.models import ToolResult
-
-    class Mark:
-        name = "mark"
-        description = "waits for as long as a file of a name is there"
-
-        async def execute(self, input):
-            while os.path.exists(input["file"]):
-                await asyncio.sleep(0.01)
-            return ToolResult(output=f"marked {input['file']}")
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Mark())
-"""
+    while os.path.exists(input["file"]):
+        await asyncio.sleep(0.01)
+    return ToolResult(output=f"marked {input['file']}")
+    """,
+)
 
 
 async def test_open_calls_of_a_sub_session_are_answered_by_what_is_known(
@@ -328,23 +314,15 @@ async def test_open_calls_of_a_sub_session_are_answered_by_what_is_known(
     assert list((tmp_path / "killed").iterdir()) == []
 
 
-_MORTAL = """
+_MORTAL = tool_code(
+    "mortal",
+    """
     import os
-
-    from amplifier_core.models import ToolResult
-
-    class Mortal:
-        name = "mortal"
-        description = "ends its process"
-
-        async def execute(self, input):
-            if input.get("end"):
-                os._exit(1)
-            return ToolResult(output={})
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Mortal())
-"""
+    if input.get("end"):
+        os._exit(1)
+    return ToolResult(output={})
+    """,
+)
 
 
 async def test_a_quarantine_outlives_its_host_until_a_person_lifts_it(

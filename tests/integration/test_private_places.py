@@ -13,6 +13,7 @@ import pytest
 
 from integration.command_line import paddock, require_level
 from integration.conftest import OpenSession, WriteModule
+from integration.probe import tool_code
 from integration.tricky_tool import json_output, plan_of
 from paddock.isolation.operator_folders import make_operator_folders
 from paddock.isolation.private_places import PrivatePlaces
@@ -23,28 +24,21 @@ pytestmark = pytest.mark.usefixtures("commands_end")
 
 _SECONDS = 60  # for what is awaited; hit only by a hang
 
-_LOOKING = """
+_LOOKING = tool_code(
+    "look",
+    """
     import os
-    from amplifier_core.models import ToolResult
-
-    class Look:
-        name = "look"
-        description = "reads a file or a folder, or moves it"
-
-        async def execute(self, input):
-            path = input["path"]
-            if input.get("ends"):
-                os._exit(3)
-            try:
-                if input.get("moves"):
-                    return ToolResult(output=os.rename(path, path + ".moved"))
-                return ToolResult(output=sorted(os.listdir(path)) if os.path.isdir(path) else open(path).read())
-            except OSError as error:
-                return ToolResult(output=error.strerror)
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Look())
-"""
+    path = input["path"]
+    if input.get("ends"):
+        os._exit(3)
+    try:
+        if input.get("moves"):
+            return ToolResult(output=os.rename(path, path + ".moved"))
+        return ToolResult(output=sorted(os.listdir(path)) if os.path.isdir(path) else open(path).read())
+    except OSError as error:
+        return ToolResult(output=error.strerror)
+    """,
+)
 
 
 @pytest.fixture(scope="module")

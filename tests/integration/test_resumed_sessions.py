@@ -15,6 +15,7 @@ import pytest
 
 from integration.command_line import Terminal, paddock
 from integration.conftest import WriteModule
+from integration.probe import tool_code
 from integration.tricky_tool import json_output, plan_of
 from paddock.session.journals.journal_file import Kind
 from paddock.session.journals.journal_folder import Journals
@@ -24,26 +25,17 @@ from support.examples import repeating
 pytestmark = pytest.mark.usefixtures("commands_end")
 
 _SECONDS = 60  # hit only by a hang
-_MARKING = """
-    import asyncio
+_MARKING = tool_code(
+    "mark",
+    """
     from pathlib import Path
-
-    from amplifier_core.models import ToolResult
-
-    class Mark:
-        name = "mark"
-        description = "appends a line to a file, and may then wait for ever"
-
-        async def execute(self, input):
-            with open("marks.txt", "a") as file:
-                file.write(input["what"] + "\\n")
-            while input.get("waits"):
-                await asyncio.sleep(60)
-            return ToolResult(output=f"marked {input['what']}")
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Mark())
-"""
+    with open("marks.txt", "a") as file:
+        file.write(input["what"] + "\\n")
+    while input.get("waits"):
+        await asyncio.sleep(60)
+    return ToolResult(output=f"marked {input['what']}")
+    """,
+)
 
 
 @pytest.fixture

@@ -4,12 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import select
-import signal
-import subprocess
-import sys
-import textwrap
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +12,8 @@ import anyio
 import psutil
 import pytest
 
-from integration.conftest import DIRECT, OpenSession, WriteModule
+from integration.conftest import OpenSession, WriteModule
+from integration.probe import tool_code
 from integration.session_internals import call_after_goodbye
 from paddock import PaddockError, Session
 from paddock.cli.run_command import run
@@ -26,33 +21,25 @@ from paddock.errors import ModuleLoadError, ModuleMissingError, PlanError, Polic
 from paddock.session import shutdown as ending
 from support.examples import repeating
 
-_INSPECT = """
+_INSPECT = tool_code(
+    "inspect",
+    """
     import os, signal, sys
-
-    from amplifier_core.models import ToolResult
-
-    class Inspect:
-        name = "inspect"
-        description = "tells about its process"
-
-        async def execute(self, input):
-            if input.get("leave") == "grandchild" and os.fork() == 0:
-                os.setsid()
-                signal.pause()
-            if input.get("print"):
-                sys.stdout.write("o" * 80 + "\\n" * 1)
-                for _ in range(input["print"]):
-                    os.write(1, b"c" * 65536)
-                    sys.stderr.write("e" * 65536)
-            return ToolResult(output={
-                "environ": dict(os.environ),
-                "path": sys.path,
-                "cwd": os.getcwd(),
-            })
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Inspect())
-"""
+    if input.get("leave") == "grandchild" and os.fork() == 0:
+        os.setsid()
+        signal.pause()
+    if input.get("print"):
+        sys.stdout.write("o" * 80 + "\\n" * 1)
+        for _ in range(input["print"]):
+            os.write(1, b"c" * 65536)
+            sys.stderr.write("e" * 65536)
+    return ToolResult(output={
+        "environ": dict(os.environ),
+        "path": sys.path,
+        "cwd": os.getcwd(),
+    })
+    """,
+)
 
 
 def _some_of(moments: range) -> list[Any]:
@@ -489,51 +476,6 @@ async def test_cancelling_the_turns_task_cancels_it_in_the_orchestrators_process
             await turn
         while not (tmp_path / "work" / "was-cancelled").exists():
             await anyio.sleep(0.005)
-
-
-_HOST = """
-    import asyncio, json, sys
-    from paddock import Session
-
-    async def main():
-        plan, work = sys.argv[1:]
-        async with Session(plan, working_dir=work) as session:
-            answer = json.loads(await session.execute('{"tool": "inspect", "input": {"leave": "grandchild"}}'))
-            print(answer["success"], flush=True)
-            await asyncio.sleep(1000)
-
-    asyncio.run(main())
-"""
-
-
-def test_killing_the_host_outright_leaves_no_process_of_it(write_module: WriteModule, tmp_path: Path) -> None:
-    plan = tmp_path / "plan.json"
-    plan.write_text(
-        json.dumps(
-            {
-                "session": {
-                    "orchestrator": {"module": "loop-direct", "source": write_module("loop-direct", DIRECT)},
-                    "context": "context-simple",
-                },
-                "tools": [_inspect(write_module)],
-            }
-        )
-    )
-    host = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(_HOST), str(plan), str(tmp_path)], stdout=subprocess.PIPE, text=True
-    )
-    assert host.stdout is not None
-    assert host.stdout.readline() == "True\n"
-    descendants = [int(pid) for pid in _descendants(host.pid)]
-    assert len(descendants) >= 8  # template, three inits with their workers, the grandchild
-    watched = [os.pidfd_open(pid) for pid in descendants]
-    host.send_signal(signal.SIGKILL)
-    host.wait(timeout=60)
-    host.stdout.close()
-    for pidfd in watched:
-        ended, _, _ = select.select([pidfd], [], [], 10)
-        os.close(pidfd)
-        assert ended, "a process outlived its host by ten seconds"
 
 
 def _descendants(pid: int) -> list[str]:

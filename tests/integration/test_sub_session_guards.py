@@ -11,6 +11,7 @@ import pytest
 from integration.agents import MARK, OpenAgentSession, audited, mark_entry
 from integration.command_line import require_level
 from integration.conftest import WriteModule
+from integration.probe import tool_code
 from paddock_sandbox.profile import IsolationLevel
 
 _GUARD = """
@@ -192,22 +193,16 @@ async def test_a_context_that_holds_what_no_message_is_fails_nothing(
             assert again["success"] is (said != "parts"), again  # there an object is in a message, and goes with it
 
 
-_READ = """
+_READ = tool_code(
+    "read",
+    """
     from amplifier_core import ToolResult
-
-    class Read:
-        name = "read"
-        description = "reads a file"
-
-        async def execute(self, input):
-            try:
-                return ToolResult(output=open(input["path"]).read())
-            except OSError as error:
-                return ToolResult(output=error.strerror)
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Read())
-"""
+    try:
+        return ToolResult(output=open(input["path"]).read())
+    except OSError as error:
+        return ToolResult(output=error.strerror)
+    """,
+)
 
 
 @pytest.mark.exhaustive("landlock")

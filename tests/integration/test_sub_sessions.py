@@ -12,28 +12,21 @@ import pytest
 from integration.agents import TASK, OpenAgentSession, mark_entry
 from integration.command_line import require_level
 from integration.conftest import OpenSession, WriteModule
+from integration.probe import tool_code
 from paddock_sandbox.profile import IsolationLevel
 from vendors.echoing_server import OpenAIServer
 
-_FETCH = """
+_FETCH = tool_code(
+    "fetch",
+    """
     import os
     import urllib.request
-
-    from amplifier_core import ToolResult
-
-    class Fetch:
-        name = "fetch"
-        description = "fetches, and counts in its home how often it did"
-
-        async def execute(self, input):
-            mark = os.path.expanduser("~/mark")
-            open(mark, "a").write("x")
-            with urllib.request.urlopen(input["url"]) as answer:
-                return ToolResult(output=[answer.status, len(open(mark).read())])
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Fetch())
-"""
+    mark = os.path.expanduser("~/mark")
+    open(mark, "a").write("x")
+    with urllib.request.urlopen(input["url"]) as answer:
+        return ToolResult(output=[answer.status, len(open(mark).read())])
+    """,
+)
 
 _PROVIDER = """
     class Named:

@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from integration.conftest import WriteModule
+from integration.probe import tool_code
 from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
 
 _STAGES = """
@@ -72,22 +73,16 @@ async def test_a_plain_on_session_ready_is_not_called_and_the_module_log_says_so
     )
 
 
-_TALKER = """
+_TALKER = tool_code(
+    "talk",
+    """
     from amplifier_core import ToolResult
-
-    class Talker:
-        name = "talk"
-        description = "prints more than anyone reads"
-
-        async def execute(self, input):
-            for _ in range(3000):
-                print("x" * 1000)
-            print("the end", end="", flush=True)
-            return ToolResult(output="said")
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Talker())
-"""
+    for _ in range(3000):
+        print("x" * 1000)
+    print("the end", end="", flush=True)
+    return ToolResult(output="said")
+    """,
+)
 
 
 async def test_an_output_callback_that_raises_breaks_no_module(

@@ -21,9 +21,9 @@ from twins.published import Python
 pytestmark = pytest.mark.timeout(900)
 
 _OBSERVED: dict[str, Any] = json.loads((Path(__file__).parent / "observed/validation.json").read_text())
-# By the inherited tests that fail: of modules of a kind that fail the same, `make test` tests the first alone.
+# By the inherited tests that fail: of modules of a kind that fail the same, the first; a third of these in `make test`.
 _FIRST = {(kind, *_OBSERVED[name]["failed"]): name for name, (kind, _) in reversed(MODULES.items())}
-_TESTED = list(MODULES if IN_FULL else _FIRST.values())
+_TESTED = [*(MODULES if IN_FULL else list(_FIRST.values())[::3])]
 
 
 # What was observed of the published package does not change: that it is so still, `make test-all` shows.
