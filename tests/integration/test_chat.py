@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 import yaml
+from paddock.cli.chat.spending import Spending
 
 from integration.command_line import paddock
 from integration.conftest import OpenSession, WriteModule
 from integration.seen import Seen
 from paddock.cli.chat.conversation import ChatConversation
-from paddock.cli.chat.spending import Spending
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.render import Screen
 

@@ -23,11 +23,10 @@ from paddock.authorization.consent import Consent, ConsentAnswer, ModuleReview, 
 from paddock.authorization.grant_lines import far_reaching_lines
 from paddock.cli import failure
 from paddock.cli.bundle_plan import as_named
-from paddock.cli.chat.conversation import ChatConversation, follow
+from paddock.cli.chat.conversation import ChatConversation, Spending, follow
 from paddock.cli.chat.prompt_input import PromptInput, open_history
 from paddock.cli.chat.prompted_screen import PromptedDialogue, PromptedScreen
 from paddock.cli.chat.slash_commands import Next, SlashCommands
-from paddock.cli.chat.spending import Spending
 from paddock.cli.options import SessionOptions
 from paddock.cli.session_on_screen import SessionOpener
 from paddock.cli.terminal.approval import TerminalApproval

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +18,6 @@ import anyio
 
 from paddock.cli import failure
 from paddock.cli.chat.conversation_screen import ConversationScreen
-from paddock.cli.chat.spending import Spending
 from paddock.cli.chat.turn_view import TurnView
 from paddock.cli.terminal.answer_ends import AnswerEnds
 from paddock.cli.terminal.approval import TerminalApproval
@@ -30,6 +30,8 @@ from paddock.isolation.denials.attempted_path import open_within
 from paddock.session.session import Session
 from paddock.workers.supervisor import REVOKED
 from paddock_sdk.kernel.emitter import event_emitter
+from paddock_sdk.kernel.session_stats import Spending as Counted
+from paddock_sdk.kernel.session_stats import money
 
 _NAME: Final = "paddock-chat"
 _LAST: Final = 1_000_000  # after the handlers of modules, so that what a hook hides or changes is not shown here
@@ -37,6 +39,14 @@ _FIRST: Final = -1_000_000  # before any hook decides on a call
 _SPENDING: Final = ("provider:response", "llm:response")
 _PATIENCE: Final = 2.0  # seconds that a turn has to end by itself after an immediate cancellation
 _MAX_FILE: Final = 256 * 1024  # bytes of a file whose change is shown
+
+_COUNTS: Final = {
+    "input_tokens": "in",
+    "output_tokens": "out",
+    "cache_read_tokens": "read from the cache",
+    "cache_write_tokens": "written to the cache",
+    "reasoning_tokens": "of the output spent on reasoning",
+}
 
 _STOPPING: Final = "stopping after the running tool call; press Ctrl-C again to stop at once"
 _STOPPING_NOW: Final = "stopping at once"
@@ -208,6 +218,30 @@ class ChatConversation:
         except PaddockError:  # a module that contributes is gone
             contributed = []
         return list(self._spending.lines(contributed))
+
+
+class Spending(Counted):
+    """The requests, tokens and cost of a chat, summed from events."""
+
+    def lines(self, contributed: Iterable[Any]) -> Iterator[str]:
+        """Yield the sums as lines of text; `contributed` are the contributions of modules to `session.cost`."""
+        spent = self.spent
+        if not spent.requests:
+            yield "no model has answered a request yet"
+            return
+        requests = "1 request" if spent.requests == 1 else f"{spent.requests} requests"
+        counts = [f"{spent.tokens[name]:,} {word}" for name, word in _COUNTS.items() if spent.tokens[name]]
+        yield f"{requests}; tokens: {', '.join(counts) or 'not reported'}"
+        costs = [
+            cost for one in contributed if isinstance(one, Mapping) and (cost := money(one.get("cost_usd"))) is not None
+        ]
+        by_events = next((one for one in (spent, self.by_providers) if one.has_cost), None)
+        if costs:
+            yield f"cost: {sum(costs, Decimal(0)):.4f} USD, as reported by the providers"
+        elif by_events is not None:
+            yield f"cost: {by_events.cost:.4f} USD, as reported by the providers"
+        else:
+            yield "cost: not reported by the providers"
 
 
 class _Interruption:

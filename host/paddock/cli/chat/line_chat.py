@@ -12,9 +12,8 @@ import sys
 from pathlib import Path
 
 from paddock.cli import failure
-from paddock.cli.chat.conversation import ChatConversation
+from paddock.cli.chat.conversation import ChatConversation, Spending
 from paddock.cli.chat.slash_commands import Next, SlashCommands
-from paddock.cli.chat.spending import Spending
 from paddock.cli.command_group import INTERRUPTED, Interrupted
 from paddock.cli.options import SessionOptions
 from paddock.cli.session_on_screen import SessionOpener

@@ -86,10 +86,8 @@ def _other_grants(entry: ModuleEntry) -> Iterator[str]:
     yield from (_host(NetRule.parse(written)) for written in granted.net)
     yield from (f"env {grant.partition('=')[0]}" for grant in granted.env)
     yield from (_secret(secret, granted) for secret in granted.secrets)
-    yield from (f"call {target}" for target in granted.call)
-    yield from (f"emit {event}" for event in granted.emit)
-    yield from (f"hooks {event}" for event in granted.hooks)
-    yield from (f"mount {point}" for point in granted.mount)
+    for family in ("call", "emit", "hooks", "mount"):
+        yield from (f"{family} {grant}" for grant in getattr(granted, family))
 
 
 def _host(rule: NetRule) -> str:

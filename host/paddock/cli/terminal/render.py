@@ -230,13 +230,13 @@ class Screen:
         """Return the rows of a drawing for a width, escaped; a row that may be wider on some terminals is folded."""
         return self._console.laid_out(shown, width)
 
-    def rows(self, rows: Sequence[Text], *, is_ours: bool = False) -> None:
-        """Write rows that are masked, escaped and folded already, in the place of those that were open."""
+    def rows(self, rows: Sequence[Text]) -> None:
+        """Write rows of modules' text, masked, escaped and folded already, in the place of those that were open."""
         with self._lock:
             if self._backlog is None:
                 self._open = self._without_open()
             size = sum(len(row) + 1 for row in rows)
-            self._draw(lambda: self._console.write_rows(rows), size, is_ours=is_ours)
+            self._draw(lambda: self._console.write_rows(rows), size, is_ours=False)
 
     def show_open(self, rows: Sequence[str], *, is_dim: bool = False) -> None:
         """Show rows, masked, escaped and folded already, that will be replaced; they stay below other output.

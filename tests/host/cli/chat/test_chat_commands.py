@@ -15,9 +15,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from paddock.cli.chat.conversation import Spending
 from paddock.cli.chat.prompt_input import harmless, matching, open_history
 from paddock.cli.chat.slash_commands import Next, SlashCommands, more_permissions
-from paddock.cli.chat.spending import Spending
 from paddock.cli.commands import paddock
 from paddock.cli.terminal.render import Screen
 from paddock.plan.permissions import Permissions, by_preset, united
