@@ -14,12 +14,11 @@ from typing import Any
 
 import pytest
 import yaml
-from paddock.cli.chat.spending import Spending
 
 from integration.command_line import paddock
 from integration.conftest import OpenSession, WriteModule
 from integration.seen import Seen
-from paddock.cli.chat.conversation import ChatConversation
+from paddock.cli.chat.conversation import ChatConversation, Spending
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.render import Screen
 
@@ -399,17 +398,6 @@ def test_without_a_terminal_a_line_is_answered_by_a_line(plan: Callable[..., Pat
     assert done.returncode == 1, done.stderr
     assert "error: RateLimitError: slow down" in done.stderr and "hint: wait a moment" in done.stderr
     assert "there is no command /nosuch" in done.stderr
-
-
-def test_a_folder_without_a_plan_names_init(tmp_path: Path) -> None:
-    done = paddock("chat")
-    assert done.returncode == 1 and "`paddock init plan.yaml` writes a plan" in done.stderr
-    assert done.stderr == paddock("run", "plan.yaml", "hi").stderr
-
-
-def test_help_loads_nothing_of_the_terminal() -> None:
-    told = paddock("chat", "--help")
-    assert told.returncode == 0 and "plan.yaml by default" in told.stdout
 
 
 async def test_a_loop_that_ignores_an_interruption_leaves_no_call_open(

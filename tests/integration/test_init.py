@@ -62,15 +62,6 @@ def test_what_was_written_is_said_where_stdout_takes_no_report(tmp_path: Path) -
         assert error.startswith("error: the output cannot be written to stdout: ")
 
 
-def test_a_second_time_it_writes_nothing(tmp_path: Path) -> None:
-    assert paddock("init").returncode == 0
-    before = (tmp_path / "plan.yaml").read_bytes()
-    done = paddock("init", "--tool", "none", "--json")
-    assert done.returncode == 1
-    assert json.loads(done.stdout)["error"]["type"] == "PlanExistsError"
-    assert (tmp_path / "plan.yaml").read_bytes() == before
-
-
 @pytest.mark.exhaustive
 def test_a_person_is_asked_for_what_no_option_says(tmp_path: Path, write_module: WriteModule) -> None:
     write_module("tool-shout", _SHOUT)
@@ -151,15 +142,3 @@ def test_a_person_who_says_no_or_leaves_has_nothing_written(tmp_path: Path) -> N
         terminal.type("\x04")
         assert terminal.exit_code() == 130
     assert not (tmp_path / "plan.yaml").exists()
-
-
-def test_on_a_terminal_yes_takes_every_default(tmp_path: Path) -> None:
-    with Terminal("init", "--yes") as terminal:
-        terminal.until("paddock run plan.yaml")
-        assert terminal.exit_code() == 0
-    assert "- module: hooks-approval\n" in (tmp_path / "plan.yaml").read_text()
-
-
-def test_usage_is_told_as_such() -> None:
-    for args in (("init", "plan.json"), ("init", "--tool")):
-        assert paddock(*args).returncode == 2

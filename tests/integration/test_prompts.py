@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from integration.command_line import paddock
 from integration.conftest import WriteModule
 from integration.seen import Seen
 
@@ -159,10 +158,3 @@ def test_with_json_the_question_is_asked_all_the_same(plan: Callable[..., str], 
         terminal.type("2\n")
         terminal.until('"response": "It said: Denied')
         assert terminal.exit_code() == 0
-
-
-def test_a_question_off_a_terminal_takes_its_default(plan: Callable[..., str], tmp_path: Path) -> None:
-    done = paddock("run", plan(hostile=True), "go", "-C", str(tmp_path), "--trust-plan")
-    assert done.stdout.startswith("It said: Denied")
-    (line,) = [line for line in done.stderr.splitlines() if "Run ls?" in line]
-    assert line.startswith("warning: there is no terminal to ask at") and r"\x1b[2J" in line

@@ -19,43 +19,6 @@ from vendors.server import VendorServer
 pytestmark = pytest.mark.usefixtures("commands_end")
 
 
-def test_three_mistakes_in_a_plan_are_three_messages_with_their_places(tmp_path: Path) -> None:
-    plan = plan_of(
-        tmp_path,
-        tools=[{"module": "tool-filesystem", "limits": {"memroy_max": "1M"}}, {"modul": "tool-x"}],
-        hooks=[{"module": "hooks-logging", "limits": {"runtime_max": "soon"}}],
-    )
-    done = paddock("run", plan, "hello", "--json")
-    reported = json_output(done)
-    assert done.returncode == 1
-    assert (reported["session_id"], reported["response"], reported["modules"]) == (None, None, [])
-    assert reported["error"]["type"] == "PlanError"
-    for place, suggestion in {
-        "tools[0].limits.memroy_max": "did you mean `memory_max`?",
-        "tools[1].modul": "did you mean `module`?",
-        "hooks[0].limits.runtime_max": "a duration is a number with",
-    }.items():
-        assert f"{place}: {suggestion}" in done.stderr
-    assert {"tools[0].limits", "tools[1]", "hooks[0].limits.runtime_max"} <= {
-        problem["path"] for problem in reported["error"]["problems"]
-    }
-
-
-@pytest.mark.parametrize("plan", ["missing.yaml", "plan.txt"])
-def test_a_plan_that_cannot_be_read_is_the_users_to_fix(tmp_path: Path, plan: str) -> None:
-    (tmp_path / "plan.txt").write_text("{}", encoding="utf-8")
-    done = paddock("run", str(tmp_path / plan), "hello")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert plan in done.stderr
-
-
-def test_a_module_that_is_not_found_ends_the_run_with_what_was_meant(tmp_path: Path) -> None:
-    done = paddock("run", plan_of(tmp_path, tools=[{"module": "tool-filesistem"}]), "hello", "--json")
-    assert done.returncode == 1
-    assert json_output(done)["error"]["type"] == "ModuleMissingError"
-    assert "AMPLIFIER_MODULE_" not in done.stderr and "did you mean `tool-filesystem`?" in done.stderr
-
-
 _DYING_LOOP = """
     import os
 

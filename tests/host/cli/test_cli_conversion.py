@@ -78,15 +78,6 @@ def test_a_plan_that_is_there_stays_unless_it_is_to_be_replaced() -> None:
     assert len(load_plan("plan.yaml").tools) == 1
 
 
-def test_a_script_gets_what_init_says_of_any_plan() -> None:
-    Path("plan.toml").write_text(TOML)
-    said = json.loads(converted("plan.toml", "--json").stdout)
-    assert said["plan"] == str(Path("plan.yaml").resolve()) and said["error"] is None
-    assert said["modules"][-1]["permissions"] == {"read": ["."], "net": ["a.example:443"]}
-    said = json.loads(converted("plan.toml", "--json").stdout)
-    assert said["plan"] is None and said["error"]["type"] == "PlanExistsError"
-
-
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [

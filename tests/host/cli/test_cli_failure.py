@@ -15,7 +15,6 @@ from paddock.errors import (
     ModuleDiedError,
     PaddockError,
     PlanError,
-    PlanProblem,
     TurnError,
 )
 from paddock.policy.secrets.values import SecretValues
@@ -88,16 +87,6 @@ def test_an_error_of_a_model_service_says_what_to_do_and_shows_no_code() -> None
     raised = _remote(ValueError("the key is wrong"), "paddock_sdk.contract.llm_errors.AuthenticationError")
     text = failure.text(failure.of_turn(raised, "loop-x", []))
     assert "the key is wrong" in text and "see `secrets`" in text and "Traceback" not in text
-
-
-def test_scripts_get_every_problem_of_a_plan() -> None:
-    told = failure.as_dict(PlanError([PlanProblem("tools[0]", "bad \x1b", "mend it", 7)], origin="plan.yaml"))
-    assert told["type"] == "PlanError"
-    assert told["problems"] == [
-        {"path": "tools[0]", "message": "bad \x1b", "hint": "mend it", "line": 7, "file": "plan.yaml"}
-    ]
-    assert told["message"] == "plan `plan.yaml` has a problem\n  plan.yaml:7: tools[0]: bad \\x1b"
-    assert told["hints"] == ["tools[0]: mend it"]
 
 
 def test_scripts_get_what_an_error_knows_beyond_its_text() -> None:

@@ -231,19 +231,6 @@ def test_no_tool_is_an_answer_and_the_same_one_twice_is_one(told: Told) -> None:
     assert len(load_plan(Path("plan.yaml")).tools) == 1
 
 
-def test_scripts_are_told_what_was_written(told: Told, tmp_path: Path) -> None:
-    code, shown, _ = told(as_json=True, logs=True)
-    facts = json.loads(shown)
-    assert code == 0 and facts["error"] is None
-    assert facts["plan"] == str(tmp_path / "plan.yaml")
-    assert facts["modules"][3:] == [
-        {"kind": "tool", "module": "tool-filesystem", "source": None, "permissions": "workspace"},
-        {"kind": "hook", "module": "hooks-logging", "source": None, "permissions": {"write": ["./logs"]}},
-        {"kind": "hook", "module": "hooks-status-context", "source": None, "permissions": "isolated"},
-    ]
-    assert facts["next"] == "paddock run plan.yaml 'What is in this folder?'" and facts["secrets_not_set"] == []
-
-
 @pytest.mark.parametrize("kind", ["file", "link", "folder"])
 def test_a_plan_that_is_there_stays_as_it_is(told: Told, tmp_path: Path, kind: str) -> None:
     plan = tmp_path / "plan.yaml"
@@ -298,11 +285,6 @@ def test_what_a_plan_cannot_run_is_refused_and_nothing_written(
 def test_a_plan_with_comments_is_yaml(told: Told, name: str) -> None:
     with pytest.raises(click.UsageError, match="written as YAML"):
         told(name)
-
-
-def test_a_folder_that_is_not_there_is_told(told: Told) -> None:
-    code, _, errors = told("no/such/plan.yaml")
-    assert code == 1 and "cannot be written: no such file or directory" in errors
 
 
 # -- the text ------------------------------------------------------------------------------
