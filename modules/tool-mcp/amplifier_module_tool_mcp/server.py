@@ -139,15 +139,14 @@ class Server:
         return await self._questions.ask(name, params)
 
     def _roots(self) -> list[dict[str, str]]:
-        """Return the folders that the module was granted; a host that grants none does not have the capability."""
+        """Return the folders that the module was granted, and those of granted files: a root is always a folder.
+
+        A host that grants none does not have the capability.
+        """
         granted = self._coordinator.get_capability("session.granted_paths") or {}
-        roots = []
-        for path in sorted({*granted.get("read", ()), *granted.get("write", ())}):
-            folder = Path(path)
-            if folder.is_dir():
-                root = {"uri": folder.as_uri(), "name": folder.name}
-                roots.append(root)
-        return roots
+        paths = map(Path, {*granted.get("read", ()), *granted.get("write", ())})
+        folders = {path if path.is_dir() else path.parent for path in paths}
+        return [{"uri": folder.as_uri(), "name": folder.name} for folder in sorted(folders)]
 
 
 class ServerAccess:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -11,6 +12,8 @@ from amplifier_core.models import ToolResult
 
 from paddock_sdk.mcp.blocks import result_fields
 from paddock_sdk.mcp.client import Client, McpError, RefusedError
+
+_READ_ONLY = re.compile("EROFS|Read-only file system")  # the words of node, and those of Python and git
 
 PROGRESS = "tool:progress"
 """The event of a call that tells how far it is: `tool_name`, `progress`, `total` (None if unknown), `message`."""
@@ -47,7 +50,10 @@ class McpTool:
 
         try:
             client = await self._client()
-            return ToolResult(**result_fields(await client.call_tool(self._own_name, dict(input), tell)))
+            fields = result_fields(await client.call_tool(self._own_name, dict(input), tell))
+            if not fields["success"] and _READ_ONLY.search(fields["error"]["message"]):
+                fields["error"]["access"] = "write"  # so that the host explains what was not to be written
+            return ToolResult(**fields)
         except RefusedError as error:
             return _failed("refused", f"The MCP server refused the call: {error} (code {error.code}).")
         except McpError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -179,8 +180,15 @@ async def test_any_other_question_is_declined_and_that_is_said_once(
     ]
 
 
+async def test_a_place_that_is_not_to_be_written_is_told_as_one_to_write(desk: Desk) -> None:
+    await desk.mount()
+    for said, told in (("EROFS: read-only file system, open '/x'", "write"), ("no such thing", None)):
+        result = await desk("wrong", text=said)
+        assert result.error["type"] == "tool_error" and result.error.get("access") == told
+
+
 async def test_roots_are_the_granted_folders_and_progress_is_an_event(desk: Desk, tmp_path: Path) -> None:
-    granted = {"read": [str(tmp_path), __file__], "write": [str(tmp_path)]}
+    granted = {"read": [str(tmp_path), __file__], "write": [str(tmp_path)]}  # of a file, its folder is a root
     desk.coordinator.register_capability("session.granted_paths", granted)
     events: list[Any] = []
 
@@ -189,8 +197,8 @@ async def test_roots_are_the_granted_folders_and_progress_is_an_event(desk: Desk
 
     desk.coordinator.hooks.register("tool:progress", hear)
     await desk.mount()
-    assert tmp_path.as_uri() in str((await desk("roots")).output)
-    assert __file__ not in str((await desk("roots")).output)
+    roots = json.loads((await desk("roots")).output)["roots"]
+    assert {one["uri"] for one in roots} == {tmp_path.as_uri(), Path(__file__).parent.as_uri()}
     await desk("far")
     told = {"tool_name": "far", "progress": 1, "total": None, "message": "half"}
     assert [event | told == event for event in events] == [True]
