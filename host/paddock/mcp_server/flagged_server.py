@@ -21,6 +21,7 @@ from paddock.mcp_server.client_approval import ClientApproval
 from paddock.mcp_server.served import Explain, ServedTools
 from paddock.module_sources.definitions import DefinitionLock
 from paddock.module_sources.resolve import SourceOptions
+from paddock.plan.permissions import Permissions
 from paddock.plan.server_flags import ServerFlags
 from paddock.policy.owner import Owner
 from paddock.session.host_api.definitions import SessionDefinitions
@@ -35,6 +36,7 @@ from paddock_sdk.contract.display import DisplaySystem
 Compare = Callable[[SessionDefinitions, DefinitionLock], Awaitable[object]]
 """Compares what a server defines with its pins in a lock file, which it may change."""
 
+_SET_BY_CLIENT: Final = "set by the client"  # in place of a variable's value, while a server is accepted
 _LOCKS: Final = "mcp"  # in the state folder: a folder with a lock file for each source, arguments and folder
 
 
@@ -114,12 +116,15 @@ async def accept(
     """Fetch and lock a server, ask `consent` unless it is accepted already, record it as accepted, and return it.
 
     Without a consent, a person has said yes before. Nothing of the server runs, unless it has pins, as it was accepted
-    before and ran: then it is started for `compare`. Afterwards it starts without a network, in this folder alone.
+    before and ran: then it is started for `compare`. Afterwards it starts without a network, in this folder alone. The
+    values of its variables stand in the client's file, so that none need be set here.
 
     Raises:
         ConsentRefusedError: the answer is no.
         PaddockError: it cannot be had, is not allowed, or cannot be recorded.
     """
+    named = Permissions.model_validate(dict(flags.permissions)).env
+    environ = {**{one: _SET_BY_CLIENT for one in named if "=" not in one}, **environ}
     request = FlaggedServer(flags, environ, sources=sources, consent=consent or SaidYes())
     async with opened(request, None, Unrecorded()) as lone:
         authorizer = await Authorizer.at_work(flags.folder, environ, None)

@@ -58,10 +58,12 @@ def accept(flags: ServerFlags, offline: bool, yes: bool, as_json: bool) -> int:
             "module": module,
             "run": flags.words("run"),
         }
-        rows = [
-            ("accepted  ", f"{module} from {masked(accepted.resolution.source)}, in {flags.folder}"),
-            ("start it  ", flags.line("run")),
-        ]
-        return CommandAnswer(facts, lambda answer: answer.labelled(rows))
+
+        def show(answer: Screen) -> None:
+            answer.title(f"accepted: {module} from {masked(accepted.resolution.source)}, in {flags.folder}")
+            answer.title("it is started by")
+            answer.command(flags.line("run"))
+
+        return CommandAnswer(facts, show)
 
     return CommandReport(screen, as_json, masked).answer(work, DONE)

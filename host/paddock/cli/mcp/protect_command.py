@@ -41,7 +41,6 @@ from paddock.policy.owner import Owner
 from paddock.state_folder import open_own, state_folder
 from paddock.text import reason_of
 
-_SET_BY_CLIENT: Final = "set by the client"  # in place of the value, while a server is accepted
 _NEXT: Final = {
     "--write": "to accept these servers, and write them into the file",
     "--undo": "it is written: start its client again; to take it back",
@@ -117,11 +116,10 @@ async def _accept(
         consent = None  # an option has said yes
         if dialogue is not None:
             consent = ServerConsent(dialogue, one.flags.title, (*one.flags.notes, *one.notes), says_yes=False)
-        environ = {**dict.fromkeys(one.server.env, _SET_BY_CLIENT), **os.environ}
         try:
             with FetchProgress(context.screen) as progress:
                 sources = SourceFlags(offline=context.is_offline).read(progress)
-                await accept(one.flags, environ, consent=consent, sources=sources)
+                await accept(one.flags, os.environ, consent=consent, sources=sources)
             accepted.append(one)
         except ConsentRefusedError:
             continue

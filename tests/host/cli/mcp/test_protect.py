@@ -40,7 +40,7 @@ def accepted(monkeypatch: pytest.MonkeyPatch) -> list[ServerFlags]:
     flags: list[ServerFlags] = []
 
     async def accept(one: ServerFlags, environ: Mapping[str, str], **options: object) -> None:
-        assert "sekrit" not in environ.values() and {*one.permissions.get("env", ())} <= {*environ}
+        assert "sekrit" not in environ.values()
         flags.append(one)
 
     monkeypatch.setattr(protect_command, "accept", accept)
