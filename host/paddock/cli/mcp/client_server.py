@@ -73,6 +73,8 @@ class FittedServer:
         notes = [f"it goes without {one}" for one in self.lacks]
         if self.flags is not None and "read" in self.flags.permissions:
             notes.append("to let it write as well, write --allow-write in place of --allow-read")
+            if "run" in self.flags.permissions:
+                notes.append("for git to commit in a folder, it takes --allow-write of that and of the .git in it")
         return notes
 
 

@@ -115,6 +115,7 @@ def test_grants_are_what_the_file_names_and_this_machine_has(monkeypatch: pytest
     env = {"GITHUB_TOKEN": "sekrit", "EDITOR": "vi"}
     write({"git": {"command": "uvx", "args": ["mcp-server-git==1.0", *args], "env": env}})
     found = servers_of()["git"]
+    assert (".git in it" in str(found["notes"])) == ("read" in found["permissions"])
     assert found["permissions"] == {
         "read": [".", "data", f"{tmp_path}/project/data", "!@secrets"],
         "run": ["git"],
