@@ -72,7 +72,7 @@ _READER = """
         await coordinator.mount("tools", Reader(coordinator))
 """
 _SERVER = f"""#!{sys.executable}
-import json, sys
+import json, socket, sys
 
 TOOL = {{"name": "read", "title": "Read a file", "inputSchema": {{"type": "object"}}}}
 
@@ -82,6 +82,8 @@ def answer(method, params):
     if method == "tools/list":
         return {{"tools": [TOOL]}}
     try:
+        if params["arguments"]["path"] == "net":
+            socket.create_connection(("example.org", 80))
         with open(params["arguments"]["path"]) as file:
             return {{"content": [{{"type": "text", "text": f"{{file.read()}} {{sys.argv[1:]}}"}}]}}
     except OSError as error:
@@ -116,7 +118,7 @@ def flags(write_module: WriteModule, tmp_path: Path, secret: Path, monkeypatch: 
 async def _serving(flags: ServerFlags) -> AsyncIterator[tuple[ServedTools, list[Denial]]]:
     refused: list[Denial] = []
 
-    def explain(denials: Sequence[Denial]) -> list[str]:
+    def explain(denials: Sequence[Denial], error: str) -> list[str]:
         refused.extend(denials)
         return ["explained"]
 
@@ -290,23 +292,27 @@ async def test_a_client_is_shown_the_line_that_allows_what_was_refused(flags: Se
     (flags.folder / "server.py").chmod(0o700)
     flags = replace(flags, source="mcp+command:./server.py", arguments=("--an", "argument"))
     with pytest.raises(BaseExceptionGroup) as caught:
-        await _call_of_client(flags, secret)
+        await _calls_of_client(flags, secret)
     assert caught.group_contains(MCPError, match=re.escape(flags.line("accept")))
-    first = await _call_of_client(replace(flags, permissions={}), secret)
+    (first,) = await _calls_of_client(replace(flags, permissions={}), secret)
     assert first["isError"] and flags.line("accept") in first["content"][-1]["text"]
     assert paddock(*flags.words("accept", "--yes")[1:]).returncode == 0
-    second = await _call_of_client(flags, secret)
+    second, unknown, missing = await _calls_of_client(flags, secret, Path("net"), Path("missing"))
     assert not second["isError"] and second["content"][0]["text"] == "the key ['--an', 'argument']"
+    # What the kernel refused the server itself is not known, so the client is shown what the server has.
+    said = unknown["content"][-1]["text"]
+    assert unknown["isError"] and str(secret) in said and flags.line("accept") in said
+    assert missing["isError"] and len(missing["content"]) == 1
 
 
-async def _call_of_client(flags: ServerFlags, path: Path) -> dict[str, Any]:
+async def _calls_of_client(flags: ServerFlags, *paths: Path) -> list[dict[str, Any]]:
     words = ["-c", "from paddock.cli import main; main()", *flags.words("run")[1:]]
     program = StdioServerParameters(command=sys.executable, args=words, env=dict(os.environ))
     with anyio.fail_after(200):
         async with Client(stdio_client(program)) as client:
             assert [one.title for one in (await client.list_tools()).tools] == ["Read a file"]
-            answer = await client.call_tool("read", {"path": str(path)})
-    return answer.model_dump(mode="json", by_alias=True)
+            answers = [await client.call_tool("read", {"path": str(path)}) for path in paths]
+    return [answer.model_dump(mode="json", by_alias=True) for answer in answers]
 
 
 async def test_a_start_that_fails_says_what_was_refused_and_the_line(flags: ServerFlags, secret: Path) -> None:

@@ -170,7 +170,7 @@ async def served(
             for failed in lone.runtime.modules.all:
                 await failed.stop()
                 await failed.attempts.finish()
-                error.hints = tuple(explain(failed.denials)) or error.hints
+                error.hints = tuple(explain(failed.denials, str(error))) or error.hints
             raise
         pins = lone.resources.definitions.at(module.entry.path)
         try:

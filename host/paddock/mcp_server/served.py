@@ -24,8 +24,8 @@ from paddock_sdk.mcp.blocks import to_result
 from paddock_sdk.mcp.definitions import of_mounted
 from paddock_sdk.mcp.messages import Json
 
-Explain = Callable[[Sequence[Denial]], Sequence[str]]
-"""Returns what a client is told, as lines, of what was refused during a call or a start that failed."""
+Explain = Callable[[Sequence[Denial], str], Sequence[str]]
+"""Returns what a client is told, as lines, of a call or a start that failed: what was refused, and its error."""
 
 _SHOWN: Final = ("title", "description", "input_schema", "output_schema", "annotations")  # of a mounted tool
 
@@ -49,7 +49,7 @@ class ServedTools:
         runtime: SessionRuntime,
         approval: ClientApproval,
         plain: Callable[[object], Any],
-        explain: Explain = lines_of,
+        explain: Explain = lambda denials, error: lines_of(denials),
         pins: DefinitionPins | None = None,
     ) -> None:
         self._runtime = runtime
@@ -153,7 +153,8 @@ class ServedTools:
             self._look()  # a module that was started again may have other tools
         result = to_result(self._plain(fields))
         if result["isError"]:
-            for line in self._explain(await self._runtime.denials_of(tool, began)):
+            denials = await self._runtime.denials_of(tool, began)
+            for line in self._explain(denials, result["content"][0]["text"]):
                 _log.warning("%s", line)
                 result["content"].append({"type": "text", "text": self._plain(line)})
         return result

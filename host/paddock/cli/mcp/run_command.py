@@ -6,6 +6,7 @@ What people are told goes to stderr, which clients keep as the log of the server
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -27,10 +28,15 @@ from paddock.cli.terminal.render import Screen, ScreenDisplay
 from paddock.errors import Denial, PaddockError, PlanError, PolicyRefusedError
 from paddock.mcp_server.flagged_server import FlaggedServer, served
 from paddock.mcp_server.served import ServedTools
-from paddock.plan.permissions import Permissions
+from paddock.plan.permissions import Permissions, redacted_permissions_line
 from paddock.plan.server_flags import ServerFlags
 
 _REFUSED: Final = 4
+_SOUNDS_REFUSED: Final = re.compile(
+    r"\bE(ACCES|AI_AGAIN|CONNREFUSED|NOTFOUND|PERM|ROFS)\b|permission denied|read-only file|"
+    "fetch failed|connect|resol",  # parts of what most libraries say where a host is not reached
+    re.IGNORECASE,
+)
 
 
 @click.command(epilog=example("paddock mcp run mcp+pypi:mcp-server-git --allow-read=."))
@@ -74,8 +80,11 @@ def _told(error: PaddockError, flags: ServerFlags) -> PaddockError:
     return error
 
 
-def _explained(flags: ServerFlags, denials: Sequence[Denial]) -> Sequence[str]:
-    """Return what was refused during a call or a start that failed, and the line that allows it."""
+def _explained(flags: ServerFlags, denials: Sequence[Denial], error: str) -> Sequence[str]:
+    """Return what was refused during a call or a start that failed, and the line that allows it.
+
+    What the kernel refused the server's program is not known: an error that sounds like that is told with the grants.
+    """
     given = Permissions.model_validate(dict(flags.permissions))
     acts, options = acts_and_options((one.as_dict() for one in denials), given)
     lines = [f"Paddock refused: {act}" for act in acts]
@@ -83,5 +92,11 @@ def _explained(flags: ServerFlags, denials: Sequence[Denial]) -> Sequence[str]:
         line = flags.line("accept", *options)
         lines.append(
             f"To allow it, add {shlex.join(options)} where the client starts the server, and accept it: {line}"
+        )
+    elif not acts and _SOUNDS_REFUSED.search(error):
+        had = redacted_permissions_line(given)
+        lines.append(
+            f"Paddock does not learn what a server's program is refused. This one has `{had}`. If it lacks more, add "
+            f"--allow-net=HOST, --allow-read=PATH or --allow-write=PATH, and accept it: {flags.line('accept')}"
         )
     return lines
