@@ -17,7 +17,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.shared.exceptions import MCPError
 
-from integration.command_line import paddock
+from integration.command_line import Terminal, paddock
 from integration.conftest import WriteModule
 from paddock.authorization.consent import ConsentAnswer, PlanReview
 from paddock.errors import ConsentRefusedError, Denial, KindError, ModuleDiedError, ModuleLoadError, PolicyRefusedError
@@ -267,6 +267,13 @@ def test_accepting_shows_what_the_server_would_get_and_needs_a_yes(flags: Server
     assert done.returncode == 0 and "it is started with 'an argument'" in done.stderr
     assert "paddock mcp run -C" in done.stdout
     assert "forgotten" in paddock("policy", "forget", flags.source).stdout
+
+
+def test_a_person_who_types_the_command_is_told_what_it_waits_for(flags: ServerFlags) -> None:
+    with Terminal(*replace(flags, permissions={}).words("run")[1:]) as terminal:
+        terminal.until("it waits for a client's messages on stdin")
+        terminal.type("\x04")
+        assert terminal.exit_code() == 0, terminal.shown
 
 
 async def test_a_changed_tool_is_served_once_a_person_saw_the_change(flags: ServerFlags) -> None:

@@ -153,8 +153,8 @@ class ServedTools:
             self._look()  # a module that was started again may have other tools
         result = to_result(self._plain(fields))
         if result["isError"]:
-            denials = await self._runtime.denials_of(tool, began)
-            for line in self._explain(denials, result["content"][0]["text"]):
+            during = await self._runtime.denials_of(tool, began)
+            for line in self._explain(during, result["content"][0]["text"]):
                 _log.warning("%s", line)
                 result["content"].append({"type": "text", "text": self._plain(line)})
         return result

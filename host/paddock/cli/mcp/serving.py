@@ -52,5 +52,7 @@ async def _serve(screen: Screen, start: AbstractAsyncContextManager[ServedTools]
             if not os.isatty(streams.incoming):  # a client waits for an answer, and shows it
                 await serve(None, streams, screen.mask(text))
             return failure.exit_code(error)
+        if os.isatty(streams.incoming):
+            screen.note("it waits for a client's messages on stdin: put this command into the client's file")
         await serve(served, streams)
     return 0
