@@ -97,9 +97,10 @@ class ClientApproval:
         requester = current_requester()
         who = "Paddock" if requester is None else f"module `{marked(requester.name)}`"
         asked = escape(self.mask(prompt)[:_MAX_CHARACTERS], multiline=True)
+        shown = {escape(self.mask(option)): option for option in options}
         schema = {
             "type": "object",
-            "properties": {_FIELD: {"type": "string", "title": "Your answer", "enum": options}},
+            "properties": {_FIELD: {"type": "string", "title": "Your answer", "enum": [*shown]}},
             "required": [_FIELD],
         }
         try:
@@ -110,5 +111,4 @@ class ClientApproval:
         content = reply.get("content")
         if reply.get("action") != "accept" or not isinstance(content, dict):
             return _DENIED
-        chosen = content.get(_FIELD)
-        return chosen if chosen in options else _DENIED
+        return shown.get(str(content.get(_FIELD)), _DENIED)

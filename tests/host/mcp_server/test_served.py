@@ -210,6 +210,18 @@ async def test_outside_a_call_nobody_is_asked() -> None:
     assert not use.asked
 
 
+async def test_what_a_person_chooses_from_acts_on_no_terminal() -> None:
+    use = Use()
+    use.reply = {"action": "accept", "content": {"answer": "Al\\x1b[2Klow\\u202e"}}
+    with use.approval.serving(ClientCall(use.elicit, lambda done, total, message: None)):
+        assert (
+            await use.approval.request_approval("May I?", ["Al\x1b[2Klow\u202e", "Deny"], 1.0, "deny")
+            == "Al\x1b[2Klow\u202e"
+        )
+    ((_, schema),) = use.asked
+    assert schema["properties"]["answer"]["enum"] == ["Al\\x1b[2Klow\\u202e", "Deny"]
+
+
 async def test_progress_goes_to_the_call_that_an_event_serves() -> None:
     async def far(arguments: Any) -> ToolResult:
         await asyncio.sleep(0)
