@@ -13,6 +13,7 @@ _MAX_OPTIONS = 32
 _MAX_OPTION = 200  # characters of one
 _MAX_CHARACTERS = 4_000  # of a message
 _DECLINE: dict[str, Any] = {"action": "decline"}
+_DECLINED = "Decline"  # the option that stands for no value of the server's
 
 
 class Questions:
@@ -36,7 +37,7 @@ class Questions:
             schema.get("description"),
         )
         message = "\n".join(one for one in told if isinstance(one, str))
-        options = [*values, "Decline"]
+        options = [*values, _DECLINED]
         try:
             reply = await system.request_approval(message[:_MAX_CHARACTERS], options, _SECONDS, "deny")
         except Exception as error:  # nobody answered in time, or too much is asked
@@ -78,5 +79,5 @@ def _values(schema: Mapping[str, Any]) -> dict[str, Any]:
             for one in listed:
                 if isinstance(one, dict) and "const" in one:
                     values[str(one.get("title", one["const"]))] = one["const"]
-    is_read = len(values) <= _MAX_OPTIONS and all(len(one) <= _MAX_OPTION for one in values)
+    is_read = len(values) <= _MAX_OPTIONS and all(len(one) <= _MAX_OPTION and one != _DECLINED for one in values)
     return values if is_read else {}

@@ -163,6 +163,9 @@ _OTHERS: dict[str, dict[str, Any]] = {
     "a form of two": {"requestedSchema": {"properties": {"a": {"type": "boolean"}, "b": {"type": "boolean"}}}},
     "a form of too many": {"requestedSchema": {"properties": {"a": {"enum": [*range(33)]}}}},
     "a form of a long choice": {"requestedSchema": {"properties": {"a": {"enum": ["x" * 201]}}}},
+    "a form with our own word": {
+        "requestedSchema": {"properties": {"a": {"oneOf": [{"const": 1, "title": "Decline"}]}}}
+    },
     "a page": {"mode": "url", "url": "https://example.org"},
 }
 
