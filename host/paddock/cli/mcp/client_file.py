@@ -40,7 +40,8 @@ _ADDRESSES: Final = ("url", "serverUrl", "httpUrl")
 
 # Its client sets these for whatever it starts, so for Paddock outside of the sandbox as well.
 _ACTS_ON_PADDOCK: Final = re.compile(
-    r"PATH|HOME|TMPDIR|PYTHON.*|(LD|GCONV|GLIBC|OPENSSL|SSL|PADDOCK|XDG|GIT|UV|PIP|NPM_CONFIG)_.*|(HTTPS?|ALL)_PROXY",
+    r"PATH|HOME|TMPDIR|TE?MP|PYTHON.*|(LD|GCONV|GLIBC|MALLOC|OPENSSL|SSL|PADDOCK|XDG|GIT|UV|PIP|NPM_CONFIG)_.*"
+    r"|(HTTPS?|ALL|NO)_PROXY|HOSTALIASES|LOCALDOMAIN|RES_OPTIONS|RESOLV_HOST_CONF|LOCPATH|NLSPATH|TZDIR",
     re.IGNORECASE,
 )
 _FILLED_IN: Final = re.compile(r"\$\{[^}]*\}")

@@ -84,6 +84,8 @@ def read(text: str | bytes, name: str = ".mcp.json") -> ClientFile:
         ({"command": "x", "env": {"PYTHONPATH": "."}}, "sets `PYTHONPATH`, which would act on Paddock"),
         ({"command": "x", "env": {"LD_PRELOAD": "./x.so"}}, "sets `LD_PRELOAD`"),
         ({"command": "x", "env": {"PATH": "."}}, "sets `PATH`"),
+        ({"command": "x", "env": {"LOCALDOMAIN": "example.org"}}, "sets `LOCALDOMAIN`"),
+        ({"command": "x", "env": {"TEMP": "."}}, "sets `TEMP`"),
     ],
 )
 def test_what_cannot_be_taken_over_is_said(entry: object, said: str) -> None:
