@@ -105,6 +105,7 @@ AT_HOME: Final = (
     GuardedPlace((".direnvrc", ".config/direnv", ".config/mise"), _SHELL_IN_FOLDER),
     GuardedPlace((".sqliterc", ".psqlrc"), "your next database shell"),
     GuardedPlace((".config/gdb", ".gdbearlyinit"), _DEBUGGER),
+    GuardedPlace((".config/Claude",), _AGENT),  # the MCP servers that it starts
 )
 """In the user's home, and at the top of each granted folder, which may be a copy or a part of it."""
 

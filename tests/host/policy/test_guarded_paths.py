@@ -65,6 +65,7 @@ AT_TOPS = [
     *(".woodpecker.yaml", "Jenkinsfile", ".clinerules/x", ".env", ".npmrc", "AGENTS.md", "CLAUDE.local.md"),
     *(".local/lib/python3.11/site-packages/x.pth", ".cargo/new", ".gdbearlyinit", ".claude.json", ".bashrc.d/x"),
     *(".config/VSCodium/User/tasks.json", ".docker/config.json", ".local/share/systemd/user/x", ".gradle/init.d/x"),
+    ".config/Claude/claude_desktop_config.json",
     *(".local/share/asdf/shims/x", ".local/share/cargo/bin/x", ".local/share/vulkan/implicit_layer.d/x.json"),
 ]
 AT_HOME_ALONE = ["bin/x", ".new/x", ".new-agent", ".local/new", ".config/new/x"]
