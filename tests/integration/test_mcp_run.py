@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -320,6 +322,75 @@ async def _calls_of_client(flags: ServerFlags, *paths: Path) -> list[dict[str, A
             assert [one.title for one in (await client.list_tools()).tools] == ["Read a file"]
             answers = [await client.call_tool("read", {"path": str(path)}) for path in paths]
     return [answer.model_dump(mode="json", by_alias=True) for answer in answers]
+
+
+_TELLING = f"""#!{sys.executable}
+import json, os, sys
+
+KEY = os.environ["GIVEN"]
+FORM = {{"type": "object", "properties": {{"one": {{"type": "string", "enum": [KEY, "n"]}}}}}}
+ABOUT = {{"instructions": KEY, "capabilities": {{"tools": {{}}, "prompts": {{}}}}, "serverInfo": {{"name": "x"}}}}
+
+def say(**message):
+    print(json.dumps({{"jsonrpc": "2.0", **message}}), flush=True)
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    id, params = asked.get("id"), asked.get("params", {{}})
+    match asked.get("method"):
+        case "initialize":
+            say(id=id, result={{"protocolVersion": "2025-11-25", **ABOUT}})
+        case "tools/list":
+            say(id=id, result={{"tools": [{{"name": "tell", "description": KEY}}]}})
+        case "prompts/list":
+            say(id=id, result={{"prompts": [{{"name": "p", "description": KEY}}]}})
+        case "tools/call":
+            token = params["_meta"]["progressToken"]
+            say(method="notifications/progress", params={{"progressToken": token, "progress": 1, "message": KEY}})
+            say(id=1, method="elicitation/create", params={{"message": KEY, "requestedSchema": FORM}})
+            sys.stdin.readline()
+            say(id=id, result={{"content": [{{"type": "text", "text": KEY}}], "structuredContent": {{KEY: KEY}}}})
+        case method if id is not None:
+            say(id=id, error={{"code": -32601, "message": KEY}})
+"""
+
+
+async def test_no_text_of_a_server_has_the_value_of_a_secret(
+    flags: ServerFlags, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Outside, the same server says the value in each of these."""
+    monkeypatch.setenv("KEY", "the-value-of-it")
+    (flags.folder / "server.py").write_text(_TELLING)
+    config = {"env": {"GIVEN": "${KEY}"}}
+    flags = replace(flags, source="mcp+command:./server.py", permissions={"secrets": ["KEY"]}, config=config)
+    await accept(flags, os.environ)
+    about: dict[str, Any] = {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}}
+    call = {"name": "tell", "arguments": {}, "_meta": {"progressToken": 1}}
+    asked = [("initialize", about), ("tools/list", {}), ("prompts/list", {}), ("prompts/get", {}), ("tools/call", call)]
+    sandboxed = [sys.executable, "-c", "from paddock.cli import main; main()", *flags.words("run")[1:]]
+    for words, value in ((sandboxed, "[secret KEY]"), ([sys.executable, "server.py"], "the-value-of-it")):
+        said = _said(words, asked, {**os.environ, "GIVEN": "the-value-of-it"})
+        assert len(said) == 7 and all(value in one for one in said), said
+        assert ("the-value-of-it" in "".join(said)) is (words is not sandboxed)
+
+
+def _said(words: Sequence[str], asked: Sequence[tuple[str, dict[str, Any]]], environ: dict[str, str]) -> list[str]:
+    """Return the lines that a server says to these requests; what it asks is declined."""
+    with subprocess.Popen(words, env=environ, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdin is not None and server.stdout is not None
+        lines = []
+
+        def send(**message: Any) -> None:
+            print(json.dumps({"jsonrpc": "2.0", **message}), file=server.stdin, flush=True)
+
+        for number, (method, params) in enumerate(asked):
+            send(id=f"own {number}", method=method, params=params)
+            while not lines or json.loads(lines[-1]).get("id") != f"own {number}":
+                lines.append(server.stdout.readline())
+                if "method" in (message := json.loads(lines[-1])) and "id" in message:
+                    send(id=message["id"], result={"action": "decline"})
+        server.stdin.close()
+        return lines
 
 
 async def test_a_start_that_fails_says_what_was_refused_and_the_line(flags: ServerFlags, secret: Path) -> None:

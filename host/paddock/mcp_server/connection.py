@@ -11,7 +11,7 @@ and a random state. The client sends the call again, with the answer and the sta
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -125,20 +125,27 @@ class ServerConnection:
 
     # -- what the client says --------------------------------------------------------------
 
-    def receive(self, data: bytes) -> None:
-        """Take bytes as they came."""
+    def receive(self, data: bytes) -> Iterator[None]:
+        """Take bytes as they came; yield after each message, so that the client reads what it was told before the next.
+
+        A short request may have a long answer.
+        """
         for line in self._lines.feed(data):
-            match messages.read(line):
-                case messages.Request(id, method, params):
-                    self._on_request(OpenCall(id, method, params))
-                case messages.Notification("notifications/cancelled", params):
-                    self._on_cancelled(params.get("requestId"))
-                case messages.Answer(id, result):
-                    self._on_reply(id, result)
-                case messages.Failure(int() | str() as id):
-                    self._on_reply(id, _CANCEL)
-                case messages.Malformed(code, problem, shown, id):
-                    self._send(messages.failure(id, code, f"the message {problem}: {shown}"))
+            self._take(line)
+            yield
+
+    def _take(self, line: bytes | bytearray | messages.LongLine) -> None:
+        match messages.read(line):
+            case messages.Request(id, method, params):
+                self._on_request(OpenCall(id, method, params))
+            case messages.Notification("notifications/cancelled", params):
+                self._on_cancelled(params.get("requestId"))
+            case messages.Answer(id, result):
+                self._on_reply(id, result)
+            case messages.Failure(int() | str() as id):
+                self._on_reply(id, _CANCEL)
+            case messages.Malformed(code, problem, shown, id):
+                self._send(messages.failure(id, code, f"the message {problem}: {shown}"))
 
     def _on_request(self, call: OpenCall) -> None:
         try:
@@ -361,8 +368,16 @@ class ServerConnection:
     def _answer(self, call: OpenCall, result: Json, kind: str = "complete") -> None:
         assert call.id is not None
         if call.is_modern:
-            meta = {messages.SERVER_KEY: _SERVER, **_object(result.get("_meta"))}
-            result = {"resultType": kind, **result, "_meta": meta}
+            # What a server says of its result does not make it another kind of one, nor another server's.
+            meta = {
+                **_object(result.get("_meta")),
+                messages.SERVER_KEY: _SERVER,
+            }
+            result = {
+                **result,
+                "resultType": kind,
+                "_meta": meta,
+            }
             if call.method in _CACHEABLE:
                 result = {"ttlMs": 0, "cacheScope": "private", **result}
         try:

@@ -109,7 +109,9 @@ class ServedTools:
         """
         if self._server is None:
             raise LookupError(f"{method} is not offered")
-        answer: Json = await self._server.ask(method, dict(params))
+        answer = await self._server.ask(method, dict(params))
+        if not isinstance(answer, Mapping):
+            raise TypeError(f"the server answered {method} with no result")
         return answer
 
     def on_change(self, changed: Callable[[], None]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 from asyncio import Future, ReadTransport, StreamReader, StreamReaderProtocol, StreamWriter, Task
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +24,7 @@ from paddock_sdk.mcp.messages import Code, Json
 if TYPE_CHECKING:
     from paddock.mcp_server.served import ServedTools
 
+_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*+"')
 _CHUNK: Final = 1 << 16  # bytes that are read at once
 _ASKED_SECONDS: Final = 600.0  # for an answer
 _LAST_SECONDS: Final = 1.0  # for a client that has left to read on
@@ -53,15 +55,29 @@ def client_streams() -> Iterator[Streams]:
             os.close(one)
 
 
-async def serve(served: ServedTools | None, streams: Streams, refusal: str = "") -> None:
+async def serve(
+    served: ServedTools | None,
+    streams: Streams,
+    refusal: str = "",
+    mask: Callable[[str], str] = str,
+) -> None:
     """Serve until the client closes its end; with a `refusal`, every request gets that text instead.
+
+    `mask` hides secrets in each text that the client is told, whatever it is a part of.
 
     Raises:
         KindError: there is no client at the other end, but a file.
         Exception: what is served ended for good, for this reason.
     """
     incoming, reader, writer = await _opened(streams)
-    talk = _Talk(served, writer.write, refusal)
+
+    def send(line: bytes) -> None:
+        writer.write(_masked(line, mask))
+
+    def has_room() -> bool:
+        return writer.transport.get_write_buffer_size() < _CHUNK
+
+    talk = _Talk(served, send, has_room, refusal)
     if served is not None:
         served.on_change(talk.changed)
     heard = asyncio.ensure_future(_hear(reader, writer, talk))
@@ -98,20 +114,35 @@ async def _opened(streams: Streams) -> tuple[ReadTransport, StreamReader, Stream
     return incoming, reader, StreamWriter(outgoing, outgoing.get_protocol(), None, loop)
 
 
+def _masked(line: bytes, mask: Callable[[str], str]) -> bytes:
+    """Return a message with secrets hidden in each of its texts; a number stays one."""
+    text = line.decode("ascii")
+    if mask(text) == text:
+        return line
+    return _TEXT.sub(lambda found: mask(found[0]), text).encode()
+
+
 async def _hear(reader: StreamReader, writer: StreamWriter, talk: _Talk) -> None:
     with suppress(ConnectionError):
         while data := await reader.read(_CHUNK):
-            talk.connection.receive(data)
-            await writer.drain()
+            for _ in talk.connection.receive(data):
+                await writer.drain()
 
 
 class _Talk:
     """The tasks of one client's calls; `over` is done with the error that ends them all."""
 
-    def __init__(self, served: ServedTools | None, send: Callable[[bytes], None], refusal: str) -> None:
+    def __init__(
+        self,
+        served: ServedTools | None,
+        send: Callable[[bytes], None],
+        has_room: Callable[[], bool],
+        refusal: str,
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self.over: Future[None] = self._loop.create_future()
         self._served = served
+        self._has_room = has_room
         self._tasks: dict[OpenCall, Task[None]] = {}
         self.connection = ServerConnection(
             served,
@@ -163,8 +194,13 @@ class _Talk:
         if call.method != "tools/call":
             return await self._served.ask(call.method, call.params)
         elicit = partial(self._elicit, call, asyncio.Lock()) if call.can_ask else None
-        client = ClientCall(elicit, partial(self.connection.progress, call))
+        client = ClientCall(elicit, partial(self._progress, call))
         return await self._served.call(call.params["name"], call.params.get("arguments", {}), client)
+
+    def _progress(self, call: OpenCall, done: float, total: float | None, message: str) -> None:
+        """Tell the client of progress, if it reads: a module may report any number of steps."""
+        if self._has_room():
+            self.connection.progress(call, done, total, message)
 
     async def _elicit(self, call: OpenCall, turn: asyncio.Lock, message: str, schema: Json) -> Json:
         async with turn:

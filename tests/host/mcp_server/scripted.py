@@ -67,7 +67,7 @@ class Talk:
         """Say messages, and return what was said since the last time."""
         for one in messages:
             line = one if isinstance(one, bytes) else json.dumps({"jsonrpc": "2.0", **one}).encode()
-            self.connection.receive(line + b"\n")
+            list(self.connection.receive(line + b"\n"))
         said, self.said = self.said, []
         return said
 

@@ -161,6 +161,47 @@ async def test_a_client_that_does_not_read_is_not_read_either() -> None:
         assert [(await wire.next())["id"] for _ in range(sent)] == [*range(sent)]
 
 
+async def test_what_a_client_asks_at_once_is_answered_as_it_reads() -> None:
+    served = Scripted(**dict.fromkeys("abc", _echo))
+    definitions = [{**one, "description": "x" * 4000} for one in served.tools()]
+    listed = []
+
+    def tools() -> list[Json]:
+        listed.append(1)
+        return definitions
+
+    served.tools = tools  # type: ignore[method-assign]
+    async with wired(served) as wire:
+        wire.reader._transport.pause_reading()  # type: ignore[attr-defined]  # asyncio's own reads on by itself
+        for id in range(150):
+            wire.send({"id": id, "method": "tools/list", "params": {"_meta": META}})
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert 1 < len(listed) < 50
+        wire.reader._transport.resume_reading()  # type: ignore[attr-defined]
+        assert [(await wire.next())["id"] for _ in range(150)] == [*range(150)]
+
+
+async def test_a_client_that_does_not_read_is_told_of_no_more_progress() -> None:
+    async def report(arguments: Json, call: ClientCall) -> Json:
+        for number in range(1000):
+            call.progress(number, None, "x" * 8000)
+            await asyncio.sleep(0)
+        return _text("done")
+
+    async with wired(Scripted(report=report)) as wire:
+        params = {"name": "report", "_meta": {**META, "progressToken": 1}}
+        wire.reader._transport.pause_reading()  # type: ignore[attr-defined]  # asyncio's own reads on by itself
+        wire.send({"id": 1, "method": "tools/call", "params": params})
+        for _ in range(2000):
+            await asyncio.sleep(0)
+        wire.reader._transport.resume_reading()  # type: ignore[attr-defined]
+        told = [await wire.next()]
+        while "result" not in told[-1]:
+            told.append(await wire.next())
+        assert 1 < len(told) < 100
+
+
 async def test_what_is_served_may_end_for_good_after_its_last_answer() -> None:
     async def die(arguments: Json, call: ClientCall) -> Json:
         served.end = RuntimeError("it died")

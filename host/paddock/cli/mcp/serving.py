@@ -54,5 +54,5 @@ async def _serve(screen: Screen, start: AbstractAsyncContextManager[ServedTools]
             return failure.exit_code(error)
         if os.isatty(streams.incoming):
             screen.note("it waits for a client's messages on stdin: put this command into the client's file")
-        await serve(served, streams)
+        await serve(served, streams, mask=screen.mask)
     return 0
