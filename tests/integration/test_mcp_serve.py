@@ -70,7 +70,7 @@ def _served(*options: str, stdin: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("mode", ["auto", *repeating("legacy")])
 def test_the_official_client_asks_its_person_and_hears_what_was_refused(mode: Any, plan: Path) -> None:
     asked: list[str] = []
-    command = [sys.executable, "-c", "from paddock.cli import main; main()", "mcp", "serve", "--trust-plan", "-q"]
+    command = [sys.executable, "-c", "from paddock.cli import main; main()", "mcp", "serve", "-q"]
     parameters = StdioServerParameters(command=command[0], args=command[1:], env={**os.environ}, cwd=plan.parent)
 
     async def answer(context: Any, params: Any) -> types.ElicitResult:
@@ -103,7 +103,7 @@ def test_stdout_has_messages_only_and_the_end_of_stdin_ends_it(plan: Path) -> No
     stdin = _lines(
         start, "garbage\n", {"id": 2, "method": "tools/list"}, {"id": 3, "method": "tools/call", "params": called}
     )
-    done = _served("--trust-plan", stdin=stdin)
+    done = _served(stdin=stdin)
     said = [json.loads(line) for line in done.stdout.splitlines()]
     assert [one["id"] for one in said] == [1, None, 2] and done.returncode == 0
     assert [tool["name"] for tool in said[2]["result"]["tools"]] == ["mine"]
@@ -119,6 +119,22 @@ def test_a_plan_that_was_not_accepted_is_the_answer_to_each_request(plan: Path) 
     assert done.returncode == ran.returncode == 4
     (message,) = told
     assert message in done.stderr and message in ran.stderr and "hint: " in message
+
+
+def test_a_clients_file_widens_no_plan(plan: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The same words at a terminal, of `run`, are the person's own."""
+    others = tmp_path_factory.mktemp("others")
+    (others / "secret.txt").write_text("theirs")
+    call = {"name": "mine", "arguments": {"path": "secret.txt"}}
+    stdin = _lines(
+        {"id": 1, "method": "initialize", "params": _INITIALIZE}, {"id": 2, "method": "tools/call", "params": call}
+    )
+    plan.write_text(_PLAN.replace("hooks: ", "# "))
+    done = _served(str(plan), "-C", str(others), stdin=stdin)
+    assert done.returncode == 4 and "theirs" not in done.stdout and "another folder" in done.stdout
+    for options in (["--trust-plan"], ["--grant", "tool-mine=safe"], ["--isolation", "none"]):
+        assert _served(*options, stdin=stdin).returncode == 2
+        assert paddock("run", *options, "--help").returncode == 0
 
 
 _TYPESCRIPT = """
@@ -142,7 +158,7 @@ await client.close();
 @pytest.mark.exhaustive
 @pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm here")
 def test_clients_of_other_makers_list_and_call(plan: Path) -> None:
-    served = [sys.executable, "-c", "from paddock.cli import main; main()", "mcp", "serve", "--trust-plan", "-q"]
+    served = [sys.executable, "-c", "from paddock.cli import main; main()", "mcp", "serve", "-q"]
     (plan.parent / "client.mjs").write_text(_TYPESCRIPT)
     packages = ["@modelcontextprotocol/sdk@1.32.2", "@modelcontextprotocol/inspector@2.12.0"]
 

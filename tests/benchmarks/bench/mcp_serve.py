@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,10 +16,10 @@ from bench.stage import MODULES
 
 _ROUNDS: Final = 20
 _CALLS: Final = 60  # in one block
-_PLAN: Final = f"""\
-session: {{orchestrator: loop-basic, context: context-simple}}
-providers: [{{module: provider-mock}}]
-tools: [{{module: tool-echo, source: "{MODULES / "tool-echo"}"}}]
+_PLAN: Final = """\
+session: {orchestrator: loop-basic, context: context-simple}
+providers: [{module: provider-mock}]
+tools: [{module: tool-echo, source: ./tool-echo}]
 """
 
 
@@ -28,8 +29,9 @@ async def measure_mcp_serve(effort: Effort) -> list[Row]:
     with TemporaryDirectory() as folder:
         plan = Path(folder) / "plan.yaml"
         plan.write_text(_PLAN)
+        shutil.copytree(MODULES / "tool-echo", Path(folder) / "tool-echo")
         main = ["-c", "from paddock.cli import main; main()"]
-        served = [sys.executable, *main, "mcp", "serve", plan, "--trust-plan", "-q"]
+        served = [sys.executable, *main, "mcp", "serve", plan, "-C", folder, "-q"]
         async with Child.running([*client, *served]) as ours, Child.running(client) as official:
             samples = await interleave(
                 {
