@@ -19,6 +19,12 @@ from paddock_sdk.validation.validator import ModuleValidator
 __all__ = ["MountedObjectValidator"]
 
 
+def other_names(kind: str, coordinator: MockCoordinator) -> dict[str, str]:
+    """Return the mounted name of each object of a kind that is mounted under another name than its own, by its own."""
+    point = TYPE_TO_MOUNT_POINT[kind]
+    return own_names(coordinator.mount_points[point]) if point in MULTI_POINTS else {}
+
+
 class MountedObjectValidator(ModuleValidator):
     """Checks modules that mount one object or several."""
 
@@ -26,27 +32,25 @@ class MountedObjectValidator(ModuleValidator):
     members: ClassVar[Mapping[str, bool]]
 
     #: Its asynchronous methods: how each is called, and how many arguments that takes at least.
-    methods: ClassVar[Mapping[str, tuple[str, int]]]
+    _methods: ClassVar[Mapping[str, tuple[str, int]]]
+
+    #: How such an object is mounted.
+    mounted_by: ClassVar[str]
 
     @property
-    def point(self) -> str:
-        """Where objects of this kind are mounted."""
+    def _point(self) -> str:
         return TYPE_TO_MOUNT_POINT[self.kind]
 
     def mounted(self, coordinator: MockCoordinator) -> list[Any]:
         """Return the mounted objects of this kind."""
-        mounted = coordinator.mount_points[self.point]
-        if self.point in MULTI_POINTS:
+        mounted = coordinator.mount_points[self._point]
+        if self._point in MULTI_POINTS:
             return list(mounted.values())
         return [] if mounted is None else [mounted]
 
-    def other_names(self, coordinator: MockCoordinator) -> dict[str, str]:
-        """Return the mounted name of each object that is mounted under another name than its own, by its own."""
-        return own_names(coordinator.mount_points[self.point]) if self.point in MULTI_POINTS else {}
-
     def check_members(self, result: ValidationResult, obj: Any) -> None:
         """Add the checks of an object's single members."""
-        for name, (called, at_least) in self.methods.items():
+        for name, (called, at_least) in self._methods.items():
             check_async(result, f"{self.kind}_{name}", obj, name, at_least=at_least, called=called)
 
     def is_module(self, returned: Any) -> bool:
@@ -54,8 +58,8 @@ class MountedObjectValidator(ModuleValidator):
 
     def check(self, result: ValidationResult, coordinator: MockCoordinator, returned: Any) -> None:
         objects, called = self.mounted(coordinator), dict[int, str]()
-        for own, name in self.other_names(coordinator).items():
-            called[id(coordinator.get(self.point, name))] = (
+        for own, name in other_names(self.kind, coordinator).items():
+            called[id(coordinator.get(self._point, name))] = (
                 f"; it is mounted as `{name:.60}`, and its own name is `{own:.60}`"
             )
         for obj in objects:
@@ -77,7 +81,7 @@ class MountedObjectValidator(ModuleValidator):
         if self.is_module(returned):
             message = (
                 f"mount() returned {_a(self.kind)} without mounting it; a session only knows of one that was given to "
-                f"`{self._mounted_by()}`"
+                f"`{self.mounted_by}`"
             )
             result.succeed("protocol_compliance", message)
             self.check_members(result, returned)
@@ -89,12 +93,8 @@ class MountedObjectValidator(ModuleValidator):
             result.warn("protocol_compliance", message, passed=True)
         else:
             given = "" if returned is None else f" and returned {_a(type(returned).__name__)}"
-            message = f"No {self.kind} was mounted{given}; mount() has to `await {self._mounted_by()}`"
+            message = f"No {self.kind} was mounted{given}; mount() has to `await {self.mounted_by}`"
             result.fail("protocol_compliance", message)
-
-    def _mounted_by(self) -> str:
-        name = ", name=..." if self.point in MULTI_POINTS else ""
-        return f'coordinator.mount("{self.point}", {self.kind}{name})'
 
     def _missing(self, obj: Any) -> list[str]:
         """Return the reasons why an object is not of this kind, each as the end of a sentence about it."""

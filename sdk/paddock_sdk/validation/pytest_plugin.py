@@ -23,7 +23,7 @@ from paddock_sdk.testing import EventRecorder, MockContextManager, MockTool
 from paddock_sdk.testing.mocks import MockCoordinator, MockProvider
 from paddock_sdk.validation import ValidationResult, validator_for
 from paddock_sdk.validation.module_under_test import ModuleUnderTest
-from paddock_sdk.validation.mounted_object import MountedObjectValidator
+from paddock_sdk.validation.mounted_object import MountedObjectValidator, other_names
 from paddock_sdk.validation.package_import import import_package, name_of, own_imports
 from paddock_sdk.validation.validator import find_mount
 
@@ -182,7 +182,7 @@ def _object_of(kind: str) -> Any:
                     f"mount() mounted no {kind} with the configuration {config}. If it needs settings, give it some: "
                     "`--module-config JSON`. If it needs credentials or a service, set up its environment first"
                 )
-            request.config.stash[_OTHER_NAMES].update(validator.other_names(coordinator))
+            request.config.stash[_OTHER_NAMES].update(other_names(kind, coordinator))
             yield objects[0]
 
     mounted.__doc__ = f"The {kind} that the module mounts, the first of several."

@@ -23,8 +23,9 @@ class ToolValidator(MountedObjectValidator):
     """Checks modules that mount tools."""
 
     kind = "tool"
+    mounted_by = 'coordinator.mount("tools", tool, name=...)'
     members: ClassVar = {"name": False, "description": False, "execute": True}
-    methods: ClassVar = {"execute": ("execute(input)", 1)}
+    _methods: ClassVar = {"execute": ("execute(input)", 1)}
 
     def check_members(self, result: ValidationResult, obj: Any) -> None:
         check_name(result, "tool_name", obj)
@@ -58,6 +59,7 @@ class ProviderValidator(MountedObjectValidator):
     """Checks modules that mount providers. Of a provider's methods only `get_info` is called, which calls no model."""
 
     kind = "provider"
+    mounted_by = 'coordinator.mount("providers", provider, name=...)'
     members: ClassVar = {
         "name": False,
         "get_info": True,
@@ -65,7 +67,7 @@ class ProviderValidator(MountedObjectValidator):
         "complete": True,
         "parse_tool_calls": True,
     }
-    methods: ClassVar = {"list_models": ("list_models()", 0), "complete": ("complete(request, **kwargs)", 1)}
+    _methods: ClassVar = {"list_models": ("list_models()", 0), "complete": ("complete(request, **kwargs)", 1)}
 
     def check_members(self, result: ValidationResult, obj: Any) -> None:
         check_name(result, "provider_name", obj)
@@ -131,19 +133,21 @@ class OrchestratorValidator(MountedObjectValidator):
     """Checks modules that mount an orchestrator."""
 
     kind = "orchestrator"
+    mounted_by = 'coordinator.mount("orchestrator", orchestrator)'
     members: ClassVar = {"execute": True}
-    methods: ClassVar = {"execute": ("execute(prompt, context, providers, tools, hooks, **kwargs)", 5)}
+    _methods: ClassVar = {"execute": ("execute(prompt, context, providers, tools, hooks, **kwargs)", 5)}
 
 
 class ContextValidator(MountedObjectValidator):
     """Checks modules that mount a context manager."""
 
     kind = "context"
-    methods: ClassVar = {
+    mounted_by = 'coordinator.mount("context", context)'
+    _methods: ClassVar = {
         "add_message": ("add_message(message)", 1),
         "get_messages_for_request": ("get_messages_for_request(token_budget=None, provider=None)", 0),
         "get_messages": ("get_messages()", 0),
         "set_messages": ("set_messages(messages)", 1),
         "clear": ("clear()", 0),
     }
-    members: ClassVar = dict.fromkeys(methods, True)
+    members: ClassVar = dict.fromkeys(_methods, True)
