@@ -301,7 +301,13 @@ class ServerConnection:
         else:
             self._answer(call, outcome)
 
-    def progress(self, call: OpenCall, done: float, total: float | None, message: str) -> None:
+    def progress(
+        self,
+        call: OpenCall,
+        done: float,
+        total: float | None,
+        message: str,
+    ) -> None:
         """Tell the client how far an open call is, if it wants to know, and if that is further than before."""
         token = call.meta.get("progressToken")
         if not self._is_open(call) or token is None or (call.done is not None and done <= call.done):
@@ -314,7 +320,13 @@ class ServerConnection:
             params["message"] = message
         self._send(messages.notification("notifications/progress", params))
 
-    def ask(self, call: OpenCall, message: str, schema: Json, reply: Callable[[Json], None]) -> None:
+    def ask(
+        self,
+        call: OpenCall,
+        message: str,
+        schema: Json,
+        reply: Callable[[Json], None],
+    ) -> None:
         """Ask the person at the client; `reply` takes the answer. An open call asks one question at a time."""
         call.reply = reply
         if not self._is_open(call):

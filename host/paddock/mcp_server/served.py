@@ -196,7 +196,12 @@ class ServedTools:
             return returned
         return {"output": returned}
 
-    async def _execute(self, tool: Any, about: Mapping[str, str], arguments: dict[str, Any]) -> ToolResult:
+    async def _execute(
+        self,
+        tool: Any,
+        about: Mapping[str, str],
+        arguments: dict[str, Any],
+    ) -> ToolResult:
         id = about["tool_call_id"]
         running = self._coordinator.cancellation
         running.register_tool_start(id, about["tool_name"])

@@ -197,12 +197,24 @@ class _Talk:
         client = ClientCall(elicit, partial(self._progress, call))
         return await self._served.call(call.params["name"], call.params.get("arguments", {}), client)
 
-    def _progress(self, call: OpenCall, done: float, total: float | None, message: str) -> None:
+    def _progress(
+        self,
+        call: OpenCall,
+        done: float,
+        total: float | None,
+        message: str,
+    ) -> None:
         """Tell the client of progress, if it reads: a module may report any number of steps."""
         if self._has_room():
             self.connection.progress(call, done, total, message)
 
-    async def _elicit(self, call: OpenCall, turn: asyncio.Lock, message: str, schema: Json) -> Json:
+    async def _elicit(
+        self,
+        call: OpenCall,
+        turn: asyncio.Lock,
+        message: str,
+        schema: Json,
+    ) -> Json:
         async with turn:
             replied: Future[Json] = self._loop.create_future()
 

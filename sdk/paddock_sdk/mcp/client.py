@@ -105,7 +105,11 @@ class _Process(asyncio.SubprocessProtocol):
     _transport: asyncio.SubprocessTransport
     _stdin: asyncio.WriteTransport
 
-    def __init__(self, take: Callable[[Message], None], log: Callable[[str, str], None]) -> None:
+    def __init__(
+        self,
+        take: Callable[[Message], None],
+        log: Callable[[str, str], None],
+    ) -> None:
         self.gone: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._take = take
         self._log = log
@@ -283,11 +287,21 @@ class Client:
                 return tools
         raise McpError(f"the MCP server has more than {_MAX_PAGES} pages of tools")
 
-    async def call_tool(self, name: str, arguments: Json, progress: Progress | None = None) -> Json:
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Json,
+        progress: Progress | None = None,
+    ) -> Json:
         """Call a tool and return the protocol's result, unread; see `ask`."""
         return await self.ask("tools/call", {"name": name, "arguments": arguments}, progress)
 
-    async def ask(self, method: str, params: Json, progress: Progress | None = None) -> Json:
+    async def ask(
+        self,
+        method: str,
+        params: Json,
+        progress: Progress | None = None,
+    ) -> Json:
         """Return the result of a request; questions that the server has first go to `Reactions`.
 
         Cancelled, it tells the server; one that does not answer anything within 3 s after that is ended.
@@ -365,7 +379,12 @@ class Client:
         name, number = (str(_object(server).get(key))[:_SHOWN_CHARACTERS] for key in ("name", "version"))
         self.server = f"{name} {number}"
 
-    def _send(self, method: str, params: Json, progress: Progress | None = None) -> _Waiting:
+    def _send(
+        self,
+        method: str,
+        params: Json,
+        progress: Progress | None = None,
+    ) -> _Waiting:
         if self._process.gone.done():
             raise ServerEndedError(self._process.gone.result())
         id = self._last_id + 1

@@ -147,7 +147,12 @@ class NpmPackages:
         if result.code != 0:
             raise task.failure(result)
 
-    def _unpack(self, left: SourceTree, packages: Sequence[LockedDependency], tree: TreeWriter) -> None:
+    def _unpack(
+        self,
+        left: SourceTree,
+        packages: Sequence[LockedDependency],
+        tree: TreeWriter,
+    ) -> None:
         """Write the archives that npm left into a tree, each once it is known to be the locked one."""
         unpacker = Unpacker(tree)
         for package in packages:

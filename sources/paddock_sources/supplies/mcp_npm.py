@@ -55,12 +55,22 @@ class McpNpmSupply(McpSupply[McpNpmUri]):
             mcp=choice.previous.mcp if choice.previous is not None else None,
         )
 
-    def relock(self, uri: McpNpmUri, locked: LockedModule, rules: DependencyRules) -> LockedModule:
+    def relock(
+        self,
+        uri: McpNpmUri,
+        locked: LockedModule,
+        rules: DependencyRules,
+    ) -> LockedModule:
         pinned = PinnedSource(uri.version, "version", locked.commit)
         again = self.lock(uri, pinned, Choice(rules, locked), allow_impostor=False)
         return replace(again, source=locked.source)
 
-    def server(self, uri: McpNpmUri, locked: LockedModule | None, rules: DependencyRules) -> ServerProgram:
+    def server(
+        self,
+        uri: McpNpmUri,
+        locked: LockedModule | None,
+        rules: DependencyRules,
+    ) -> ServerProgram:
         from paddock_sources.npm.package_json import programs, scripts
 
         assert locked is not None, "this kind needs a lock"

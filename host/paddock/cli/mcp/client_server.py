@@ -94,7 +94,11 @@ def read_file(path: Path) -> bytes:
         raise not_changed(path, f"it cannot be read: {reason_of(error)}") from error
 
 
-async def fitted_servers(context: CommandContext, servers: Sequence[ClientServer], home: Path) -> list[FittedServer]:
+async def fitted_servers(
+    context: CommandContext,
+    servers: Sequence[ClientServer],
+    home: Path,
+) -> list[FittedServer]:
     """Return what the servers are to Paddock, in their order; the index says the version of a package without one.
 
     `home` is the user's own folder, without links: what a file there names is the user's.
@@ -165,7 +169,12 @@ def _started(server: ClientServer) -> ServerFlags:
     return ServerFlags(f"mcp+command:{program}", server.folder, words)
 
 
-def _of_package(server: ClientServer, kind: type[McpPackageUri], name: str, words: tuple[str, ...]) -> ServerFlags:
+def _of_package(
+    server: ClientServer,
+    kind: type[McpPackageUri],
+    name: str,
+    words: tuple[str, ...],
+) -> ServerFlags:
     rest, named = [*words], ""
     while rest and rest[0].startswith("-"):
         option, _, value = rest.pop(0).partition("=")

@@ -39,7 +39,14 @@ from paddock.session.session import offered_definitions
 @click.option("--trust-plan", is_flag=True, help="Accept everything that the plan asks for, for this run only.")
 @click.option("--yes", is_flag=True, help="Pin what is listed; without a terminal nobody can be asked.")
 @options.JSON
-def pin(plan: str, module: str | None, working_dir: Path | None, trust_plan: bool, yes: bool, as_json: bool) -> int:
+def pin(
+    plan: str,
+    module: str | None,
+    working_dir: Path | None,
+    trust_plan: bool,
+    yes: bool,
+    as_json: bool,
+) -> int:
     """Show how the tools of a plan's MCP servers differ from their pins, and pin them.
 
     Starts the MCP servers of PLAN, or only MODULE, in their sandboxes; no turn is run. Of each tool that is new or

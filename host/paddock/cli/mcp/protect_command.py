@@ -205,7 +205,11 @@ def _answer(
     return CommandAnswer(_facts(path, servers, written), show)
 
 
-def _facts(path: Path, servers: Sequence[FittedServer], written: Collection[Keys]) -> dict[str, object]:
+def _facts(
+    path: Path,
+    servers: Sequence[FittedServer],
+    written: Collection[Keys],
+) -> dict[str, object]:
     rows = [
         {
             "name": one.server.name,

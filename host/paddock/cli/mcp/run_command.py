@@ -80,7 +80,11 @@ def _told(error: PaddockError, flags: ServerFlags) -> PaddockError:
     return error
 
 
-def _explained(flags: ServerFlags, denials: Sequence[Denial], error: str) -> Sequence[str]:
+def _explained(
+    flags: ServerFlags,
+    denials: Sequence[Denial],
+    error: str,
+) -> Sequence[str]:
     """Return what was refused during a call or a start that failed, and the line that allows it.
 
     What the kernel refused the server's program is not known: an error that sounds like that is told with the grants.

@@ -44,7 +44,13 @@ from paddock.plan import USUAL_PLAN
 @source_options
 @QUIET
 @click.option("-v", "--verbose", is_flag=True, help="Show every module with its grants, and all that modules print.")
-def serve(plan: str, working_dir: Path | None, sources: SourceFlags, quiet: bool, verbose: bool) -> int:
+def serve(
+    plan: str,
+    working_dir: Path | None,
+    sources: SourceFlags,
+    quiet: bool,
+    verbose: bool,
+) -> int:
     """Serve the tools of PLAN to an MCP client, over stdin and stdout.
 
     A client starts this command itself: put it into the client's configuration. Hooks of the plan judge each call, and

@@ -42,7 +42,11 @@ def serve_client(
             return failure.exit_code(error)
 
 
-async def _serve(screen: Screen, start: AbstractAsyncContextManager[ServedTools], streams: Streams) -> int:
+async def _serve(
+    screen: Screen,
+    start: AbstractAsyncContextManager[ServedTools],
+    streams: Streams,
+) -> int:
     async with AsyncExitStack() as stack:
         try:
             served = await stack.enter_async_context(start)
