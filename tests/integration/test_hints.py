@@ -20,7 +20,8 @@ from paddock.plan.limits import Limits
 _ROOT = Path(__file__).resolve().parents[2]
 _FILLED_IN = "X"
 _MAY_NAME = re.compile(r"""`--|[`"']paddock\b|_max\b""")  # a file without any of these names no command and no limit
-_OF_THE_HOST = {"open_bytes_max", "described_max", "objects_max", "answer_max", "pid_max"}  # bounds that no plan sets
+# bounds that no plan sets, and one of npm's settings
+_OF_THE_HOST = {"open_bytes_max", "described_max", "objects_max", "answer_max", "pid_max", "logs_max"}
 _OF_OTHERS = {"--module-path", "--module-config", "--security-opt", "--pids-limit"}  # options of pytest and Docker
 
 

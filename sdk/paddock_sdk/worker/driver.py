@@ -160,7 +160,7 @@ class Driver:
             Exception: the callee's exception, rebuilt.
         """
         flags = _IN_PLACE if in_place else 0
-        waiting = asyncio.get_running_loop()
+        waiting = self._loop if self.in_loop_thread else asyncio.get_running_loop()  # a forked child has none running
         future: asyncio.Future[CallOutcome] = waiting.create_future()
         finish: Finish = functools.partial(settle, future)
         if waiting is self._loop:
@@ -247,7 +247,7 @@ class Driver:
             Exception: the generator's exception, rebuilt.
         """
         arrived: asyncio.Queue[CallOutcome] = asyncio.Queue()
-        waiting = asyncio.get_running_loop()
+        waiting = self._loop if self.in_loop_thread else asyncio.get_running_loop()  # a forked child has none running
         finish: Finish = arrived.put_nowait
         if waiting is not self._loop:
             finish = functools.partial(_deliver, waiting, finish)

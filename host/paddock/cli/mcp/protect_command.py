@@ -198,7 +198,8 @@ def _answer(
                 screen.note(note)
         if then in _NEXT:
             screen.title(_NEXT[then])
-            screen.command(shlex.join(["paddock", "mcp", "protect", str(path), then]))
+            line = f"paddock mcp protect {shlex.quote(str(path))}"
+            screen.command(f"{line} {then}")
         elif then:
             screen.title(then)
 
