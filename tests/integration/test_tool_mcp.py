@@ -173,7 +173,8 @@ async def test_a_server_by_the_official_sdk_asks_a_person_and_gets_the_folders(
     )
     with anyio.fail_after(_SECONDS):
         outcome = await session.run()
-    assert outcome.result.output == f"accept {{'ok': True}} ['{tmp_path.as_uri()}']", outcome
+    roots = [tmp_path.as_uri(), _SDK_SERVER.parent.as_uri()]  # of a granted file, the folder that it is in
+    assert outcome.result.output == f"accept {{'ok': True}} {roots}", outcome
     assert person.asked == ["tool tool-mcp asks: MCP server by-sdk 3: sure?"]
 
 
