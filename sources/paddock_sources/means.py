@@ -1,4 +1,4 @@
-"""What code is got with, whatever kind its source is of. Threads may share it."""
+"""What code is got with, from any kind of source. Threads may share it."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ async def serve(
 ) -> None:
     """Serve until the client closes its end; with a `refusal`, every request gets that text instead.
 
-    `mask` hides secrets in each text that the client is told, whatever it is a part of.
+    `mask` hides secrets in each text that the client is told, in any part of a message.
 
     Raises:
         KindError: there is no client at the other end, but a file.

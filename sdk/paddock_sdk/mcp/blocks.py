@@ -18,7 +18,7 @@ _MAX_CHARACTERS: Final = 200  # of each
 
 
 def result_fields(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a tool result that stand for a result of `tools/call`, whatever a server put into it.
+    """Return the fields of a tool result that stand for a result of `tools/call`.
 
     `output` is what a model reads; `content` is there where that is not all. A failure has its text as `error.message`.
     """

@@ -1,7 +1,7 @@
 """Definitions of a server's tools: what counts as one, its one text, which cannot be used, and how two of them differ.
 
 A definition has the fields `FIELDS`, as JSON; what is absent, null or empty in a server's list is left out. Two tools
-with one text look the same to a model and to a person. Whatever else a list has, such as icons, is not compared.
+with one text look the same to a model and to a person. Other parts of a list, such as icons, are not compared.
 """
 
 from __future__ import annotations

@@ -206,7 +206,7 @@ def test_a_folder_around_code_is_refused_without_mounts(scene: Scene) -> None:
     assert "without mounts nothing keeps that from being changed" in problems["tools[0].permissions.write[0]"]
 
 
-def test_a_server_brings_its_program_and_its_files_and_no_module_changes_them(scene: Scene) -> None:
+def test_a_server_brings_its_files_and_no_module_changes_them(scene: Scene) -> None:
     tree, beside = scene.work / "site", scene.root / "beside"
     tree.mkdir()
     beside.mkdir()

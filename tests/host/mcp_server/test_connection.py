@@ -267,7 +267,7 @@ def test_a_held_call_takes_no_answer_for_another_one(changed: dict[str, Any]) ->
     assert replies == [_YES]
 
 
-def test_a_call_that_ended_while_it_was_held_is_answered_when_it_comes_again() -> None:
+def test_a_call_that_ended_while_held_is_answered_when_it_comes_again() -> None:
     talk = Talk()
     state, replies = _asking(talk)
     talk.connection.withdraw(talk.begun[0])

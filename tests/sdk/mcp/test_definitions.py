@@ -113,7 +113,7 @@ def test_a_difference_shows_what_changed_and_nothing_a_terminal_acts_on() -> Non
 
 
 @pytest.mark.parametrize(("old", "new"), [(0, 3_000), (3_000, 0), (3_000, 3_000), (30, 3_000)])
-def test_a_long_difference_shows_something_of_both_sides_and_counts_the_rest(old: int, new: int) -> None:
+def test_a_long_difference_shows_both_sides_and_counts_the_rest(old: int, new: int) -> None:
     removed, added = (
         {"k" * 900: [f"{side}{'x' * 500}{n}" for n in range(count)]} for side, count in enumerate((old, new))
     )

@@ -89,7 +89,7 @@ def test_a_server_is_locked_and_fetched_again_and_runs(user: User, registry: Npm
         user.command(locked)
 
 
-def test_npm_alone_runs_a_script_and_follows_an_archive_s_links_and_here_none(
+def test_npm_alone_runs_scripts_and_follows_links_of_an_archive(
     user: User, registry: NpmRegistry, tmp_path: Path
 ) -> None:
     trap, project = tmp_path / "trap", tmp_path / "project"

@@ -36,7 +36,7 @@ def client_of(written: str) -> ClientFile | None:
         return None
     try:
         client = ClientFile.read(read_file(path), path)
-    except KindError:  # whoever reads it as a plan says what is wrong
+    except KindError:  # the reader of plans says what is wrong
         return None
     return None if "session" in client.content else client
 

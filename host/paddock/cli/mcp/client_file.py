@@ -38,7 +38,7 @@ _TABLES: Final[tuple[Keys, ...]] = (
 _CLIENTS_FOLDERS: Final = (".vscode", ".cursor", ".codex", ".zed", ".config/zed", ".config/Claude")
 _ADDRESSES: Final = ("url", "serverUrl", "httpUrl")
 
-# Its client sets these for whatever it starts, so for Paddock outside of the sandbox as well.
+# Its client sets these for all that it starts, so for Paddock outside of the sandbox as well.
 _ACTS_ON_PADDOCK: Final = re.compile(
     r"PATH|HOME|TMPDIR|TE?MP|PYTHON.*|(LD|GCONV|GLIBC|MALLOC|OPENSSL|SSL|PADDOCK|XDG|GIT|UV|PIP|NPM_CONFIG)_.*"
     r"|(HTTPS?|ALL|NO)_PROXY|HOSTALIASES|LOCALDOMAIN|RES_OPTIONS|RESOLV_HOST_CONF|LOCPATH|NLSPATH|TZDIR",

@@ -54,7 +54,7 @@ def test_a_plan_that_is_there_stays_and_other_tools_are_no_part_of_it() -> None:
 
 
 @pytest.mark.parametrize("key", ["mcpServers", "servers", "context_servers"])
-def test_a_clients_file_in_place_of_a_plan_is_refused_with_what_makes_it_one(key: str) -> None:
+def test_a_clients_file_in_place_of_a_plan_is_refused_with_a_way(key: str) -> None:
     Path("mcp.json").write_text(json.dumps({key: {}}))
     with pytest.raises(PlanError) as caught:
         load_plan("mcp.json")
