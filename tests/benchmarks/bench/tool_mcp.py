@@ -125,7 +125,7 @@ async def _measure_starts(stage: Stage, effort: Effort) -> list[Row]:
         "many by official": lambda: official(many),
     }
     with every_core():
-        samples = await interleave(cases, effort.of(_STARTS), 60)
+        samples = await interleave(cases, effort.of(_STARTS, 1), 60)
     return [
         Row.compared(
             "start of an MCP server in a sandbox, to the official client's",
