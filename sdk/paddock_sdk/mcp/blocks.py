@@ -59,7 +59,7 @@ def to_result(result: Mapping[str, Any]) -> dict[str, Any]:
         content.append(_text(text))
     if not result.get("success", True):
         error = result.get("error") or {}
-        said = _text(error.get("message") or "the tool failed")
+        said = _text(str(error.get("message") or "the tool failed"))
         if said in content:
             content.remove(said)
         content.insert(0, said)

@@ -70,6 +70,7 @@ _RESULTS = {
     "a list": ToolResult(output=[1]),
     "a failure with output": ToolResult(success=False, output={"returncode": 1}, error={"message": "exit code 1"}),
     "a failure without words": ToolResult(success=False),
+    "a failure whose message is no text": ToolResult(success=False, error={"message": {"code": 1}}),
 }
 
 
