@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +19,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from integration.command_line import paddock
 from integration.conftest import WriteModule
 from support.examples import repeating
+from support.registries import NEEDS_NPM
 
 _SECONDS = 200  # for one conversation; hit only by a hang
 _PLAN = """\
@@ -156,7 +156,7 @@ await client.close();
 
 
 @pytest.mark.exhaustive
-@pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm here")
+@NEEDS_NPM
 def test_clients_of_other_makers_list_and_call(plan: Path) -> None:
     served = [sys.executable, "-c", "from paddock.cli import main; main()", "mcp", "serve", "-q"]
     (plan.parent / "client.mjs").write_text(_TYPESCRIPT)

@@ -19,6 +19,7 @@ from paddock_sandbox.profile import IsolationLevel
 from paddock_sources.environment.interpreter import Interpreter
 from sources.git.origin_repository import OriginRepository
 from sources.index_server import IndexServer
+from support.registries import skip_unreached
 
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
@@ -102,8 +103,7 @@ def test_servers_of_pypi_answer_and_one_needs_what_the_call_grants(isolation: Is
     zone = paddock(
         "call", "mcp+pypi:mcp-server-time==2026.10.19", "get_current_time", '{"timezone": "Asia/Tokyo"}', *at
     )
-    if "could not be reached" in zone.stderr:
-        pytest.skip(zone.stderr)
+    skip_unreached(zone)
     assert (zone.returncode, json.loads(zone.stdout)["timezone"]) == (0, "Asia/Tokyo"), zone.stderr
     repository = OriginRepository(tmp_path / "repository")
     repository.commit({"a": "b"})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,11 +13,12 @@ import pytest
 from integration.command_line import paddock, require_level
 from paddock_sandbox.profile import IsolationLevel
 from sources.npm_registry import NpmRegistry, archive
+from support.registries import NEEDS_NPM, skip_unreached
 
 pytestmark = [
     pytest.mark.usefixtures("in_tmp_path"),
     pytest.mark.exhaustive,  # npm itself takes seconds, and one test asks its registry
-    pytest.mark.skipif(shutil.which("npm") is None, reason=f"there is no npm in {os.get_exec_path()}"),
+    NEEDS_NPM,
 ]
 
 _SERVER = """
@@ -86,8 +86,7 @@ def test_servers_of_npm_s_registry_answer(isolation: IsolationLevel) -> None:
     names = "mcp+npm:@modelcontextprotocol/server-"
     file, at = ("read_text_file", '{"path": "a.txt"}', "--config", '{"args": ["."]}'), ("--isolation", isolation)
     read = paddock("call", f"{names}filesystem@2026.8.31", *file, "--allow-read=.", *at)
-    if "could not be reached" in read.stderr:
-        pytest.skip(read.stderr)
+    skip_unreached(read)
     assert (read.returncode, "hello" in read.stdout) == (0, True), read.stderr
     said = paddock("call", f"{names}everything@2026.8.31", "echo", '{"message": "hi"}', *at)
     assert (said.returncode, said.stdout) == (0, "Echo: hi\n"), said.stderr

@@ -89,7 +89,8 @@ class ServerConnection:
     """One client's connection.
 
     `send` takes lines. `begin` is called with each call that is to be run, which ends with `end`; `cancel` with one
-    whose end nobody waits for any more. With a `refusal`, every request is answered by that text.
+    whose end nobody waits for any more. With a `refusal`, every request is answered by that text. A client
+    is told of progress only while it `has_room`: a module may report any number of steps.
     """
 
     def __init__(
@@ -99,12 +100,14 @@ class ServerConnection:
         begin: Callable[[OpenCall], None],
         cancel: Callable[[OpenCall], None],
         refusal: str = "",
+        has_room: Callable[[], bool] = lambda: True,
     ) -> None:
         self._served = served
         self._send = send
         self._begin = begin
         self._cancel = cancel
         self._refusal = refusal
+        self._has_room = has_room
         self._lines = messages.Lines()
         self._is_greeted = False
         self._can_ask = False  # a client with a handshake
@@ -311,6 +314,8 @@ class ServerConnection:
         """Tell the client how far an open call is, if it wants to know, and if that is further than before."""
         token = call.meta.get("progressToken")
         if not self._is_open(call) or token is None or (call.done is not None and done <= call.done):
+            return
+        if not self._has_room():
             return
         call.done = done
         params = {"progressToken": token, "progress": done}

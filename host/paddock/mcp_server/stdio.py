@@ -77,7 +77,7 @@ async def serve(
     def has_room() -> bool:
         return writer.transport.get_write_buffer_size() < _CHUNK
 
-    talk = _Talk(served, send, has_room, refusal)
+    talk = _Talk(served, send, refusal, has_room)
     if served is not None:
         served.on_change(talk.changed)
     heard = asyncio.ensure_future(_hear(reader, writer, talk))
@@ -136,13 +136,12 @@ class _Talk:
         self,
         served: ServedTools | None,
         send: Callable[[bytes], None],
-        has_room: Callable[[], bool],
         refusal: str,
+        has_room: Callable[[], bool],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.over: Future[None] = self._loop.create_future()
         self._served = served
-        self._has_room = has_room
         self._tasks: dict[OpenCall, Task[None]] = {}
         self.connection = ServerConnection(
             served,
@@ -150,6 +149,7 @@ class _Talk:
             self._begin,
             self._cancel,
             refusal,
+            has_room,
         )
 
     async def end(self) -> None:
@@ -194,19 +194,8 @@ class _Talk:
         if call.method != "tools/call":
             return await self._served.ask(call.method, call.params)
         elicit = partial(self._elicit, call, asyncio.Lock()) if call.can_ask else None
-        client = ClientCall(elicit, partial(self._progress, call))
+        client = ClientCall(elicit, partial(self.connection.progress, call))
         return await self._served.call(call.params["name"], call.params.get("arguments", {}), client)
-
-    def _progress(
-        self,
-        call: OpenCall,
-        done: float,
-        total: float | None,
-        message: str,
-    ) -> None:
-        """Tell the client of progress, if it reads: a module may report any number of steps."""
-        if self._has_room():
-            self.connection.progress(call, done, total, message)
 
     async def _elicit(
         self,

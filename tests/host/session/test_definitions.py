@@ -1,4 +1,4 @@
-"""A tool of an MCP server is what was pinned, whatever its module says: when it is mounted, and later."""
+"""A tool of an MCP server is what was pinned, even if its module says otherwise: when it is mounted, and later."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,11 +20,12 @@ from paddock_sources.progress import SilentProgress
 from paddock_sources.provisioner import Provisioner
 from paddock_sources.settings import IndexSettings, SourceSettings
 from sources.npm_registry import NpmRegistry, archive
+from support.registries import NEEDS_NPM
 from support.shut_in_commands import commands_at
 
 pytestmark = [
     pytest.mark.exhaustive,
-    pytest.mark.skipif(shutil.which("npm") is None, reason=f"there is no npm in {os.get_exec_path()}"),
+    NEEDS_NPM,
 ]
 
 _GIT = "git+https://git.example.org/o/r.git"
