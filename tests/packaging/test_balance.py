@@ -18,7 +18,15 @@ _ATTACKER = "host/paddock/selftest/modules/tool-attacker/amplifier_module_tool_a
 def tree(tmp_path: Path) -> Path:
     """A checkout with one file, whose size is recorded."""
     write(tmp_path, "host/paddock/first.py", _CODE)
-    recorded = {"lines": 2, "code_lines": 2, "statements": 2, "tokens": 10, "data_files": 0, "data_lines": 0}
+    recorded = {
+        "lines": 2,
+        "code_lines": 2,
+        "import_lines": 0,
+        "statements": 2,
+        "tokens": 10,
+        "data_files": 0,
+        "data_lines": 0,
+    }
     write(tmp_path, "tests/packaging/size.json", json.dumps({"commit": "0123abcd", **recorded}))
     return tmp_path
 
@@ -50,6 +58,7 @@ def test_growth_within_the_bounds_is_shown_and_passes(tree: Path) -> None:
     assert rows(printed) == {
         "lines": ["8", "2", "+6"],
         "code lines": ["4", "2", "+2"],
+        "import lines": ["0", "0", "+0"],
         "statements a code line": ["1.000", "1.000", "+0.0%"],
         "tokens a code line": ["5.000", "5.000", "+0.0%"],
         "data files": ["1", "0", "+1"],
@@ -60,6 +69,15 @@ def test_growth_within_the_bounds_is_shown_and_passes(tree: Path) -> None:
 def test_a_formatted_string_is_one_token_in_all_versions(tree: Path) -> None:
     write(tree, "host/paddock/first.py", "name = f'{one!r:>{width}} of {f\"{two}\"}'\n")
     assert json.loads(balance(tree, "--json")[1])["tokens"] == 3
+
+
+def test_density_is_the_same_however_imports_are_laid_out(tree: Path) -> None:
+    imports = ("from os import path, sep\n", "from os import (\n    path,\n    sep,\n)\n", "")
+    densities = set[str]()
+    for text in imports:
+        write(tree, "host/paddock/first.py", text + _CODE)
+        densities.add(str([rows(balance(tree)[1])[f"{name} a code line"] for name in ("statements", "tokens")]))
+    assert len(densities) == 1
 
 
 def test_a_file_that_is_too_long_fails_by_name(tree: Path) -> None:
