@@ -16,6 +16,7 @@ from paddock.selftest.expected_failures import CONFINED, ExpectedFailure
 from paddock.selftest.testbed.testbed import AttackTestbed
 from paddock.workers.exit_report import ExitReason
 from paddock_sandbox.profile import IsolationLevel
+from paddock_sandbox.syscall_numbers import numbers_here
 
 Family = Literal[
     "files",
@@ -98,6 +99,11 @@ class Attack:
     def name(self) -> str:
         """Its name for people: that of the body's function, if it has none of its own."""
         return self.own_name or self.body.partition(".")[2]
+
+    def order(self, testbed: AttackTestbed, **others: object) -> dict[str, object]:
+        """Return what the attacking module is told; `others` replace some of the arguments."""
+        arguments = {**self.arguments(testbed), **others}
+        return {"body": self.body, "arguments": arguments, "numbers": dict(numbers_here())}
 
     def reason_for(self, word: str) -> str:
         """Return why this machine may refuse the act by `word` to everybody; empty if it may not."""

@@ -214,9 +214,8 @@ class AttackSession:
 
     async def _call(self, index: int, attack: Attack) -> tuple[object, str]:
         """Return the attacker's answer, or the host's error in its place."""
-        order = {"body": attack.body, "arguments": dict(attack.arguments(self._testbed))}
         try:
-            result = await self._tool(index).execute(order)
+            result = await self._tool(index).execute(attack.order(self._testbed))
         except PaddockError as error:
             return None, error.summary
         if result.success:

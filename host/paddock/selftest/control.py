@@ -138,8 +138,7 @@ def _live_on(attack: Attack, attacker: UnconfinedAttacker, testbed: AttackTestbe
 
 def _order(attack: Attack, testbed: AttackTestbed) -> dict[str, object]:
     return {
-        "body": attack.body,
-        "arguments": {**attack.arguments(testbed), **attack.outside_arguments(testbed)},
+        **attack.order(testbed, **attack.outside_arguments(testbed)),
         "before": attack.before,
         "and_end": attack.outside is Outside.LIVES_ON,
         "paths": sys.path,  # for attacks on a session, for which the module contract's own code stands in

@@ -20,7 +20,6 @@ from paddock.selftest.attacks.grants import (
 from paddock.selftest.expected_failures import may_lack, needs
 from paddock.selftest.testbed.target import VARIABLE
 from paddock.selftest.testbed.testbed import AttackTestbed
-from paddock_sandbox.syscall_numbers import numbers_here
 
 
 def _forgotten_places(testbed: AttackTestbed) -> Mapping[str, Any]:
@@ -51,10 +50,6 @@ def _forgotten_places(testbed: AttackTestbed) -> Mapping[str, Any]:
 
 def _others_code(testbed: AttackTestbed) -> Mapping[str, Any]:
     return {"others": sorted({str(Path(folder).resolve()) for folder in sys.path if os.path.isdir(folder)})}
-
-
-def _handle_calls() -> Mapping[str, int]:
-    return {name: numbers_here()[name] for name in ("name_to_handle_at", "open_by_handle_at")}
 
 
 _WITHOUT_HANDLES: Final = (
@@ -106,17 +101,12 @@ FILES: Final = (
         },
         outside_arguments=lambda testbed: {"pids": [os.getpid(), testbed.target_process.pid]},
         outside=Outside.ANSWERS_ONCE,
-        refusals=REFUSALS | {"EBADF"},
     ),
-    _attack(
-        "files.use_inherited_descriptors",
-        "uses open files, folders and sockets that were left to it",
-        refusals=frozenset(("EBADF",)),
-    ),
+    _attack("files.use_inherited_descriptors", "uses open files, folders and sockets that were left to it"),
     _attack(
         "files.open_by_handle",
         "opens a file by its number in the file system",
-        arguments=lambda testbed: {"path": str(testbed.files.key), **_handle_calls()},
+        arguments=lambda testbed: {"path": str(testbed.files.key)},
         expected_failures=_WITHOUT_HANDLES,
     ),
     _attack(
@@ -212,7 +202,7 @@ FILES: Final = (
         "files.open_by_handle",
         "opens a file that is excluded from a granted folder by its number in the file system",
         own_name="open_what_is_excluded_by_handle",
-        arguments=lambda testbed: {"path": str(testbed.files.excluded), **_handle_calls()},
+        arguments=lambda testbed: {"path": str(testbed.files.excluded)},
         grants=all_but_one_file,
         only_at=("ns", "bwrap"),
         expected_failures=_WITHOUT_HANDLES,
@@ -230,7 +220,7 @@ FILES: Final = (
         "files.open_by_handle",
         "opens the journal of another session below a granted folder by its number in the file system",
         own_name="open_what_paddock_keeps_by_handle",
-        arguments=lambda testbed: {"path": str(testbed.files.journal), **_handle_calls()},
+        arguments=lambda testbed: {"path": str(testbed.files.journal)},
         grants=what_is_around_paddocks_own,
         only_at=("ns", "bwrap"),
         expected_failures=_WITHOUT_HANDLES,

@@ -7,41 +7,29 @@ inside, the call must be refused before that. No attack here has an effect, wher
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from paddock.selftest.attack import REFUSALS, Arguments, Attack
 from paddock.selftest.expected_failures import forbidden_by, may_lack, needs
-from paddock.selftest.testbed.testbed import AttackTestbed
-from paddock_sandbox.syscall_numbers import numbers_here
 
 _BAD: Final = 8  # an address nothing is at
 _MISSING: Final = "/there is no such place"
 
 
-def _calls(*rows: tuple[int | str, ...]) -> Arguments:
-    """Return arguments for `reach_the_kernel`: a row is the name of a call and its arguments, if the machine has it."""
-
-    def arguments(testbed: AttackTestbed) -> Mapping[str, Any]:
-        known = numbers_here()
-        return {"calls": [[name, known[str(name)], *rest] for name, *rest in rows if name in known]}
-
-    return arguments
-
-
 _UNHEARD: Final = frozenset(("EPERM", "EACCES", "ENOSYS"))
+# The kernel reads only the lower half of a command's number; a call could evade a filter that reads all of it.
+_TERMINAL_COMMANDS: Final = {
+    "TIOCSTI": 0x5412,
+    "TIOCSTI with high bits": 0x1_0000_5412,
+    "TIOCLINUX": 0x541C,
+    "TIOCLINUX with high bits": 0x7FFF_0000_0000_541C,
+}
 
 
-def _terminal_commands(testbed: AttackTestbed) -> Mapping[str, Any]:
-    # The kernel reads only the lower half of a command's number; a call could evade a filter that reads all of it.
-    commands = {
-        "TIOCSTI": 0x5412,
-        "TIOCSTI with high bits": 0x1_0000_5412,
-        "TIOCLINUX": 0x541C,
-        "TIOCLINUX with high bits": 0x7FFF_0000_0000_541C,
-    }
-    return {"calls": [[name, numbers_here()["ioctl"], 1, command, _BAD] for name, command in commands.items()]}
+def _calls(*rows: tuple[int | str, ...]) -> Arguments:
+    """Return arguments for `reach_the_kernel`: a row is the name of a call and its arguments."""
+    return lambda testbed: {"calls": rows}
 
 
 _attack = partial(Attack, family="kernel", refusals=_UNHEARD)
@@ -117,7 +105,6 @@ KERNEL: Final = (
     _attack(
         "kernel_calls.make_namespaces",
         "makes namespaces of its own, to be root there",
-        arguments=lambda testbed: {name: numbers_here()[name] for name in ("clone", "unshare", "setns")},
         expected_failures=(
             may_lack("user namespaces to spare", "ENOSPC", "EUSERS"),
             forbidden_by("kernel.apparmor_restrict_unprivileged_userns", "0"),
@@ -143,10 +130,10 @@ KERNEL: Final = (
         arguments=_calls(("reboot", 0, 0, 0, 0), ("swapon", _MISSING, 0x7FFFFFFF), ("swapoff", _MISSING)),
         expected_failures=(needs("CAP_SYS_ADMIN"), needs("CAP_SYS_BOOT"), may_lack("swap", "ENOSYS")),
     ),
-    _reach(
+    _attack(
+        "kernel_calls.type_into_the_terminal",
         "pushes keys into a terminal, for the shell behind it to run",
-        own_name="type_into_the_terminal",
-        arguments=_terminal_commands,
+        arguments=lambda testbed: {"commands": _TERMINAL_COMMANDS, "address": _BAD},
     ),
     *(
         _attack(
@@ -171,7 +158,6 @@ KERNEL: Final = (
             "key": testbed.shared_objects.key,
             "queue": testbed.shared_objects.queue,
             "file": str(testbed.shared_objects.file),
-            "mq_open": numbers_here()["mq_open"],
         },
         refusals=REFUSALS,
         expected_failures=(may_lack("such a means", "ENOSYS", "ENOENT"),),

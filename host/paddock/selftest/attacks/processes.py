@@ -11,7 +11,6 @@ from paddock.selftest.attacks.grants import workspace
 from paddock.selftest.attacks.keys import shifted
 from paddock.selftest.expected_failures import forbidden_by, may_lack
 from paddock.selftest.testbed.testbed import AttackTestbed
-from paddock_sandbox.syscall_numbers import numbers_here
 
 
 def _others(testbed: AttackTestbed) -> dict[str, int]:
@@ -24,11 +23,7 @@ PROCESSES: Final = (
     _attack(
         "processes.kill_the_host",
         "signals the host and another process of the user",
-        arguments=lambda testbed: {
-            "pids": _others(testbed),
-            "tgkill": numbers_here()["tgkill"],
-            "rt_sigqueueinfo": numbers_here()["rt_sigqueueinfo"],
-        },
+        arguments=lambda testbed: {"pids": _others(testbed)},
         marks=True,
     ),
     _attack(
@@ -74,8 +69,6 @@ PROCESSES: Final = (
         arguments=lambda testbed: {
             "pid": testbed.target_process.pid,
             "descriptor": testbed.target_process.descriptor,
-            "pidfd_getfd": numbers_here()["pidfd_getfd"],
-            "kcmp": numbers_here()["kcmp"],
         },
         expected_failures=(
             forbidden_by("kernel.yama.ptrace_scope", "0", "1"),
@@ -91,19 +84,12 @@ PROCESSES: Final = (
     _attack(
         "processes.change_limits_of_a_process",
         "lowers the limits and priorities of another process",
-        arguments=lambda testbed: {
-            "pid": testbed.target_process.pid,
-            **{name: numbers_here()[name] for name in ("ioprio_set", "sched_setattr")},
-        },
+        arguments=lambda testbed: {"pid": testbed.target_process.pid},
         marks=True,
     ),
     _attack(
         "processes.renice_everything_of_the_user",
         "lowers the priority of everything that the user runs",
-        arguments=lambda testbed: {
-            "ioprio_set": numbers_here()["ioprio_set"],
-            "setpriority": numbers_here()["setpriority"],
-        },
         # In namespaces of its own the module is the only process of its user.
         only_at=("landlock",),
         refusals=frozenset(("EPERM", "EACCES", "ENOSYS")),

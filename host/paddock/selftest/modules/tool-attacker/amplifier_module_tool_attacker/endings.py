@@ -13,25 +13,15 @@ import threading
 import time
 from collections.abc import Iterator
 
-from .way import Way
-
-
-def leave_a_daemon(lock: str) -> Iterator[Way]:
-    """Leave an orphaned process behind: forked twice, in a session of its own."""
-    yield "fork twice", lambda: _leave(lock)
+from .way import Way, in_one_way
 
 
 def leave_a_daemon_and_end_its_keeper(lock: str, with_keeper: bool) -> Iterator[Way]:
     """Leave a process behind, and stop and kill its keeper, if permitted: the module's own parent."""
-    yield "fork twice", lambda: _leave(lock)
+    yield from leave_a_daemon(lock=lock)
     if with_keeper:
         yield "stop the parent", lambda: _end_parent(signal.SIGSTOP)
         yield "kill the parent", lambda: _end_parent(signal.SIGKILL)
-
-
-def refuse_to_end(lock: str) -> Iterator[Way]:
-    """Block every gentle end at once."""
-    yield "in every way", lambda: _refuse(lock)
 
 
 class _Lingering:
@@ -42,7 +32,9 @@ class _Lingering:
 _lingering = []
 
 
-def _refuse(lock: str) -> str:
+@in_one_way("in every way")
+def refuse_to_end(lock: str) -> str:
+    """Block every gentle end at once."""
     _hold(lock)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
@@ -53,7 +45,9 @@ def _refuse(lock: str) -> str:
     return "ignores signals, and hangs in a thread, at exit and in __del__"
 
 
-def _leave(lock: str) -> str:
+@in_one_way("fork twice")
+def leave_a_daemon(lock: str) -> str:
+    """Leave an orphaned process behind: forked twice, in a session of its own."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

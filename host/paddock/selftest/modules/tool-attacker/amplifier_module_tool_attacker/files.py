@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from .raw_calls import call, checked, declare
-from .way import RefusedActError, Way
+from .descriptors import held, inherited, inherited_listener, opened
+from .raw_calls import call, checked, declare, libc
+from .way import RefusedActError, Way, in_one_way
 
-_HIGHEST_DESCRIPTOR = 4096
 _IN_ALL_EVENTS = 0xFFF
 _HANDLE_BYTES = 128  # MAX_HANDLE_SZ of <linux/exportfs.h>
 
@@ -31,10 +31,6 @@ def read_ssh_key(path: str) -> Iterator[Way]:
     yield "copy it in the kernel", lambda: _sent(path)
 
 
-def read_every_file_of_the_home(home: str, secret: str) -> Iterator[Way]:
-    yield "walk", lambda: _found_below(Path(home), secret)
-
-
 def read_a_secret_of_the_environment(name: str) -> Iterator[Way]:
     yield "os.environ", lambda: _present(os.environ.get(name))
     yield "the C library's", lambda: _present(_getenv(name))
@@ -46,11 +42,6 @@ def find_out_what_exists(path: str) -> Iterator[Way]:
     yield "access", lambda: _accessible(path)
     yield "open as a place", lambda: _opened(path, os.O_PATH)
     yield "change to its folder", lambda: _visited(os.path.dirname(path))
-
-
-def watch_what_others_touch(folder: str) -> Iterator[Way]:
-    """Watch the names of all files that other processes open in a folder."""
-    yield "inotify", lambda: _watched(folder)
 
 
 def climb_out_of_the_root(path: str, pids: Sequence[int]) -> Iterator[Way]:
@@ -90,29 +81,24 @@ def open_what_paddock_keeps(path: str) -> Iterator[Way]:
 
 def use_inherited_descriptors() -> Iterator[Way]:
     """Look for open files, folders and listening sockets that the host forgot to close."""
-    yield "files", lambda: _inherited(stat.S_ISREG, lambda number: os.pread(number, 100, 0).decode())
-    yield "folders", lambda: _inherited(stat.S_ISDIR, lambda number: os.listdir(number))
-    yield "listening sockets", lambda: _inherited(stat.S_ISSOCK, _address_of_listener)
+    yield "files", lambda: inherited(stat.S_ISREG, lambda number: os.pread(number, 100, 0).decode())
+    yield "folders", lambda: inherited(stat.S_ISDIR, os.listdir)
+    yield "listening sockets", inherited_listener
 
 
-def open_by_handle(path: str, name_to_handle_at: int, open_by_handle_at: int) -> Iterator[Way]:
+@in_one_way("name_to_handle_at, open_by_handle_at")
+def open_by_handle(path: str) -> str:
     """Open a file by its number in the file system, which no path and no mount protects."""
 
-    def opened() -> str:
-        class FileHandle(ctypes.Structure):
-            _fields_ = (("size", ctypes.c_uint), ("kind", ctypes.c_int), ("name", ctypes.c_ubyte * _HANDLE_BYTES))
+    class FileHandle(ctypes.Structure):
+        _fields_ = (("size", ctypes.c_uint), ("kind", ctypes.c_int), ("name", ctypes.c_ubyte * _HANDLE_BYTES))
 
-        handle, mount = FileHandle(size=_HANDLE_BYTES), (ctypes.c_char * 4)()
-        call(name_to_handle_at, -100, path, handle, mount, 0)
-        folder = os.open(os.path.dirname(path), os.O_RDONLY)
-        try:
-            descriptor = call(open_by_handle_at, folder, handle, os.O_RDONLY)
-        finally:
-            os.close(folder)
-        with os.fdopen(descriptor) as file:
-            return file.read(100)
-
-    yield "name_to_handle_at, open_by_handle_at", opened
+    handle, mount = FileHandle(size=_HANDLE_BYTES), (ctypes.c_char * 4)()
+    call("name_to_handle_at", -100, path, handle, mount, 0)
+    with opened(os.path.dirname(path)) as folder:
+        descriptor = call("open_by_handle_at", folder, handle, os.O_RDONLY)
+    with os.fdopen(descriptor) as file:
+        return file.read(100)
 
 
 # -- changing without a grant --------------------------------------------------------------
@@ -264,8 +250,8 @@ def _created(folder: str) -> str:
 
 
 def _opened(path: str, flags: int) -> str:
-    os.close(os.open(path, flags))
-    return f"opened {path}"
+    with opened(path, flags):
+        return f"opened {path}"
 
 
 def _link_to(path: str, folder: Path | None = None) -> str:
@@ -282,7 +268,8 @@ def _sent(path: str) -> str:
         return right.recv(100).decode()
 
 
-def _found_below(home: Path, secret: str) -> str:
+@in_one_way("walk")
+def read_every_file_of_the_home(home: str, secret: str) -> str:
     denials: list[OSError] = []
     for folder, _, names in os.walk(home, onerror=denials.append):
         for name in names:
@@ -328,32 +315,11 @@ def _visited(folder: str) -> str:
 
 
 def _through_open_folders(path: str) -> str:
-    for number in range(_HIGHEST_DESCRIPTOR):
-        try:
-            if stat.S_ISDIR(os.fstat(number).st_mode):
-                descriptor = os.open("../" * 40 + path.lstrip("/"), os.O_RDONLY, dir_fd=number)
-                with os.fdopen(descriptor) as file:
-                    return file.read(100)
-        except OSError:
-            continue
-    raise RefusedActError("EBADF", "no open folder leads there")
+    def read(number: int) -> str:
+        with open(os.open("../" * 40 + path.lstrip("/"), os.O_RDONLY, dir_fd=number)) as file:
+            return file.read(100)
 
-
-def _inherited(is_wanted: Callable[[int], bool], use: Callable[[int], object]) -> str:
-    for number in range(3, _HIGHEST_DESCRIPTOR):
-        try:
-            if is_wanted(os.fstat(number).st_mode):
-                return f"descriptor {number}: {use(number)}"
-        except OSError:
-            continue
-    raise RefusedActError("EBADF", "none is open")
-
-
-def _address_of_listener(number: int) -> str:
-    with socket.socket(fileno=os.dup(number)) as one:
-        if not one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-            raise OSError("does not listen")
-        return f"listens at {one.getsockname()}"
+    return inherited(stat.S_ISDIR, read)
 
 
 def _with_hard_link(path: str, folder: Path) -> str:
@@ -370,11 +336,8 @@ def _moved_and_back(path: str, folder: Path) -> str:
 
 
 def _opened_again(path: str) -> str:
-    place = os.open(path, os.O_PATH)
-    try:
+    with opened(path, os.O_PATH) as place:
         return _read(f"/proc/self/fd/{place}")
-    finally:
-        os.close(place)
 
 
 def _read_as(path: str, rename: Callable[[str, str], None], undo: Callable[[str], None]) -> str:
@@ -408,11 +371,8 @@ def _keep_mode(path: str) -> str:
 
 
 def _chmod_at(path: str) -> None:
-    folder = os.open(os.path.dirname(path), os.O_PATH)
-    try:
+    with opened(os.path.dirname(path), os.O_PATH) as folder:
         os.chmod(os.path.basename(path), 0o600, dir_fd=folder)
-    finally:
-        os.close(folder)
 
 
 def _replaced(folder: Path) -> str:
@@ -443,22 +403,17 @@ def _fchmod(path: Path, mode: int) -> None:
 
 
 def _leased(path: str, flags: int, kind: int) -> str:
-    descriptor = os.open(path, flags)
-    try:
+    with opened(path, flags) as descriptor:
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, kind)
         return "leased"
-    finally:
-        os.close(descriptor)
 
 
-def _watched(folder: str) -> str:
-    libc = ctypes.CDLL(None, use_errno=True)
-    descriptor = libc.inotify_init()
-    try:
-        checked(libc.inotify_add_watch(descriptor, folder.encode(), _IN_ALL_EVENTS))
+@in_one_way("inotify")
+def watch_what_others_touch(folder: str) -> str:
+    """Watch the names of all files that other processes open in a folder."""
+    with held(libc.inotify_init()) as queue:
+        checked(libc.inotify_add_watch(queue, folder.encode(), _IN_ALL_EVENTS))
         return f"watches {folder}"
-    finally:
-        os.close(descriptor)
 
 
 def _made_device() -> str:

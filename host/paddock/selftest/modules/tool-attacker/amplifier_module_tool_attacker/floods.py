@@ -9,37 +9,20 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from .talk import Place, connect, connect_to_proxy, must_reach, proxy_credentials
-from .way import Way
+from .way import in_one_way
 
 _AT_ONCE = 300  # connections
 _PAUSE = 0.002  # seconds, so that the attacked process works and not this one
 
 
-def flood_the_way_out(granted: Place, seconds: float) -> Iterator[Way]:
+@in_one_way("connections")
+def flood_the_way_out(granted: Place, seconds: float) -> str:
     """Connect and hang up, as often as possible, to the granted service and to its proxy."""
     host, port = granted
     must_reach(host, port)
-    yield "connections", lambda: _flooded(host, port, seconds)
-
-
-def keep_the_way_out_busy(granted: Place, seconds: float) -> Iterator[Way]:
-    """Hold many connections, and send one letter at a time on each of them."""
-    host, port = granted
-    must_reach(host, port)
-    yield "slow requests", lambda: _held(host, port, seconds)
-
-
-def flood_with_lookups(granted: Place, name: str, server: Place, seconds: float) -> Iterator[Way]:
-    """Look up names without end, another one each time."""
-    must_reach(*granted)
-    yield "lookups", lambda: _asked_without_end(name, tuple(server), seconds)
-
-
-def _flooded(host: str, port: int, seconds: float) -> str:
     made, deadline = 0, time.monotonic() + seconds
     asking = f"GET http://{host}:{port}/ HTTP/1.1\r\nHost: {host}:{port}\r\n".encode() + proxy_credentials() + b"\r\n"
     while time.monotonic() < deadline:
@@ -53,7 +36,11 @@ def _flooded(host: str, port: int, seconds: float) -> str:
     return f"{made} connections"
 
 
-def _held(host: str, port: int, seconds: float) -> str:
+@in_one_way("slow requests")
+def keep_the_way_out_busy(granted: Place, seconds: float) -> str:
+    """Hold many connections, and send one letter at a time on each of them."""
+    host, port = granted
+    must_reach(host, port)
     with contextlib.ExitStack() as stack:
         lines = []
         with contextlib.suppress(OSError):
@@ -83,11 +70,14 @@ def _begun(host: str, port: int) -> socket.socket:
     raise OSError("there is no way out")
 
 
-def _asked_without_end(name: str, server: tuple[str, int], seconds: float) -> str:
+@in_one_way("lookups")
+def flood_with_lookups(granted: Place, name: str, server: Place, seconds: float) -> str:
+    """Look up names without end, another one each time."""
+    must_reach(*granted)
     sent, deadline = 0, time.monotonic() + seconds
     rest = b"".join(bytes([len(label)]) + label for label in name.encode().split(b".")) + b"\0\0\1\0\1"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as requester:
-        requester.connect(server)
+        requester.connect(tuple(server))
         requester.setblocking(False)
         while time.monotonic() < deadline:
             label = b"%d" % sent

@@ -8,13 +8,13 @@ import os
 import platform
 import signal
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from .child import in_a_child
-from .raw_calls import call, checked, reach, shmat
+from .raw_calls import NUMBERS, call, checked, libc, reach, shmat
 from .way import RefusedActError, Way
 
 _CLONE_NEWUSER = 0x10000000
@@ -27,16 +27,22 @@ _GETPID_OF_X86_64 = 39
 
 
 def reach_the_kernel(calls: Sequence[Sequence[Any]]) -> Iterator[Way]:
-    """Make calls, each given as its name, number and arguments; the arguments cannot have an effect."""
-    for name, number, *arguments in calls:
-        yield name, partial(reach, number, *arguments)
+    """Make those calls that the machine has, each given as its name and arguments, which cannot have an effect."""
+    for name, *arguments in calls:
+        if name in NUMBERS:
+            yield name, partial(reach, name, *arguments)
 
 
-def make_namespaces(clone: int, unshare: int, setns: int) -> Iterator[Way]:
+def type_into_the_terminal(commands: Mapping[str, int], address: int) -> Iterator[Way]:
+    for name, command in commands.items():
+        yield name, partial(reach, "ioctl", 1, command, address)
+
+
+def make_namespaces() -> Iterator[Way]:
     """Become root of another user, through namespaces of one's own."""
-    yield "unshare", lambda: in_a_child(lambda: call(unshare, _CLONE_NEWUSER))
-    yield "clone", lambda: _cloned(clone)
-    yield "setns", lambda: reach(setns, -1, 0)
+    yield "unshare", lambda: in_a_child(lambda: call("unshare", _CLONE_NEWUSER))
+    yield "clone", _cloned
+    yield "setns", lambda: reach("setns", -1, 0)
 
 
 def call_as_another_architecture() -> Iterator[Way]:
@@ -56,17 +62,17 @@ def hold_privileges() -> Iterator[Way]:
     yield "threads that were forgotten", _threads
 
 
-def read_memory_shared_by_others(key: int, queue: str, file: str, mq_open: int) -> Iterator[Way]:
+def read_memory_shared_by_others(key: int, queue: str, file: str) -> Iterator[Way]:
     """Access shared objects with a number or a name: segments, queues and semaphores of the whole machine."""
     yield "shared memory", lambda: _segment(key)
-    yield "message queue", lambda: f"queue {checked(_libc.msgget(key, 0))}"
-    yield "semaphores", lambda: f"set {checked(_libc.semget(key, 1, 0))}"
-    yield "POSIX message queue", lambda: _closed(call(mq_open, queue, os.O_RDONLY, 0, 0))
+    yield "message queue", lambda: f"queue {checked(libc.msgget(key, 0))}"
+    yield "semaphores", lambda: f"set {checked(libc.semget(key, 1, 0))}"
+    yield "POSIX message queue", lambda: os.close(call("mq_open", queue, os.O_RDONLY, 0, 0))
     yield "file in shared memory", lambda: Path(file).read_text(encoding="utf-8")
 
 
-def _cloned(number: int) -> str:
-    child = call(number, _CLONE_NEWUSER | int(signal.SIGCHLD), 0, 0, 0, 0)
+def _cloned() -> str:
+    child = call("clone", _CLONE_NEWUSER | int(signal.SIGCHLD), 0, 0, 0, 0)
     if child == 0:
         os._exit(0)
     os.waitpid(child, 0)
@@ -87,7 +93,7 @@ def _called_as_i386() -> int:
 def _capabilities() -> str:
     header = struct.pack("Ii", _CAPABILITY_VERSION, 0)
     sets = ctypes.create_string_buffer(24)
-    checked(_libc.capget(header, sets))
+    checked(libc.capget(header, sets))
     # Effective, permitted and inheritable of the lower half, then of the upper.
     held = struct.unpack("6I", sets.raw)
     if not any(held):
@@ -96,7 +102,7 @@ def _capabilities() -> str:
 
 
 def _new_privileges() -> str:
-    if _libc.prctl(_NO_NEW_PRIVS, 0, 0, 0, 0) == 1:
+    if libc.prctl(_NO_NEW_PRIVS, 0, 0, 0, 0) == 1:
         raise RefusedActError("EPERM", "their bits mean nothing here")
     return "their bits are honoured"
 
@@ -112,17 +118,9 @@ def _threads() -> str:
 
 
 def _segment(key: int) -> str:
-    address = shmat(checked(_libc.shmget(key, 0, 0)), None, 0)
+    address = shmat(checked(libc.shmget(key, 0, 0)), None, 0)
     if address in (None, ctypes.c_void_p(-1).value):
         checked(-1)
     content = ctypes.string_at(address)
-    _libc.shmdt(ctypes.c_void_p(address))
+    libc.shmdt(ctypes.c_void_p(address))
     return content.decode(errors="replace")
-
-
-def _closed(descriptor: int) -> str:
-    os.close(descriptor)
-    return f"opened as {descriptor}"
-
-
-_libc = ctypes.CDLL(None, use_errno=True)

@@ -7,6 +7,7 @@ import mmap
 import os
 from collections.abc import Iterable, Iterator
 
+from .descriptors import held, opened
 from .raw_calls import declare
 from .way import RefusedActError, Way
 
@@ -45,8 +46,7 @@ def mapped() -> Iterator[bytes]:
     """Yield all memory that the kernel lists as mapped and readable."""
     with open("/proc/self/maps", encoding="utf-8") as maps:
         ranges = [line.split()[:2] for line in maps]
-    memory = os.open("/proc/self/mem", os.O_RDONLY)
-    try:
+    with opened("/proc/self/mem") as memory:
         for place, rights in ranges:
             begin, end = (int(number, 16) for number in place.split("-"))
             for address in range(begin, end if rights.startswith("r") else begin, _CHUNK):
@@ -54,28 +54,18 @@ def mapped() -> Iterator[bytes]:
                     yield os.pread(memory, min(_CHUNK, end - address), address)
                 except (OSError, OverflowError):
                     break  # the kernel's own pages
-    finally:
-        os.close(memory)
 
 
 def guessed() -> Iterator[bytes]:
     """Yield the existing pages around the heap and some objects: a pipe accepts none from an unmapped address."""
     read, write = os.pipe()
-    try:
-        for middle in (_heap(), id(object()), ctypes.addressof(ctypes.create_string_buffer(_CHUNK))):
+    with held(read, write):
+        for middle in (_sbrk(0), id(object()), ctypes.addressof(ctypes.create_string_buffer(_CHUNK))):
             first = (middle - _AROUND) // mmap.PAGESIZE * mmap.PAGESIZE
             for address in range(first, first + 2 * _AROUND, mmap.PAGESIZE):
                 if _write(write, address, mmap.PAGESIZE) == mmap.PAGESIZE:
                     yield os.read(read, mmap.PAGESIZE)
-    finally:
-        os.close(read)
-        os.close(write)
 
 
 _write = declare("write", ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
 _sbrk = declare("sbrk", ctypes.c_void_p, ctypes.c_ssize_t)
-
-
-def _heap() -> int:
-    end: int = _sbrk(0)
-    return end

@@ -10,14 +10,15 @@ import struct
 import time
 from collections.abc import Iterator
 
-from .way import RefusedActError, Way
+from .descriptors import descriptors
+from .way import RefusedActError, Way, in_one_way
 
 _HEADER = struct.Struct(">IBBHIIIIH")  # length, kind, flags, method, id, target, parent, deadline, handles
 _REQUEST, _RESPONSE, _NOTIFY, _MIRROR = 3, 4, 6, 10
 _SHOW_MESSAGE = 24  # the host's method that shows a message to a person
 _EMIT = 5  # the host's method that takes an event and its data
 _ID = 900
-_HIGHEST_DESCRIPTOR = 1024
+
 _SECONDS = 10.0  # for a reader to take the sent data
 _AT_ONCE = 1000  # messages
 _HALF = 1000  # bytes
@@ -58,26 +59,35 @@ def lie_to_the_host(lie: str, patience: float) -> Iterator[Way]:
     yield lie, lambda: _sent(patience, _LIES[lie]())
 
 
-def flood_the_host(messages: int) -> Iterator[Way]:
+@in_one_way("notify")
+def flood_the_host(messages: int) -> str:
     """Send permitted messages, as often and as fast as possible."""
     body = b"\x93\xa5hello\xa4info\xa4tool"
     frame = _frame(_NOTIFY, method=_SHOW_MESSAGE, body=body)
-    frames = [frame * _AT_ONCE] * (messages // _AT_ONCE)
-    yield "notify", lambda: _sent(0.0, *frames)
+    return _sent(0.0, *[frame * _AT_ONCE] * (messages // _AT_ONCE))
 
 
-def send_half_a_message(mebibytes: int, seconds: float) -> Iterator[Way]:
+@in_one_way("dawdle")
+def send_half_a_message(mebibytes: int, seconds: float) -> str:
     """Announce a message, and send it a byte at a time."""
-    beginning = _frame(_REQUEST, method=_EMIT, id=_ID, body=bytes(mebibytes << 20))[:_HALF]
-    yield "dawdle", lambda: _dawdled(beginning, seconds)
+    data = _frame(_REQUEST, method=_EMIT, id=_ID, body=bytes(mebibytes << 20))[:_HALF]
+    line = connection()
+    deadline = time.monotonic() + seconds
+    for number in range(len(data)):
+        _send(line, data[number : number + 1])
+        if time.monotonic() > deadline:
+            break
+        time.sleep(seconds / len(data))
+    return "waits for the rest"
 
 
-def stop_reading(requests: int, patience: float) -> Iterator[Way]:
+@in_one_way("ask without reading")
+def stop_reading(requests: int, patience: float) -> str:
     """Send requests without ever reading an answer, so that the host has to keep all answers."""
     # An event of a mebibyte without listeners comes back as it was.
     body = b"\x92\xacattack:flood\x81\xa4data\xc6" + struct.pack(">I", 1 << 20) + bytes(1 << 20)
     frames = (_frame(_REQUEST, method=_EMIT, id=_ID + number, body=body) for number in range(requests))
-    yield "ask without reading", lambda: _sent(patience, *frames)
+    return _sent(patience, *frames)
 
 
 def _sent(patience: float, *frames: bytes) -> str:
@@ -92,25 +102,9 @@ def _sent(patience: float, *frames: bytes) -> str:
     return "said, and the connection lives"
 
 
-def _dawdled(data: bytes, seconds: float) -> str:
-    line = connection()
-    deadline = time.monotonic() + seconds
-    for number in range(len(data)):
-        _send(line, data[number : number + 1])
-        if time.monotonic() > deadline:
-            break
-        time.sleep(seconds / len(data))
-    return "waits for the rest"
-
-
 def connection() -> socket.socket:
     """Return the socket to another process; both ends of an event loop's pairs are in this process."""
-    for number in range(3, _HIGHEST_DESCRIPTOR):
-        try:
-            if not stat.S_ISSOCK(os.fstat(number).st_mode):
-                continue
-        except OSError:
-            continue
+    for number in descriptors(stat.S_ISSOCK):
         line = socket.socket(fileno=os.dup(number))
         if line.family == socket.AF_UNIX and line.type == socket.SOCK_STREAM and _peer_of(line) != os.getpid():
             return line

@@ -15,6 +15,7 @@ import sys
 from typing import Any
 
 from .performance import is_on_the_session, load, perform, perform_in_session
+from .raw_calls import NUMBERS
 
 _LONGEST = 1 << 17  # bytes of an order
 
@@ -64,6 +65,7 @@ def _attack(order: dict[str, Any], answer: socket.socket) -> None:
         sys.path.extend(order["paths"])
         result = asyncio.run(_in_session(order))
     else:
+        NUMBERS.update(order["numbers"])
         result = perform(order["body"], order["arguments"])
     answer.sendall(json.dumps(result).encode())
 

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from .child import in_a_child
+from .descriptors import held, opened
 from .raw_calls import call, checked, declare, reach
-from .way import RefusedActError, Way
+from .way import RefusedActError, Way, in_one_way
 
 # A harmless signal: a process that did not ask for it never notices.
 _SIGNAL = signal.SIGURG
@@ -26,25 +27,33 @@ _IDLE = struct.pack("IIQiIQQQ", 48, os.SCHED_IDLE, 0, 0, 0, 0, 0, 0)  # struct s
 _NOBODY = 0x7FFFFFF0  # a user that runs nothing
 
 
-def kill_the_host(pids: Mapping[str, int], tgkill: int, rt_sigqueueinfo: int) -> Iterator[Way]:
+def kill_the_host(pids: Mapping[str, int]) -> Iterator[Way]:
     """Signal each process in every available way; the right to send one signal is the right to send any."""
     for name, pid in pids.items():
         yield f"kill {name}", partial(os.kill, pid, _SIGNAL)
-        yield f"tgkill {name}", partial(call, tgkill, pid, pid, int(_SIGNAL))
-        yield f"rt_sigqueueinfo {name}", partial(_queue, rt_sigqueueinfo, pid)
+        yield f"tgkill {name}", partial(call, "tgkill", pid, pid, int(_SIGNAL))
+        yield f"rt_sigqueueinfo {name}", partial(_queue, pid)
         yield f"pidfd_send_signal {name}", partial(_signal_by_descriptor, pid)
 
 
-def kill_everything(pid: int) -> Iterator[Way]:
+@in_one_way("kill")
+def kill_everything(pid: int) -> None:
     """Signal every reachable process: `pid` is -1, or the number of a group, negative."""
     # The result proves nothing: the kernel also reports success when it signalled no process.
-    yield "kill", partial(os.kill, pid, _SIGNAL)
+    os.kill(pid, _SIGNAL)
 
 
-def signal_through_a_file(pid: int) -> Iterator[Way]:
+@in_one_way("F_SETOWN")
+def signal_through_a_file(pid: int) -> str:
     """Make the kernel signal a process on behalf of a pipe with data to read."""
-    # As above: the owner of a pipe is not necessarily signalled.
-    yield "F_SETOWN", lambda: _owned_by(pid)
+    left, right = os.pipe()
+    with held(left, right):
+        fcntl.fcntl(left, fcntl.F_SETOWN, pid)
+        fcntl.fcntl(left, _F_SETSIG, int(_SIGNAL))
+        fcntl.fcntl(left, fcntl.F_SETFL, fcntl.fcntl(left, fcntl.F_GETFL) | fcntl.FASYNC)
+        os.write(right, b"x")
+        # As above: the owner of a pipe is not necessarily signalled.
+        return f"the pipe is owned by {pid}"
 
 
 def trace_a_process(pids: Mapping[str, int]) -> Iterator[Way]:
@@ -60,10 +69,10 @@ def read_memory_of_a_process(pid: int, address: int, content: str) -> Iterator[W
     yield "/proc/<pid>/mem", lambda: _read_at(f"/proc/{pid}/mem", address, len(content))
 
 
-def steal_a_descriptor(pid: int, descriptor: int, pidfd_getfd: int, kcmp: int) -> Iterator[Way]:
-    yield "pidfd_getfd", lambda: _stolen(pid, descriptor, pidfd_getfd)
+def steal_a_descriptor(pid: int, descriptor: int) -> Iterator[Way]:
+    yield "pidfd_getfd", lambda: _stolen(pid, descriptor)
     yield "/proc/<pid>/fd", lambda: _read_at(f"/proc/{pid}/fd/{descriptor}", 0, 100)
-    yield "compare by kcmp", lambda: f"answered {call(kcmp, os.getpid(), pid, 0, 0, descriptor)}"
+    yield "compare by kcmp", lambda: f"answered {call('kcmp', os.getpid(), pid, 0, 0, descriptor)}"
 
 
 def read_environment_of_a_process(pids: Mapping[str, int]) -> Iterator[Way]:
@@ -72,47 +81,31 @@ def read_environment_of_a_process(pids: Mapping[str, int]) -> Iterator[Way]:
             yield f"{file} of {name}", partial(_read_at, f"/proc/{pid}/{file}", 0, 100)
 
 
-def change_limits_of_a_process(pid: int, ioprio_set: int, sched_setattr: int) -> Iterator[Way]:
+def change_limits_of_a_process(pid: int) -> Iterator[Way]:
     yield "prlimit", lambda: resource.prlimit(pid, resource.RLIMIT_NOFILE, (16, 16))
     yield "setpriority", lambda: os.setpriority(os.PRIO_PROCESS, pid, 19)
     yield "setpriority of its group", lambda: os.setpriority(os.PRIO_PGRP, pid, 19)
     yield "sched_setaffinity", lambda: os.sched_setaffinity(pid, {min(os.sched_getaffinity(pid))})
     yield "sched_setscheduler", lambda: os.sched_setscheduler(pid, os.SCHED_BATCH, os.sched_param(0))
-    yield "sched_setattr", lambda: call(sched_setattr, pid, ctypes.create_string_buffer(_IDLE, len(_IDLE)), 0)
-    yield "ioprio_set", lambda: call(ioprio_set, 1, pid, _LOWEST_IO_PRIORITY)
+    yield "sched_setattr", lambda: call("sched_setattr", pid, ctypes.create_string_buffer(_IDLE, len(_IDLE)), 0)
+    yield "ioprio_set", lambda: call("ioprio_set", 1, pid, _LOWEST_IO_PRIORITY)
     yield "oom_score_adj", lambda: _write(f"/proc/{pid}/oom_score_adj", "1000")
 
 
-def renice_everything_of_the_user(ioprio_set: int, setpriority: int) -> Iterator[Way]:
+def renice_everything_of_the_user() -> Iterator[Way]:
     """Request it for a user who runs nothing: the kernel's answer is then that it found no process."""
-    yield "setpriority", lambda: reach(setpriority, os.PRIO_USER, _NOBODY, 0)
-    yield "ioprio_set", lambda: reach(ioprio_set, 3, _NOBODY, _LOWEST_IO_PRIORITY)
+    yield "setpriority", lambda: reach("setpriority", os.PRIO_USER, _NOBODY, 0)
+    yield "ioprio_set", lambda: reach("ioprio_set", 3, _NOBODY, _LOWEST_IO_PRIORITY)
 
 
-def _queue(number: int, pid: int) -> None:
+def _queue(pid: int) -> None:
     information = struct.pack("iii", int(_SIGNAL), 0, _SI_QUEUE)
-    call(number, pid, int(_SIGNAL), ctypes.create_string_buffer(information, 128))
-
-
-def _owned_by(pid: int) -> str:
-    left, right = os.pipe()
-    try:
-        fcntl.fcntl(left, fcntl.F_SETOWN, pid)
-        fcntl.fcntl(left, _F_SETSIG, int(_SIGNAL))
-        fcntl.fcntl(left, fcntl.F_SETFL, fcntl.fcntl(left, fcntl.F_GETFL) | fcntl.FASYNC)
-        os.write(right, b"x")
-        return f"the pipe is owned by {pid}"
-    finally:
-        os.close(left)
-        os.close(right)
+    call("rt_sigqueueinfo", pid, int(_SIGNAL), ctypes.create_string_buffer(information, 128))
 
 
 def _signal_by_descriptor(pid: int) -> None:
-    descriptor = os.pidfd_open(pid)
-    try:
-        signal.pidfd_send_signal(descriptor, _SIGNAL)
-    finally:
-        os.close(descriptor)
+    with held(os.pidfd_open(pid)) as process:
+        signal.pidfd_send_signal(process, _SIGNAL)
 
 
 def _seize(pid: int) -> str:
@@ -131,22 +124,14 @@ def _copied(copy: Callable[..., int], pid: int, address: int, content: bytes) ->
     return f"{copied} bytes: {memory.raw.decode(errors='replace')}"
 
 
-def _stolen(pid: int, descriptor: int, pidfd_getfd: int) -> str:
-    process = os.pidfd_open(pid)
-    try:
-        copy = call(pidfd_getfd, process, descriptor, 0)
-    finally:
-        os.close(process)
-    with os.fdopen(copy, "rb") as file:
-        return os.pread(file.fileno(), 100, 0).decode()
+def _stolen(pid: int, descriptor: int) -> str:
+    with held(os.pidfd_open(pid)) as process, held(call("pidfd_getfd", process, descriptor, 0)) as copy:
+        return os.pread(copy, 100, 0).decode()
 
 
 def _read_at(path: str, offset: int, size: int) -> str:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
+    with opened(path) as descriptor:
         data = os.pread(descriptor, size, offset)
-    finally:
-        os.close(descriptor)
     if not data:
         raise RefusedActError("ENOENT", f"{path} is empty")
     return data.decode(errors="surrogateescape")

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .child import executed
-from .way import RefusedActError, Way
+from .descriptors import held, opened
+from .way import RefusedActError, Way, in_one_way
 
 _EXIT_CODE = 42  # of the program below
 # Machine code that ends its process with that exit code, and the number of the machine in an ELF header.
@@ -29,9 +30,12 @@ def run_a_shell(shell: str) -> Iterator[Way]:
     yield "subprocess", lambda: _output(_run(shell), "")
 
 
-def run_code_from_memory() -> Iterator[Way]:
+@in_one_way("memfd_create, execveat")
+def run_code_from_memory() -> str:
     """Run a program that is in no file, so that no rule about files can stop it."""
-    yield "memfd_create, execveat", _run_from_memory
+    with held(os.memfd_create("program")) as descriptor:
+        os.write(descriptor, _program())
+        return _output(*executed(descriptor, ["own"]))
 
 
 def run_its_own_program() -> Iterator[Way]:
@@ -74,21 +78,9 @@ def _said_by(shell: str, command: str) -> str:
     return said
 
 
-def _run_from_memory() -> str:
-    descriptor = os.memfd_create("program")
-    try:
-        os.write(descriptor, _program())
-        return _output(*executed(descriptor, ["own"]))
-    finally:
-        os.close(descriptor)
-
-
 def _run_by_descriptor() -> str:
-    descriptor = os.open(_own_program(), os.O_RDONLY)
-    try:
+    with opened(_own_program()) as descriptor:
         return _output(*executed(descriptor, ["own"]))
-    finally:
-        os.close(descriptor)
 
 
 def _own_program() -> str:

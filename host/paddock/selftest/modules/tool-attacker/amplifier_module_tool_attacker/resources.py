@@ -17,76 +17,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .child import end_all, started
-from .way import RefusedActError, Way
+from .way import RefusedActError, Way, in_one_way
 
 _MEBIBYTE = 1 << 20
 _CHUNK = 8  # mebibytes
 
 
-def eat_memory(mebibytes: int) -> Iterator[Way]:
-    yield "in one process", lambda: _eaten(mebibytes)
-
-
-def eat_memory_in_several_processes(mebibytes: int, processes: int, seconds: float) -> Iterator[Way]:
-    """Take more than permitted, no process more than its share of it, and keep it for some time."""
-    yield "in several processes", lambda: _eaten_together(mebibytes, processes, seconds)
-
-
-def fill_the_scratch_folder(mebibytes: int) -> Iterator[Way]:
-    yield "write", lambda: _filled(Path(tempfile.mkdtemp(prefix="attack-")), mebibytes)
-
-
-def write_a_huge_file(folder: str, mebibytes: int) -> Iterator[Way]:
-    yield "write", lambda: _filled(Path(folder), mebibytes)
-    yield "extend", lambda: _extended(Path(folder), mebibytes)
-
-
-def start_a_fork_bomb(processes: int, seconds: float) -> Iterator[Way]:
-    """Start processes until no more can be started, and keep them for some time."""
-    yield "fork", lambda: _forked(processes, seconds)
-
-
-def start_many_threads(threads: int, seconds: float) -> Iterator[Way]:
-    yield "start", lambda: _started(threads, seconds)
-
-
-def open_many_files(files: int) -> Iterator[Way]:
-    yield "open", lambda: _opened(files)
-
-
-def spin() -> Iterator[Way]:
-    yield "loop", _spun
-
-
-def hold_the_interpreter_lock() -> Iterator[Way]:
-    """Run for good inside one instruction, where no Python code, not even of another thread, can run."""
-    yield "match", lambda: re.match("(a+)+$", "a" * 64 + "b")
-
-
-def never_answer() -> Iterator[Way]:
-    yield "sleep", lambda: time.sleep(3600)
-
-
-def burn_processor_time(seconds: float, share: float, processes: int, tries: int = 1) -> Iterator[Way]:
-    """Succeed if all processes together get more than `share` of a processor over some time.
-
-    Each further try has twice as many of them: a busy machine gives more to more processes, and a quota does not.
-    """
-    yield "burn", lambda: _burnt(seconds, share, processes, tries)
-
-
-def flood_the_output(mebibytes: int) -> Iterator[Way]:
-    yield "stdout, in one line", lambda: _printed(1, b"x" * _MEBIBYTE, mebibytes)
-    yield "stderr, in short lines", lambda: _printed(2, b"flood\n" * (_MEBIBYTE // 6), mebibytes)
-
-
-def _eaten(mebibytes: int) -> str:
+@in_one_way("in one process")
+def eat_memory(mebibytes: int) -> str:
     # Written to, so that it really exists.
     taken = [bytes([number % 255 + 1]) * (_CHUNK * _MEBIBYTE) for number in range(0, mebibytes, _CHUNK)]
     return f"{len(taken) * _CHUNK} MiB"
 
 
-def _eaten_together(mebibytes: int, processes: int, seconds: float) -> str:
+@in_one_way("in several processes")
+def eat_memory_in_several_processes(mebibytes: int, processes: int, seconds: float) -> str:
+    """Take more than permitted, no process more than its share of it, and keep it for some time."""
     reader, writer = os.pipe()
     children = [started(lambda: _eat_and_wait(writer, mebibytes // processes)) for _ in range(processes)]
     os.close(writer)
@@ -110,11 +56,22 @@ def _eat_and_wait(writer: int, mebibytes: int) -> None:
     del kept
 
 
-def _filled(folder: Path, mebibytes: int) -> str:
-    path = folder / "huge"
+def fill_the_scratch_folder(mebibytes: int) -> Iterator[Way]:
+    yield "write", lambda: _filled(tempfile.mkdtemp(prefix="attack-"), mebibytes)
+
+
+def write_a_huge_file(folder: str, mebibytes: int) -> Iterator[Way]:
+    yield "write", lambda: _filled(folder, mebibytes)
+    yield "extend", lambda: _filled(folder, mebibytes, by_extending=True)
+
+
+def _filled(folder: str, mebibytes: int, *, by_extending: bool = False) -> str:
+    path = Path(folder, "huge")
     try:
         with path.open("wb", buffering=0) as file:
-            for _ in range(mebibytes):
+            if by_extending:
+                file.truncate(mebibytes * _MEBIBYTE)
+            for _ in range(0 if by_extending else mebibytes):
                 if file.write(bytes(_MEBIBYTE)) != _MEBIBYTE:
                     raise RefusedActError("ENOSPC", "not all was written")
         return f"{mebibytes} MiB in one file"
@@ -122,17 +79,9 @@ def _filled(folder: Path, mebibytes: int) -> str:
         path.unlink(missing_ok=True)
 
 
-def _extended(folder: Path, mebibytes: int) -> str:
-    path = folder / "long"
-    try:
-        with path.open("wb") as file:
-            file.truncate(mebibytes * _MEBIBYTE)
-        return f"{mebibytes} MiB in one file"
-    finally:
-        path.unlink(missing_ok=True)
-
-
-def _forked(processes: int, seconds: float) -> str:
+@in_one_way("fork")
+def start_a_fork_bomb(processes: int, seconds: float) -> str:
+    """Start processes until no more can be started, and keep them for some time."""
     children: list[int] = []
     try:
         while len(children) < processes:
@@ -143,7 +92,8 @@ def _forked(processes: int, seconds: float) -> str:
         end_all(children)
 
 
-def _started(threads: int, seconds: float) -> str:
+@in_one_way("start")
+def start_many_threads(threads: int, seconds: float) -> str:
     done = threading.Event()
     started: list[threading.Thread] = []
     try:
@@ -159,7 +109,8 @@ def _started(threads: int, seconds: float) -> str:
         done.set()
 
 
-def _opened(files: int) -> str:
+@in_one_way("open")
+def open_many_files(files: int) -> str:
     descriptors: list[int] = []
     try:
         while len(descriptors) < files:
@@ -170,12 +121,29 @@ def _opened(files: int) -> str:
             os.close(descriptor)
 
 
-def _spun() -> None:
+@in_one_way("loop")
+def spin() -> None:
     while True:
         pass
 
 
-def _burnt(seconds: float, share: float, processes: int, tries: int) -> str:
+@in_one_way("match")
+def hold_the_interpreter_lock() -> None:
+    """Run for good inside one instruction, where no Python code, not even of another thread, can run."""
+    re.match("(a+)+$", "a" * 64 + "b")
+
+
+@in_one_way("sleep")
+def never_answer() -> None:
+    time.sleep(3600)
+
+
+@in_one_way("burn")
+def burn_processor_time(seconds: float, share: float, processes: int, tries: int = 1) -> str:
+    """Succeed if all processes together get more than `share` of a processor over some time.
+
+    Each further try has twice as many of them: a busy machine gives more to more processes, and a quota does not.
+    """
     had = 0.0
     for number in range(tries):
         had = max(had, _share_had(processes << number, seconds))
@@ -220,6 +188,11 @@ def _processor_time() -> float:
     """Return what this process has used, and its children that have ended."""
     usages = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def flood_the_output(mebibytes: int) -> Iterator[Way]:
+    yield "stdout, in one line", lambda: _printed(1, b"x" * _MEBIBYTE, mebibytes)
+    yield "stderr, in short lines", lambda: _printed(2, b"flood\n" * (_MEBIBYTE // 6), mebibytes)
 
 
 def _printed(descriptor: int, data: bytes, mebibytes: int) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from amplifier_core.models import ToolResult
 
 from .performance import is_on_the_session, perform, perform_in_session
+from .raw_calls import NUMBERS
 
 
 class AttackTool:
@@ -27,6 +28,7 @@ class AttackTool:
     async def execute(self, input: dict[str, Any]) -> ToolResult:
         """Return the result of the attack; some attacks leave no process to return it."""
         body, arguments = input["body"], input.get("arguments", {})
+        NUMBERS.update(input.get("numbers", {}))
         if is_on_the_session(body):
             return ToolResult(output=await perform_in_session(body, self._coordinator, arguments))
         return ToolResult(output=perform(body, arguments))

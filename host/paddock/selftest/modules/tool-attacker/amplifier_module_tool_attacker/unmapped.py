@@ -14,7 +14,6 @@ import fcntl
 import functools
 import mmap
 import os
-import platform
 import select
 import signal
 import socket
@@ -25,7 +24,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 from .child import end_all, started
-from .raw_calls import call, checked, declare, shmat
+from .raw_calls import NUMBERS, call, checked, declare, libc, shmat
 from .way import RefusedActError, Way
 
 _MEBIBYTE = 1 << 20
@@ -35,12 +34,10 @@ _SET_LOCK, _SET_LOCK_OF_DESCRIPTION = 6, 37
 _LOCK_BYTES, _WATCH_BYTES, _MAPPING_BYTES, _INODE_BYTES = 192, 200, 200, 1024
 _LOCKS_OF_A_FILE = 500
 _HUGE = 2 * _MEBIBYTE
-_SPLICE, _PAGES_OF_A_PIPE = {"x86_64": 278, "aarch64": 75}, 16
-_RULESET, _ADD_RULE = 444, 445
+_PAGES_OF_A_PIPE = 16
 _BUFFERS = 4 * _MEBIBYTE
 _ACCESS_LIST = "system.posix_acl_access"
 
-_libc = ctypes.CDLL(None, use_errno=True)
 _mmap = declare("mmap", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
 
 Taker = Callable[[int], Generator[int]]
@@ -124,15 +121,15 @@ def _segments(wanted: int) -> Generator[int]:
     kept: list[int] = []
     try:
         for _ in range(0, wanted, size):
-            segment = checked(_libc.shmget(_IPC_PRIVATE, ctypes.c_size_t(size), _IPC_CREATE))
+            segment = checked(libc.shmget(_IPC_PRIVATE, ctypes.c_size_t(size), _IPC_CREATE))
             kept.append(segment)
             address = ctypes.c_void_p(shmat(segment, None, 0))
             ctypes.memset(address, 1, size)
-            _libc.shmdt(address)
+            libc.shmdt(address)
             yield size
     finally:
         for segment in kept:
-            _libc.shmctl(segment, _IPC_RMID, None)
+            libc.shmctl(segment, _IPC_RMID, None)
 
 
 def _messages(wanted: int) -> Generator[int]:
@@ -141,24 +138,24 @@ def _messages(wanted: int) -> Generator[int]:
     held = 0
     try:
         while held < wanted:
-            kept.append(checked(_libc.msgget(_IPC_PRIVATE, _IPC_CREATE)))
-            while _libc.msgsnd(kept[-1], message, ctypes.c_size_t(8000), 0o4000) == 0:
+            kept.append(checked(libc.msgget(_IPC_PRIVATE, _IPC_CREATE)))
+            while libc.msgsnd(kept[-1], message, ctypes.c_size_t(8000), 0o4000) == 0:
                 held += 8000
                 yield 8000
     finally:
         for queue in kept:
-            _libc.msgctl(queue, _IPC_RMID, None)
+            libc.msgctl(queue, _IPC_RMID, None)
 
 
 def _semaphores(wanted: int) -> Generator[int]:
     kept: list[int] = []
     try:
         for _ in range(0, wanted, 64 * 16000):
-            kept.append(checked(_libc.semget(_IPC_PRIVATE, 16000, _IPC_CREATE)))
+            kept.append(checked(libc.semget(_IPC_PRIVATE, 16000, _IPC_CREATE)))
             yield 64 * 16000
     finally:
         for one in kept:
-            _libc.semctl(one, 0, _IPC_RMID)
+            libc.semctl(one, 0, _IPC_RMID)
 
 
 def _pair() -> tuple[socket.socket, socket.socket, int]:
@@ -240,13 +237,13 @@ def _pinned_pages(wanted: int) -> Generator[int]:
         for _ in range(_PAGES_OF_A_PIPE):
             address = _area(2 * _HUGE)
             first = address + -address % _HUGE
-            checked(_libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(_HUGE), mmap.MADV_HUGEPAGE))
+            checked(libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(_HUGE), mmap.MADV_HUGEPAGE))
             ctypes.memset(first, 1, 1)
             there = ctypes.create_string_buffer(_HUGE // mmap.PAGESIZE)
-            checked(_libc.mincore(ctypes.c_void_p(first), ctypes.c_size_t(_HUGE), there))
+            checked(libc.mincore(ctypes.c_void_p(first), ctypes.c_size_t(_HUGE), there))
             pinned = sum(there.raw) * mmap.PAGESIZE  # one small page, where no huge one was available
-            call(_SPLICE[platform.machine()], ends[1], _Piece(first, 1), 1, 0)
-            checked(_libc.munmap(ctypes.c_void_p(address), ctypes.c_size_t(2 * _HUGE)))
+            call("vmsplice", ends[1], _Piece(first, 1), 1, 0)
+            checked(libc.munmap(ctypes.c_void_p(address), ctypes.c_size_t(2 * _HUGE)))
             held += pinned
             yield pinned
 
@@ -292,7 +289,7 @@ def _mappings(wanted: int) -> Generator[int]:
     address = _area(pages * mmap.PAGESIZE)
     for page in range(0, pages, 2):
         place = ctypes.c_void_p(address + page * mmap.PAGESIZE)
-        checked(_libc.mprotect(place, ctypes.c_size_t(mmap.PAGESIZE), 0))
+        checked(libc.mprotect(place, ctypes.c_size_t(mmap.PAGESIZE), 0))
         if page % 1000 == 0:
             yield 1000 * _MAPPING_BYTES
 
@@ -334,9 +331,9 @@ def _events(wanted: int) -> Generator[int]:
     """Make the kernel keep, in many queues, events of files with long names, which are never read."""
     folder = _folder()
     names = [os.path.join(folder, letter * 250) for letter in "ab"]
-    queues = [checked(_libc.inotify_init1(0)) for _ in range(100)]
+    queues = [checked(libc.inotify_init1(0)) for _ in range(100)]
     for queue in queues:
-        checked(_libc.inotify_add_watch(queue, folder.encode(), 0xFFF))
+        checked(libc.inotify_add_watch(queue, folder.encode(), 0xFFF))
     try:
         for _ in range(4000):
             for name in names:
@@ -351,10 +348,11 @@ def _rules(wanted: int) -> Generator[int]:
     """Write rules of a confinement that is never entered: for every port, and repeatedly."""
     while True:
         attributes = ctypes.create_string_buffer(struct.pack("=QQQ", 0, 3, 0))
-        ruleset = call(_RULESET, attributes, 16, 0)
+        ruleset = call("landlock_create_ruleset", attributes, 16, 0)
         # Millions of them: each argument is made once, and only the port changes.
         rule = ctypes.create_string_buffer(struct.pack("=QQ", 1, 0))
-        add = functools.partial(_libc.syscall, *map(ctypes.c_long, (_ADD_RULE, ruleset, 2, ctypes.addressof(rule), 0)))
+        words = (NUMBERS["landlock_add_rule"], ruleset, 2, ctypes.addressof(rule), 0)
+        add = functools.partial(libc.syscall, *map(ctypes.c_long, words))
         for number in range(65536):
             struct.pack_into("=Q", rule, 8, number)
             checked(add())

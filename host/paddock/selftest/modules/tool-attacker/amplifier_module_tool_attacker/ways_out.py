@@ -7,13 +7,13 @@ import errno
 import os
 import select
 import socket
-import stat
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from urllib.parse import urlsplit
 
-from .raw_calls import checked
+from .descriptors import inherited_listener
+from .raw_calls import checked, libc
 from .talk import (
     SECONDS,
     Connect,
@@ -28,12 +28,12 @@ from .talk import (
     proxy_credentials,
     tunnel,
 )
-from .way import RefusedActError, Way
+from .way import RefusedActError, Way, in_one_way
 
 _FAST_OPEN = 0x20000000
-_BIND_TO_DEVICE = 25
+_TO_LOOPBACK = (socket.SOL_SOCKET, 25, b"lo\0")  # SO_BINDTODEVICE
 _BIND_ADDRESS_NO_PORT = 24
-_HIGHEST_DESCRIPTOR = 1024
+
 _TIDE = 0.1  # seconds for an answer that does not come
 
 
@@ -75,7 +75,7 @@ def connect_by_other_means(granted: Place, others: Sequence[Place]) -> Iterator[
     ways: tuple[tuple[str, Connect], ...] = (
         ("by sending", _opened_by_sending),
         ("by sending a message", partial(_opened_by_sending, by_message=True)),
-        ("from a chosen device", partial(_prepared, prepare=_bind_to_device)),
+        ("from a chosen device", partial(_prepared, prepare=lambda line: line.setsockopt(*_TO_LOOPBACK))),
         ("from a chosen address", partial(_prepared, prepare=_bind_to_address)),
         ("without waiting", _without_waiting),
         ("with a socket that was connected elsewhere", partial(_again, granted)),
@@ -96,8 +96,8 @@ def be_reached(granted: Place) -> Iterator[Way]:
 def open_a_listener_that_is_there(granted: Place) -> Iterator[Way]:
     """Find a listener among the descriptors of its own process, and of others that it can see."""
     must_reach(*granted)
-    yield "its own", lambda: _listener_among(range(3, _HIGHEST_DESCRIPTOR))
-    yield "of its parent", lambda: _opened_of(f"/proc/{os.getppid()}/fd")
+    yield "its own", inherited_listener
+    yield "of its parent", lambda: os.listdir(f"/proc/{os.getppid()}/fd")
 
 
 def ask_for_names(granted: Place, name: str, servers: Sequence[Place]) -> Iterator[Way]:
@@ -151,15 +151,22 @@ def pass_for_another_at_the_proxy(granted: Place, authority: str) -> Iterator[Wa
         yield f"as {name}, a page", partial(ask_proxy, authority, by_tunnel=False, credentials=credentials)
 
 
-def reach_others_at_the_proxys_port(granted: Place, address: str) -> Iterator[Way]:
+@in_one_way("straight")
+def reach_others_at_the_proxys_port(granted: Place, address: str) -> str:
     """Connect to another address at the number of the port that the proxy has."""
     must_reach(*granted)
-    yield "straight", lambda: _let_through(address, urlsplit(os.environ["HTTP_PROXY"]).port or 0)
+    port = urlsplit(os.environ["HTTP_PROXY"]).port or 0
+    try:
+        with connect(address, port) as line:
+            return asked(line, _asking((address, port))).decode(errors="replace")
+    except ConnectionRefusedError:
+        return "let through: the machine itself refused the connection"
 
 
-def tell_its_proxy() -> Iterator[Way]:
+@in_one_way("proxy")
+def tell_its_proxy() -> str:
     """Give away the module's knowledge of its own proxy."""
-    yield "proxy", lambda: os.environ["HTTP_PROXY"]
+    return os.environ["HTTP_PROXY"]
 
 
 # -- talking ------------------------------------------------------------------------------------
@@ -228,10 +235,6 @@ def _prepared(host: str, port: int, prepare: Callable[[socket.socket], None]) ->
     return line
 
 
-def _bind_to_device(line: socket.socket) -> None:
-    line.setsockopt(socket.SOL_SOCKET, _BIND_TO_DEVICE, b"lo\0")
-
-
 def _bind_to_address(line: socket.socket) -> None:
     line.setsockopt(socket.IPPROTO_IP, _BIND_ADDRESS_NO_PORT, 1)
     line.bind(("127.0.0.3", 0))
@@ -259,7 +262,7 @@ def _again(granted: Place, host: str, port: int) -> socket.socket:
     line = _allowed(granted)
     with closed_by_failure(line):
         nowhere = _Nowhere(socket.AF_UNSPEC, b"")
-        checked(_libc.connect(line.fileno(), ctypes.byref(nowhere), ctypes.sizeof(nowhere)))
+        checked(libc.connect(line.fileno(), ctypes.byref(nowhere), ctypes.sizeof(nowhere)))
         line.connect((host, port))
     return line
 
@@ -269,17 +272,6 @@ def _allowed(granted: Place) -> socket.socket:
         return connect(*granted)
     except OSError:
         return connect_to_proxy()
-
-
-def _let_through(address: str, port: int) -> str:
-    try:
-        with connect(address, port) as line:
-            return asked(line, _asking((address, port))).decode(errors="replace")
-    except ConnectionRefusedError:
-        return "let through: the machine itself refused the connection"
-
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 # -- listening -----------------------------------------------------------------------------------
@@ -296,24 +288,6 @@ def _bind_beside(port: int, one: socket.socket) -> None:
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     one.bind(("127.0.0.9", port))
-
-
-def _listener_among(descriptors: Sequence[int]) -> str:
-    for number in descriptors:
-        try:
-            if not stat.S_ISSOCK(os.fstat(number).st_mode):
-                continue
-        except OSError:
-            continue
-        with socket.socket(fileno=os.dup(number)) as one:
-            if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-                return f"descriptor {number} listens at {one.getsockname()}"
-    raise RefusedActError("ENOENT", "no descriptor of it listens")
-
-
-def _opened_of(folder: str) -> str:
-    found = os.listdir(folder)
-    return f"{len(found)} descriptors can be seen"
 
 
 # -- names ---------------------------------------------------------------------------------------
