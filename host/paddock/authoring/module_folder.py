@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from paddock.authoring.module_name import FOLDER_PREFIX, KINDS
+from paddock.authoring.module_name import FOLDER_PREFIX, KINDS, PREFIXES
 from paddock.errors import KindError
 from paddock.plan.model import Kind
 from paddock_sources import SourceError
@@ -22,14 +22,8 @@ from paddock_sources.near import near
 
 _MAX_MEANT: Final = 3
 
-# Words in a name that reveal the kind, in the order of the contract's own command.
-_PARTS: Final[tuple[tuple[str, Kind], ...]] = (
-    ("provider-", "provider"),
-    ("tool-", "tool"),
-    ("hooks-", "hook"),
-    ("loop-", "orchestrator"),
-    ("context-", "context"),
-)
+# The kinds that words in a name reveal, in the order of the contract's own command.
+_NAMED: Final[tuple[Kind, ...]] = ("provider", "tool", "hook", "orchestrator", "context")
 
 
 def path_error(
@@ -100,7 +94,7 @@ class ModuleFolder:
         for name in (self.module_id, self.package_dir.name, self.root.name):
             if (kind := _kind_of_name(name)) is not None:
                 return kind
-        parts = ", ".join(f"`{part}`" for part, _ in _PARTS)
+        parts = ", ".join(f"`{PREFIXES[kind]}`" for kind in _NAMED)
         raise path_error(
             self.root,
             "it does not say what kind of module it is",
@@ -156,8 +150,8 @@ def _told(path: Path) -> Iterator[None]:
 
 def _kind_of_name(name: str) -> Kind | None:
     bare = name.replace("_", "-").removeprefix(FOLDER_PREFIX)
-    begun = (kind for part, kind in _PARTS if bare.startswith(part))
-    return next(iter((*begun, *(kind for part, kind in _PARTS if part in bare))), None)
+    begun = (kind for kind in _NAMED if bare.startswith(PREFIXES[kind]))
+    return next(iter((*begun, *(kind for kind in _NAMED if PREFIXES[kind] in bare))), None)
 
 
 def repository_of(folder: Path) -> Path:

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any, Final, Self
 
@@ -25,7 +26,6 @@ from paddock.authoring.provided import FetchOptions, TrialNeeds, provided
 from paddock.authoring.trial import TrialContext
 from paddock.authoring.validation import validate
 from paddock.authorization.authorizer import Authorizer
-from paddock.isolation.sandbox_host import SandboxHost
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
 from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.peer import Handle
@@ -65,24 +65,16 @@ class MountedModule:
     cleanup: Callable[[], None] | None
 
 
+@dataclass(frozen=True, slots=True)
 class ModuleSandbox:
     """A module whose workers are started in sandboxes, until `open` is left."""
 
-    def __init__(
-        self,
-        portal: BlockingPortal,
-        folder: ModuleFolder,
-        kind: Kind,
-        options: StartOptions,
-        modules: ConfinedModules,
-        config: Mapping[str, object],
-    ) -> None:
-        self._portal = portal
-        self._folder = folder
-        self._kind = kind
-        self._options = options
-        self._modules = modules
-        self._config = config
+    _portal: BlockingPortal
+    _folder: ModuleFolder
+    _kind: Kind
+    _options: StartOptions
+    _modules: ConfinedModules
+    _config: Mapping[str, object]
 
     @classmethod
     @contextmanager
@@ -119,7 +111,7 @@ class ModuleSandbox:
             PaddockError: it cannot be mounted.
         """
         with self._portal.wrap_async_context_manager(self._mounted()) as (module, coordinator, host_calls):
-            cleanup = _Once(self._portal, coordinator)
+            cleanup = cache(partial(self._portal.call, coordinator.cleanup))  # that of the test, or this one
             try:
                 yield MountedModule(
                     self._portal.call(self._object, coordinator, host_calls),
@@ -168,28 +160,13 @@ async def _confined(
 ) -> AsyncIterator[ConfinedModules]:
     """Prepare the module in a folder for a start without grants."""
     authorizer = await Authorizer.at_work(folder.root, options.environ, None)
-    async with (
-        SandboxHost.started() as host,
-        provided(folder, authorizer.policy, FetchOptions(options.environ), TrialNeeds(), host) as resolution,
-    ):
+    fetch_options = FetchOptions(options.environ)
+    async with provided(folder, authorizer.policy, fetch_options, TrialNeeds()) as (resolution, host):
         written = {"module": resolution.module_id, "source": str(folder.root), "config": dict(config)}
         entry = ModuleEntry.read(written, EntryPlace(kind, "", folder.root))
         request = ModuleAtHand(entry, resolution, options.isolation)
         async with confined(request, authorizer, options, Unrecorded(), host=host) as modules:
             yield modules
-
-
-class _Once:
-    """Runs a coordinator's cleanups the first time it is called."""
-
-    def __init__(self, portal: BlockingPortal, coordinator: HostedCoordinator) -> None:
-        self._portal = portal
-        self._coordinator: HostedCoordinator | None = coordinator
-
-    def __call__(self) -> None:
-        coordinator, self._coordinator = self._coordinator, None
-        if coordinator is not None:
-            self._portal.call(coordinator.cleanup)
 
 
 class PortalCaller:

@@ -20,7 +20,6 @@ from paddock.authoring.dev_requirements import dev_requirements
 from paddock.authoring.module_folder import ModuleFolder, path_error
 from paddock.authoring.provided import provided
 from paddock.authoring.trial import TrialContext
-from paddock.isolation.sandbox_host import SandboxHost
 from paddock.policy.programs import SEARCH_PATH, look_up
 from paddock_sources import SourceError
 
@@ -58,10 +57,7 @@ async def plain_environment(trial_context: TrialContext, folder: ModuleFolder) -
     except SourceError as error:
         raise path_error(folder.root, error.summary, detail=error.detail, hints=error.hints) from error
     authorizer, fetch_options = trial_context.authorizer, trial_context.fetch_options
-    async with (
-        SandboxHost.started() as host,
-        provided(folder, authorizer.policy, fetch_options, needs, host) as resolution,
-    ):
+    async with provided(folder, authorizer.policy, fetch_options, needs) as (resolution, _):
         installed = tuple(resolution.libraries)
     libraries = [*map(str, _OF_OURS), *map(str, installed)]
     interpreter = os.path.dirname(sys.executable)

@@ -76,11 +76,11 @@ def _rights_error(error: OwnRightsError) -> KindError:
 
 @asynccontextmanager
 async def provided(
-    folder: ModuleFolder, policy: Policy, fetch_options: FetchOptions, needs: TrialNeeds, host: SandboxHost
-) -> AsyncIterator[Resolution]:
+    folder: ModuleFolder, policy: Policy, fetch_options: FetchOptions, needs: TrialNeeds
+) -> AsyncIterator[tuple[Resolution, SandboxHost]]:
     """Prepare the module to run, with all it needs, for as long as this context is open.
 
-    What fetches that runs in workers of `host`.
+    Also gives the host in whose workers that was fetched.
 
     Raises:
         PolicyRefusedError: no module may come from there.
@@ -89,23 +89,24 @@ async def provided(
     uri = FolderUri(str(folder.root), folder.root).held()
     refuse_sources({"": uri.text}, policy)
     with SourceCache.of_user(fetch_options.environ, check=check_cancelled) as cache:
-        try:
-            async with provisioning(
-                fetch_options.environ,
-                cache,
-                offline=fetch_options.offline,
-                no_fetching=fetch_options.no_fetching,
-                lends_keys=False,
-                policy=policy,
-                progress=fetch_options.progress,
-                audit=fetch_options.audit,
-                host=host,
-            ) as provisioner:
-                lock = partial(provisioner.lock, uri, extras=needs.extras, more=needs.more)
-                locked = await anyio.to_thread.run_sync(lock)
-                resolution = await anyio.to_thread.run_sync(provisioner.provide, uri, folder.module_id, locked)
-        except OwnRightsError as error:
-            raise _rights_error(error) from error
-        except SourceError as error:
-            raise _environment_error(error, needs) if needs.more else KindError.of_sources(error) from error
-        yield resolution
+        async with SandboxHost.started() as host:
+            try:
+                async with provisioning(
+                    fetch_options.environ,
+                    cache,
+                    offline=fetch_options.offline,
+                    no_fetching=fetch_options.no_fetching,
+                    lends_keys=False,
+                    policy=policy,
+                    progress=fetch_options.progress,
+                    audit=fetch_options.audit,
+                    host=host,
+                ) as provisioner:
+                    lock = partial(provisioner.lock, uri, extras=needs.extras, more=needs.more)
+                    locked = await anyio.to_thread.run_sync(lock)
+                    resolution = await anyio.to_thread.run_sync(provisioner.provide, uri, folder.module_id, locked)
+            except OwnRightsError as error:
+                raise _rights_error(error) from error
+            except SourceError as error:
+                raise _environment_error(error, needs) if needs.more else KindError.of_sources(error) from error
+            yield resolution, host

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import glob
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -75,12 +75,28 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    refuse_inside(early_config)
+    """Refuse a run that would load the module's code into this process, before a conftest is loaded.
+
+    pytest runs a `conftest.py` beside the files that it collects, and the options in a configuration name plugins. If
+    `python -m pytest` was started in the repository, pytest imports the plugins of a configuration there before any of
+    Paddock's code: only this refusal reports that.
+    """
+    options = early_config.known_args_namespace
+    if options.pyargs:
+        raise pytest.UsageError("--pyargs: name tests by their paths, so that it is known whose code they are")
+    for what, place in _places(early_config):
+        repository = _repository_around(early_config, place)
+        if repository is not None:
+            raise pytest.UsageError(
+                f"{what} `{place}` lies in the module's repository `{repository}`, of which nothing is run in "
+                "pytest's own process: put the tests into a folder beside it, and start pytest there; or run the "
+                "module's own tests with `paddock module test`"
+            )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    return True if is_of_module(collection_path, config) else None
+    return True if _repository_around(config, collection_path) is not None else None
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -176,42 +192,17 @@ def _want(kind: str, module_folder: ModuleFolder) -> None:
         pytest.skip(f"the module is a {found}, and this is for modules of kind {kind}")
 
 
-def refuse_inside(config: pytest.Config) -> None:
-    """Refuse a run that would load the module's code into this process; call it before a conftest is loaded.
-
-    pytest runs a `conftest.py` beside the files that it collects, and the options in a configuration name plugins. If
-    `python -m pytest` was started in the repository, pytest imports the plugins of a configuration there before any of
-    Paddock's code: only this refusal reports that.
-
-    Raises:
-        UsageError: the run would load the module's code.
-    """
-    options = config.known_args_namespace
-    if options.pyargs:
-        raise pytest.UsageError("--pyargs: name tests by their paths, so that it is known whose code they are")
-    for what, place in _places(config):
-        repository = _repository(config, place)
-        if repository is not None and _is_inside(place, repository):
-            raise pytest.UsageError(
-                f"{what} `{place}` lies in the module's repository `{repository}`, of which nothing is run in "
-                "pytest's own process: put the tests into a folder beside it, and start pytest there; or run the "
-                "module's own tests with `paddock module test`"
-            )
-
-
-def is_of_module(path: Path, config: pytest.Config) -> bool:
-    """Return whether a path lies in the repository of the named module, or in any where none is named."""
-    repository = _repository(config, path)
-    return repository is not None and _is_inside(path, repository)
-
-
-def _repository(config: pytest.Config, place: Path) -> Path | None:
-    """Return the repository of the named module, or, where none is named, the one around a place."""
+def _repository_around(config: pytest.Config, place: Path) -> Path | None:
+    """Return the repository that a place lies in: that of the named module, or any where none is named."""
     named = config.known_args_namespace.module_path
     if named is not None:
-        return repository_of((config.invocation_params.dir / named).resolve())
-    around = ModuleUnderTest.around(place)
-    return None if around is None else repository_of(around.package)
+        package = (config.invocation_params.dir / named).resolve()
+    elif (around := ModuleUnderTest.around(place)) is not None:
+        package = around.package
+    else:
+        return None
+    repository = repository_of(package)
+    return repository if place.resolve().is_relative_to(repository) else None
 
 
 def _places(config: pytest.Config) -> Iterator[tuple[str, Path]]:
@@ -224,30 +215,18 @@ def _places(config: pytest.Config) -> Iterator[tuple[str, Path]]:
     options = config.known_args_namespace
     if options.confcutdir is not None:
         yield "the folder for conftest files", started_in / options.confcutdir
-    for tests in (*_paths_of(options.file_or_dir), *_test_paths(config)):
+    # An argument may also contain the name of a test and its parameters.
+    paths = [argument.partition("::")[0] for argument in options.file_or_dir]
+    paths += [path.partition("[")[0] for path in paths]
+    for pattern in config.getini("testpaths"):
+        paths += glob.glob(os.path.join(config.rootpath, pattern), recursive=True)
+    for tests in paths:
         yield "the test", started_in / tests
         yield from (("the folder of tests", one) for one in _searched(started_in / tests))
     yield from (("the folder of tests", one) for one in _searched(started_in))
-
-
-def _test_paths(config: pytest.Config) -> Iterator[str]:
-    """Yield the paths where the configuration looks for tests."""
-    for pattern in config.getini("testpaths"):
-        yield from glob.iglob(os.path.join(config.rootpath, pattern), recursive=True)
-
-
-def _paths_of(arguments: Iterable[str]) -> Iterator[str]:
-    """Yield the possible path in each argument, which may also contain the name of a test and its parameters."""
-    for argument in arguments:
-        path = argument.partition("::")[0]
-        yield from {path, path.partition("[")[0]}
 
 
 def _searched(folder: Path) -> Iterator[Path]:
     """Yield the folders in which pytest looks for a conftest before it collects anything."""
     if folder.is_dir():
         yield from (one for one in folder.glob("test*") if one.is_dir())
-
-
-def _is_inside(place: Path, repository: Path) -> bool:
-    return place.resolve().is_relative_to(repository)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from pydantic import Field
@@ -30,25 +29,11 @@ _PERMISSIONS: Final[Mapping[str, object]] = {"run": ["*"]}  # tests start progra
 _AS: Final[Kind] = "tool"  # of any module: without a session, the kind does not matter
 _NOTHING_COLLECTED: Final = 5
 
-# The base classes of the tests of each kind: the contract's, and the stricter one.
-_BASES: Final[Mapping[Kind, tuple[str, ...]]] = {
-    "tool": ("ToolBehaviorTests", "StrictToolTests"),
-    "hook": ("HookBehaviorTests", "StrictHookTests"),
-    "provider": ("ProviderBehaviorTests", "StrictProviderTests"),
-    "orchestrator": ("OrchestratorBehaviorTests", "StrictOrchestratorTests"),
-    "context": ("ContextBehaviorTests", "StrictContextTests"),
-}
 
-
-class _Ended(StrictModel):
-    code: Annotated[int, Field(ge=0, le=255)]
-
-
-@dataclass(frozen=True, slots=True)
-class SuiteOutcome:
+class SuiteOutcome(StrictModel):
     """How pytest ended, by its own exit code."""
 
-    code: int
+    code: Annotated[int, Field(ge=0, le=255)]
 
     @property
     def passed(self) -> bool:
@@ -77,7 +62,8 @@ async def run_own_tests(trial_context: TrialContext, folder: ModuleFolder, args:
 
 async def run_behavior_tests(trial_context: TrialContext, folder: ModuleFolder, kind: Kind) -> SuiteOutcome:
     """Run the tests that every module of that kind has to pass; raises as `run_own_tests` does."""
-    return await _run(trial_context, folder, TrialNeeds(more=RUNNERS), (), _BASES[kind])
+    bases = (f"{kind.capitalize()}BehaviorTests", f"Strict{kind.capitalize()}Tests")
+    return await _run(trial_context, folder, TrialNeeds(more=RUNNERS), (), bases)
 
 
 async def _run(
@@ -87,11 +73,9 @@ async def _run(
         request = {**_place(folder, resolution), "args": list(args), "bases": list(bases), "columns": _columns()}
         return TrialSpec(_ENTRY, request, "its tests", _PERMISSIONS, _LIMITS)
 
-    return await run_trial(trial_context, folder, _AS, needs, trial, _outcome)
-
-
-def _outcome(resolution: Resolution, answer: object) -> SuiteOutcome:
-    return SuiteOutcome(_Ended.model_validate(answer).code)
+    return await run_trial(
+        trial_context, folder, _AS, needs, trial, lambda resolution, answer: SuiteOutcome.model_validate(answer)
+    )
 
 
 def _place(folder: ModuleFolder, resolution: Resolution) -> dict[str, Any]:

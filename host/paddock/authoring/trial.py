@@ -23,7 +23,6 @@ from paddock.authoring.provided import FetchOptions, TrialNeeds, provided
 from paddock.authorization.authorizer import Authorizer
 from paddock.errors import ModuleDiedError
 from paddock.isolation.planner import OnConfined
-from paddock.isolation.sandbox_host import SandboxHost
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
 from paddock.session.recorder import Unrecorded
 from paddock.session.resources import StartOptions
@@ -89,10 +88,7 @@ async def run_trial(
         PaddockError: a requirement is unavailable, or it could not be started, or not under the operator's policy.
     """
     authorizer, fetch_options = trial_context.authorizer, trial_context.fetch_options
-    async with (
-        SandboxHost.started() as host,
-        provided(folder, authorizer.policy, fetch_options, needs, host) as resolution,
-    ):
+    async with provided(folder, authorizer.policy, fetch_options, needs) as (resolution, host):
         trial = trial_of(resolution)
         trial = replace(trial, request={**trial.request, "config": dict(trial_context.config)})
         permissions = {**trial.permissions, **({"env": [*trial_context.env]} if trial_context.env else {})}
