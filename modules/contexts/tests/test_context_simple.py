@@ -504,24 +504,6 @@ async def test_compaction_events_have_the_fields_of_both_specifications() -> Non
     assert seen["context:compaction"] == {**before, **after, **how}
 
 
-@pytest.mark.parametrize("budget", range(20, 1500, 60))
-@pytest.mark.parametrize("keep", [1, 2, 5])
-async def test_whatever_the_budget_pairs_stay_whole_and_order_stays(budget: int, keep: int) -> None:
-    messages: list[Message] = [{"role": "system", "content": "rules"}]
-    for number in range(6):
-        messages += [user(f"prompt {number}"), calling(f"{number}a", f"{number}b"), injected("note")]
-        messages += [result(f"{number}a", "x" * 300), result(f"{number}b", "y" * 30), assistant(f"answer {number}")]
-    context = await holding(messages, max_tokens=budget, keep_recent_turns=keep, tool_result_max_chars=50)
-
-    view = await context.get_messages_for_request()
-
-    assert_pairs_are_whole(view)
-    assert view[0]["content"] == "rules"
-    assert prompts(view) == sorted(prompts(view))
-    assert prompts(view)[-1] == "prompt 5"
-    assert await context.get_messages() == messages
-
-
 # --- counting
 
 

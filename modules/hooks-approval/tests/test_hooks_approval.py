@@ -292,12 +292,6 @@ async def test_allow_always_of_a_file_is_for_any_content() -> None:
     assert not await use.runs("write_file", file_path="b", content="1")
 
 
-async def test_allow_once_is_not_remembered() -> None:
-    use = await session(Person(ONCE, NO))
-    assert await use.runs("bash", command="make")
-    assert not await use.runs("bash", command="make")
-
-
 async def test_another_session_asks_anew() -> None:
     assert await (await session(Person(ALWAYS))).runs("bash", command="make")
     assert not await (await session(Person(NO))).runs("bash", command="make")

@@ -8,7 +8,6 @@ import os
 import shutil
 import stat
 import tempfile
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -451,8 +450,3 @@ async def test_a_wrong_configuration_is_refused_at_mount(config: dict[str, Any])
     with pytest.raises(ValueError, match=f"`{next(iter(config))}`"):
         await mount(coordinator, config)
     assert not any(coordinator.hooks.list_handlers().values())
-
-
-def test_the_entry_point_names_the_mount_function() -> None:
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
-    assert project["entry-points"]["amplifier.modules"] == {"hooks-logging": "amplifier_module_hooks_logging:mount"}

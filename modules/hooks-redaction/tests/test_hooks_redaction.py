@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -314,8 +312,3 @@ async def test_a_wrong_configuration_is_refused_at_mount(config: dict[str, Any],
     with pytest.raises(ValueError, match=f"^hooks-redaction: .*{said}"):
         await mount(coordinator, config)
     assert not any(coordinator.hooks.list_handlers().values())
-
-
-def test_the_entry_point_names_the_mount_function() -> None:
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
-    assert project["entry-points"]["amplifier.modules"] == {"hooks-redaction": "amplifier_module_hooks_redaction:mount"}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -290,9 +288,3 @@ async def test_what_tunes_a_model_is_taken_and_changes_nothing() -> None:
     provider = await mounted({"temperature": 0.5, "max_tokens": 10, "fallback": "as ever"})
     response = await provider.complete(ChatRequest(messages=[]))
     assert response.content[0].text == "as ever"
-
-
-def test_the_entry_point_names_the_mount_function() -> None:
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
-    assert project["entry-points"]["amplifier.modules"] == {"provider-mock": "amplifier_module_provider_mock:mount"}
-    assert project["dependencies"] == []

@@ -7,7 +7,6 @@ import errno
 import inspect
 import os
 import stat
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -113,10 +112,18 @@ async def test_a_line_past_the_end_is_an_error_that_tells_the_length(home: Path)
     assert "has 1 lines" in failed(await (await desk(home))("read_file", file_path="a.txt", offset=2), "invalid_input")
 
 
-async def test_an_empty_file_reads_as_nothing(home: Path) -> None:
-    (home / "a.txt").touch()
+@pytest.mark.parametrize(
+    ("data", "content", "lines"),
+    [
+        (b"", "", 0),
+        (b"\xef\xbb\xbfone\n", "     1\tone", 1),  # a byte order mark is not shown
+        (b"one\r\ntwo\r\n", "     1\tone\n     2\ttwo", 2),
+    ],
+)
+async def test_a_text_is_shown_without_what_no_reader_sees(home: Path, data: bytes, content: str, lines: int) -> None:
+    (home / "a.txt").write_bytes(data)
     output = (await (await desk(home))("read_file", file_path="a.txt")).output
-    assert (output["content"], output["total_lines"]) == ("", 0)
+    assert (output["content"], output["total_lines"]) == (content, lines)
 
 
 @pytest.mark.parametrize(
@@ -136,17 +143,6 @@ async def test_a_file_that_is_no_text_is_named_and_left_alone(home: Path, data: 
     arguments = {"old_string": "e", "new_string": "x"} if tool == "edit_file" else {}
     assert said in failed(await (await desk(home))(tool, file_path="thing", **arguments), "not_text")
     assert (home / "thing").read_bytes() == data
-
-
-async def test_a_byte_order_mark_is_not_shown(home: Path) -> None:
-    (home / "a.txt").write_bytes(b"\xef\xbb\xbfone\n")
-    assert (await (await desk(home))("read_file", file_path="a.txt")).output["content"] == "     1\tone"
-
-
-async def test_windows_line_ends_are_not_shown(home: Path) -> None:
-    (home / "a.txt").write_bytes(b"one\r\ntwo\r\n")
-    output = (await (await desk(home))("read_file", file_path="a.txt")).output
-    assert output["content"] == "     1\tone\n     2\ttwo"
 
 
 async def test_endless_lines_and_long_outputs_are_cut(home: Path) -> None:
@@ -308,12 +304,6 @@ async def test_without_the_capability_the_current_folder_is_meant(home: Path, mo
     assert (home / "a.txt").read_text() == "x"
 
 
-@pytest.mark.parametrize("path", ["a\0b", "x" * 5000], ids=["nul", "long"])
-async def test_a_path_that_cannot_be_is_explained(home: Path, path: str) -> None:
-    result = await (await desk(home))("write_file", file_path=path, content="x")
-    assert not result.success
-
-
 # --- write_file
 
 
@@ -383,6 +373,8 @@ async def test_a_file_that_cannot_be_replaced_is_written_in_place(home: Path, mo
         ({"file_path": "folder", "content": "x"}, "not_a_file"),
         ({"file_path": "file/below", "content": "x"}, "not_found"),
         ({"file_path": "nothing"}, "invalid_input"),
+        ({"file_path": "a\0b", "content": "x"}, "invalid_path"),
+        ({"file_path": "x" * 5000, "content": "x"}, "io_error"),
     ],
 )
 async def test_what_cannot_be_written_is_explained(home: Path, arguments: dict[str, Any], kind: str) -> None:
@@ -406,24 +398,22 @@ async def test_a_unique_text_is_replaced(home: Path) -> None:
     assert [event for event, _ in use.events] == ["artifact:write"]
 
 
-async def test_an_ambiguous_text_is_refused_and_its_lines_are_named(home: Path) -> None:
-    (home / "a.py").write_text("a\nb\na\n")
-    use = await desk(home)
-    message = failed(await use("edit_file", file_path="a.py", old_string="a", new_string="c"), "ambiguous")
-    assert "occurs 2 times" in message
-    assert "lines 1, 3" in message
-    assert (home / "a.py").read_text() == "a\nb\na\n"
-
-
-async def test_overlapping_occurrences_are_ambiguous_too(home: Path) -> None:
-    (home / "a").write_text("aaa")
-    failed(await (await desk(home))("edit_file", file_path="a", old_string="aa", new_string="b"), "ambiguous")
-
-
-async def test_very_many_occurrences_are_counted_only_so_far(home: Path) -> None:
-    (home / "a").write_text("z" * 100_000)
-    message = failed(await (await desk(home))("edit_file", file_path="a", old_string="z", new_string="b"), "ambiguous")
-    assert "more than 10 times" in message
+@pytest.mark.parametrize(
+    ("text", "old", "said"),
+    [
+        ("a\nb\na\n", "a", ("occurs 2 times", "lines 1, 3")),
+        ("aaa", "aa", ("occurs 2 times",)),
+        ("z" * 100_000, "z", ("more than 10 times",)),
+    ],
+    ids=["twice", "overlapping", "often"],
+)
+async def test_an_ambiguous_text_is_refused_and_its_lines_are_named(
+    home: Path, text: str, old: str, said: tuple[str, ...]
+) -> None:
+    (home / "a").write_text(text)
+    message = failed(await (await desk(home))("edit_file", file_path="a", old_string=old, new_string="c"), "ambiguous")
+    assert all(one in message for one in said)
+    assert (home / "a").read_text() == text
 
 
 async def test_replace_all_replaces_every_occurrence(home: Path) -> None:
@@ -442,17 +432,11 @@ async def test_an_edit_that_would_change_nothing_is_refused(home: Path, old: str
     failed(await (await desk(home))("edit_file", file_path="a", old_string=old, new_string=new), kind)
 
 
-async def test_a_file_with_windows_line_ends_keeps_them(home: Path) -> None:
-    (home / "a").write_bytes(b"one\r\ntwo\r\nthree\r\n")
-    use = await desk(home)
-    assert (await use("edit_file", file_path="a", old_string="one\ntwo", new_string="1\n2")).success
-    assert (home / "a").read_bytes() == b"1\r\n2\r\nthree\r\n"
-
-
 @pytest.mark.parametrize(
     ("before", "old", "new", "after"),
     [
         (b"one\r\ntwo\r\n", "two", "2\n3", b"one\r\n2\r\n3\r\n"),
+        (b"one\r\ntwo\r\nthree\r\n", "one\ntwo", "1\n2", b"1\r\n2\r\nthree\r\n"),
         (b"one\r\ntwo\r\n", "two", "2\r\n3", b"one\r\n2\r\n3\r\n"),
         (b"one\r\ntwo", "one\ntwo", "1\r\n2", b"1\r\n2"),
         (b"one\r\ntwo\n", "two\n", "2\n3\n", b"one\r\n2\n3\n"),
@@ -576,8 +560,3 @@ async def test_a_failing_hook_registry_does_not_undo_the_work(home: Path) -> Non
     coordinator = Coordinator()
     await mount(coordinator)
     assert (await coordinator.tools["read_file"].execute({"file_path": "a"})).success
-
-
-def test_the_entry_point_names_the_mount_function() -> None:
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
-    assert project["entry-points"]["amplifier.modules"] == {"tool-filesystem": "amplifier_module_tool_filesystem:mount"}

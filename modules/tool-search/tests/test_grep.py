@@ -8,7 +8,6 @@ import random
 import shutil
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -298,11 +297,6 @@ async def test_a_wrong_configuration_is_refused_at_mount(config: dict[str, Any])
     with pytest.raises(ValueError, match=next(iter(config))):
         await mount(coordinator, config)
     assert coordinator.get("tools") == {}
-
-
-def test_the_entry_point_names_the_mount_function() -> None:
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
-    assert project["entry-points"]["amplifier.modules"] == {"tool-search": "amplifier_module_tool_search:mount"}
 
 
 # --- the same from both
