@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,8 +34,8 @@ class OutsideAttempt:
     how: str
 
     @classmethod
-    def all_of(cls, answer: Mapping[str, Any]) -> tuple[OutsideAttempt, ...]:
-        """Return the attempts in an attacker's report; it ran outside and is Paddock's own.
+    def all_of(cls, answer: Any) -> tuple[OutsideAttempt, ...]:
+        """Return the attempts in an attacker's report.
 
         Raises:
             ValueError: this is no attacker's report.
@@ -44,6 +44,11 @@ class OutsideAttempt:
             return tuple(cls(*(str(way[name]) for name in ("way", "outcome", "word", "how"))) for way in answer["ways"])
         except (KeyError, TypeError) as error:
             raise ValueError(f"no answer of an attack: {error!r}") from error
+
+
+def told(attempts: Iterable[OutsideAttempt]) -> str:
+    """Return what was attempted in words."""
+    return "; ".join(f"{attempt.way}: {attempt.how}" for attempt in attempts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +109,9 @@ def _judged(attack: Attack, said: str) -> OutsideResult:
     failed = [attempt for attempt in attempts if attempt.outcome != "worked"]
     unexcused = [attempt for attempt in failed if not attack.reason_for(attempt.word)]
     expected_failures = tuple(dict.fromkeys(filter(None, (attack.reason_for(attempt.word) for attempt in failed))))
-    failures = "; ".join(f"{attempt.way}: {attempt.how}" for attempt in unexcused)
     is_enough = not unexcused or (worked and attack.outside is Outside.ANSWERS_ONCE)
-    return OutsideResult(
-        ", ".join(attempt.way for attempt in worked), expected_failures, "" if is_enough else f"outside too, {failures}"
-    )
+    problem = "" if is_enough else f"outside too, {told(unexcused)}"
+    return OutsideResult(", ".join(attempt.way for attempt in worked), expected_failures, problem)
 
 
 def _run_on(attacker: UnconfinedAttacker) -> OutsideResult:
@@ -129,11 +132,9 @@ def _live_on(attack: Attack, attacker: UnconfinedAttacker, testbed: AttackTestbe
     lives = testbed.is_lock_held(attack.name)
     if daemon.isdigit():
         os.kill(int(daemon), signal.SIGKILL)
-    return (
-        OutsideResult("lives on after its end")
-        if lives
-        else OutsideResult("", problem=f"nothing of it lives on: {said}")
-    )
+    if not lives:
+        return OutsideResult("", problem=f"nothing of it lives on: {said}")
+    return OutsideResult("lives on after its end")
 
 
 def _order(attack: Attack, testbed: AttackTestbed) -> dict[str, object]:

@@ -6,13 +6,13 @@ still or a process that lives on is a success regardless of the report.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from paddock.selftest.attack import Attack, Sign
-from paddock.selftest.control import OutsideAttempt
+from paddock.selftest.control import OutsideAttempt, told
 from paddock.workers.exit_report import ExitReport
 from paddock_sandbox.profile import IsolationLevel
 
@@ -75,28 +75,13 @@ class AttackOutcome:
 
 def judge(attack: Attack, level: IsolationLevel, evidence: Evidence) -> AttackOutcome:
     """Return the outcome of the attack."""
-    outcome = _judged(attack, evidence)
-    if outcome.verdict is Verdict.SUCCEEDED and level in attack.known:
-        return AttackOutcome(Verdict.LEAKS, attack.known[level], evidence)
-    return outcome
+    verdict, by = _judged(attack, evidence)
+    if verdict is Verdict.SUCCEEDED and level in attack.known:
+        verdict, by = Verdict.LEAKS, attack.known[level]
+    return AttackOutcome(verdict, by, evidence)
 
 
-def _judged(attack: Attack, evidence: Evidence) -> AttackOutcome:
-    harm = _harm(attack, evidence)
-    if harm:
-        return AttackOutcome(Verdict.SUCCEEDED, "; ".join(harm), evidence)
-    if evidence.report is not None:
-        return _ended(attack, evidence, evidence.report)
-    if evidence.error:
-        return AttackOutcome(Verdict.UNCLEAR, evidence.error, evidence)
-    try:
-        attempts = _attempts(evidence.answer)
-    except ValueError as error:
-        return AttackOutcome(Verdict.UNCLEAR, str(error), evidence)
-    return _answered(attack, evidence, attempts)
-
-
-def _harm(attack: Attack, evidence: Evidence) -> list[str]:
+def _judged(attack: Attack, evidence: Evidence) -> tuple[Verdict, str]:
     harm = list(evidence.marks)
     if evidence.lag > LAG_MAX:
         harm.append(f"the host stood still for {evidence.lag:.1f} s")
@@ -104,49 +89,46 @@ def _harm(attack: Attack, evidence: Evidence) -> list[str]:
         harm.append(f"the host kept {evidence.kept_bytes} bytes of it")
     if evidence.lives_on:
         harm.append("something of it lives on")
-    return harm
+    if harm:
+        return Verdict.SUCCEEDED, "; ".join(harm)
+    if evidence.report is not None:
+        return _ended(attack, evidence.report)
+    if evidence.error:
+        return Verdict.UNCLEAR, evidence.error
+    try:
+        return _answered(attack, evidence, OutsideAttempt.all_of(evidence.answer))
+    except ValueError as error:
+        return Verdict.UNCLEAR, str(error)
 
 
-def _ended(attack: Attack, evidence: Evidence, report: ExitReport) -> AttackOutcome:
+def _ended(attack: Attack, report: ExitReport) -> tuple[Verdict, str]:
     by = report.reason.value
     if report.limit is not None:
         by = f"{report.limit.name} {report.limit.configured} ({report.limit.mechanism})"
     elif report.signal_name is not None:
         by += f", {report.signal_name}"
     if report.reason in attack.ends:
-        return AttackOutcome(Verdict.CONTAINED, f"ended: {by}", evidence)
-    return AttackOutcome(Verdict.UNCLEAR, f"the attacker ended for another reason: {report.describe()}", evidence)
+        return Verdict.CONTAINED, f"ended: {by}"
+    return Verdict.UNCLEAR, f"the attacker ended for another reason: {report.describe()}"
 
 
-def _answered(attack: Attack, evidence: Evidence, attempts: Sequence[OutsideAttempt]) -> AttackOutcome:
-    broken = [f"{attempt.way}: {attempt.how}" for attempt in attempts if attempt.outcome == "broken"]
+def _answered(attack: Attack, evidence: Evidence, attempts: Sequence[OutsideAttempt]) -> tuple[Verdict, str]:
+    broken = [attempt for attempt in attempts if attempt.outcome == "broken"]
     if broken:
-        return AttackOutcome(Verdict.UNCLEAR, f"failed, and not by being refused: {'; '.join(broken)}", evidence)
+        return Verdict.UNCLEAR, f"failed, and not by being refused: {told(broken)}"
     match attack.sign:
         case Sign.MARKS:
-            return AttackOutcome(Verdict.REFUSED, "nothing was reached", evidence)
+            return Verdict.REFUSED, "nothing was reached"
         case Sign.LAG:
-            return AttackOutcome(
-                Verdict.CONTAINED, f"the host went on, and paused for {evidence.lag * 1000:.0f} ms", evidence
-            )
+            return Verdict.CONTAINED, f"the host went on, and paused for {evidence.lag * 1000:.0f} ms"
         case Sign.LIFE:
-            return AttackOutcome(Verdict.CONTAINED, "nothing of it is left", evidence)
+            return Verdict.CONTAINED, "nothing of it is left"
         case Sign.KEPT:
-            kept, printed = evidence.kept_bytes >> 10, evidence.printed_bytes >> 20
-            return AttackOutcome(Verdict.CONTAINED, f"{kept} KiB kept of {printed} MiB", evidence)
+            return Verdict.CONTAINED, f"{evidence.kept_bytes >> 10} KiB kept of {evidence.printed_bytes >> 20} MiB"
     worked = [attempt for attempt in attempts if attempt.outcome == "worked"]
     if worked:
-        text = "; ".join(f"{attempt.way}: {attempt.how}" for attempt in worked)
-        return AttackOutcome(Verdict.SUCCEEDED, text, evidence)
+        return Verdict.SUCCEEDED, told(worked)
     odd = [attempt for attempt in attempts if attempt.outcome != "refused" or attempt.word not in attack.refusals]
     if odd or not attempts:
-        text = "; ".join(f"{attempt.way}: {attempt.how}" for attempt in odd) or "it has no ways"
-        return AttackOutcome(Verdict.UNCLEAR, f"failed, and not by being refused: {text}", evidence)
-    return AttackOutcome(Verdict.REFUSED, ", ".join(sorted({attempt.word for attempt in attempts})), evidence)
-
-
-def _attempts(answer: object) -> tuple[OutsideAttempt, ...]:
-    if not isinstance(answer, Mapping):
-        raise ValueError(f"no answer of an attack: {answer!r:.200}")
-    report: Mapping[str, Any] = answer
-    return OutsideAttempt.all_of(report)
+        return Verdict.UNCLEAR, f"failed, and not by being refused: {told(odd) or 'it has no ways'}"
+    return Verdict.REFUSED, ", ".join(sorted({attempt.word for attempt in attempts}))

@@ -8,6 +8,7 @@ machine's own loopback; nothing leaves it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import socket
 import sys
 from collections.abc import Iterator
@@ -131,14 +132,12 @@ def _own_names() -> Iterator[tuple[str, str]]:
 _LOOKUPS: Final = frozenset(("socket.getaddrinfo", "socket.gethostbyname"))
 
 _listeners: set[LookupLog] = set()
-_is_reported = False
 
 
 class LookupLog:
     """Names with `mark` in them that any part of the process looks up while this is entered, from audit events.
 
-    A lookup reveals the name, and any text in it, to every server on the way to the name's owner. An audit hook of the
-    interpreter can be added once and not removed, so events are kept only while a log is entered.
+    A lookup reveals the name, and any text in it, to every server on the way to the name's owner.
     """
 
     def __init__(self, mark: str) -> None:
@@ -146,7 +145,7 @@ class LookupLog:
         self._names: dict[str, None] = {}
 
     def __enter__(self) -> Self:
-        _have_reported()
+        _have_reported()  # an audit hook can be added once, and not removed
         _listeners.add(self)
         return self
 
@@ -165,11 +164,9 @@ class LookupLog:
         return tuple(f"the system was asked for {name}" for name in names)
 
 
+@functools.cache
 def _have_reported() -> None:
-    global _is_reported
-    if not _is_reported:
-        _is_reported = True
-        sys.addaudithook(_report)
+    sys.addaudithook(_report)
 
 
 def _report(event: str, arguments: tuple[object, ...]) -> None:
