@@ -11,7 +11,6 @@ import contextlib
 import ctypes
 import errno
 import fcntl
-import functools
 import mmap
 import os
 import select
@@ -21,6 +20,7 @@ import struct
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from pathlib import Path
 
 from .child import end_all, started
@@ -40,8 +40,8 @@ _ACCESS_LIST = "system.posix_acl_access"
 
 _mmap = declare("mmap", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
 
-Taker = Callable[[int], Generator[int]]
-"""Takes so many bytes and yields how many more it has each time; it keeps them until it is closed."""
+Taker = Callable[[], Generator[int]]
+"""Takes memory without end and yields how many more bytes it has each time; it keeps them until it is closed."""
 
 
 def hold_unmapped_memory(kind: str, mebibytes: int, processes: int, seconds: float) -> Iterator[Way]:
@@ -74,7 +74,7 @@ def _held(taker: Taker, mebibytes: int, processes: int, seconds: float) -> str:
 def _hold(taker: Taker, wanted: int, writer: int) -> None:
     """Take, and keep it until the signal to end, with time to release what would outlive the process."""
     signal.signal(signal.SIGTERM, _stop)
-    taking = taker(wanted)
+    taking = taker()
     try:
         _take_and_report(taking, wanted, writer)
         while True:
@@ -100,27 +100,24 @@ def _take_and_report(taking: Generator[int], wanted: int, writer: int) -> None:
     os.close(writer)
 
 
-def _dropped(flags: int, path: str | None = None) -> Taker:
-    def take(wanted: int) -> Generator[int]:
-        descriptor = -1 if path is None else os.open(path, os.O_RDWR)
-        kept = []
-        chunk = 16 * _MEBIBYTE
-        for _ in range(0, wanted, chunk):
-            area = mmap.mmap(descriptor, chunk, flags)
-            for page in range(0, chunk, mmap.PAGESIZE):
-                area[page] = 1
-            area.madvise(mmap.MADV_DONTNEED)
-            kept.append(area)
-            yield chunk
-
-    return take
+def _dropped(flags: int, path: str | None = None) -> Generator[int]:
+    descriptor = -1 if path is None else os.open(path, os.O_RDWR)
+    kept = []
+    chunk = 16 * _MEBIBYTE
+    while True:
+        area = mmap.mmap(descriptor, chunk, flags)
+        for page in range(0, chunk, mmap.PAGESIZE):
+            area[page] = 1
+        area.madvise(mmap.MADV_DONTNEED)
+        kept.append(area)
+        yield chunk
 
 
-def _segments(wanted: int) -> Generator[int]:
-    size = min(wanted, 32 * _MEBIBYTE)
+def _segments() -> Generator[int]:
+    size = 32 * _MEBIBYTE
     kept: list[int] = []
     try:
-        for _ in range(0, wanted, size):
+        while True:
             segment = checked(libc.shmget(_IPC_PRIVATE, ctypes.c_size_t(size), _IPC_CREATE))
             kept.append(segment)
             address = ctypes.c_void_p(shmat(segment, None, 0))
@@ -132,25 +129,23 @@ def _segments(wanted: int) -> Generator[int]:
             libc.shmctl(segment, _IPC_RMID, None)
 
 
-def _messages(wanted: int) -> Generator[int]:
+def _messages() -> Generator[int]:
     message = ctypes.create_string_buffer(struct.pack("=q", 1) + bytes(8000))
     kept: list[int] = []
-    held = 0
     try:
-        while held < wanted:
+        while True:
             kept.append(checked(libc.msgget(_IPC_PRIVATE, _IPC_CREATE)))
             while libc.msgsnd(kept[-1], message, ctypes.c_size_t(8000), 0o4000) == 0:
-                held += 8000
                 yield 8000
     finally:
         for queue in kept:
             libc.msgctl(queue, _IPC_RMID, None)
 
 
-def _semaphores(wanted: int) -> Generator[int]:
+def _semaphores() -> Generator[int]:
     kept: list[int] = []
     try:
-        for _ in range(0, wanted, 64 * 16000):
+        while True:
             kept.append(checked(libc.semget(_IPC_PRIVATE, 16000, _IPC_CREATE)))
             yield 64 * 16000
     finally:
@@ -175,7 +170,7 @@ def _filled(*ends: socket.socket) -> tuple[socket.socket, socket.socket, int]:
     return ends[0], ends[1], held
 
 
-def _connections(wanted: int) -> Generator[int]:
+def _connections() -> Generator[int]:
     kept = []
     with socket.socket() as listener:
         listener.listen()  # at an address of the kernel's choice, so that nobody has set the size of its buffers
@@ -186,7 +181,7 @@ def _connections(wanted: int) -> Generator[int]:
             yield held
 
 
-def _socket_pairs(wanted: int) -> Generator[int]:
+def _socket_pairs() -> Generator[int]:
     kept = []
     while True:
         first, second, held = _pair()
@@ -194,7 +189,7 @@ def _socket_pairs(wanted: int) -> Generator[int]:
         yield held
 
 
-def _descriptors_on_their_way(wanted: int) -> Generator[int]:
+def _descriptors_on_their_way() -> Generator[int]:
     near, far = socket.socketpair()
     kept = [near, far]
     near.setblocking(False)
@@ -207,7 +202,7 @@ def _descriptors_on_their_way(wanted: int) -> Generator[int]:
     del kept
 
 
-def _pipes(wanted: int) -> Generator[int]:
+def _pipes() -> Generator[int]:
     kept = []
     while True:
         ends = os.pipe2(os.O_NONBLOCK)
@@ -227,11 +222,10 @@ class _Piece(ctypes.Structure):
     _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
 
 
-def _pinned_pages(wanted: int) -> Generator[int]:
+def _pinned_pages() -> Generator[int]:
     """Pass a byte of each huge page to a pipe, and remove the page from the address space."""
     kept = []
-    held = 0
-    while held < wanted:
+    while True:
         ends = os.pipe()
         kept.append(ends)
         for _ in range(_PAGES_OF_A_PIPE):
@@ -244,7 +238,6 @@ def _pinned_pages(wanted: int) -> Generator[int]:
             pinned = sum(there.raw) * mmap.PAGESIZE  # one small page, where no huge one was available
             call("vmsplice", ends[1], _Piece(first, 1), 1, 0)
             checked(libc.munmap(ctypes.c_void_p(address), ctypes.c_size_t(2 * _HUGE)))
-            held += pinned
             yield pinned
 
 
@@ -256,21 +249,18 @@ def _area(size: int) -> int:
     return address
 
 
-def _record_locks(command: int) -> Taker:
-    def take(wanted: int) -> Generator[int]:
-        kept = []
-        # Not all in one file: with each, the kernel walks over all of them.
-        while True:
-            file = tempfile.TemporaryFile()
-            kept.append(file)
-            for start in range(0, 2 * _LOCKS_OF_A_FILE, 2):
-                fcntl.fcntl(file, command, struct.pack("hhqqi", fcntl.F_WRLCK, 0, start, 1, 0))
-            yield _LOCKS_OF_A_FILE * _LOCK_BYTES
-
-    return take
+def _record_locks(command: int) -> Generator[int]:
+    kept = []
+    # Not all in one file: with each, the kernel walks over all of them.
+    while True:
+        file = tempfile.TemporaryFile()
+        kept.append(file)
+        for start in range(0, 2 * _LOCKS_OF_A_FILE, 2):
+            fcntl.fcntl(file, command, struct.pack("hhqqi", fcntl.F_WRLCK, 0, start, 1, 0))
+        yield _LOCKS_OF_A_FILE * _LOCK_BYTES
 
 
-def _watches(wanted: int) -> Generator[int]:
+def _watches() -> Generator[int]:
     """Make each descriptor's number stand for many files, one after the other, in many sets."""
     sets = [select.epoll() for _ in range(80)]
     files = [os.eventfd(0) for _ in range(80)]
@@ -283,7 +273,7 @@ def _watches(wanted: int) -> Generator[int]:
             yield len(sets) * _WATCH_BYTES
 
 
-def _mappings(wanted: int) -> Generator[int]:
+def _mappings() -> Generator[int]:
     """Make every second page of a large area one that the kernel has to record separately."""
     pages = 64000
     address = _area(pages * mmap.PAGESIZE)
@@ -294,13 +284,13 @@ def _mappings(wanted: int) -> Generator[int]:
             yield 1000 * _MAPPING_BYTES
 
 
-def _empty_files(wanted: int) -> Generator[int]:
+def _empty_files() -> Generator[int]:
     with contextlib.closing(_new_files()) as files:
         for _ in files:
             yield _INODE_BYTES
 
 
-def _access_lists(wanted: int) -> Generator[int]:
+def _access_lists() -> Generator[int]:
     """Attach the longest possible list of readers to each of many files."""
     count = 8000
     entries = [(1, 7, -1), *[(2, 7, os.getuid())] * count, (4, 0, -1), (16, 7, -1), (32, 0, -1)]
@@ -327,7 +317,7 @@ def _new_files() -> Generator[Path]:
         folder.rmdir()
 
 
-def _events(wanted: int) -> Generator[int]:
+def _events() -> Generator[int]:
     """Make the kernel keep, in many queues, events of files with long names, which are never read."""
     folder = _folder()
     names = [os.path.join(folder, letter * 250) for letter in "ab"]
@@ -344,7 +334,7 @@ def _events(wanted: int) -> Generator[int]:
         os.rmdir(folder)
 
 
-def _rules(wanted: int) -> Generator[int]:
+def _rules() -> Generator[int]:
     """Write rules of a confinement that is never entered: for every port, and repeatedly."""
     while True:
         attributes = ctypes.create_string_buffer(struct.pack("=QQQ", 0, 3, 0))
@@ -352,7 +342,7 @@ def _rules(wanted: int) -> Generator[int]:
         # Millions of them: each argument is made once, and only the port changes.
         rule = ctypes.create_string_buffer(struct.pack("=QQ", 1, 0))
         words = (NUMBERS["landlock_add_rule"], ruleset, 2, ctypes.addressof(rule), 0)
-        add = functools.partial(libc.syscall, *map(ctypes.c_long, words))
+        add = partial(libc.syscall, *map(ctypes.c_long, words))
         for number in range(65536):
             struct.pack_into("=Q", rule, 8, number)
             checked(add())
@@ -360,7 +350,7 @@ def _rules(wanted: int) -> Generator[int]:
                 yield 1024 * 64
 
 
-def _filters(wanted: int) -> Generator[int]:
+def _filters() -> Generator[int]:
     """Give each of many sockets the longest possible filter program."""
     program = ctypes.create_string_buffer(struct.pack("=HBBI", 0, 0, 0, 1) * 1000 + struct.pack("=HBBI", 6, 0, 0, 1))
     described = struct.pack("@HP", 1001, ctypes.addressof(program))
@@ -373,7 +363,7 @@ def _filters(wanted: int) -> Generator[int]:
             yield 8008
 
 
-def _memory(wanted: int) -> Generator[int]:
+def _memory() -> Generator[int]:
     """Keep own memory, which is mapped: here it is only part of a sum."""
     chunk = _MEBIBYTE
     while True:
@@ -381,7 +371,7 @@ def _memory(wanted: int) -> Generator[int]:
         yield chunk
 
 
-def _full_files(wanted: int) -> Generator[int]:
+def _full_files() -> Generator[int]:
     """Fill files in the folder that is in memory."""
     folder = Path(_folder())
     file = folder / "full"
@@ -394,9 +384,9 @@ def _full_files(wanted: int) -> Generator[int]:
         folder.rmdir()
 
 
-def _everything(wanted: int) -> Generator[int]:
+def _everything() -> Generator[int]:
     """Take some of every kind, always of the one with the least; a refused kind is left out from then on."""
-    takings = {kind: taker(wanted) for kind, taker in _KINDS.items() if kind not in _APART}
+    takings = {kind: taker() for kind, taker in _KINDS.items() if kind not in _APART}
     held = dict.fromkeys(takings, 0)
     number = errno.EAGAIN
     try:
@@ -426,8 +416,8 @@ def _folder() -> str:
 
 
 _KINDS: dict[str, Taker] = {
-    "shared memory that was dropped": _dropped(mmap.MAP_SHARED | mmap.MAP_ANONYMOUS),
-    "shared zeros that were dropped": _dropped(mmap.MAP_SHARED, "/dev/zero"),
+    "shared memory that was dropped": partial(_dropped, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS),
+    "shared zeros that were dropped": partial(_dropped, mmap.MAP_SHARED, "/dev/zero"),
     "segments": _segments,
     "messages": _messages,
     "semaphores": _semaphores,
@@ -436,8 +426,8 @@ _KINDS: dict[str, Taker] = {
     "descriptors on their way": _descriptors_on_their_way,
     "unread bytes of pipes": _pipes,
     "pages lent to pipes": _pinned_pages,
-    "record locks": _record_locks(_SET_LOCK),
-    "record locks of descriptions": _record_locks(_SET_LOCK_OF_DESCRIPTION),
+    "record locks": partial(_record_locks, _SET_LOCK),
+    "record locks of descriptions": partial(_record_locks, _SET_LOCK_OF_DESCRIPTION),
     "watches": _watches,
     "mappings": _mappings,
     "empty files": _empty_files,
