@@ -305,17 +305,6 @@ async def test_the_model_gets_the_result_a_hook_left_it(change: Any, content: st
     assert stage.tool_messages[0]["content"] == content
 
 
-async def test_the_result_reads_the_same_whether_or_not_anyone_listens() -> None:
-    contents = []
-    for listening in (False, True):
-        stage = Stage(calls("look"), "done", tools=[MockTool("look", output={"stdout": "hi", "rc": 0})])
-        if listening:
-            stage.record("tool:post")
-        await stage.play()
-        contents.append(stage.tool_messages[0]["content"])
-    assert contents == ['{"stdout": "hi", "rc": 0}'] * 2
-
-
 async def test_a_withheld_result_is_replaced_by_the_reason() -> None:
     stage = Stage(calls("look"), "done", tools=[MockTool("look", output="secret")])
     stage.hook("tool:post", HookResult(action="deny", reason="confidential"))
