@@ -58,12 +58,9 @@ def preferred(loop: str, providers: Mapping[str, Any]) -> tuple[str, Any]:
 
 
 def _priority(provider: Any) -> float:
-    for value in (getattr(provider, "priority", None), _configured(provider)):
+    config = getattr(provider, "config", None)
+    configured = config.get("priority") if isinstance(config, Mapping) else None
+    for value in (getattr(provider, "priority", None), configured):
         if isinstance(value, int | float) and not isinstance(value, bool):
             return value
     return DEFAULT_PRIORITY
-
-
-def _configured(provider: Any) -> Any:
-    config = getattr(provider, "config", None)
-    return config.get("priority") if isinstance(config, Mapping) else None

@@ -9,7 +9,7 @@ import logging
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 logger = logging.getLogger(__name__)
@@ -37,13 +37,7 @@ class Span:
 
     def fields(self) -> dict[str, Any]:
         """Return the ids as events and requests carry them; those that do not apply are left out."""
-        ids = {
-            "turn_id": self.turn_id,
-            "span_id": self.span_id,
-            "parent_span_id": self.parent_span_id,
-            "iteration": self.iteration,
-        }
-        return {name: value for name, value in ids.items() if value is not None}
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 class RunningTurns:

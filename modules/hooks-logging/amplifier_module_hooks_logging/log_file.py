@@ -24,28 +24,20 @@ class LogFile:
         self._descriptor: int | None = None
         self._is_torn = False  # a line was written in part
 
-    def open(self, path: Path) -> None:
-        """Open the file, or make it.
-
-        Raises:
-            OSError: it cannot be opened.
-        """
-        self._opened(path)
-
     def append(self, path: Path, line: bytes) -> OSError | None:
         """Write one line; return the reason why a full file could not be renamed, in which case it grows.
 
         Raises:
             OSError: the file cannot be opened or written; the next line tries again.
         """
-        descriptor = self._opened(path)
+        descriptor = self.open(path)
         problem = None
         if os.fstat(descriptor).st_size + len(line) > self._max_bytes:
             try:
                 descriptor = self._rotated(path, descriptor)
             except OSError as error:
                 problem = error
-                descriptor = self._opened(path)
+                descriptor = self.open(path)
         if self._is_torn:
             line = b"\n" + line
         try:
@@ -71,8 +63,12 @@ class LogFile:
         finally:
             self._release()
 
-    def _opened(self, path: Path) -> int:
-        """Return the file at `path`, which another session may have put aside meanwhile."""
+    def open(self, path: Path) -> int:
+        """Return the file at `path`, which is made where there is none; another session may have put it aside.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
         if self._descriptor is not None and not _is_at(path, self._descriptor):
             self._release()
         if self._descriptor is None:
@@ -91,7 +87,7 @@ class LogFile:
                 self._shift(path)
         finally:
             fcntl.flock(descriptor, fcntl.LOCK_UN)
-        return self._opened(path)
+        return self.open(path)
 
     def _shift(self, path: Path) -> None:
         names = [path, *(path.with_name(f"{path.name}.{number}") for number in range(1, self._max_files))]

@@ -23,6 +23,48 @@ _NAMES = ("input_per_million", "output_per_million", "cache_read_per_million", "
 _LONG = "long_prompt"
 
 
+@dataclass(slots=True)
+class Spent:
+    """Tokens; `fresh` were neither read from the cache nor written to it."""
+
+    fresh: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    output: int = 0
+    thinking: int | None = None
+
+    @property
+    def read(self) -> int:
+        return self.fresh + self.cache_read + self.cache_write
+
+    def take(self, usage: Any) -> None:
+        """Add an event's values; others stay."""
+        for name, theirs in (
+            ("fresh", "input_tokens"),
+            ("cache_read", "cache_read_input_tokens"),
+            ("cache_write", "cache_creation_input_tokens"),
+            ("output", "output_tokens"),
+        ):
+            count = getattr(usage, theirs, None)
+            if _is_count(count):
+                setattr(self, name, count)
+        thinking = getattr(getattr(usage, "output_tokens_details", None), "thinking_tokens", None)
+        if _is_count(thinking):
+            self.thinking = thinking
+
+    def add(self, other: Spent) -> None:
+        self.fresh += other.fresh
+        self.cache_read += other.cache_read
+        self.cache_write += other.cache_write
+        self.output += other.output
+        if other.thinking is not None:
+            self.thinking = (self.thinking or 0) + other.thinking
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
 @dataclass(frozen=True, slots=True)
 class Prices:
     """The price of a million tokens, in US dollars.
@@ -37,12 +79,12 @@ class Prices:
     above: int = 0
     long: Prices | None = None
 
-    def cost(self, *, fresh: int, cache_read: int, cache_write: int, output: int) -> Decimal:
-        """Return the cost of an answer; `fresh` tokens were neither read from the cache nor written to it."""
-        if self.long is not None and fresh + cache_read + cache_write > self.above:
-            return self.long.cost(fresh=fresh, cache_read=cache_read, cache_write=cache_write, output=output)
-        spent = fresh * self.input + cache_read * self.cache_read + cache_write * self.cache_write
-        return (spent + output * self.output) / _MILLION
+    def cost(self, spent: Spent) -> Decimal:
+        """Return the cost of an answer."""
+        if self.long is not None and spent.read > self.above:
+            return self.long.cost(spent)
+        read = spent.fresh * self.input + spent.cache_read * self.cache_read + spent.cache_write * self.cache_write
+        return (read + spent.output * self.output) / _MILLION
 
     def pricing(self) -> Pricing:
         """Return the prices as the contract writes them."""

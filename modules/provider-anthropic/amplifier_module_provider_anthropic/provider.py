@@ -35,8 +35,8 @@ from . import failures
 from .conversation import MessageList
 from .failures import Asked
 from .observers import Observers
-from .prices import Catalogue
-from .reply import Reply, Spent
+from .prices import Catalogue, Spent
+from .reply import Reply
 from .settings import DEFAULT_MODEL, Settings
 from .wire_request import Parameters, Sending, parameters
 
@@ -267,13 +267,12 @@ class AnthropicProvider:
             spent.add(reply.spent)
         prices = self._catalogue.of(model).prices
         if prices is not None:
-            cost = sum((reply.spent.cost(prices) for reply in replies), Decimal(0))
+            cost = sum((prices.cost(reply.spent) for reply in replies), Decimal(0))
             self._cost = cost + (self._cost or 0)
-        read = spent.fresh + spent.cache_read + spent.cache_write
         return Usage(
-            input_tokens=read,
+            input_tokens=spent.read,
             output_tokens=spent.output,
-            total_tokens=read + spent.output,
+            total_tokens=spent.read + spent.output,
             reasoning_tokens=spent.thinking,
             cache_read_tokens=spent.cache_read,
             cache_write_tokens=spent.cache_write,

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from amplifier_core.llm_errors import InvalidToolCallError, StreamError
 from amplifier_core.message_models import RedactedThinkingBlock, TextBlock, ThinkingBlock, ToolCallBlock
 
-from .prices import Prices
+from .prices import Spent
 
 Kind = Literal["text", "thinking", "redacted_thinking", "tool_call"]
 
@@ -34,50 +34,6 @@ class Shown:
     index: int
     text: str = ""
     sequence: int = 0  # of a piece in its block
-
-
-@dataclass(slots=True)
-class Spent:
-    """Tokens; `fresh` were neither read from the cache nor written to it."""
-
-    fresh: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-    output: int = 0
-    thinking: int | None = None
-
-    def take(self, usage: Any) -> None:
-        """Add an event's values; others stay."""
-        for name, theirs in (
-            ("fresh", "input_tokens"),
-            ("cache_read", "cache_read_input_tokens"),
-            ("cache_write", "cache_creation_input_tokens"),
-            ("output", "output_tokens"),
-        ):
-            count = getattr(usage, theirs, None)
-            if _is_count(count):
-                setattr(self, name, count)
-        thinking = getattr(getattr(usage, "output_tokens_details", None), "thinking_tokens", None)
-        if _is_count(thinking):
-            self.thinking = thinking
-
-    def add(self, other: Spent) -> None:
-        self.fresh += other.fresh
-        self.cache_read += other.cache_read
-        self.cache_write += other.cache_write
-        self.output += other.output
-        if other.thinking is not None:
-            self.thinking = (self.thinking or 0) + other.thinking
-
-    def cost(self, prices: Prices) -> Any:
-        """Return the dollars for it."""
-        return prices.cost(
-            fresh=self.fresh, cache_read=self.cache_read, cache_write=self.cache_write, output=self.output
-        )
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 @dataclass(slots=True)

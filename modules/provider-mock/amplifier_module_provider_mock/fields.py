@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
 
@@ -31,19 +30,13 @@ def name(source: Mapping[str, Any], key: str, place: str, default: str | None = 
     return value
 
 
-def count(source: Mapping[str, Any], key: str, place: str, default: int) -> int:
-    """Return a whole number above zero."""
-    value = whole(source, key, place, default)
-    if value < 1:
-        raise refuse(place, f"`{key}` must be at least 1, not {value}")
-    return value
-
-
-def whole(source: Mapping[str, Any], key: str, place: str, default: int) -> int:
+def whole(source: Mapping[str, Any], key: str, place: str, default: int, least: int | None = None) -> int:
     """Return a whole number."""
     value = source.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int):
         raise refuse(place, f"`{key}` must be a whole number, not {_kind(value)}")
+    if least is not None and value < least:
+        raise refuse(place, f"`{key}` must be at least {least}, not {value}")
     return value
 
 
@@ -55,20 +48,12 @@ def flag(source: Mapping[str, Any], key: str, place: str) -> bool:
     return value
 
 
-def amount(source: Mapping[str, Any], key: str, place: str) -> Decimal:
-    """Return an amount of money, which must be there."""
-    value = source.get(key)
+def amount(source: Mapping[str, Any], key: str, place: str, unit: str, default: float | None = None) -> float:
+    """Return an amount of some unit, which must be there unless it has a default."""
+    value = source.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= sys.float_info.max:
-        raise refuse(place, f"`{key}` must be a number of US dollars, 0 or more")
-    return Decimal(str(value))
-
-
-def seconds(source: Mapping[str, Any], key: str, place: str) -> float:
-    """Return a duration in seconds, 0.0 when absent."""
-    value = source.get(key, 0.0)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= sys.float_info.max:
-        raise refuse(place, f"`{key}` must be a number of seconds, 0 or more")
-    return float(value)
+        raise refuse(place, f"`{key}` must be a number of {unit}, 0 or more")
+    return value
 
 
 def mapping(value: Any, place: str) -> Mapping[str, Any]:

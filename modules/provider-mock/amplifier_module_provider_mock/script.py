@@ -70,7 +70,7 @@ class ScriptedReply:
             thinking=fields.text(source, "thinking", place),
             tool_calls=tuple(_call(call, f"{place}.tool_calls[{index}]") for index, call in enumerate(calls)),
             error=_error(source["error"], f"{place}.error") if source.get("error") is not None else None,
-            delay=fields.seconds(source, "delay", place),
+            delay=float(fields.amount(source, "delay", place, "seconds", 0.0)),
         )
         speaks = reply.text is not None or reply.thinking is not None or bool(reply.tool_calls)
         if speaks == (reply.error is not None):

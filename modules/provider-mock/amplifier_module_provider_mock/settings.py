@@ -82,8 +82,8 @@ class Settings:
             fallback=ScriptedReply.of(fallback, "fallback") if fallback is not None else None,
             name=fields.name(config, "name", _PLACE, "mock"),
             default_model=fields.name(config, "default_model", _PLACE, "mock-model"),
-            context_window=fields.count(config, "context_window", _PLACE, 128_000),
-            max_output_tokens=fields.count(config, "max_output_tokens", _PLACE, 8_192),
+            context_window=fields.whole(config, "context_window", _PLACE, 128_000, least=1),
+            max_output_tokens=fields.whole(config, "max_output_tokens", _PLACE, 8_192, least=1),
             priority=fields.whole(config, "priority", _PLACE, 100),
             deltas=fields.flag(config, "deltas", _PLACE),
             prices=_prices(config["prices"]) if config.get("prices") is not None else None,
@@ -96,4 +96,4 @@ class Settings:
 def _prices(value: Any) -> MockPrices:
     prices = fields.mapping(value, "prices")
     fields.only(prices, _PRICES, "prices")
-    return MockPrices(*(fields.amount(prices, key, "prices") for key in _PRICES))
+    return MockPrices(*(Decimal(str(fields.amount(prices, key, "prices", "US dollars"))) for key in _PRICES))

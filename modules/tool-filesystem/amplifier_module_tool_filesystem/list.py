@@ -69,7 +69,7 @@ class ListDirectory(FileTool):
             raise Failure("not_a_folder", f"`{folder}` is not a folder; read it with read_file.") from error
         except OSError as error:
             raise from_os_error(error, f"list `{folder}`") from error
-        output: dict[str, Any] = {"path": str(folder), "entries": [entry.as_output() for entry in found.entries]}
+        output: dict[str, Any] = {"path": str(folder), "entries": found.entries}
         if found.cut_by == "limit":
             output["truncated"] = f"there are more than {arguments['limit']} entries; narrow the pattern or raise limit"
         elif found.cut_by == "visited":

@@ -10,28 +10,14 @@ from pathlib import Path
 
 from .pattern import PathPattern
 
-
-@dataclass(frozen=True, slots=True)
-class ListedEntry:
-    """An entry of a folder: its path from there, its kind, and the size of a file in bytes."""
-
-    path: str
-    kind: str
-    size: int | None = None
-
-    def as_output(self) -> dict[str, object]:
-        """Return the entry as the tool reports it."""
-        about: dict[str, object] = {"path": self.path, "type": self.kind}
-        if self.size is not None:
-            about["bytes"] = self.size
-        return about
+_KINDS = {stat.S_IFLNK: "link", stat.S_IFDIR: "folder", stat.S_IFREG: "file"}
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The entries found, and why there may be more: `limit`, `visited`, or nothing."""
+    """The entries found, as the tool reports them, and why there may be more: `limit`, `visited`, or nothing."""
 
-    entries: tuple[ListedEntry, ...]
+    entries: list[dict[str, object]]
     cut_by: str = ""
 
 
@@ -41,17 +27,17 @@ def listing(folder: Path, pattern: PathPattern, *, hidden: bool, limit: int, max
     Raises:
         OSError: the folder itself cannot be read; those below it that cannot are passed over.
     """
-    found: list[ListedEntry] = []
+    found: list[dict[str, object]] = []
     visited = 0
     for entry in _below(folder, pattern, hidden):
         visited += 1
         if visited > max_visited:
-            return Listing(tuple(found), "visited")
+            return Listing(found, "visited")
         if pattern.fits(entry[0]):
             if len(found) == limit:
-                return Listing(tuple(found), "limit")
+                return Listing(found, "limit")
             found.append(_described(*entry))
-    return Listing(tuple(found))
+    return Listing(found)
 
 
 def _below(folder: Path, pattern: PathPattern, hidden: bool) -> Iterator[tuple[str, os.DirEntry[str]]]:
@@ -85,16 +71,14 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _described(path: str, entry: os.DirEntry[str]) -> ListedEntry:
-    shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+def _described(path: str, entry: os.DirEntry[str]) -> dict[str, object]:
+    """Return the path of an entry, its kind, and the size of a file."""
+    about: dict[str, object] = {"path": os.fsencode(path).decode("utf-8", "backslashreplace"), "type": "other"}
     try:
         status = entry.stat(follow_symlinks=False)
     except OSError:
-        return ListedEntry(shown, "other")
-    if stat.S_ISLNK(status.st_mode):
-        return ListedEntry(shown, "link")
-    if stat.S_ISDIR(status.st_mode):
-        return ListedEntry(shown, "folder")
-    if stat.S_ISREG(status.st_mode):
-        return ListedEntry(shown, "file", status.st_size)
-    return ListedEntry(shown, "other")
+        return about
+    about["type"] = _KINDS.get(stat.S_IFMT(status.st_mode), "other")
+    if about["type"] == "file":
+        about["bytes"] = status.st_size
+    return about

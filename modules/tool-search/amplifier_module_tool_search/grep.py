@@ -234,21 +234,13 @@ class _Report(ABC):
 class _Files(_Report):
     def add(self, name: str, data: bytes, lines: Lines) -> bool:
         if self._has_room(len(name)):
-            self.found.append(name)
-        return not self.is_full
-
-    def output(self) -> dict[str, Any]:
-        return {"files": self.found}
-
-
-class _Counts(_Report):
-    def add(self, name: str, data: bytes, lines: Lines) -> bool:
-        if self._has_room(len(name)):
             self.found.append({"file": name, "count": len(lines)})
         return not self.is_full
 
     def output(self) -> dict[str, Any]:
-        return {"counts": self.found}
+        if self.arguments["output_mode"] == "count":
+            return {"counts": self.found}
+        return {"files": [one["file"] for one in self.found]}
 
 
 class _Content(_Report):
@@ -308,4 +300,4 @@ class _Context:
         return found
 
 
-_REPORTS: dict[str, type[_Report]] = {"files_with_matches": _Files, "count": _Counts, "content": _Content}
+_REPORTS: dict[str, type[_Report]] = {"files_with_matches": _Files, "count": _Files, "content": _Content}

@@ -43,7 +43,9 @@ class Places:
             raise Failure("not_allowed", f"May not search `{path}`{led}. Folders open to search{limit}: {allowed}.")
         if not os.path.lexists(real):
             raise Failure("not_found", f"There is no `{path}` to search.")
-        return Place.of(real, Path(os.path.realpath(base)))
+        home = Path(os.path.realpath(base))
+        text = os.fspath(real.relative_to(home)) if real.is_relative_to(home) else os.fspath(real)
+        return Place(real, "" if text == "." else text)
 
     def _allowed(self) -> tuple[str, ...]:
         if self._settings.allowed_paths is not None:
@@ -55,16 +57,13 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A file or folder to search: its path, and how paths in it are shown."""
+    """A file or folder to search: its path, and how paths in it are shown.
+
+    They are shown relative to the working directory if it lies in there.
+    """
 
     path: Path
     prefix: str
-
-    @classmethod
-    def of(cls, path: Path, base: Path) -> Place:
-        """Return the place; its contents are shown relative to the working directory if it lies in there."""
-        text = os.fspath(path.relative_to(base)) if path.is_relative_to(base) else os.fspath(path)
-        return cls(path, "" if text == "." else text)
 
     def file(self, names: tuple[str, ...]) -> str:
         """Return the path of a file by its names from the place; no names stand for the place itself."""

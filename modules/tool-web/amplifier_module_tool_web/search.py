@@ -59,7 +59,7 @@ def _results(body: bytes, limit: int) -> list[dict[str, str]]:
     try:
         found = json.loads(body)["results"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise Failure("bad_answer", "The search endpoint did not answer with a list of `results` in JSON.") from None
+        found = None
     if not isinstance(found, list):
         raise Failure("bad_answer", "The search endpoint did not answer with a list of `results` in JSON.")
     shown: list[dict[str, str]] = []
