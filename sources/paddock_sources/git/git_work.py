@@ -21,7 +21,6 @@ from paddock_sources.git.git_output import BlobError, GitOutputError, TreeLine
 from paddock_sources.git.kept_commits import KeptCommit, KeptCommits
 from paddock_sources.git.remote import Remote
 from paddock_sources.git.repository import Commit, Repository
-from paddock_sources.git.sandboxed_git import SandboxedGit
 from paddock_sources.progress import Phase, Progress, ProgressStep
 from paddock_sources.ref_name import is_commit, is_like_commit
 from paddock_sources.resolution import PinnedSource, RefKind
@@ -205,8 +204,7 @@ class GitWork:
     # -- progress
 
     def _repository(self, session: CommandSession, folder: Path, was_given: bool) -> Repository:
-        git = SandboxedGit(session, folder, seconds=self._limits.read_seconds, listener=self._listen)
-        return Repository(self._remote, git, self._limits, was_given=was_given)
+        return Repository(self._remote, session, folder, self._limits, self._listen, was_given=was_given)
 
     def _listen(self, line: str) -> None:
         match = _PROGRESS.match(line)

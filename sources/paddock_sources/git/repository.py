@@ -1,6 +1,7 @@
 """A bare repository with all that was fetched from one remote, shared by all who need it.
 
-The caller holds the remote's lock, and has laid the repository out.
+The caller holds the remote's lock, and has laid the repository out. Commands are put together by GitPython, and run in
+a session of the `CommandRunner`, never by a shell. To import GitPython takes a while: import this where git is needed.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
 
-from paddock_sources.commands.command_runner import CommandError
+from paddock_sources.commands.command_runner import CommandError, CommandResult, CommandSession
 from paddock_sources.git import git_failure
 from paddock_sources.git.errors import FetchError
 from paddock_sources.git.git_config import GitLimits
@@ -30,10 +33,32 @@ from paddock_sources.git.git_output import (
     ref_patterns,
 )
 from paddock_sources.git.remote import Remote
-from paddock_sources.git.sandboxed_git import GitFailedError, SandboxedGit
 from paddock_sources.resolution import RefKind
 
+
+@contextmanager
+def _nothing_run() -> Iterator[None]:
+    """Hide git from GitPython during its import, which would run a git here, or another program of that name."""
+    # A device is never executed; any other name could be a program's on some machine.
+    meanwhile = {"GIT_PYTHON_GIT_EXECUTABLE": os.devnull, "GIT_PYTHON_REFRESH": "quiet"}
+    before = {name: os.environ.get(name) for name in meanwhile}
+    os.environ.update(meanwhile)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+with _nothing_run():
+    from git import Git
+
 _FETCHED = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\t(?:not-for-merge)?\t([^\n]*)\n?")
+_MAX_STDOUT_BYTES = 32 << 20  # of collected output; the receiver bounds output that is passed on
+_UNBOUNDED = 1 << 40
 _MAX_FETCHED_BYTES = 16 << 10
 _MAX_COMMIT_BYTES = 1 << 20  # its message and, in some, the signatures of merged commits
 _COMMIT = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64}) commit ([0-9]{1,10})\n")
@@ -58,8 +83,19 @@ class Fetched:
     kind: RefKind | None
 
 
+class _Git(Git):
+    """GitPython's git, which has each of its commands run by `run`."""
+
+    def __init__(self, run: Callable[..., CommandResult]) -> None:
+        super().__init__(None)
+        self._run = run
+
+    def execute(self, command: Sequence[str], **options: Any) -> CommandResult:  # type: ignore[override]
+        return self._run(command[1:], **options)
+
+
 class Repository:
-    """The repository at `git.folder`, fetched from `remote`.
+    """The repository in `folder`, fetched from `remote` by a git in `session`; `listener` gets git's progress lines.
 
     Every method raises a `FetchError` when git fails, is ended or prints unexpected output.
     """
@@ -67,15 +103,20 @@ class Repository:
     def __init__(
         self,
         remote: Remote,
-        git: SandboxedGit,
+        session: CommandSession,
+        folder: Path,
         limits: GitLimits,
+        listener: Callable[[str], None],
         *,
         was_given: bool = False,
     ) -> None:
         self._remote = remote
-        self._git = git
+        self._session = session
+        self._folder = folder
         self._limits = limits
+        self._listener = listener
         self._was_given = was_given
+        self._git = _Git(self._execute)
 
     # -- the server's side
 
@@ -97,35 +138,30 @@ class Repository:
         """Fetch a branch, a tag or, for an empty name, the default branch, without its history."""
         # Each fetched commit has a name of ours: git offers what these lead to, and the server does not send it again.
         key = hashlib.sha256(ref.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-        self._fetch(f"+{ref or 'HEAD'}:refs/paddock/{key}", ref=ref)
+        self._checked(self._fetch(f"+{ref or 'HEAD'}:refs/paddock/{key}"), ref)
         return self._last_fetched()
 
     def fetch_commit(self, commit: str) -> bool:
         """Fetch one commit without its history; return whether the server gives it out by its name."""
-        try:
-            self._fetch(f"+{commit}:refs/paddock/{commit}")
-        except FetchError as error:
-            cause = error.__cause__
-            if isinstance(cause, GitFailedError) and git_failure.is_not_advertised(cause.result):
-                return False
-            raise
+        fetched = self._fetch(f"+{commit}:refs/paddock/{commit}")
+        if fetched.code != 0 and git_failure.is_not_advertised(fetched):
+            return False
+        self._checked(fetched)
         return True
 
     def fetch_history(self, *, commits_only: bool) -> None:
         """Fetch all that branches and tags lead to; only the commits, if requested and if the server can."""
         everything = [f"+refs/{kind}/*:refs/{kind}/*" for kind in ("heads", "tags")]
-        if commits_only:
-            self._fetch(*everything, left_out="tree:0", options=["--prune"])
-        else:
-            self._fetch(*everything, options=["--prune", f"--depth={_ALL_OF_HISTORY}"])
+        depth = () if commits_only else (f"--depth={_ALL_OF_HISTORY}",)
+        left_out = "tree:0" if commits_only else ""
+        self._checked(self._fetch(*everything, left_out=left_out, options=("--prune", *depth)))
 
     # -- the local side
 
     def commit(self, name: str) -> Commit | None:
         """Return the commit that a local object is, or is a tag of; None where it is absent or of another kind."""
         lines = [f"{name}^{{commit}}\n".encode("ascii")]
-        with self._failing("reading a commit"):
-            printed = self._git.data("cat-file", "--batch", istream=lines)
+        printed = self._printed("reading a commit", "cat-file", "--batch", istream=lines)
         header = _COMMIT.match(printed)
         if header is None:
             return None
@@ -138,9 +174,8 @@ class Repository:
         """Return whether a branch or tag of the local history leads to a commit."""
         if self.commit(commit) is None:
             return False
-        with self._failing("looking for a commit in the history"):
-            printed = self._git.text("for-each-ref", f"--contains={commit}", "--count=1", "refs/heads", "refs/tags")
-        return bool(printed.strip())
+        looked_for = (f"--contains={commit}", "--count=1", "refs/heads", "refs/tags")
+        return bool(self._printed("looking for a commit in the history", "for-each-ref", *looked_for).strip())
 
     def listing(self, commit: str) -> TreeListing:
         """Return the files of a commit.
@@ -149,8 +184,8 @@ class Repository:
             GitOutputError: there are more than there may be, or of a kind that there may not be.
         """
         listing = TreeListing(self._limits.files)
-        with self._failing("listing the files"):
-            self._git.text("ls-tree", "-r", "-z", "--full-tree", commit, output_stream=listing)
+        listed = ("ls-tree", "-r", "-z", "--full-tree", commit)
+        self._printed("listing the files", *listed, output_stream=listing.write)
         listing.finish()
         return listing
 
@@ -162,45 +197,45 @@ class Repository:
         """
         blobs = [line.blob for line in lines]
         reader = BlobReader(blobs, self._limits.blob_bytes, take)
-        with self._failing("reading the files"):
-            self._git.text("cat-file", "--batch", "--buffer", istream=blob_requests(blobs), output_stream=reader)
+        read = ("cat-file", "--batch", "--buffer")
+        self._printed("reading the files", *read, istream=blob_requests(blobs), output_stream=reader.write)
         reader.finish()
 
     @property
     def is_partial(self) -> bool:
         """Whether the server left objects out, as the fetch requested."""
-        return any((self._git.folder / "objects" / "pack").glob("*.promisor"))
+        return any((self._folder / "objects" / "pack").glob("*.promisor"))
 
     # -- how
 
     def _ask(self, *arguments: str) -> str:
-        with self._failing("asking for branches and tags"):
-            return self._git.text("ls-remote", *arguments, kill_after_timeout=self._limits.ask_seconds)
+        asking = ("asking for branches and tags", "ls-remote", *arguments)
+        printed = self._printed(*asking, kill_after_timeout=self._limits.ask_seconds)
+        return printed.removesuffix(b"\n").decode("utf-8", errors="surrogateescape")
 
-    def _fetch(
-        self, *refspecs: str, left_out: str = "", options: Sequence[str] = ("--depth=1",), ref: str = ""
-    ) -> None:
+    def _fetch(self, *refspecs: str, left_out: str = "", options: Sequence[str] = ("--depth=1",)) -> CommandResult:
         left_out = left_out or f"blob:limit={self._limits.blob_bytes + 1}"
         # Set for this command alone. Otherwise git would note it in the repository, which a sandbox may not allow, and
         # would then fetch the missing objects during a read.
         remote = (f"url={self._remote.url}", "promisor=true", f"partialclonefilter={left_out}")
-        with self._failing("fetching", ref):
-            self._git.configured(*(f"remote.{_NAME}.{setting}" for setting in remote)).text(
-                "fetch",
-                "--progress",
-                "--no-tags",
-                "--no-recurse-submodules",
-                "--force",
-                f"--filter={left_out}",
-                *options,
-                "--",
-                _NAME,
-                *refspecs,
-                kill_after_timeout=self._limits.fetch_seconds,
-            )
+        self._git(c=[f"remote.{_NAME}.{setting}" for setting in remote])
+        return self._run(
+            "fetching",
+            "fetch",
+            "--progress",
+            "--no-tags",
+            "--no-recurse-submodules",
+            "--force",
+            f"--filter={left_out}",
+            *options,
+            "--",
+            _NAME,
+            *refspecs,
+            kill_after_timeout=self._limits.fetch_seconds,
+        )
 
     def _last_fetched(self) -> Fetched:
-        path = self._git.folder / "FETCH_HEAD"
+        path = self._folder / "FETCH_HEAD"
         try:
             # A git that was taken over may have put a link there, to have us read something else.
             with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
@@ -212,14 +247,36 @@ class Repository:
             raise self._damaged("git did not say what it fetched")
         return Fetched(matched[1], kind_of_fetched(matched[2]))
 
-    @contextmanager
-    def _failing(self, doing: str, ref: str = "") -> Iterator[None]:
+    def _printed(self, doing: str, command: str, *arguments: str, **options: Any) -> bytes:
+        return self._checked(self._run(doing, command, *arguments, **options)).stdout
+
+    def _checked(self, result: CommandResult, ref: str = "") -> CommandResult:
+        if result.code != 0:
+            raise git_failure.of_finished(self._remote, result, ref=ref, was_given=self._was_given)
+        return result
+
+    def _run(self, doing: str, command: str, *arguments: str, **options: Any) -> CommandResult:
         try:
-            yield
-        except GitFailedError as error:
-            raise git_failure.of_finished(self._remote, error.result, ref=ref, was_given=self._was_given) from error
+            return cast(CommandResult, self._git._call_process(command, *arguments, **options))
         except CommandError as error:
             raise git_failure.of_command(self._remote, error, doing) from error
+
+    def _execute(
+        self,
+        arguments: Sequence[str],
+        istream: Iterable[bytes] = (),
+        output_stream: Callable[[memoryview], None] | None = None,
+        kill_after_timeout: float | None = None,
+    ) -> CommandResult:
+        """Run `git` with these arguments, and pass on or return what it prints; see `git.Git.execute`."""
+        return self._session.run(
+            ["git", f"--git-dir={self._folder}", *map(str, arguments)],
+            stdin=istream,
+            on_stdout=output_stream,
+            on_stderr=self._listener,
+            timeout=kill_after_timeout or self._limits.read_seconds,
+            max_stdout_bytes=_MAX_STDOUT_BYTES if output_stream is None else _UNBOUNDED,
+        )
 
     def _damaged(self, problem: str) -> FetchError:
         return FetchError(self._remote.shown, problem, code="DamagedRepositoryError")

@@ -92,7 +92,7 @@ def test_importing_gitpython_runs_nothing(tmp_path: Path) -> None:
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)}
     environ["GIT_PYTHON_GIT_EXECUTABLE"] = str(program)
     script = "import os; before = dict(os.environ)\nimport {}\nassert dict(os.environ) == before, os.environ\n"
-    for module, is_run in (("git", True), ("paddock_sources.git.sandboxed_git", False)):
+    for module, is_run in (("git", True), ("paddock_sources.git.repository", False)):
         command = [sys.executable, "-c", script.format(module)]
         done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
