@@ -17,8 +17,7 @@ from paddock_sources.kinds.builtin_uri import BuiltinUri
 from paddock_sources.kinds.folder_uri import FolderUri
 from paddock_sources.kinds.git_uri import GitUri
 from paddock_sources.kinds.mcp_command_uri import McpCommandUri
-from paddock_sources.kinds.mcp_npm_uri import McpNpmUri
-from paddock_sources.kinds.mcp_uri import McpPypiUri
+from paddock_sources.kinds.mcp_uri import McpNpmUri, McpPypiUri
 from paddock_sources.kinds.package_uri import PackageUri
 from paddock_sources.kinds.source_uri import SourceUri, TableForm
 from paddock_sources.kinds.written_table import WrittenTable

@@ -6,10 +6,12 @@ once, read-only from then on, and visible only when complete.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,19 +21,21 @@ from paddock_sources.environment.errors import InstallerError
 from paddock_sources.environment.index import Index
 from paddock_sources.environment.interpreter import Interpreter
 from paddock_sources.environment.locked import SITE, LockedDistribution, environment_digest
-from paddock_sources.environment.remembered import RememberedChoice
 from paddock_sources.environment.requirements import Requirements
 from paddock_sources.environment.site import check_distributions, clean_site
 from paddock_sources.environment.task import Task, compile_code
 from paddock_sources.environment.uv import ResolutionRequest, Uv
 from paddock_sources.environment.wheels import PROGRAMS, unpack
-from paddock_sources.errors import NotFetchedError
+from paddock_sources.errors import NotFetchedError, SourceError
 from paddock_sources.progress import Phase, Progress, SilentProgress
 
 if TYPE_CHECKING:
     from paddock_sources.cache import SourceCache
 
 _NO_VERSIONS: Final = ("UnsolvableError", "NoWheelError")  # failures that constraints may be the cause of
+_REMEMBERED_SECONDS: Final = 86_400.0
+_REMEMBERED_FILE: Final = "chosen.json"  # a list of [name, version, [hash…]]
+_MAX_REMEMBERED_BYTES: Final = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,7 @@ class Environments:
         for name in set(outside(kept, bounds)):
             del kept[name]
         request = ResolutionRequest(requirements.index, kept, left_out, tuple(one.text for one in bounds))
-        remembered = RememberedChoice(self.cache, request, self.index, self.python)
+        remembered = _RememberedChoice(self.cache, request, self.index, self.python)
         if (known := remembered.read()) is not None:
             return known
         program = self.uv or Uv.find(os.environ)
@@ -192,3 +196,56 @@ def at_work(
                 )
     finally:
         progress.finished(subject)
+
+
+class _RememberedChoice:
+    """The versions that were chosen for one request, remembered for a day, so that they are not chosen at each start.
+
+    They are in the user's cache under the digest of all that decides about them: what was asked for, the index without
+    credentials, the Python and the platform. People may edit the file, so it is read as strictly as a lock; what has
+    another form counts as absent. A `cache` that recalls nothing takes note of choices all the same.
+    """
+
+    def __init__(
+        self,
+        cache: SourceCache,
+        request: ResolutionRequest,
+        index: Index,
+        python: Interpreter,
+    ) -> None:
+        inputs = (asdict(request), index.shown, python.tag, python.platform, dict(python.markers))
+        self._digest = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+        from paddock_sources.cache import Bucket
+
+        self._store = cache.store(Bucket.RESOLUTIONS)
+        self._recalls = cache.recalls
+
+    def read(self, *, of_any_age: bool = False) -> tuple[LockedDistribution, ...] | None:
+        """Return the choice of the last day; None where there is none."""
+        marker = self._store.marker(self._digest) if self._recalls else None
+        if marker is None or not (
+            of_any_age or 0 <= self._store.store_context.clock() - marker.made_at < _REMEMBERED_SECONDS
+        ):
+            return None
+        try:
+            with open(self._store.place(self._digest) / _REMEMBERED_FILE, "rb") as file:
+                written = json.loads(file.read(_MAX_REMEMBERED_BYTES))
+            if not isinstance(written, list):
+                return None
+            found = tuple(LockedDistribution(name, version, tuple(hashes)) for name, version, hashes in written)
+        except (OSError, ValueError, TypeError, RecursionError, SourceError):
+            return None
+        return found if len({one.name for one in found}) == len(found) else None
+
+    def write(self, chosen: Sequence[LockedDistribution]) -> None:
+        """Keep a choice in place of an earlier one; where nothing can be kept, it is made again the next time."""
+        from paddock_sources.cache import CacheError
+
+        text = json.dumps([[one.name, one.version, one.hashes] for one in chosen])
+
+        def build(folder: Path) -> None:
+            (folder / _REMEMBERED_FILE).write_text(text, encoding="utf-8")
+
+        with suppress(CacheError):
+            self._store.remove(self._digest)
+            self._store.add(self._digest, build, {"distributions": [f"{one.name}=={one.version}" for one in chosen]})

@@ -1,4 +1,4 @@
-"""The kinds of MCP servers: what they have in common, those in packages, and the kind `mcp+pypi` itself.
+"""The kinds of MCP servers: what they have in common, and the kinds of those in packages, `mcp+pypi` and `mcp+npm`.
 
 The code of the module is `tool-mcp`, a reference module; the source is that of the server which it starts.
 """
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import ClassVar, Final, Self
 
 from paddock_sources.errors import SourceUriError
+from paddock_sources.kinds.npm_name import NPM_NAME, NPM_VERSION
 from paddock_sources.kinds.package_uri import package_key
 from paddock_sources.kinds.source_uri import ANY_COMMIT, Form, LockFields, SourceUri
 
@@ -136,3 +137,19 @@ class McpPypiUri(McpPackageUri):
     @property
     def canonical_name(self) -> str:
         return package_key(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class McpNpmUri(McpPackageUri):
+    """A server in a package of npm's registry."""
+
+    kind: ClassVar[str] = "mcp+npm"
+    form: ClassVar[str] = "`mcp+npm:[@SCOPE/]NAME@VERSION`"
+    lock_fields: ClassVar[LockFields] = LockFields(
+        {"commit": bool, "tree": bool, "dependencies": lambda rows: rows and all(one.path for one in rows)},
+        "a server's package is pinned by version, `tree`, and packages of npm, each with a `path`",
+    )
+    between: ClassVar[str] = "@"
+    accepted: ClassVar[re.Pattern[str]] = re.compile(
+        rf"(?P<name>{NPM_NAME.pattern})(?:@(?P<version>{NPM_VERSION.pattern}))?"
+    )

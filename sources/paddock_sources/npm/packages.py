@@ -25,7 +25,7 @@ from paddock_sources.environment.interpreter import Interpreter
 from paddock_sources.environment.task import INSTALL_SECONDS, Task
 from paddock_sources.errors import NotFetchedError
 from paddock_sources.lock.locked_module import LockedDependency
-from paddock_sources.npm.package_lock import read_package_lock, refused, this_machine
+from paddock_sources.npm.package_files import read_package_lock, refused, this_machine
 from paddock_sources.npm.tarball import TREE_CAPS, Unpacker
 from paddock_sources.progress import Progress
 from paddock_sources.tree import SourceTree

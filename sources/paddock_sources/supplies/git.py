@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import logging
+import os
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from paddock_sources.cache import TreeEntry
 from paddock_sources.constraints import DependencyRules
-from paddock_sources.errors import OwnRightsError, SourceUriError, unavailable
+from paddock_sources.errors import ManifestError, OwnRightsError, SourceUriError, unavailable
 from paddock_sources.kinds.git_uri import git_text
 from paddock_sources.lock.locked_module import LockedModule
 from paddock_sources.manifest.moved import moved_within
 from paddock_sources.manifest.read import HeldModules
 from paddock_sources.resolution import PinnedSource, Resolution
 from paddock_sources.supplies.supply import Code, TreeSupply, expected
+from paddock_sources.tree import SourceTree
 from paddock_sources.uri import GitUri
 
-_log = logging.getLogger(__name__)
-
 if TYPE_CHECKING:
+    from packaging.version import Version
+
     from paddock_sources.git.git_source import GitSource
+
+_TAG: Final = re.compile(r"(?P<before>[^0-9]*)(?P<version>[0-9][0-9A-Za-z.+-]*)")
+_MAX_TAG_CHARACTERS: Final = 100
+_MAX_FILES: Final = 2000  # of a working tree that are compared
+_MAX_BYTES: Final = 1 << 20  # of one of them
+_BRANCHES: Final = "refs/heads/"
+
+_log = logging.getLogger(__name__)
 
 
 class GitSupply(TreeSupply[GitUri]):
@@ -40,8 +52,6 @@ class GitSupply(TreeSupply[GitUri]):
     def newer_tags(self, uri: GitUri, locked: LockedModule) -> tuple[str, ...]:
         if locked.requested_kind not in ("tag", "commit"):
             return ()
-        from paddock_sources.git.newer_tags import newer_tags  # only an update asks for them
-
         return newer_tags(self._source(uri).tags(), locked.requested_ref, locked.commit)
 
     def needs_lock(self, uri: GitUri) -> bool:
@@ -88,8 +98,6 @@ def _tell_of_work(uri: GitUri, locked: LockedModule, code: Code) -> None:
     """Warn of a repository of this machine where somebody works on the branch that is named: a commit runs instead."""
     if uri.place is None:
         return
-    from paddock_sources.git.working_tree import differing_file  # few sources are on this machine
-
     name = differing_file(uri.place.path, locked.requested_ref, code.top)
     if name:
         _log.warning(
@@ -114,3 +122,69 @@ def _inside(uri: GitUri, tree: Path) -> Path:
         hints = [] if moved is None else [f"its module is in another folder: `{git_text(uri.url, uri.ref, moved)}`"]
         raise SourceUriError(uri.text, f"there is no folder `{uri.subdirectory}` in it", hints=hints)
     return root
+
+
+def newer_tags(tags: Mapping[str, str], ref: str, commit: str) -> tuple[str, ...]:
+    """Return the tags with a newer version than `ref`, or than a tag at `commit`, the newest first.
+
+    Only tags that begin as that one does are compared, and of versions before a release only where that one is such.
+    """
+    versions = {name: version for name in tags if (version := _version_of(name)) is not None}
+    of_commit = [name for name, at in tags.items() if at == commit and name in versions]
+    now = ref if ref in versions else max(of_commit, key=lambda name: versions[name][1], default=None)
+    if now is None:
+        return ()
+    before, current = versions[now]
+    newer = [
+        name
+        for name, (begins, version) in versions.items()
+        if begins == before and version > current and (current.is_prerelease or not version.is_prerelease)
+    ]
+    return tuple(sorted(newer, key=lambda name: versions[name][1], reverse=True))
+
+
+def _version_of(tag: str) -> tuple[str, Version] | None:
+    from packaging.version import InvalidVersion, Version
+
+    match = _TAG.fullmatch(tag) if len(tag) <= _MAX_TAG_CHARACTERS else None
+    try:
+        return None if match is None else (match["before"], Version(match["version"]))
+    except InvalidVersion:
+        return None
+
+
+def differing_file(repository: Path, ref: str, commit: Path) -> str:
+    """Return a file of the tree `commit` that is otherwise in the working tree of `repository`; empty if none is found.
+
+    Contents are compared, up to caps; git is not asked, as what a repository configures could run then. Files that no
+    commit has are not looked for. Where another branch than `ref` is checked out, none is looked for; an empty `ref` is
+    the one that is.
+    """
+    try:
+        tree = SourceTree(repository)
+        head = tree.read(".git/HEAD", limit_bytes=_MAX_BYTES) or b""
+        branch = os.fsencode(_BRANCHES + ref.removeprefix(_BRANCHES))
+        if not head or (ref and head.strip() != b"ref: " + branch):
+            return ""
+    except ManifestError:  # no repository with a working tree
+        return ""
+    return next((name for name, content in _files(commit) if _content(tree, name) != content), "")
+
+
+def _files(commit: Path) -> Iterator[tuple[str, bytes]]:
+    looked = 0
+    for folder, folders, names in os.walk(commit):
+        folders.sort()
+        for path in (Path(folder, name) for name in sorted(names)):
+            looked += 1
+            if looked > _MAX_FILES:
+                return
+            if not path.is_symlink() and path.stat().st_size <= _MAX_BYTES:
+                yield str(path.relative_to(commit)), path.read_bytes()
+
+
+def _content(tree: SourceTree, name: str) -> bytes | None:
+    try:
+        return tree.read(name, limit_bytes=_MAX_BYTES)
+    except ManifestError:  # too large by now, or no file any more
+        return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from paddock_sources.constraints import DependencyRules
 from paddock_sources.errors import SourceError, pin_mismatch
-from paddock_sources.kinds.mcp_npm_uri import McpNpmUri
+from paddock_sources.kinds.mcp_uri import McpNpmUri
 from paddock_sources.lock.locked_module import LockedDependency, LockedModule
 from paddock_sources.manifest.permission_request import permissions_digest
 from paddock_sources.resolution import PinnedSource, ServerProgram
@@ -71,7 +71,7 @@ class McpNpmSupply(McpSupply[McpNpmUri]):
         locked: LockedModule | None,
         rules: DependencyRules,
     ) -> ServerProgram:
-        from paddock_sources.npm.package_json import programs, scripts
+        from paddock_sources.npm.package_files import programs, scripts
 
         assert locked is not None, "this kind needs a lock"
         package = _package(uri, locked.dependencies)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddock_sources.git.newer_tags import newer_tags
+from paddock_sources.supplies.git import newer_tags
 from support.rows import each_row
 
 _TAGS = ("v1.2.0", "v1.10.0", "v1.9", "v2.0rc1", "nightly", "v1.9.1.dev3", "other-v3.0", "1.11", "v", "v" + "9" * 400)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock_sources.git.working_tree import differing_file
+from paddock_sources.supplies.git import differing_file
 
 
 @pytest.fixture

@@ -13,12 +13,11 @@ import pytest
 from failures import failing
 from paddock_sources import SourceError, parse_source
 from paddock_sources.environment.index import Index
-from paddock_sources.kinds.mcp_npm_uri import McpNpmUri
+from paddock_sources.kinds.mcp_uri import McpNpmUri
 from paddock_sources.kinds.npm_name import NPM_NAME, is_npm_path
 from paddock_sources.lock.lock_text import LockTextError, lock_text, parse_lock
 from paddock_sources.lock.locked_module import LockedDependency, LockedModule
-from paddock_sources.npm.package_json import programs, scripts
-from paddock_sources.npm.package_lock import parsed, read_package_lock
+from paddock_sources.npm.package_files import parsed, programs, read_package_lock, scripts
 from sources.npm_registry import integrity
 from support.rows import each_row
 

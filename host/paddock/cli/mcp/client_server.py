@@ -29,8 +29,7 @@ from paddock.plan.server_flags import ServerFlags
 from paddock.policy.programs import look_up
 from paddock.text import reason_of
 from paddock_sources import SourceUriError, parse_source
-from paddock_sources.kinds.mcp_npm_uri import McpNpmUri
-from paddock_sources.kinds.mcp_uri import McpPackageUri, McpPypiUri
+from paddock_sources.kinds.mcp_uri import McpNpmUri, McpPackageUri, McpPypiUri
 
 if TYPE_CHECKING:
     from paddock.cli.sources.source_command import CommandContext
