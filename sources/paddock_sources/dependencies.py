@@ -42,6 +42,21 @@ _MAX_REPOSITORIES: Final = 20  # that one module depends on, directly or not
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """How code is locked: its dependencies within `rules`, those of `previous` kept where they still satisfy the code.
+
+    Developers may want these `extras` of it, and `more` requirements that it does not name. With `allow_impostor`, no
+    branch or tag need lead to its commit.
+    """
+
+    rules: DependencyRules = NO_RULES
+    previous: LockedModule | None = None
+    extras: Collection[str] = ()
+    more: Collection[str] = ()
+    allow_impostor: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class _Library:
     """A repository that a module depends on, and the dependencies of its code."""
 
@@ -102,36 +117,34 @@ class Dependencies:
     def choose(
         self,
         root: Path,
-        previous: LockedModule | None,
         near: SourceUri,
+        choice: Choice,
         *,
         mine: bool,
         keeps: bool,
-        extras: Collection[str] = (),
-        more: Collection[str] = (),
-        rules: DependencyRules = NO_RULES,
         top: Path | None = None,
         commit: str = "",
     ) -> tuple[LockedDependency, ...]:
         """Return what the project in `root`, of the source `near`, depends on, each in one version; repositories first.
 
         If `near` is a repository, `top` has its files at `commit`, and projects in there are taken from there.
-        Choices in `previous` are kept as far as they still satisfy the requirements. `mine` means that the user wrote
-        the code: it may name any repository, and has it fetched with the user's keys. `keeps` means that packages that
-        satisfy the requirements are not chosen again: for code that changes all the time, or without a connection.
-        `extras` are the wanted extras of the project itself; `more` are requirements that it does not name. Every
-        choice is within the `rules`. The project's own `uv.lock` may lie in any folder from `root` up to `top`.
+        `mine` means that the user wrote the code: it may name any repository, and has it fetched with the user's keys.
+        `keeps` means that packages that satisfy the requirements are not chosen again: for code that changes all the
+        time, or without a connection. The project's own `uv.lock` may lie in any folder from `root` up to `top`.
 
         Raises:
             SourceError: there is no such choice, or it cannot be found out.
         """
-        if not (more or rules.by_uv_lock or (root / "pyproject.toml").is_file()):
+        rules, previous, extras = choice.rules, choice.previous, choice.extras
+        if not (choice.more or rules.by_uv_lock or (root / "pyproject.toml").is_file()):
             return ()
         from paddock_sources.environment.contract import CONTRACT, CONTRACT_VERSION
         from paddock_sources.environment.requirements import Requirements
 
         siblings = self._siblings(near, top)
-        needs = Requirements.of(root, self.python, extras=extras, more=more, may_name_local=mine, siblings=siblings)
+        needs = Requirements.of(
+            root, self.python, extras=extras, more=choice.more, may_name_local=mine, siblings=siblings
+        )
         own = self._uv_lock(root, top, needs, extras) if rules.by_uv_lock else None
         bounds = rules.constraints
         if own is not None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from paddock_sources.cache import Bucket
 from paddock_sources.commands.command_runner import CommandRunner, RefusingRunner
 from paddock_sources.constraints import NO_RULES, DependencyRules
+from paddock_sources.dependencies import Choice
 from paddock_sources.errors import NotFetchedError
 from paddock_sources.lock.locked_module import LockedModule
 from paddock_sources.manifest.permission_request import PermissionRequest
@@ -24,7 +25,7 @@ from paddock_sources.supplies.mcp_command import McpCommandSupply
 from paddock_sources.supplies.mcp_npm import McpNpmSupply
 from paddock_sources.supplies.mcp_pypi import McpPypiSupply
 from paddock_sources.supplies.package import PackageSupply
-from paddock_sources.supplies.supply import Choice, StaleLock, Supply, Workshop
+from paddock_sources.supplies.supply import StaleLock, Supply, Workshop
 from paddock_sources.uri import KINDS, SourceUri
 
 __all__ = ["NO_RUNNER", "PinKind", "PinnedSource", "Provisioner", "StaleLock"]
@@ -75,8 +76,8 @@ class Provisioner(Workshop):
         Raises:
             SourceError: it is unavailable, or cannot be reproduced later.
         """
-        choice = Choice(self.supply(uri).rules(uri, rules), previous, extras, more)
-        return self.supply(uri).lock(uri, pinned, choice, allow_impostor=allow_impostor)
+        choice = Choice(self.supply(uri).rules(uri, rules), previous, extras, more, allow_impostor)
+        return self.supply(uri).lock(uri, pinned, choice)
 
     def contradiction(self, uri: SourceUri, locked: LockedModule, rules: DependencyRules) -> str | None:
         """Return how locked dependencies contradict the rules for them, in words, if they do.

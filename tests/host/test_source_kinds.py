@@ -26,6 +26,7 @@ from paddock.policy.source_name import SourceName
 from paddock_sources import FileSource, Resolution, Resolver, SourceError, SourceUri, SourceUriError, parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.constraints import DependencyRules
+from paddock_sources.dependencies import Choice
 from paddock_sources.errors import OwnRightsError, pin_mismatch
 from paddock_sources.kinds.source_uri import Form, LockFields, Row
 from paddock_sources.lock.lock_file import LOCK_FILE, LockFile
@@ -36,7 +37,7 @@ from paddock_sources.progress import SilentProgress
 from paddock_sources.provisioner import NO_RUNNER, SUPPLIES, PinnedSource, Provisioner
 from paddock_sources.settings import SourceSettings
 from paddock_sources.snapshot import snapshot
-from paddock_sources.supplies.supply import Choice, Supply
+from paddock_sources.supplies.supply import Supply
 from paddock_sources.uri import KINDS
 from sources.module_folder import make_module
 from support.rows import each_row
@@ -98,7 +99,7 @@ class ShelfSupply(Supply[ShelfUri]):
     def needs_lock(self, uri: ShelfUri) -> bool:
         return True
 
-    def lock(self, uri: ShelfUri, pinned: PinnedSource | None, choice: Choice, *, allow_impostor: bool) -> LockedModule:
+    def lock(self, uri: ShelfUri, pinned: PinnedSource | None, choice: Choice) -> LockedModule:
         pinned = pinned or self.pin(uri)
         tree = snapshot(self._folder(uri), self.workshop.cache, None).digest
         return LockedModule(uri.text, requested_ref=uri.edition, commit=pinned.commit, tree=tree)

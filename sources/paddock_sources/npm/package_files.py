@@ -1,8 +1,8 @@
 """What npm chose, and what an installed package says of itself: the two files are untrusted, and read with bounds.
 
 Of each package in the `package-lock.json` that npm wrote, only its place, version and sha512 are taken. One that these
-do not pin is refused by name: a repository, a folder, what is bundled in another package, what comes from elsewhere than
-the registry. The `package.json` of a package names its programs, and the scripts of its installation.
+do not pin is refused by name: a repository, a folder, what is bundled in another package, what comes from elsewhere.
+The `package.json` of a package names its programs, and the scripts of its installation.
 """
 
 from __future__ import annotations

@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import ClassVar
 
 from paddock_sources.constraints import DependencyRules
+from paddock_sources.dependencies import Choice
 from paddock_sources.errors import OwnRightsError, SourceUriError, outdated_lock
 from paddock_sources.lock.locked_module import LockedDependency, LockedModule
 from paddock_sources.resolution import PinnedSource, Resolution
-from paddock_sources.supplies.supply import Choice, StaleLock, Supply
+from paddock_sources.supplies.supply import StaleLock, Supply
 from paddock_sources.uri import BuiltinUri
 
 
@@ -27,9 +28,7 @@ class BuiltinSupply(Supply[BuiltinUri]):
     def heeds_lock(self, uri: BuiltinUri) -> bool:
         return self.needs_lock(uri)  # a lock file adds nothing to a module that depends on nothing
 
-    def lock(
-        self, uri: BuiltinUri, pinned: PinnedSource | None, choice: Choice, *, allow_impostor: bool
-    ) -> LockedModule:
+    def lock(self, uri: BuiltinUri, pinned: PinnedSource | None, choice: Choice) -> LockedModule:
         if not self.needs_lock(uri):
             raise SourceUriError(uri.text, "there is nothing to lock: it is what is installed here")
         return LockedModule(source=uri.text, dependencies=self._chosen(uri, choice))
@@ -38,16 +37,8 @@ class BuiltinSupply(Supply[BuiltinUri]):
         return replace(locked, dependencies=self._chosen(uri, Choice(rules, locked)))
 
     def _chosen(self, uri: BuiltinUri, choice: Choice) -> tuple[LockedDependency, ...]:
-        return self.workshop.dependencies.choose(
-            self.workshop.builtin.resolve(uri.module_id).root,
-            choice.previous,
-            uri,
-            mine=False,
-            keeps=True,
-            extras=choice.extras,
-            more=choice.more,
-            rules=choice.rules,
-        )
+        root = self.workshop.builtin.resolve(uri.module_id).root
+        return self.workshop.dependencies.choose(root, uri, choice, mine=False, keeps=True)
 
     def stale(self, uri: BuiltinUri, locked: LockedModule) -> StaleLock | None:
         root = self.workshop.builtin.resolve(uri.module_id).root

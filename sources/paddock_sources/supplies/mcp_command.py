@@ -6,12 +6,12 @@ import os
 from typing import Final
 
 from paddock_sources.constraints import DependencyRules
+from paddock_sources.dependencies import Choice
 from paddock_sources.errors import SourceError, SourceUriError
 from paddock_sources.kinds.mcp_command_uri import McpCommandUri
 from paddock_sources.lock.locked_module import LockedModule
 from paddock_sources.resolution import PinnedSource, ServerProgram
 from paddock_sources.supplies.mcp import McpSupply, program_of_machine
-from paddock_sources.supplies.supply import Choice
 
 _OF_NODE: Final = (".js", ".mjs", ".cjs")
 
@@ -25,14 +25,7 @@ class McpCommandSupply(McpSupply[McpCommandUri]):
     def needs_lock(self, uri: McpCommandUri) -> bool:
         return False
 
-    def lock(
-        self,
-        uri: McpCommandUri,
-        pinned: PinnedSource | None,
-        choice: Choice,
-        *,
-        allow_impostor: bool,
-    ) -> LockedModule:
+    def lock(self, uri: McpCommandUri, pinned: PinnedSource | None, choice: Choice) -> LockedModule:
         if choice.previous is None:
             raise SourceUriError(uri.text, f"there is nothing to lock: {uri.no_lock}")
         return choice.previous

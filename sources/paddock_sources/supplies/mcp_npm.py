@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from paddock_sources.constraints import DependencyRules
+from paddock_sources.dependencies import Choice
 from paddock_sources.errors import SourceError, pin_mismatch
 from paddock_sources.kinds.mcp_uri import McpNpmUri
 from paddock_sources.lock.locked_module import LockedDependency, LockedModule
 from paddock_sources.manifest.permission_request import permissions_digest
 from paddock_sources.resolution import PinnedSource, ServerProgram
 from paddock_sources.supplies.mcp import McpSupply, chosen_program, program_of_machine
-from paddock_sources.supplies.supply import Choice, expected
+from paddock_sources.supplies.supply import expected
 
 if TYPE_CHECKING:
     from paddock_sources.npm.packages import NpmPackages
@@ -27,23 +28,12 @@ class McpNpmSupply(McpSupply[McpNpmUri]):
 
     def pin(self, uri: McpNpmUri, *, allow_impostor: bool = False) -> PinnedSource:
         version = uri.version or _package(uri, self._packages(uri).choose("latest")).version
-        return PinnedSource(
-            uri.version,
-            "version",
-            version,
-        )
+        return PinnedSource(uri.version, "version", version)
 
     def needs_lock(self, uri: McpNpmUri) -> bool:
         return True
 
-    def lock(
-        self,
-        uri: McpNpmUri,
-        pinned: PinnedSource | None,
-        choice: Choice,
-        *,
-        allow_impostor: bool,
-    ) -> LockedModule:
+    def lock(self, uri: McpNpmUri, pinned: PinnedSource | None, choice: Choice) -> LockedModule:
         packages, tree = self._packages(uri).lock(pinned.commit if pinned is not None else uri.version or "latest")
         return LockedModule(
             source=uri.text,
@@ -62,7 +52,7 @@ class McpNpmSupply(McpSupply[McpNpmUri]):
         rules: DependencyRules,
     ) -> LockedModule:
         pinned = PinnedSource(uri.version, "version", locked.commit)
-        again = self.lock(uri, pinned, Choice(rules, locked), allow_impostor=False)
+        again = self.lock(uri, pinned, Choice(rules, locked))
         return replace(again, source=locked.source)
 
     def server(

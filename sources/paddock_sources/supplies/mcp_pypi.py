@@ -9,13 +9,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from paddock_sources.constraints import NO_RULES, DependencyRules
-from paddock_sources.dependencies import distributions
+from paddock_sources.dependencies import Choice, distributions
 from paddock_sources.kinds.mcp_uri import McpPypiUri
 from paddock_sources.lock.locked_module import LockedModule
 from paddock_sources.resolution import PinnedSource, ServerProgram
 from paddock_sources.supplies.mcp import McpSupply, chosen_program
 from paddock_sources.supplies.package import check_version, locked_package
-from paddock_sources.supplies.supply import Choice
 
 if TYPE_CHECKING:
     from paddock_sources.package import PackageSource
@@ -38,14 +37,7 @@ class McpPypiSupply(McpSupply[McpPypiUri]):
     def needs_lock(self, uri: McpPypiUri) -> bool:
         return True
 
-    def lock(
-        self,
-        uri: McpPypiUri,
-        pinned: PinnedSource | None,
-        choice: Choice,
-        *,
-        allow_impostor: bool,
-    ) -> LockedModule:
+    def lock(self, uri: McpPypiUri, pinned: PinnedSource | None, choice: Choice) -> LockedModule:
         version = pinned.commit if pinned is not None else uri.version
         locked = self._locked(uri, version, choice.rules)
         return replace(locked, mcp=choice.previous.mcp if choice.previous is not None else None)

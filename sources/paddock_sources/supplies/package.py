@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from paddock_sources.constraints import NO_RULES, DependencyRules
-from paddock_sources.dependencies import distributions
+from paddock_sources.dependencies import Choice, distributions
 from paddock_sources.errors import OwnRightsError, SourceUriError, pin_mismatch, unavailable
 from paddock_sources.kinds.package_uri import package_key
 from paddock_sources.lock.locked_module import LockedDependency, LockedModule
 from paddock_sources.manifest.permission_request import permissions_digest
 from paddock_sources.resolution import PinnedSource, Resolution
-from paddock_sources.supplies.supply import Choice, Supply
+from paddock_sources.supplies.supply import Supply
 from paddock_sources.uri import PackageUri, SourceUri
 
 if TYPE_CHECKING:
@@ -32,9 +32,7 @@ class PackageSupply(Supply[PackageUri]):
     def needs_lock(self, uri: PackageUri) -> bool:
         return bool(uri.version)
 
-    def lock(
-        self, uri: PackageUri, pinned: PinnedSource | None, choice: Choice, *, allow_impostor: bool
-    ) -> LockedModule:
+    def lock(self, uri: PackageUri, pinned: PinnedSource | None, choice: Choice) -> LockedModule:
         if not uri.version:
             raise SourceUriError(uri.text, "there is nothing to lock: it is what is installed here")
         return self._locked(uri, choice.rules)

@@ -7,15 +7,14 @@ ask a server; providing locked code asks none as long as the cache has the code.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from paddock_sources.cache import Bucket, TreeEntry
-from paddock_sources.constraints import NO_RULES, DependencyRules
-from paddock_sources.dependencies import Dependencies
+from paddock_sources.constraints import DependencyRules
+from paddock_sources.dependencies import Choice, Dependencies
 from paddock_sources.errors import OwnRightsError, SourceError, pin_mismatch, without_credentials
 from paddock_sources.file import FileSource
 from paddock_sources.kinds.source_uri import Row
@@ -31,19 +30,6 @@ if TYPE_CHECKING:
     from paddock_sources.package import PackageSource
 
 Uri = TypeVar("Uri", bound=SourceUri)
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """How the dependencies of code are chosen: within `rules`, keeping those of `previous` that still satisfy the code.
-
-    Developers may want these `extras` of it, and `more` requirements that it does not name.
-    """
-
-    rules: DependencyRules = NO_RULES
-    previous: LockedModule | None = None
-    extras: Collection[str] = ()
-    more: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +125,7 @@ class Supply(Row, ABC, Generic[Uri]):
         return True
 
     @abstractmethod
-    def lock(
-        self,
-        uri: Uri,
-        pinned: PinnedSource | None,
-        choice: Choice,
-        *,
-        allow_impostor: bool,
-    ) -> LockedModule:
+    def lock(self, uri: Uri, pinned: PinnedSource | None, choice: Choice) -> LockedModule:
         """Fetch a source and return its entry for a lock file; its key is the source's text."""
 
     @abstractmethod
@@ -250,16 +229,9 @@ class TreeSupply(Supply[Uri]):
             SourceError: it is unavailable, or is not what was locked.
         """
 
-    def lock(
-        self,
-        uri: Uri,
-        pinned: PinnedSource | None,
-        choice: Choice,
-        *,
-        allow_impostor: bool,
-    ) -> LockedModule:
-        pinned = pinned or self.pin(uri, allow_impostor=allow_impostor)
-        entry, root = self.fetched(uri, pinned.commit, allow_impostor=allow_impostor)
+    def lock(self, uri: Uri, pinned: PinnedSource | None, choice: Choice) -> LockedModule:
+        pinned = pinned or self.pin(uri, allow_impostor=choice.allow_impostor)
+        entry, root = self.fetched(uri, pinned.commit, allow_impostor=choice.allow_impostor)
         return LockedModule(
             source=without_credentials(uri.text),
             requested_ref=pinned.requested_ref,
@@ -269,13 +241,10 @@ class TreeSupply(Supply[Uri]):
             permissions_digest=permissions_digest(PermissionRequest.read(root)),
             dependencies=self.workshop.dependencies.choose(
                 root,
-                choice.previous,
                 uri,
+                choice,
                 mine=self.is_mine,
                 keeps=self.is_mine or self.workshop.offline,
-                extras=choice.extras,
-                more=choice.more,
-                rules=choice.rules,
                 top=entry.root,
                 commit=pinned.commit,
             ),
@@ -286,7 +255,7 @@ class TreeSupply(Supply[Uri]):
     def relock(self, uri: Uri, locked: LockedModule, rules: DependencyRules) -> LockedModule:
         code = self.code(uri, locked)
         chosen = self.workshop.dependencies.choose(
-            code.root, locked, uri, mine=self.is_mine, keeps=True, rules=rules, top=code.top, commit=locked.commit
+            code.root, uri, Choice(rules, locked), mine=self.is_mine, keeps=True, top=code.top, commit=locked.commit
         )
         return replace(locked, dependencies=chosen)
 
