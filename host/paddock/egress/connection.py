@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, TypeVar
 
-from paddock.egress.connection_record import Route
+from paddock.egress.connection_record import Route, UpstreamConnection
 from paddock.egress.context import EgressContext
 from paddock.egress.errors import UNENCRYPTED, AnswerError, BadRequestError, DialError, EgressRefusedError, IdleError
 from paddock.egress.first_bytes import ClientHelloError, ClientProtocol, client_protocol_of, read_client_hello
@@ -23,7 +23,6 @@ from paddock.egress.http.relay import ForwardTarget, HttpRelay, plain_answer, un
 from paddock.egress.http.request_head import HTTP_PORT, HTTPS_PORT, RequestHead, split_target, take_head
 from paddock.egress.relay import Relay
 from paddock.egress.stream import SocketStream, Stream, TlsStream, idle_timeout, receive_more, why
-from paddock.egress.upstream import UpstreamConnection
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination, Host
 

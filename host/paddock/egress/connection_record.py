@@ -1,6 +1,7 @@
 """The record of one connection: its destination, its result, its number of bytes; nothing of its content.
 
-Bytes are those between the host and the destination, as they were on the wire. A record is written once.
+It also has the connection itself, as HTTP code sees it. Bytes are those between the host and the destination, as they
+were on the wire. A record is written once.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Literal, Protocol
 
 from paddock.egress.errors import EgressRefusedError
-from paddock.egress.stream import TrafficCounts
+from paddock.egress.injection import InjectedKeys
+from paddock.egress.stream import SocketStream, Stream, TrafficCounts, hang_up
 from paddock.plan.host_name import Destination
 from paddock.plan.net_rule import NetRule
 
@@ -111,3 +113,40 @@ class ConnectionRecord(TrafficCounts):
             outcome=outcome,
             **more,
         )
+
+
+class UpstreamConnection:
+    """An open connection to `destination`; the bytes of `stream` go through `below`.
+
+    It ends once, and its record with it.
+    """
+
+    def __init__(
+        self,
+        destination: Destination,
+        below: SocketStream,
+        stream: Stream,
+        record: ConnectionRecord,
+        keys: InjectedKeys,
+    ) -> None:
+        self.destination = destination
+        self.stream = stream
+        self.record = record
+        self.keys = keys
+        self.below = below
+
+    def hang_up(self) -> None:
+        """Let a reader of it see the end."""
+        hang_up(self.below.sock)
+
+    def drop(self) -> None:
+        """Close it abruptly; its owner ends its record."""
+        self.below.reset()
+
+    def end(self, outcome: Outcome, reason: str = "") -> None:
+        """Close it; after any outcome but `ended`, the destination cannot take that for an orderly end."""
+        if outcome == "ended":
+            self.below.close()
+        else:
+            self.below.reset()
+        self.record.end(outcome, reason)

@@ -8,18 +8,17 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from paddock.egress.connection_record import ConnectionRecord, Recorder, Route, UsedGrants
-from paddock.egress.dialer import Dialer, NameResolver
+from paddock.egress.connection_record import ConnectionRecord, Recorder, Route, UpstreamConnection, UsedGrants
+from paddock.egress.dialer import Dialer
 from paddock.egress.errors import DialError, EgressRefusedError, not_granted
 from paddock.egress.injection import InjectedKeys, KeyInjection, keys_for
 from paddock.egress.limits import EgressLimits, PublicRates
-from paddock.egress.neighbours import LocalNetworks
 from paddock.egress.rules import NetRules
 from paddock.egress.stream import SocketStream, Stream, TlsStream
-from paddock.egress.upstream import UpstreamConnection
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination
 from paddock.plan.net_rule import NetRule
@@ -29,44 +28,38 @@ if TYPE_CHECKING:
     from paddock.egress.certificate_authority import CertificateAuthority
 
 
+@dataclass(eq=False, kw_only=True)
 class EgressContext:
-    """The network access of one module."""
+    """The network access of one module; see `EgressGate`."""
 
-    def __init__(
-        self,
-        module: str,
-        rules: NetRules,
-        injections: Sequence[KeyInjection],
-        *,
-        recorder: Recorder,
-        on_denial: Callable[[Denial], None],
-        resolve: NameResolver,
-        neighbours: LocalNetworks | None,
-        upstream_tls: ssl.SSLContext | None,
-        bounds: EgressLimits,
-        line: Callable[..., str],
-    ) -> None:
-        self._module = module
-        self.rules = rules
-        self.bounds = bounds
+    module: str
+    rules: NetRules
+    injections: Sequence[KeyInjection]
+    recorder: Recorder
+    on_denial: Callable[[Denial], None]
+    dialer: Dialer
+    upstream_tls: ssl.SSLContext | None
+    bounds: EgressLimits
+    line: Callable[..., str]
+
+    def __post_init__(self) -> None:
         self.used: UsedGrants = {"net": set(), "secrets": set()}
-        self.requests = TokenBucket(bounds.requests_per_second, bounds.requests_at_once)
-        self.authority = _authority_for(injections)
-        self._injections = tuple(injections)
-        self._recorder = recorder
-        self._on_denial = on_denial
-        self._public = PublicRates(bounds)
-        self.dialer = Dialer(rules, resolve, bounds.connect_seconds, neighbours)
-        self._given_tls = upstream_tls
-        self._line = line
+        self.requests = TokenBucket(self.bounds.requests_per_second, self.bounds.requests_at_once)
+        self._public = PublicRates(self.bounds)
+        self.authority: CertificateAuthority | None = None
+        if self.injections:
+            # The code for signing is loaded only for modules with an injected key.
+            from paddock.egress.certificate_authority import CertificateAuthority
+
+            self.authority = CertificateAuthority(each.rule for each in self.injections)
 
     def record(self, way: Route) -> ConnectionRecord:
         """Return the record of a connection that begins now."""
-        return ConnectionRecord(self._recorder, self._module, way, self.used)
+        return ConnectionRecord(self.recorder, self.module, way, self.used)
 
     def keys_for(self, destination: Destination) -> InjectedKeys:
         """Return the keys to put into requests for a destination."""
-        return keys_for(destination, self._injections)
+        return keys_for(destination, self.injections)
 
     def rule_for(self, destination: Destination) -> NetRule:
         """Return the rule that allows a destination.
@@ -90,13 +83,13 @@ class EgressContext:
         denial = Denial(
             operation=refused.operation,
             target=refused.target,
-            caller=self._module,
+            caller=self.module,
             layer="egress",
-            grant=self._line(*refused.lacks) if refused.lacks else "",
+            grant=self.line(*refused.lacks) if refused.lacks else "",
             reason=refused.reason,
         )
         refused.reported_as(denial)
-        self._on_denial(denial)
+        self.on_denial(denial)
         return denial
 
     async def open(
@@ -111,8 +104,8 @@ class EgressContext:
         try:
             return await self._open(destination, record, encrypted)
         except DialError as error:
-            self._on_denial(
-                Denial("connect to", destination.text, self._module, layer="destination", reason=error.reason)
+            self.on_denial(
+                Denial("connect to", destination.text, self.module, layer="destination", reason=error.reason)
             )
             raise
 
@@ -146,17 +139,8 @@ class EgressContext:
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
-        if self._given_tls is not None:
-            return self._given_tls
+        if self.upstream_tls is not None:
+            return self.upstream_tls
         context = ssl.create_default_context()
         context.set_alpn_protocols(["http/1.1"])
         return context
-
-
-def _authority_for(injections: Sequence[KeyInjection]) -> CertificateAuthority | None:
-    if not injections:
-        return None
-    # The code for signing is loaded only for modules with an injected key.
-    from paddock.egress.certificate_authority import CertificateAuthority
-
-    return CertificateAuthority(each.rule for each in injections)

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
-from typing import Final, Protocol
+from typing import Final
 
 import anyio
 import anyio.to_thread
 
 from paddock.egress.addresses import carried_in, is_public, why_not_public
 from paddock.egress.errors import DialError, EgressRefusedError
-from paddock.egress.neighbours import LocalNetworks, SystemLocalNetworks
+from paddock.egress.neighbours import why_near
 from paddock.egress.rules import NetRules
 from paddock.egress.stream import why
 from paddock.plan.host_name import Destination
@@ -39,16 +39,11 @@ _LOCAL_NAT64: Final = IPv6Network("64:ff9b:1::/48")
 _LOOKUPS_AT_ONCE: Final = 4  # threads of one module; a name server that answers nothing holds each for half a minute
 
 
-class NameResolver(Protocol):
-    """Knows the addresses of names."""
+NameResolver = Callable[[str], Awaitable[Sequence[Address]]]
+"""Returns the addresses of a name, the best first; raises an `OSError` if it has none, or no server could be asked."""
 
-    async def __call__(self, name: str) -> Sequence[Address]:
-        """Return the addresses of a name, the best first.
-
-        Raises:
-            OSError: it has none, or no server could be asked.
-        """
-        ...
+WhyNear = Callable[[Address], str | None]
+"""Returns what `why_near` does."""
 
 
 class _Turns:
@@ -135,10 +130,8 @@ class SystemResolver:
 class Dialer:
     """Makes the connections of one module."""
 
-    def __init__(
-        self, rules: NetRules, resolve: NameResolver, seconds: float, neighbours: LocalNetworks | None = None
-    ) -> None:
-        self._neighbours = neighbours if neighbours is not None else SystemLocalNetworks()
+    def __init__(self, rules: NetRules, resolve: NameResolver, seconds: float, neighbours: WhyNear = why_near) -> None:
+        self._why_near = neighbours
         self._rules = rules
         self._resolve = resolve
         self._seconds = seconds
@@ -232,7 +225,7 @@ class Dialer:
         if not is_by_public:
             return
         try:
-            found = ((place, self._neighbours.why_near(place)) for place in _places(address))
+            found = ((place, self._why_near(place)) for place in _places(address))
             place, near = next(((place, near) for place, near in found if near is not None), (address, None))
         except OSError as error:
             reason = f"it leads to {address}, and whether that is of this machine's networks cannot be found out"

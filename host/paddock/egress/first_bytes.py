@@ -123,7 +123,10 @@ def _handshake_message(data: memoryview) -> bytes | None:
     at = 0
     for _ in range(_MAX_RECORDS):
         header = data[at : at + _RECORD_HEADER_BYTES]
-        _refuse_other_records(header)
+        if len(header) >= 1 and header[0] != _HANDSHAKE:
+            raise ClientHelloError("not a TLS handshake")
+        if len(header) >= 2 and header[1] != 3:
+            raise ClientHelloError("not a version of TLS")
         if len(header) < _RECORD_HEADER_BYTES:
             return None
         size = int.from_bytes(header[3:5], "big")
@@ -146,13 +149,6 @@ def _handshake_message(data: memoryview) -> bytes | None:
             return None
         at += size
     raise ClientHelloError(f"the hello comes in more than {_MAX_RECORDS} records")
-
-
-def _refuse_other_records(header: memoryview) -> None:
-    if len(header) >= 1 and header[0] != _HANDSHAKE:
-        raise ClientHelloError("not a TLS handshake")
-    if len(header) >= 2 and header[1] != 3:
-        raise ClientHelloError("not a version of TLS")
 
 
 def _hello(message: bytes) -> ClientHello:

@@ -12,20 +12,21 @@ import secrets
 import socket
 import ssl
 from collections.abc import Callable, Sequence
+from functools import partial
 from ipaddress import IPv4Address, ip_address
 from typing import Final
 
 from paddock.egress.connection import ProxiedConnection
 from paddock.egress.connection_record import Recorder, UsedGrants
 from paddock.egress.context import EgressContext
-from paddock.egress.dialer import NameResolver, SystemResolver
+from paddock.egress.dialer import Dialer, NameResolver, SystemResolver, WhyNear
 from paddock.egress.dns import LookupSocket
 from paddock.egress.errors import EgressRefusedError
 from paddock.egress.injection import KeyInjection
 from paddock.egress.limits import EgressLimits
 from paddock.egress.listener import Listener
 from paddock.egress.name_table import NAMES, NameTable
-from paddock.egress.neighbours import LocalNetworks
+from paddock.egress.neighbours import why_near
 from paddock.egress.proxy import USER, ProxyClient
 from paddock.egress.rules import NetRules
 from paddock.egress.stream import SocketStream, reset
@@ -37,6 +38,7 @@ from paddock_sandbox.network import GATEWAY
 PROXY_PORT: Final = 3128
 """Where the proxy is, at the address GATEWAY of a worker's own network."""
 
+_PROXY_PLACE: Final = (GATEWAY, PROXY_PORT)
 _PROXY: Final = "the proxy"  # the target in a refusal of a connection to it
 _TOKEN_BYTES: Final = 32
 _BACKLOG: Final = 128
@@ -49,10 +51,6 @@ def _own_name(accepted: socket.socket) -> Where:
     return host, port
 
 
-def _is_proxy(where: Where) -> bool:
-    return where == (GATEWAY, PROXY_PORT)
-
-
 class EgressGate:
     """The gate of `module`, which may go where `rules` lead.
 
@@ -61,7 +59,7 @@ class EgressGate:
         audit: keeps a record of each connection.
         on_denial: is called with each refusal.
         resolve: knows the addresses of names; by default the system.
-        neighbours: knows where this machine is; by default the system.
+        neighbours: says which addresses are near, as `why_near` does, the default.
         upstream_tls: how servers are verified where the host speaks TLS with them; by default by the system's list.
         bounds: the limits.
         destination_of: returns the destination of an accepted socket; by default its own name.
@@ -77,7 +75,7 @@ class EgressGate:
         on_denial: Callable[[Denial], None],
         injections: Sequence[KeyInjection] = (),
         resolve: NameResolver | None = None,
-        neighbours: LocalNetworks | None = None,
+        neighbours: WhyNear = why_near,
         upstream_tls: ssl.SSLContext | None = None,
         bounds: EgressLimits = EgressLimits(),  # noqa: B008 - frozen
         destination_of: Callable[[socket.socket], Where] = _own_name,
@@ -87,13 +85,12 @@ class EgressGate:
         if resolve is None:
             resolve = self._system = SystemResolver()
         self._egress_context = EgressContext(
-            module,
-            rules,
-            injections,
+            module=module,
+            rules=rules,
+            injections=injections,
             recorder=audit,
             on_denial=on_denial,
-            resolve=resolve,
-            neighbours=neighbours,
+            dialer=Dialer(rules, resolve, bounds.connect_seconds, neighbours),
             upstream_tls=upstream_tls,
             bounds=bounds,
             line=line,
@@ -136,7 +133,7 @@ class EgressGate:
         """Take over the sockets of a new life, which are listening and do not block; the one before has to be over."""
         if self._listener is not None:
             raise RuntimeError("the life before was not detached")
-        self._listener = Listener(listeners, self._bounds, self._serve_worker, self._reject_worker)
+        self._listener = Listener(listeners, self._bounds, self._serve, self._reject)
         self._lookups = LookupSocket(dns, self._bounds, self._look_up, self._decision_on, self._unknown_name)
 
     def listen(self) -> int:
@@ -149,7 +146,9 @@ class EgressGate:
             listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
             listener.setblocking(False)
             self._own_port = listener.getsockname()[1]
-            self._own = Listener([listener], self._bounds, self._serve_own, self._reject_own)
+            self._own = Listener(
+                [listener], self._bounds, partial(self._serve, is_own=True), partial(self._reject, is_own=True)
+            )
         return self._own_port
 
     async def detach(self) -> None:
@@ -186,12 +185,12 @@ class EgressGate:
 
     # -- arriving clients ------------------------------------------------------------------------
 
-    async def _serve_worker(self, accepted: socket.socket) -> None:
+    async def _serve(self, accepted: socket.socket, *, is_own: bool = False) -> None:
         client = SocketStream(accepted)
         try:
-            where = self._destination_of(accepted)
-            if _is_proxy(where):
-                await ProxyClient(self._egress_context, client, None).run()
+            where = _PROXY_PLACE if is_own else self._destination_of(accepted)
+            if where == _PROXY_PLACE:
+                await ProxyClient(self._egress_context, client, self._token if is_own else None).run()
             else:
                 destination, names = self._destination(*where)
                 await ProxiedConnection(self._egress_context, client, destination, "direct", names=names).run()
@@ -199,13 +198,6 @@ class EgressGate:
             self._refuse(refused)
         except OSError:
             pass  # it is gone already
-        finally:
-            client.reset()
-
-    async def _serve_own(self, accepted: socket.socket) -> None:
-        client = SocketStream(accepted)
-        try:
-            await ProxyClient(self._egress_context, client, self._token).run()
         finally:
             client.reset()
 
@@ -223,24 +215,18 @@ class EgressGate:
             raise EgressRefusedError(f"{host}:{port}", "no name that was looked up has this address")
         return Destination(address, port), names
 
-    def _reject_worker(self, accepted: socket.socket) -> None:
+    def _reject(self, accepted: socket.socket, *, is_own: bool = False) -> None:
         try:
-            where = self._destination_of(accepted)
-            self._refuse_too_many(_PROXY if _is_proxy(where) else self._destination(*where)[0].text)
+            where = _PROXY_PLACE if is_own else self._destination_of(accepted)
+            target = _PROXY if where == _PROXY_PLACE else self._destination(*where)[0].text
+            reason = f"{self._bounds.connections} connections of the module are open, and there may not be more"
+            self._refuse(EgressRefusedError(target, reason))
         except EgressRefusedError as refused:
             self._refuse(refused)
         except OSError:
             pass  # it is gone already
         finally:
             reset(accepted)
-
-    def _reject_own(self, accepted: socket.socket) -> None:
-        self._refuse_too_many(_PROXY)
-        reset(accepted)
-
-    def _refuse_too_many(self, target: str) -> None:
-        reason = f"{self._bounds.connections} connections of the module are open, and there may not be more"
-        self._refuse(EgressRefusedError(target, reason))
 
     def _refuse(self, refused: EgressRefusedError) -> None:
         self._egress_context.record("direct").refuse(refused)

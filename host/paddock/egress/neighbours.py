@@ -13,7 +13,7 @@ import socket
 import struct
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_interface
-from typing import Final, Protocol
+from typing import Final
 
 Address = IPv4Address | IPv6Address
 
@@ -52,26 +52,15 @@ _WAIT_SECONDS: Final = 2.0  # the kernel answers before it is read; never reache
 _FEWEST_BITS: Final = {4: 8, 6: 16}
 
 
-class LocalNetworks(Protocol):
-    """Knows where this machine is."""
+def why_near(address: Address) -> str | None:
+    """Return the kind of an address of this machine or a neighbour, in words that follow `is`; else None.
 
-    def why_near(self, address: Address) -> str | None:
-        """Return the kind of an address of this machine or a neighbour, in words that follow `is`; else None.
-
-        Raises:
-            OSError: it cannot be found out.
-        """
-        ...
-
-
-class SystemLocalNetworks:
-    """Asks the kernel about the network that this process is in."""
-
-    def why_near(self, address: Address) -> str | None:
-        """Return the kind of an address of this machine or a neighbour, in words that follow `is`; else None."""
-        with socket.socket(_AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_ROUTE) as netlink:
-            netlink.settimeout(_WAIT_SECONDS)
-            return _by_interfaces(netlink, address) or _by_route(netlink, address)
+    Raises:
+        OSError: it cannot be found out.
+    """
+    with socket.socket(_AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_ROUTE) as netlink:
+        netlink.settimeout(_WAIT_SECONDS)
+        return _by_interfaces(netlink, address) or _by_route(netlink, address)
 
 
 def _by_interfaces(netlink: socket.socket, address: Address) -> str | None:

@@ -15,6 +15,7 @@ from http import HTTPStatus
 from typing import Final
 
 from paddock.egress.connection import ProxiedConnection
+from paddock.egress.connection_record import UpstreamConnection
 from paddock.egress.context import EgressContext
 from paddock.egress.errors import UNENCRYPTED, AnswerError, BadRequestError, DialError, EgressRefusedError, IdleError
 from paddock.egress.http.relay import ForwardTarget, HttpRelay
@@ -26,7 +27,6 @@ from paddock.egress.http.request_head import (
     split_target,
 )
 from paddock.egress.stream import SocketStream
-from paddock.egress.upstream import UpstreamConnection
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination
 

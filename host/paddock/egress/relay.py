@@ -16,10 +16,11 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import Final
+from typing import ClassVar, Final
 
 from paddock.egress.connection_record import ConnectionRecord
 from paddock.egress.limits import PublicRates
+from paddock.egress.stream import hang_up
 from paddock.token_bucket import TokenBucket
 
 _LONG_TURN_BYTES: Final = 1 << 20  # some 0.4 ms
@@ -78,24 +79,13 @@ class Relay:
                 self._ended.set_result(None)
         if error is not None and not self._is_awaited:
             self._ended.exception()  # retrieved, should `run` not be called
-            _hang_up(self._client)
+            hang_up(self._client)
 
 
 class _Direction:
     """The bytes from `source` to `sink`."""
 
-    __slots__ = (
-        "_budget",
-        "_count",
-        "_is_running",
-        "_loop",
-        "_on_end",
-        "_pause",
-        "_pending",
-        "_sink",
-        "_source",
-        "has_ended",
-    )
+    _latest: ClassVar[_Direction | None] = None  # of all relays, the one that was served last
 
     def __init__(
         self,
@@ -132,11 +122,14 @@ class _Direction:
             if self._pause is not None:
                 self._pause.cancel()
                 self._pause = None
-            _last_turn.forget(self)
+            if _Direction._latest is self:
+                _Direction._latest = None
 
     def _read(self) -> None:
+        limit = _LONG_TURN_BYTES if _Direction._latest is self else _SHORT_TURN_BYTES
+        _Direction._latest = self
         try:
-            size = self._source.recv_into(_buffer, _last_turn.begin(self))
+            size = self._source.recv_into(_buffer, limit)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
@@ -199,34 +192,3 @@ class _Direction:
             except OSError as caught:  # it is gone; its last bytes have been read, or are lost
                 error = caught
         self._on_end(error)
-
-
-class _LastTurn:
-    """The direction that was served last, of all relays."""
-
-    __slots__ = ("_of",)
-
-    def __init__(self) -> None:
-        self._of: _Direction | None = None
-
-    def begin(self, direction: _Direction) -> int:
-        """Return how much a direction may read in the turn that it has now."""
-        limit = _LONG_TURN_BYTES if self._of is direction else _SHORT_TURN_BYTES
-        self._of = direction
-        return limit
-
-    def forget(self, direction: _Direction) -> None:
-        """Keep no direction that has ended."""
-        if self._of is direction:
-            self._of = None
-
-
-_last_turn: Final = _LastTurn()
-
-
-def _hang_up(sock: socket.socket) -> None:
-    """Let a reader of the socket see its end."""
-    try:
-        sock.shutdown(socket.SHUT_RD)
-    except OSError:
-        return

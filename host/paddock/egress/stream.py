@@ -136,11 +136,6 @@ class SocketStream:
             return True
         return state in _ENDED_BY_PEER
 
-    def hang_up(self) -> None:
-        """Let a reader of it see the end."""
-        with suppress(OSError):
-            self._sock.shutdown(socket.SHUT_RD)
-
     def reset(self) -> None:
         """Close at once, in a way that the peer cannot take for an orderly end; a closed stream stays so."""
         reset(self._sock)
@@ -256,6 +251,12 @@ def reset(sock: socket.socket) -> None:
     with suppress(OSError):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
     sock.close()
+
+
+def hang_up(sock: socket.socket) -> None:
+    """Let a reader of a socket see its end."""
+    with suppress(OSError):
+        sock.shutdown(socket.SHUT_RD)
 
 
 def why(error: OSError) -> str:

@@ -11,13 +11,12 @@ import anyio
 import pytest
 
 from host.egress.ground import PATIENCE, Ledger
-from paddock.egress.connection_record import ConnectionRecord
+from paddock.egress.connection_record import ConnectionRecord, UpstreamConnection
 from paddock.egress.errors import AnswerError
 from paddock.egress.http.exchange import HttpExchange
 from paddock.egress.http.request_head import take_head
 from paddock.egress.injection import InjectedKeys, KeyInjection
 from paddock.egress.stream import SocketStream
-from paddock.egress.upstream import UpstreamConnection
 from paddock.plan.host_name import Destination
 from paddock.plan.net_rule import NetRule
 

@@ -8,14 +8,14 @@ from ipaddress import ip_address
 
 import pytest
 
-from paddock.egress.neighbours import SystemLocalNetworks
+from paddock.egress.neighbours import why_near
 from support.rows import each_row
 
 # Run in a process of its own, which moves into a new network; prints one line for each question.
 _INSIDE = """
 import ctypes, socket, struct, sys
 from ipaddress import ip_address
-from paddock.egress.neighbours import SystemLocalNetworks
+from paddock.egress.neighbours import why_near
 
 if ctypes.CDLL(None, use_errno=True).unshare(0x10000000 | 0x40000000):  # CLONE_NEWUSER, CLONE_NEWNET
     print("refused", ctypes.get_errno())
@@ -46,7 +46,7 @@ def lead(network, bits, gateway=None):
 
 def say(*addresses):
     for address in addresses:
-        print(address, SystemLocalNetworks().why_near(ip_address(address)), sep="|")
+        print(address, why_near(ip_address(address)), sep="|")
 
 ask(16, 0, struct.pack("=BxHiII", 0, 0, loopback, 1, 1))
 say("93.184.216.34")
@@ -86,4 +86,4 @@ def test_own_addresses_and_neighbours_are_told_by_address_and_by_route() -> None
 
 @each_row("address", ["127.0.0.1", "::1"])
 def test_this_machines_own_loopback_is_ours(address: str) -> None:
-    assert SystemLocalNetworks().why_near(ip_address(address)) == _OURS
+    assert why_near(ip_address(address)) == _OURS

@@ -65,7 +65,7 @@ class Nowhere:
     def __init__(self, near: Mapping[str, str] | None = None) -> None:
         self.near = dict(near or {})
 
-    def why_near(self, address: Address) -> str | None:
+    def __call__(self, address: Address) -> str | None:
         return self.near.get(str(address))
 
 
@@ -197,7 +197,7 @@ async def test_public_addresses_of_this_machines_networks_are_refused(world: Wor
 
 async def test_where_the_machine_is_cannot_be_found_out_nothing_is_reached(world: World) -> None:
     class Unknown:
-        def why_near(self, address: Address) -> str | None:
+        def __call__(self, address: Address) -> str | None:
             raise PermissionError(errno.EPERM, "Operation not permitted")
 
     async with gate(at("news.example.org", [SITE]), neighbours=Unknown()) as ground:

@@ -11,19 +11,19 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from enum import Enum
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import h11
 
+from paddock.egress.connection_record import UpstreamConnection
 from paddock.egress.errors import AnswerError, BadRequestError
 from paddock.egress.http.request_head import RequestHead
 from paddock.egress.injection import Headers
 from paddock.egress.stream import Stream
 from paddock.egress.stream_redactor import StreamRedactor
-from paddock.egress.upstream import UpstreamConnection
 
 _T = TypeVar("_T")
 
@@ -44,14 +44,6 @@ _UNSEARCHABLE: Final = frozenset((b"accept-encoding", b"accept-charset", b"sec-w
 _LINES: Final = frozenset(
     (b"text/event-stream", b"application/x-ndjson", b"application/ndjson", b"application/jsonl", b"application/x-jsonl")
 )
-
-
-class RawHeaders(Protocol):
-    """Headers in h11's form: lower case when iterated, and in their original spelling."""
-
-    def __iter__(self) -> Iterator[tuple[bytes, bytes]]: ...
-
-    def raw_items(self) -> list[tuple[bytes, bytes]]: ...
 
 
 class _Taken(Enum):
@@ -117,7 +109,7 @@ class HttpExchange:
     async def _run(self, received: bytes) -> bytes | None:
         if received:
             self._request_side.receive_data(received)
-        start = bytearray(self._sent_up(self._request))
+        start = bytearray(self._answer_side.send(self._request))
         taken = self._take_body(start)
         if taken is _Taken.ALL:
             self._is_all_sent = await self._pass_up(start)
@@ -142,7 +134,7 @@ class HttpExchange:
     # -- the request ---------------------------------------------------------------------------
 
     def _written_anew(self, target: bytes) -> h11.Request:
-        headers = _end_to_end(self._head.request.headers, self._head.tokens(b"connection"))
+        headers = _end_to_end(self._head.request, self._head.tokens(b"connection"))
         if not self._head.values(b"host"):
             headers.insert(0, (b"Host", self._upstream.destination.text.encode("ascii")))
         if self._head.values(b"transfer-encoding"):
@@ -162,9 +154,6 @@ class HttpExchange:
         headers.append((b"Accept-Encoding", b"identity"))
         return target, headers
 
-    def _sent_up(self, event: h11.Request | h11.Data | h11.EndOfMessage) -> bytes:
-        return self._answer_side.send(event)
-
     def _take_body(self, into: bytearray) -> _Taken:
         """Put the arrived part of the body behind the bytes to send, up to one turn."""
         body = bytearray()
@@ -180,9 +169,9 @@ class HttpExchange:
         except h11.RemoteProtocolError:
             raise BadRequestError("the body of the request is malformed, or ends too early") from None
         if body:
-            into += self._sent_up(h11.Data(bytes(body)))
+            into += self._answer_side.send(h11.Data(bytes(body)))
         if taken is _Taken.ALL:
-            into += self._sent_up(h11.EndOfMessage())
+            into += self._answer_side.send(h11.EndOfMessage())
         return taken
 
     async def _pass_body_up(self, out: bytearray, taken: _Taken) -> None:
@@ -224,7 +213,13 @@ class HttpExchange:
             if number % _EVENTS_IN_A_TURN == 0:
                 await self._flush()
                 await asyncio.sleep(0)
-            event = self._next_event()
+            try:
+                event = self._answer_side.next_event()
+            except h11.RemoteProtocolError:
+                ended = self._answer_side.trailing_data[1]
+                raise self._unanswered(
+                    "the destination ended in the middle of an answer" if ended else "the answer is malformed"
+                ) from None
             if event is h11.NEED_DATA:
                 await self._flush()
                 self._answer_side.receive_data(await self._received_or_released())
@@ -245,15 +240,6 @@ class HttpExchange:
             else:
                 break
         raise self._unanswered("the destination ended without an answer")
-
-    def _next_event(self) -> object:
-        try:
-            return self._answer_side.next_event()
-        except h11.RemoteProtocolError:
-            ended = self._answer_side.trailing_data[1]
-            raise self._unanswered(
-                "the destination ended in the middle of an answer" if ended else "the answer is malformed"
-            ) from None
 
     async def _received_or_released(self) -> bytes:
         """Return the next part of the answer; bytes held back meanwhile are passed on when they are old enough."""
@@ -281,7 +267,7 @@ class HttpExchange:
     def _pass_down_news(self, event: h11.InformationalResponse) -> None:
         if event.status_code != 101 and self._head.request.http_version < b"1.1":
             return
-        headers = self._shown(event.headers)
+        headers = self._shown(event)
         if event.status_code == 101:
             if self._filter is not None and any(name == b"sec-websocket-extensions" for name, _ in event.headers):
                 raise AnswerError("the answer has extensions, so that it cannot be searched for the key", 502)
@@ -294,8 +280,11 @@ class HttpExchange:
         )
 
     def _pass_down_head(self, event: h11.Response) -> None:
-        self._refuse_ambiguous_length(event)
-        headers = self._shown(event.headers)
+        # Of the two one would be right (RFC 9112, section 6.3), but who sends both may have been made to: what one
+        # reader takes for the end of an answer is the beginning of another one to the next.
+        if {b"content-length", b"transfer-encoding"} <= {name for name, _ in event.headers}:
+            raise AnswerError("the answer says in two ways how long it is", 502)
+        headers = self._shown(event)
         if self._filter is not None and not self._can_be_searched(event):
             raise AnswerError("the answer is encoded, so that it cannot be searched for the key", 502)
         kinds = {value.partition(b";")[0].strip().lower() for name, value in event.headers if name == b"content-type"}
@@ -305,22 +294,14 @@ class HttpExchange:
         )
         self._has_answered = True
 
-    def _refuse_ambiguous_length(self, event: h11.Response) -> None:
-        # Of the two one would be right (RFC 9112, section 6.3), but who sends both may have been made to: what one
-        # reader takes for the end of an answer is the beginning of another one to the next.
-        if {b"content-length", b"transfer-encoding"} <= {name for name, _ in event.headers}:
-            raise AnswerError("the answer says in two ways how long it is", 502)
-
     def _can_be_searched(self, event: h11.Response) -> bool:
         if self._head.method == b"HEAD" or event.status_code in _EMPTY:
             return True
         return all(value.lower() in (b"", b"identity") for name, value in event.headers if name == b"content-encoding")
 
-    def _shown(self, headers: RawHeaders) -> Headers:
-        named = {
-            token.strip().lower() for name, value in headers if name == b"connection" for token in value.split(b",")
-        }
-        kept = _end_to_end(headers, named)
+    def _shown(self, event: h11.InformationalResponse | h11.Response) -> Headers:
+        connection = [value for name, value in event.headers if name == b"connection"]
+        kept = _end_to_end(event, {token.strip().lower() for value in connection for token in value.split(b",")})
         if self._filter is None:
             return kept
         return [(self._hidden(name), self._hidden(value)) for name, value in kept]
@@ -384,12 +365,12 @@ async def _received_or_released(
         return await receiving
 
 
-def _end_to_end(headers: RawHeaders, named: set[bytes]) -> Headers:
+def _end_to_end(message: h11.Request | h11.InformationalResponse | h11.Response, named: set[bytes]) -> Headers:
     """Return the headers that are not about one connection, in their original spelling."""
     left_out = _HOP_BY_HOP | (named - _KEPT)
     return [
         (name, value)
-        for name, value in headers.raw_items()
+        for name, value in message.headers.raw_items()
         if (lower := name.lower()) not in left_out and not lower.startswith(b"proxy-")
     ]
 

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Protocol
 
-from paddock.egress.connection_record import Outcome
+from paddock.egress.connection_record import Outcome, UpstreamConnection
 from paddock.egress.context import EgressContext
 from paddock.egress.errors import AnswerError, BadRequestError, DialError, EgressRefusedError, IdleError
 from paddock.egress.http.exchange import HttpExchange
 from paddock.egress.http.request_head import RequestHead, take_head
 from paddock.egress.stream import SocketStream, Stream, idle_timeout, receive_more, wait_for_any
-from paddock.egress.upstream import UpstreamConnection
 from paddock.errors import Denial
 from paddock.plan.host_name import Destination
 
@@ -170,8 +169,13 @@ class HttpRelay:
     async def _next_head(self, buffer: bytearray) -> RequestHead | None:
         """Return the head of the next request, None at the end of either side."""
         if not buffer:
-            if self._upstream is not None and not await self._is_asked_first(self._upstream):
-                return None
+            if self._upstream is not None:
+                # Until either side sends something: the destination can only end.
+                ready = await wait_for_any(self._client, self._upstream.stream)
+                if self._upstream.stream in ready:
+                    self._end_link("ended")
+                if self._client not in ready:
+                    return None
             buffer += await self._client.receive()
             if not buffer:
                 return None
@@ -186,13 +190,6 @@ class HttpRelay:
         except TimeoutError:
             reason = f"the head of a request takes longer than {self._bounds.head_seconds:g} s"
             raise BadRequestError(reason, HTTPStatus.REQUEST_TIMEOUT) from None
-
-    async def _is_asked_first(self, upstream: UpstreamConnection) -> bool:
-        """Wait until either side sends something; return whether it is the client. The destination can only end."""
-        ready = await wait_for_any(self._client, upstream.stream)
-        if upstream.stream in ready:
-            self._end_link("ended")
-        return self._client in ready
 
     async def _link_to(self, destination: Destination) -> UpstreamConnection:
         if self._upstream is not None and self._upstream.destination != destination:

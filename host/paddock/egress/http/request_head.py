@@ -92,7 +92,10 @@ def take_head(buffer: bytearray, max_bytes: int) -> RequestHead | None:
         raise BadRequestError("the request is malformed")
     del buffer[: len(head)]
     understood = RequestHead(connection, request)
-    _refuse_other_versions(understood)
+    if request.http_version not in (b"1.0", b"1.1"):
+        raise BadRequestError("only HTTP/1.0 and HTTP/1.1 are spoken here", 505)
+    if b"#" in request.target:
+        raise BadRequestError("the target has a fragment")
     _refuse_ambiguous_framing(understood, head)
     return understood
 
@@ -126,13 +129,6 @@ def parsed_authority(text: bytes, default_port: int | None = None) -> Destinatio
         return parse_authority(text.decode("ascii"), default_port)
     except (UnicodeDecodeError, NotAcceptedError):
         raise BadRequestError("the request names no host, or one in a spelling that could be another") from None
-
-
-def _refuse_other_versions(head: RequestHead) -> None:
-    if head.request.http_version not in (b"1.0", b"1.1"):
-        raise BadRequestError("only HTTP/1.0 and HTTP/1.1 are spoken here", 505)
-    if b"#" in head.target:
-        raise BadRequestError("the target has a fragment")
 
 
 def _refuse_ambiguous_framing(head: RequestHead, raw: bytes) -> None:
