@@ -39,12 +39,16 @@ class TomlError(ValueError):
         super().__init__(problem)
 
 
-def read_toml(text: str) -> dict[str, Any]:
-    """Parse a TOML text and return its value.
+def read_toml(written: str | bytes) -> dict[str, Any]:
+    """Parse a TOML text, or a file's content, and return its value.
 
     Raises:
-        TomlError: the text is invalid, or its nesting, keys or values exceed the limits.
+        TomlError: it is invalid, or its nesting, keys or values exceed the limits.
     """
+    try:
+        text = written if isinstance(written, str) else written.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise TomlError("not UTF-8 text") from error
     _check_bounds(text)
     try:
         return tomllib.loads(text)

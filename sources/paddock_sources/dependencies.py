@@ -7,7 +7,7 @@ Nothing of either is executed. Locked dependencies that are in the cache are pro
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -64,6 +64,7 @@ class _Library:
     needs: Requirements
 
 
+@dataclass(eq=False)
 class Dependencies:
     """Chooses and provides what modules depend on.
 
@@ -71,9 +72,8 @@ class Dependencies:
     a worker's runtime are kept to where a module allows it.
     """
 
-    def __init__(self, means: Means, git: RepositoryMaker) -> None:
-        self._means = means
-        self._git = git
+    means: Means
+    git: RepositoryMaker
 
     @property
     def index(self) -> Index:
@@ -84,7 +84,7 @@ class Dependencies:
         """
         from paddock_sources.environment.index import Index
 
-        return Index.of(self._means.environ, self._means.settings.index)
+        return Index.of(self.means.environ, self.means.settings.index)
 
     @property
     def registry(self) -> Index:
@@ -95,7 +95,7 @@ class Dependencies:
         """
         from paddock_sources.environment.index import Index
 
-        return Index.of_npm(self._means.environ, self._means.settings.npm)
+        return Index.of_npm(self.means.environ, self.means.settings.npm)
 
     @cached_property
     def python(self) -> Interpreter:
@@ -109,7 +109,7 @@ class Dependencies:
         """What chooses and installs packages of the index; raises as `index` does."""
         from paddock_sources.environment.builder import Environments
 
-        means = self._means
+        means = self.means
         return Environments(means.cache, means.fetcher, self.index, self.python, means.progress)
 
     # -- choosing --------------------------------------------------------------------------
@@ -159,8 +159,8 @@ class Dependencies:
         before = distributions(previous) if previous is not None else ()
         versions = {one.dependency.name: one.dependency.version for one in libraries}
         fits = keeps and before and together.index and _satisfy(before, together) and own is None
-        if not fits or rules.broken_by(_versions(before)):
-            kept = {**self._means.preloaded(), **{one.name: one.version for one in before}}
+        if not fits or rules.broken_by((one.name, one.version) for one in before):
+            kept = {**self.means.preloaded(), **{one.name: one.version for one in before}}
             before = self.environments.resolve(
                 together,
                 constraints={} if own is not None else kept,  # if it needs others, a worker of its own kind is started
@@ -187,7 +187,7 @@ class Dependencies:
     def _siblings(self, near: SourceUri, top: Path | None) -> Siblings | None:
         from paddock_sources.environment.siblings import Siblings
 
-        return Siblings(near, top, self._means.preloaded()) if isinstance(near, GitUri) and top is not None else None
+        return Siblings(near, top, self.means.preloaded()) if isinstance(near, GitUri) and top is not None else None
 
     def _uv_lock(
         self,
@@ -210,8 +210,8 @@ class Dependencies:
 
         name, oldest = _OF_CONTRACT
         for one in locked:
-            if one.name == _KEPT and one.version != self._means.preloaded()[_KEPT]:
-                raise _unusable_version(one, f"only version {self._means.preloaded()[_KEPT]} will do")
+            if one.name == _KEPT and one.version != self.means.preloaded()[_KEPT]:
+                raise _unusable_version(one, f"only version {self.means.preloaded()[_KEPT]} will do")
             if one.name == name and Version(one.version) < Version(oldest):
                 raise _unusable_version(one, f"the contract needs {oldest} or later")
 
@@ -243,8 +243,8 @@ class Dependencies:
                 raise SourceUriError(direct.uri.text, f"a module may depend on {_MAX_REPOSITORIES} repositories")
             uri = direct.uri.held()
             source = uri.key(Path("/"))
-            self._means.judge(uri)
-            git = self._beside(near) if direct.is_beside else self._git(uri, is_mine, near)
+            self.means.judge(uri)
+            git = self._beside(near) if direct.is_beside else self.git(uri, is_mine, near)
             if direct.is_beside:
                 at = commit
             elif own is not None:
@@ -263,7 +263,7 @@ class Dependencies:
     def _beside(self, near: SourceUri) -> GitSource:
         """Return the repository of a module, which its siblings are in, with the module's own rights."""
         assert isinstance(near, GitUri), "only code of a repository has siblings"
-        return self._git(near, True, near)
+        return self.git(near, True, near)
 
     def still_satisfy(self, root: Path, locked: LockedModule) -> bool:
         """Return whether the locked dependencies meet the current requirements of the project in `root`.
@@ -296,7 +296,7 @@ class Dependencies:
 
     def own_versions(self, locked: LockedModule | None) -> tuple[str, ...]:
         """Return the packages of a worker's runtime that the module has in another version."""
-        return tuple(one.name.replace("-", "_") for one in self._wanted(locked) if one.name in self._means.preloaded())
+        return tuple(one.name.replace("-", "_") for one in self._wanted(locked) if one.name in self.means.preloaded())
 
     def missing(self, locked: LockedModule) -> tuple[str, ...]:
         """Return which of them the cache lacks, in words for people."""
@@ -308,12 +308,12 @@ class Dependencies:
 
     def damage(self, locked: LockedModule) -> tuple[str, ...]:
         """Return which of them are damaged in the cache, in words; reads all of them."""
-        damaged = [_told(one) for one in _repositories(locked) if self._means.cache.problem_of(Bucket.TREES, one.tree)]
+        damaged = [_told(one) for one in _repositories(locked) if self.means.cache.problem_of(Bucket.TREES, one.tree)]
         wanted = self._wanted(locked)
         if wanted:
             from paddock_sources.environment.locked import environment_digest
 
-            if self._means.cache.problem_of(Bucket.ENVIRONMENTS, environment_digest(wanted, self.python)):
+            if self.means.cache.problem_of(Bucket.ENVIRONMENTS, environment_digest(wanted, self.python)):
                 damaged.append("what it depends on")
         return tuple(damaged)
 
@@ -328,7 +328,7 @@ class Dependencies:
             return distributions(locked)
         from paddock_sources.environment.locked import without_preloaded
 
-        return without_preloaded(distributions(locked), self._means.preloaded())
+        return without_preloaded(distributions(locked), self.means.preloaded())
 
     def _library(
         self,
@@ -343,8 +343,8 @@ class Dependencies:
         is_beside = isinstance(near, GitUri) and one.commit == commit and uri.url == near.held().url
         if not (mine or is_beside or uri.url.startswith("https://")):
             raise SourceUriError(one.source, "what a fetched module depends on comes by https alone")
-        self._means.judge(uri)
-        entry = (self._beside(near) if is_beside else self._git(uri, mine, near)).fetch(one.commit)
+        self.means.judge(uri)
+        entry = (self._beside(near) if is_beside else self.git(uri, mine, near)).fetch(one.commit)
         if entry.digest != one.tree:
             raise pin_mismatch(one.source, one.tree, entry.digest, entry.with_compiled)
         root = entry.root / uri.subdirectory
@@ -352,7 +352,7 @@ class Dependencies:
         yield self._metadata(root, one.commit)
 
     def _tree(self, digest: str) -> Path | None:
-        entry = self._means.cache.trees.get(digest)
+        entry = self.means.cache.trees.get(digest)
         return entry / Bucket.TREES.content if entry is not None else None
 
     def _metadata(self, root: Path, version: str) -> Path | None:
@@ -360,12 +360,12 @@ class Dependencies:
         from paddock_sources.environment.metadata import distribution_metadata
 
         found = distribution_metadata(root, version) if (root / "pyproject.toml").is_file() else None
-        return found.provide(self._means.cache) if found is not None else None
+        return found.provide(self.means.cache) if found is not None else None
 
     def _installed(self, wanted: Sequence[LockedDistribution]) -> Path | None:
         from paddock_sources.environment.locked import installed
 
-        return installed(wanted, cache=self._means.cache, python=self.python)
+        return installed(wanted, cache=self.means.cache, python=self.python)
 
 
 def distributions(locked: LockedModule) -> tuple[LockedDistribution, ...]:
@@ -374,10 +374,6 @@ def distributions(locked: LockedModule) -> tuple[LockedDistribution, ...]:
 
     packages = (one for one in locked.dependencies if not (one.commit or one.path))
     return tuple(LockedDistribution(one.name, one.version, one.hashes) for one in packages)
-
-
-def _versions(chosen: Iterable[LockedDistribution]) -> Iterator[tuple[str, str]]:
-    return ((one.name, one.version) for one in chosen)
 
 
 def _outside_repository(broken: str) -> SourceError:

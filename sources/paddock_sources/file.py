@@ -6,6 +6,7 @@ With a cache, the module runs as it was when it was resolved: this file reads, a
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from paddock_sources.cache import SourceCache
 
 
+@dataclass(frozen=True, slots=True)
 class FileSource:
     """The folder at `folder`; `source` is the text that its resolutions carry, by default the real path.
 
@@ -27,20 +29,12 @@ class FileSource:
     `place`, another folder under the same name is refused.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        source: str | None = None,
-        cache: SourceCache | None = None,
-        live: bool = False,
-        place: HeldFolder | None = None,
-    ) -> None:
-        self.folder = folder
-        self._place = place
-        self._source = source
-        self._cache = cache
-        self._is_live = live
+    folder: Path
+    _: KW_ONLY
+    source: str | None = None
+    cache: SourceCache | None = None
+    live: bool = False
+    place: HeldFolder | None = None
 
     def resolve(self, module_id: str) -> Resolution:
         """Return where the code of `module_id` is: inside the folder, or inside its copy.
@@ -50,7 +44,7 @@ class FileSource:
                 one of a refused kind.
         """
         module_id = checked_module_id(module_id)
-        with nullcontext() if self._place is None else telling_where_it_is(self._place.path):
+        with nullcontext() if self.place is None else telling_where_it_is(self.place.path):
             root, tree = self._code()
             manifest = ModuleManifest.read(root, module_id)
         if manifest.declared_kind == "resolver":
@@ -59,9 +53,10 @@ class FileSource:
                 code="RefusedKindError",
                 hints=["a resolver decides which code is trusted: it belongs to the application, not to a plan"],
             )
+        real = self.folder.resolve() if self.place is None else self.place.path
         return Resolution(
             module_id=module_id,
-            source=self._source or str(_repository_of(self._real(), manifest)),
+            source=self.source or str(_repository_of(real, manifest)),
             root=manifest.root,
             package=manifest.module,
             package_dir=manifest.package_dir,
@@ -71,22 +66,19 @@ class FileSource:
             version=manifest.version,
             attribute=manifest.attribute,
             tree=tree,
-            is_live=self._is_live,
+            is_live=self.live,
         )
-
-    def _real(self) -> Path:
-        return self.folder.resolve() if self._place is None else self._place.path
 
     def _code(self) -> tuple[Path, str]:
         """Return the folder to read, and the digest of the tree it is in, if it is a copy."""
-        if self._cache is None or self._is_live:
-            if self._place is not None:
-                self._place.check()
+        if self.cache is None or self.live:
+            if self.place is not None:
+                self.place.check()
             return self.folder, ""
         from paddock_sources.snapshot import FolderCopy
 
-        copy = FolderCopy.of(SourceTree(self.folder).root, self._place)
-        entry = copy.into(self._cache)
+        copy = FolderCopy.of(SourceTree(self.folder).root, self.place)
+        entry = copy.into(self.cache)
         return entry.root / copy.name, entry.digest
 
 

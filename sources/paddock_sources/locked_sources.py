@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
@@ -37,20 +37,16 @@ class LockUse(Enum):
     FROZEN = "frozen"
 
 
+@dataclass(eq=False)
 class LockedSources:
-    """Provides modules by the lock file of `folder`."""
+    """Provides modules by the `lock` file of `folder`."""
 
-    def __init__(
-        self,
-        provisioner: Provisioner,
-        lock: LockFile,
-        folder: Path,
-        use: LockUse = LockUse.UPDATE,
-    ) -> None:
-        self._provisioner = provisioner
-        self._lock = lock
-        self._folder = folder
-        self._use = use
+    provisioner: Provisioner
+    lock: LockFile
+    folder: Path
+    use: LockUse = LockUse.UPDATE
+
+    def __post_init__(self) -> None:
         self._rules: dict[str, DependencyRules] = {}
         self._noted: dict[str, LockedModule] = {}
         self._noting = threading.Lock()
@@ -63,7 +59,7 @@ class LockedSources:
 
     def pinned_text(self, uri: SourceUri) -> str:
         """Return a source as rules are to judge it: with the commit that is locked in place of a branch or tag."""
-        locked = self._lock.of(uri, self._folder) if uri.has_commits else None
+        locked = self.lock.of(uri, self.folder) if uri.has_commits else None
         return uri.at_commit(locked.commit) if locked is not None and locked.commit else uri.text
 
     def pinned(self, uris: Iterable[SourceUri]) -> dict[str, LockedModule | None]:
@@ -71,10 +67,10 @@ class LockedSources:
         found = {}
         for uri in uris:
             with suppress(SourceError):  # an unreadable source cannot be provided either
-                if not self._provisioner.supply(uri).heeds_lock(uri):
+                if not self.provisioner.supply(uri).heeds_lock(uri):
                     continue
-                locked = self._lock.of(uri, self._folder)
-                key = uri.key(self._folder) if locked is None else locked.source
+                locked = self.lock.of(uri, self.folder)
+                key = uri.key(self.folder) if locked is None else locked.source
                 found[key] = locked
         return found
 
@@ -82,14 +78,14 @@ class LockedSources:
         """Return why sources have to be fetched with the user's own rights, for those whose addresses say so."""
         found: dict[str, OwnRightsError] = {}
         for path, uri in uris.items():
-            reason = self._provisioner.supply(uri).own_rights(uri, self._lock.of(uri, self._folder))
+            reason = self.provisioner.supply(uri).own_rights(uri, self.lock.of(uri, self.folder))
             if reason is not None:
                 found[path] = reason
         return found
 
     def lend(self, uris: Iterable[SourceUri]) -> None:
         """Have these sources be fetched with the user's own rights."""
-        self._provisioner.lend(uris)
+        self.provisioner.lend(uris)
 
     def bind(self, uri: SourceUri, rules: DependencyRules) -> None:
         """Have the dependencies of a source be within rules, together with those that it was bound by before.
@@ -97,9 +93,9 @@ class LockedSources:
         Raises:
             SourceError: the rules contradict each other or the user's settings.
         """
-        key = uri.key(self._folder)
+        key = uri.key(self.folder)
         bound = self._rules.get(key, NO_RULES).joined(rules)
-        self._provisioner.supply(uri).rules(uri, bound)
+        self.provisioner.supply(uri).rules(uri, bound)
         self._rules[key] = bound
 
     def module_ids(self, uri: SourceUri) -> tuple[str, ...]:
@@ -108,7 +104,7 @@ class LockedSources:
         Raises:
             SourceError: it cannot be had.
         """
-        return self._provisioner.supply(uri).module_ids(uri, self._locked(uri))
+        return self.provisioner.supply(uri).module_ids(uri, self._locked(uri))
 
     def provide(self, uri: SourceUri, module_id: str) -> Resolution:
         """Return a module, ready to be run, fetching what is not in the cache.
@@ -117,50 +113,50 @@ class LockedSources:
             SourceError: it cannot be had, or differs from what was locked.
         """
         locked = self._locked(uri)
-        if locked is not None and self._use is not LockUse.FROZEN:
+        if locked is not None and self.use is not LockUse.FROZEN:
             locked = self._as_it_is_now(uri, locked)
         if locked is not None:
             locked = self._within_rules(uri, locked)
-        return self._provisioner.provide(uri, module_id, locked, self._rules_of(uri))
+        return self.provisioner.provide(uri, module_id, locked, self._rules_of(uri))
 
     def _rules_of(self, uri: SourceUri) -> DependencyRules:
-        return self._rules.get(uri.key(self._folder), NO_RULES)
+        return self._rules.get(uri.key(self.folder), NO_RULES)
 
     def _locked(self, uri: SourceUri) -> LockedModule | None:
         """Return the locked module of a source; None for a folder or a shipped module that needs no lock."""
-        key, supply = uri.key(self._folder), self._provisioner.supply(uri)
+        key, supply = uri.key(self.folder), self.provisioner.supply(uri)
         if not supply.heeds_lock(uri):
             return None
-        locked = self._lock.of(uri, self._folder)
+        locked = self.lock.of(uri, self.folder)
         key = key if locked is None else locked.source
         with self._noting:
             locked = self._noted.get(key) or locked
         if locked is not None or not supply.needs_lock(uri):
             return locked
-        if self._use is not LockUse.UPDATE:
-            raise not_locked(key, self._use.value)
-        return self._note(replace(self._provisioner.lock(uri, rules=self._rules_of(uri)), source=key))
+        if self.use is not LockUse.UPDATE:
+            raise not_locked(key, self.use.value)
+        return self._note(replace(self.provisioner.lock(uri, rules=self._rules_of(uri)), source=key))
 
     def _as_it_is_now(self, uri: SourceUri, locked: LockedModule) -> LockedModule:
         """Return the locked module of a source whose code may have changed since, as a folder's may."""
-        stale = self._provisioner.supply(uri).stale(uri, locked)
+        stale = self.provisioner.supply(uri).stale(uri, locked)
         if stale is None:
             return locked
-        if self._use is LockUse.LOCKED:
+        if self.use is LockUse.LOCKED:
             raise stale.refusal
         _log.warning("%s", stale.warning)
-        again = self._provisioner.lock(uri, previous=locked, rules=self._rules_of(uri))
+        again = self.provisioner.lock(uri, previous=locked, rules=self._rules_of(uri))
         return self._note(replace(again, source=locked.source))
 
     def _within_rules(self, uri: SourceUri, locked: LockedModule) -> LockedModule:
         """Return the locked module of a source, its dependencies chosen again where its rules do not allow them."""
-        problem = self._provisioner.contradiction(uri, locked, self._rules_of(uri))
+        problem = self.provisioner.contradiction(uri, locked, self._rules_of(uri))
         if problem is None:
             return locked
-        if self._use is not LockUse.UPDATE or self._provisioner.offline:
+        if self.use is not LockUse.UPDATE or self.provisioner.offline:
             raise contradicts_rules(locked.source, problem)
         _log.warning("%s is locked with %s: its dependencies are chosen and locked again", locked.source, problem)
-        return self._note(self._provisioner.relock(uri, locked, self._rules_of(uri)), instead_of=locked)
+        return self._note(self.provisioner.relock(uri, locked, self._rules_of(uri)), instead_of=locked)
 
     def _note(self, locked: LockedModule, *, instead_of: LockedModule | None = None) -> LockedModule:
         """Note an entry for the lock file and return it, or the one that another thread noted meanwhile."""

@@ -36,6 +36,9 @@ FindInstalled = Callable[[str], str | None]
 """Returns the name of the installed distribution that a module with an id is in."""
 
 
+_Ask = Callable[[], SourceUri | NoAnswer]
+
+
 @dataclass(frozen=True, slots=True)
 class ChosenSource:
     """The source that a layer named for a module; a folder in it is absolute. Nothing of it was fetched or read.
@@ -48,14 +51,6 @@ class ChosenSource:
     layer: str
     uri: SourceUri
     attempts: tuple[LayerAnswer, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Layer:
-    """A layer, and the function that asks it."""
-
-    name: str
-    ask: Callable[[], SourceUri | NoAnswer]
 
 
 class Resolver:
@@ -104,14 +99,14 @@ class Resolver:
         module_id = checked_module_id(module_id)
         written = None if source is None else str(source)
         attempts: list[LayerAnswer] = []
-        for layer in self._layers(module_id, source):
+        for layer, ask in self._layers(module_id, source):
             try:
-                answer = layer.ask()
+                answer = ask()
             except SourceError as error:
-                raise _wrong(module_id, written, attempts, LayerAnswer(layer.name, "", _told(error)), error) from error
+                raise _wrong(module_id, written, attempts, LayerAnswer(layer, "", _told(error)), error) from error
             if isinstance(answer, SourceUri):
-                return ChosenSource(module_id, written, layer.name, answer.held(), tuple(attempts))
-            attempts.append(LayerAnswer(layer.name, "", answer.reason, answer.is_silent))
+                return ChosenSource(module_id, written, layer, answer.held(), tuple(attempts))
+            attempts.append(LayerAnswer(layer, "", answer.reason, answer.is_silent))
         raise UnresolvedError(module_id, written, attempts, hints=self._hints(module_id))
 
     def provide(self, chosen: ChosenSource) -> Resolution:
@@ -139,21 +134,22 @@ class Resolver:
 
     # -- the layers ------------------------------------------------------------------------
 
-    def _layers(self, module_id: str, source: object | None) -> Iterator[_Layer]:
+    def _layers(self, module_id: str, source: object | None) -> Iterator[tuple[str, _Ask]]:
+        """Yield each layer, and the function that asks it."""
         variable = environment_variable_of_id(module_id)
-        yield _Layer(f"environment variable {variable}", lambda: self._of_variable(variable))
+        yield (f"environment variable {variable}", lambda: self._of_variable(variable))
         application = self._application
         if application is not None:
-            yield _Layer("the application's resolver", lambda: application.find(module_id, source))
+            yield ("the application's resolver", lambda: application.find(module_id, source))
         settings = self._settings
         if settings is not None:
-            yield _Layer("workspace", lambda: _of_workspace(settings, module_id))
-            yield _Layer("settings", lambda: _of_settings(settings, module_id))
-        yield _Layer(PLAN_LAYER, lambda: self._of_plan(source))
-        yield _Layer("builtin modules", lambda: self._of_builtin(module_id))
+            yield ("workspace", lambda: _of_workspace(settings, module_id))
+            yield ("settings", lambda: _of_settings(settings, module_id))
+        yield (PLAN_LAYER, lambda: self._of_plan(source))
+        yield ("builtin modules", lambda: self._of_builtin(module_id))
         installed = self._installed
         if installed is not None:
-            yield _Layer("installed packages", lambda: _of_installed(installed, module_id))
+            yield ("installed packages", lambda: _of_installed(installed, module_id))
 
     def _of_variable(self, variable: str) -> SourceUri | NoAnswer:
         written = self._environ.get(variable)

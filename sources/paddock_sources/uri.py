@@ -19,7 +19,7 @@ from paddock_sources.kinds.git_uri import GitUri
 from paddock_sources.kinds.mcp_command_uri import McpCommandUri
 from paddock_sources.kinds.mcp_uri import McpNpmUri, McpPypiUri
 from paddock_sources.kinds.package_uri import PackageUri
-from paddock_sources.kinds.source_uri import SourceUri, TableForm
+from paddock_sources.kinds.source_uri import SourceUri
 from paddock_sources.kinds.written_table import WrittenTable
 
 __all__ = ["KINDS", "BuiltinUri", "FolderUri", "GitUri", "PackageUri", "SourceUri", "parse_source"]
@@ -78,18 +78,14 @@ def _of_no_kind(text: str) -> SourceUriError:
 
 
 def _text_of_table(written: Mapping[object, object]) -> str:
-    forms = {form.type: form for form in _table_forms()}
+    with_tables = (kind.table for kind in KINDS if kind.table is not None)
+    forms = {form.type: form for form in sorted(with_tables, key=lambda form: -len(form.keys))}
     table = WrittenTable(written, f"a table is {_either([form.shown for form in forms.values()], 'or')}")
     form = forms.get(kind) if isinstance(kind := written.get("type"), str) else None
     if form is None:
         raise table.refused(f"its `type` is none of {_either([f'`{one}`' for one in forms], 'and')}")
     table.check_keys(form.keys)
     return form.text(table)
-
-
-def _table_forms() -> list[TableForm]:
-    """Return the forms of tables, those with the most keys first."""
-    return sorted((kind.table for kind in KINDS if kind.table is not None), key=lambda form: -len(form.keys))
 
 
 def _accepted() -> str:

@@ -104,9 +104,6 @@ class ShelfSupply(Supply[ShelfUri]):
         tree = snapshot(self._folder(uri), self.workshop.cache, None).digest
         return LockedModule(uri.text, requested_ref=uri.edition, commit=pinned.commit, tree=tree)
 
-    def relock(self, uri: ShelfUri, locked: LockedModule, rules: DependencyRules) -> LockedModule:
-        return locked
-
     def provide(self, uri: ShelfUri, module_id: str, locked: LockedModule | None, rules: DependencyRules) -> Resolution:
         assert locked is not None
         found = snapshot(self._folder(uri), self.workshop.cache, None)

@@ -220,21 +220,17 @@ class EntryStore:
         try:
             with adding_to(self.store_context.folder.path), self.store_context.names_locked():
                 if self._held(name) is None:
-                    self._move_in(entry, name)
+                    if os.path.lexists(self.folder / name):  # damaged: the good one takes its place, also for users
+                        os.rename(self.folder / name, entry.with_name("damaged"))
+                    self.store_context.stage("about to rename")
+                    os.rename(entry, self.folder / name)
+                    self.store_context.stage("renamed")
                     self.store_context.in_use.keep(self._marker_text(name), marker)
                     is_kept = True
             return self.folder / name
         finally:
             if not is_kept:
                 os.close(marker)
-
-    def _move_in(self, entry: Path, name: str) -> None:
-        target = self.folder / name
-        if os.path.lexists(target):  # damaged: the good one takes its place, also under those who use it
-            os.rename(target, entry.with_name("damaged"))
-        self.store_context.stage("about to rename")
-        os.rename(entry, target)
-        self.store_context.stage("renamed")
 
     def _held(self, name: str) -> Marker | None:
         path = self._marker_text(name)
@@ -282,7 +278,10 @@ class StagedEntry:
         with adding_to(store_context.folder.path):
             store_context.stage("content written")
             self.content.mkdir(exist_ok=True)
-            contents = contents or self._sealed()
+            if contents is None:
+                contents = finalize(self.content)
+                if self.content != self.folder:
+                    os.chmod(self.content, 0o555)  # noqa: S103 - as all that is in it
             if self._store.bucket is Bucket.TREES and contents.digest != PREFIX + name:
                 problem = f"was to be given `{PREFIX + name}`, and got something else: `{contents.digest}`"
                 raise CacheError(store_context.folder.path, problem, code="DigestMismatchError")
@@ -292,21 +291,12 @@ class StagedEntry:
             write_out(self.content, contents.files)
             store_context.stage("written out")
             marker = Marker(PREFIX + name, contents, store_context.clock(), dict(facts or {}))
-            self._write_marker(marker)
+            path = self.folder / markers.NAME
+            with open(path, "xb") as file:
+                file.write(marker.encode())
+            os.utime(path, (marker.made_at, marker.made_at))
             store_context.stage("marked")
         return self._store.take(name, self.folder)
-
-    def _sealed(self) -> Contents:
-        contents = finalize(self.content)
-        if self.content != self.folder:
-            os.chmod(self.content, 0o555)  # noqa: S103 - as all that is in it
-        return contents
-
-    def _write_marker(self, marker: Marker) -> None:
-        path = self.folder / markers.NAME
-        with open(path, "xb") as file:
-            file.write(marker.encode())
-        os.utime(path, (marker.made_at, marker.made_at))
 
 
 def _name_of(digest: str) -> str:

@@ -43,12 +43,6 @@ class CacheError(SourceError):
         return cls(folder, problem, code="CacheFolderError", hints=hints)
 
     @classmethod
-    def read_only(cls, folder: Path, reason: str) -> Self:
-        """An entry should be added, but the cache can only be read."""
-        hints = [f"make it writable: `chmod u+rwx {folder}`", "or name another one: `PADDOCK_CACHE_DIR=/path`"]
-        return cls(folder, f"cannot be added to: {reason}", code="ReadOnlyCacheError", hints=hints)
-
-    @classmethod
     def disk_full(cls, folder: Path, reason: str) -> Self:
         """There is no room for the new entry; nothing of it is left behind."""
         hints = [
@@ -84,7 +78,9 @@ def adding_to(folder: Path) -> Iterator[None]:
         if error.errno in FULL:
             raise CacheError.disk_full(folder, reason) from error
         if error.errno in READ_ONLY:
-            raise CacheError.read_only(folder, reason) from error
+            hints = [f"make it writable: `chmod u+rwx {folder}`", "or name another one: `PADDOCK_CACHE_DIR=/path`"]
+            problem = f"cannot be added to: {reason}"
+            raise CacheError(folder, problem, code="ReadOnlyCacheError", hints=hints) from error
         raise CacheError(folder, f"cannot be added to: {reason}") from error
 
 

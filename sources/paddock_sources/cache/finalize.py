@@ -34,7 +34,8 @@ def finalize(root: Path) -> Contents:
             tree.add(path, "link", text_sha256(os.readlink(entry.path)))
             continue
         if entry.stat(follow_symlinks=False).st_nlink > 1:
-            _make_own(entry.path)
+            shutil.copy2(entry.path, f"{entry.path}.own")
+            os.replace(f"{entry.path}.own", entry.path)
         os.chmod(entry.path, 0o555 if entry.stat(follow_symlinks=False).st_mode & stat.S_IXUSR else 0o444)
         mode, size, content = file_sha256(entry.path)
         tree.add(path, kind_of(mode), content, size)
@@ -79,9 +80,3 @@ def _sync(path: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _make_own(path: str) -> None:
-    copy = path + ".own"
-    shutil.copy2(path, copy)
-    os.replace(copy, path)

@@ -57,35 +57,27 @@ class Damage:
 
 
 @dataclass(frozen=True, slots=True)
-class InUse:
-    """Something that would have been taken away, were it not in use right now."""
-
-    bucket: Bucket
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
 class PruneResult:
-    """The removed entries, and those that had to stay."""
+    """The removed entries, and those that had to stay because they are in use."""
 
     items: int
     bytes: int
-    in_use: tuple[InUse, ...] = ()
+    in_use: tuple[CacheItem, ...] = ()
 
 
+@dataclass(eq=False, slots=True)
 class CacheMaintenance:
     """Maintains the stores and the repositories of one cache."""
 
-    def __init__(self, store_context: StoreContext, stores: tuple[EntryStore, ...], repositories: Repositories) -> None:
-        self._store_context = store_context
-        self._stores = stores
-        self._repositories = repositories
+    store_context: StoreContext
+    stores: tuple[EntryStore, ...]
+    repositories: Repositories
 
     def list(self) -> tuple[CacheItem, ...]:
         """Return all that there is, but for records of commits, which are no size."""
-        if not self._store_context.folder.checked():
+        if not self.store_context.folder.checked():
             return ()
-        items = [item for store in self._stores for item in _items_of(store)]
+        items = [item for store in self.stores for item in _items_of(store)]
         items += self._repository_items()
         items += self._download_items()
         return tuple(items)
@@ -95,45 +87,39 @@ class CacheMaintenance:
         sizes = {bucket.value: 0 for bucket in Bucket}
         for item in self.list():
             sizes[item.bucket.value] += item.bytes
-        sizes[Bucket.COMMITS.value] = _bytes_in(self._repositories.commits_folder)
-        sizes[STAGING_AREA] = _bytes_in(self._store_context.folder.path / STAGING_AREA)
+        sizes[Bucket.COMMITS.value] = _bytes_in(self.repositories.commits_folder)
+        sizes[STAGING_AREA] = _bytes_in(self.store_context.folder.path / STAGING_AREA)
         return sizes
 
     def verify(self) -> tuple[Damage, ...]:
         """Read everything and return what differs from what was put there."""
-        if not self._store_context.folder.checked():
+        if not self.store_context.folder.checked():
             return ()
-        found = [damage for store in self._stores for damage in _damages_of(store)]
+        found = [damage for store in self.stores for damage in _damages_of(store)]
         return (*found, *self._damaged_records())
 
     def prune(self, max_age: float) -> PruneResult:
         """Remove entries unused for so many seconds, and those that are useless."""
-        return self._take_away(self._store_context.clock() - max_age)
+        return self._take_away(self.store_context.clock() - max_age)
 
     def clean(self) -> PruneResult:
         """Take away all that is not in use, and what other versions of Paddock keep here in another format."""
         found = self._take_away(None)
-        sizes = [(folder, _bytes_in(folder)) for folder in self._other_formats()]
+        known = {bucket.value for bucket in Bucket}
+        # Of other formats; their own version alone knows what of them is in use.
+        folders = [one for one in _folders_in(self.store_context.folder.path) if _FORMAT.fullmatch(one.name)]
+        sizes = [(folder, _bytes_in(folder)) for folder in folders if folder.name not in known]
         gone = [size for folder, size in sizes if self._move_out(folder)]
         return PruneResult(found.items + len(gone), found.bytes + sum(gone), found.in_use)
-
-    def _other_formats(self) -> builtins.list[Path]:
-        """Return the folders of other formats; their own version alone knows what of them is in use."""
-        known = {bucket.value for bucket in Bucket}
-        return [
-            folder
-            for folder in _folders_in(self._store_context.folder.path)
-            if _FORMAT.fullmatch(folder.name) and folder.name not in known
-        ]
 
     # -- taking away
 
     def _take_away(self, used_before: float | None) -> PruneResult:
-        if not self._store_context.folder.checked():
+        if not self.store_context.folder.checked():
             return PruneResult(0, 0)
-        self._store_context.staging_area.sweep()
+        self.store_context.staging_area.sweep()
         gone: builtins.list[int] = []
-        in_use: builtins.list[InUse] = []
+        in_use: builtins.list[CacheItem] = []
         for item in self.list():
             is_old = used_before is None or item.used_at is None or item.used_at < used_before
             if not (is_old or item.is_damaged):
@@ -141,7 +127,7 @@ class CacheMaintenance:
             if self._remove(item, None if item.is_damaged else used_before):
                 gone.append(item.bytes)
             elif os.path.lexists(item.path):
-                in_use.append(InUse(item.bucket, item.name))
+                in_use.append(item)
         self._remove_records(used_before)
         return PruneResult(len(gone), sum(gone), tuple(in_use))
 
@@ -150,12 +136,12 @@ class CacheMaintenance:
             return self._remove_repository(item.path)
         if item.bucket is Bucket.DOWNLOADS:
             return self._remove_downloads(item.path)
-        store = next(store for store in self._stores if store.bucket is item.bucket)
+        store = next(store for store in self.stores if store.bucket is item.bucket)
         return store.remove(item.name, used_before=used_before)
 
     def _remove_repository(self, folder: Path) -> bool:
         try:
-            with self._store_context.folder.locked(lock_name(folder.name), 0):
+            with self.store_context.folder.locked(lock_name(folder.name), 0):
                 return self._move_out(folder)
         except CacheError as error:
             if error.code != "CacheBusyError":
@@ -164,57 +150,57 @@ class CacheMaintenance:
 
     def _remove_downloads(self, folder: Path) -> bool:
         mark = folder / DOWNLOADS_MARK
-        with adding_to(self._store_context.folder.path):
+        with adding_to(self.store_context.folder.path):
             mark.touch(mode=0o600)
         with alone_with(mark) as is_alone:
             return is_alone and self._move_out(folder)
 
     def _move_out(self, folder: Path) -> bool:
-        with self._store_context.staging_area.place() as place, adding_to(self._store_context.folder.path):
+        with self.store_context.staging_area.place() as place, adding_to(self.store_context.folder.path):
             try:
                 os.rename(folder, place / "removed")
             except FileNotFoundError:
                 return False
-            self._store_context.stage("moved out")
+            self.store_context.stage("moved out")
             return True
 
     def _remove_records(self, used_before: float | None) -> None:
-        now = self._store_context.clock()
-        with adding_to(self._store_context.folder.path):
+        now = self.store_context.clock()
+        with adding_to(self.store_context.folder.path):
             for record in self._records():
                 with suppress(FileNotFoundError):
                     if used_before is None or min(record.stat().st_mtime, now) < used_before:
                         record.unlink()
-        with self._store_context.names_locked(), suppress(OSError):
-            for folder in os.scandir(self._repositories.commits_folder):
+        with self.store_context.names_locked(), suppress(OSError):
+            for folder in os.scandir(self.repositories.commits_folder):
                 with suppress(OSError):  # there is something in it
                     os.rmdir(folder.path)
 
     # -- contents
 
     def _repository_items(self) -> Iterator[CacheItem]:
-        for folder in _folders_in(self._repositories.folder):
+        for folder in _folders_in(self.repositories.folder):
             if not _REPOSITORY.fullmatch(folder.name):
                 continue
             try:
                 with open(folder / URL_NAME, "rb") as file:
                     url = file.read(_MAX_URL_BYTES).decode("utf-8", "replace").strip()
-                    used_at = min(os.fstat(file.fileno()).st_mtime, self._store_context.clock())
+                    used_at = min(os.fstat(file.fileno()).st_mtime, self.store_context.clock())
             except OSError:
                 url, used_at = folder.name, None
             yield CacheItem(Bucket.GIT, url, folder, _bytes_in(folder), used_at=used_at)
 
     def _download_items(self) -> Iterator[CacheItem]:
-        folder = self._store_context.folder.path / Bucket.DOWNLOADS.value
+        folder = self.store_context.folder.path / Bucket.DOWNLOADS.value
         try:
-            used_at = min(os.stat(folder / DOWNLOADS_MARK).st_mtime, self._store_context.clock())
+            used_at = min(os.stat(folder / DOWNLOADS_MARK).st_mtime, self.store_context.clock())
         except OSError:
             used_at = None
         if folder.is_dir():
             yield CacheItem(Bucket.DOWNLOADS, "files of installers", folder, _bytes_in(folder), used_at=used_at)
 
     def _records(self) -> Iterator[Path]:
-        for folder in _folders_in(self._repositories.commits_folder):
+        for folder in _folders_in(self.repositories.commits_folder):
             with suppress(OSError):
                 yield from sorted(folder.iterdir())
 

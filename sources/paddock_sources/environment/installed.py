@@ -7,6 +7,7 @@ its list.
 
 from __future__ import annotations
 
+import base64
 import csv
 import hashlib
 import json
@@ -49,9 +50,8 @@ _ENTRY_POINT = re.compile(r"([A-Za-z_]\w*)((?:\.\w+)*)\s*(?::\s*([A-Za-z_]\w*)\s
 
 @dataclass(frozen=True, slots=True)
 class EntryPoint:
-    """An entry point: `name` in `group`, the function `attribute` (may be empty) in `package`."""
+    """An entry point: `name`, and the function `attribute` (may be empty) in `package`."""
 
-    group: str
     name: str
     package: str
     attribute: str = ""
@@ -78,7 +78,11 @@ class InstalledDistribution:
     @cached_property
     def entry_points(self) -> tuple[EntryPoint, ...]:
         """The entry points that announce modules; malformed ones are left out."""
-        return tuple(_entry_points(self._read("entry_points.txt", _MAX_ENTRY_POINTS_BYTES)))
+        text = self._read("entry_points.txt", _MAX_ENTRY_POINTS_BYTES)
+        return tuple(
+            EntryPoint(name, match[1], "" if match[2] else match[3] or "")
+            for name, match in _targets(text, ENTRY_POINT_GROUPS)
+        )
 
     @property
     def scripts(self) -> Mapping[str, tuple[str, str]]:
@@ -86,7 +90,7 @@ class InstalledDistribution:
         text = self._read("entry_points.txt", _MAX_ENTRY_POINTS_BYTES)
         return {
             name: (match[1] + match[2], match[3])
-            for _, name, match in _targets(text, ("console_scripts",))
+            for name, match in _targets(text, ("console_scripts",))
             if match[3] and name.isprintable()
         }
 
@@ -126,7 +130,7 @@ class InstalledDistribution:
                     raise InstalledDistributionError(self.name, f"it has more than {_MAX_RECORD_ROWS} files")
                 digest = _HASH.fullmatch(row[1]) if len(row) > 1 else None
                 if digest is not None and _is_own(row[0]):
-                    found[PurePosixPath(row[0]).as_posix()] = _hexadecimal(digest[1])
+                    found[PurePosixPath(row[0]).as_posix()] = base64.urlsafe_b64decode(digest[1] + "=").hex()
         except csv.Error as error:
             raise InstalledDistributionError(self.name, f"its list of files is malformed: {error}") from error
         return found
@@ -340,21 +344,8 @@ def _distribution(info: Path) -> InstalledDistribution | None:
     return InstalledDistribution(info, normalised(label), label, version, requires)
 
 
-def _entry_points(text: str) -> Iterator[EntryPoint]:
-    for group, name, match in _targets(text, ENTRY_POINT_GROUPS):
-        yield EntryPoint(
-            group,
-            name,
-            match[1],
-            "" if match[2] else match[3] or "",
-        )
-
-
-def _targets(
-    text: str,
-    groups: Collection[str],
-) -> Iterator[tuple[str, str, re.Match[str]]]:
-    """Yield the group, the name and the target of each well-formed entry point in one of these groups."""
+def _targets(text: str, groups: Collection[str]) -> Iterator[tuple[str, re.Match[str]]]:
+    """Yield the name and the target of each well-formed entry point in one of these groups."""
     group = ""
     for line in map(str.strip, text.splitlines()):
         if line.startswith("[") and line.endswith("]"):
@@ -363,7 +354,7 @@ def _targets(
             name, _, target = (part.strip() for part in line.partition("="))
             match = _ENTRY_POINT.fullmatch(target)
             if match is not None and name:
-                yield group, name, match
+                yield name, match
 
 
 def _read(folder: Path, name: str, limit_bytes: int) -> str:
@@ -385,12 +376,6 @@ def _is_own(path: str) -> bool:
         and not path.endswith(".pth")
         and not is_compiled(path)
     )
-
-
-def _hexadecimal(digest: str) -> str:
-    import base64
-
-    return base64.urlsafe_b64decode(digest + "=").hex()
 
 
 def _copied(source: Path, target: Path) -> str:

@@ -32,11 +32,9 @@ def read_project_file(tree_root: Path) -> Mapping[str, Any]:
     path = tree_root / "pyproject.toml"
     try:
         content = SourceTree(tree_root).read("pyproject.toml", limit_bytes=MAX_PYPROJECT_BYTES)
-        return read_toml((content or b"").decode("utf-8"))
+        return read_toml(content or b"")
     except ManifestError as error:
         raise RequirementsError(path, error.problem) from error
-    except UnicodeDecodeError as error:
-        raise RequirementsError(path, "it is not UTF-8 text") from error
     except TomlError as error:
         raise RequirementsError(path, f"it is {error.problem}") from error
 

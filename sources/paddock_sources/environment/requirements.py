@@ -77,7 +77,12 @@ class Requirements:
         project = project_in(document, path)
         name, version = _text(project, "name", path), _text(project, "version", path)
         _check_python(project, name, path, python)
-        _check_static(project, path)
+        if "dependencies" in _texts(project.get("dynamic", []), "project.dynamic", path):
+            raise RequirementsError(
+                path,
+                "they are worked out by its build, which is never run",
+                hints=["list them in `project.dependencies`, and take the word out of `project.dynamic`"],
+            )
         sources = UvSources.of(path, document, normalised)
         more = (*more, *(siblings.unwritten(tree_root) if siblings is not None else ()))
         reading = _Reading(path, project, name, python, may_name_local, sources, more, siblings)
@@ -243,15 +248,6 @@ def _check_python(project: Mapping[str, Any], name: str | None, path: Path, pyth
             f"`{name or path.parent}` needs Python {requires}, and modules are run by Python {python.version}",
             code="PythonVersionError",
             hints=["install paddock-host for a Python that the module takes, or take another version of the module"],
-        )
-
-
-def _check_static(project: Mapping[str, Any], path: Path) -> None:
-    if "dependencies" in _texts(project.get("dynamic", []), "project.dynamic", path):
-        raise RequirementsError(
-            path,
-            "they are worked out by its build, which is never run",
-            hints=["list them in `project.dependencies`, and take the word out of `project.dynamic`"],
         )
 
 

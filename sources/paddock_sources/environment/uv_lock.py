@@ -78,9 +78,7 @@ class UvLock:
         """
         path, content = _found(root, top)
         try:
-            document = read_toml(content.decode("utf-8"))
-        except UnicodeDecodeError as error:
-            raise _not_taken(path, "it is not UTF-8 text") from error
+            document = read_toml(content)
         except TomlError as error:
             raise _not_taken(path, f"it is {error.problem}") from error
         version = document.get("version")

@@ -51,8 +51,10 @@ class GitWork:
         self._kept = kept
         self._limits = limits
         self._progress = progress
-        self._objects = self._repository(session, objects_in(folder), was_given)
-        self._history = self._repository(session, history_in(folder), was_given)
+        self._objects, self._history = (
+            Repository(remote, session, place, limits, self._listen, was_given=was_given)
+            for place in (objects_in(folder), history_in(folder))
+        )
 
     def pin(self, ref: str, *, allow_impostor: bool) -> PinnedSource:
         """Return what a ref is now, with its files in the cache.
@@ -128,17 +130,16 @@ class GitWork:
         leading = self._objects.refs().leading_to(commit)
         if leading and self._objects.commit(commit) is None:
             self._objects.fetch_ref(leading)
-        is_reachable = bool(leading) or self._is_in_history(commit)
+        is_reachable = bool(leading)
+        if not is_reachable:
+            self._history.fetch_history(commits_only=True)
+            is_reachable = self._history.is_reachable(commit)
         if not is_reachable and not allow_impostor:
             raise FetchError.impostor_commit(self._remote.shown, commit)
         if self._objects.commit(commit) is None and not self._objects.fetch_commit(commit):
             # This server gives out only the heads of branches and tags: so fetch all that they lead to.
             self._objects.fetch_history(commits_only=False)
         return is_reachable
-
-    def _is_in_history(self, commit: str) -> bool:
-        self._history.fetch_history(commits_only=True)
-        return self._history.is_reachable(commit)
 
     def _present(self, name: str) -> Commit:
         commit = self._objects.commit(name)
@@ -202,9 +203,6 @@ class GitWork:
             raise UnsafeTreeError(lines[error.index].path, problem) from error
 
     # -- progress
-
-    def _repository(self, session: CommandSession, folder: Path, was_given: bool) -> Repository:
-        return Repository(self._remote, session, folder, self._limits, self._listen, was_given=was_given)
 
     def _listen(self, line: str) -> None:
         match = _PROGRESS.match(line)

@@ -183,7 +183,11 @@ class _Reading:
         )
         uri = self._uri(module.source)
         self._check_key(module, uri)
-        self._check_pin(module, uri)
+        fields = uri.lock_fields
+        if not all(check(getattr(module, name)) for name, check in fields.checks.items()):
+            raise self._error(fields.problem, fields.at)
+        if module.mcp is not None and not isinstance(uri, McpUri):
+            raise self._error("only the source of an MCP server has `mcp`", "mcp")
         return module
 
     def bundle(self) -> LockedModule:
@@ -311,13 +315,6 @@ class _Reading:
         if (module.requested_ref, module.subdirectory) != (ref, inside):
             key = "requested_ref" if module.requested_ref != ref else "subdirectory"
             raise self._error(f"`{key}` is not what `source` says", key)
-
-    def _check_pin(self, module: LockedModule, uri: SourceUri) -> None:
-        fields = uri.lock_fields
-        if not all(check(getattr(module, name)) for name, check in fields.checks.items()):
-            raise self._error(fields.problem, fields.at)
-        if module.mcp is not None and not isinstance(uri, McpUri):
-            raise self._error("only the source of an MCP server has `mcp`", "mcp")
 
     def _error(self, problem: str, key: str = "", *hints: str) -> LockTextError:
         return LockTextError(problem, self._line_of(key) if key else self._line_of(), *hints)

@@ -187,9 +187,7 @@ def read_paddock_table(root: Path) -> Mapping[str, Any]:
         return {}
     path = tree.root / "pyproject.toml"
     try:
-        table: Any = read_toml(content.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise ManifestError(path, "it is not UTF-8 text") from error
+        table: Any = read_toml(content)
     except TomlError as error:
         raise ManifestError(path, f"it is {error.problem}") from error
     for key in ("tool", "paddock"):

@@ -148,9 +148,7 @@ def names_module(root: Path, module_id: str) -> bool:
 def _declared(content: bytes, path: Path) -> tuple[Mapping[str, str], str | None, str | None]:
     """Return the entry points, the name and the version that a project file says; `path` names it in errors."""
     try:
-        project = read_toml(content.decode("utf-8")).get("project", {})
-    except UnicodeDecodeError as error:
-        raise ManifestError(path, "it is not UTF-8 text") from error
+        project = read_toml(content).get("project", {})
     except TomlError as error:
         raise ManifestError(path, f"it is {error.problem}") from error
     if not isinstance(project, dict):

@@ -61,7 +61,9 @@ def read_package_lock(
     rows = []
     for path, facts in sorted(packages.items()):
         known = facts if isinstance(facts, dict) else {}
-        if path and _is_for(machine, known):
+        # npm itself refuses what is needed, and does not run here.
+        is_for_here = all(_is_listed(value, known.get(key)) for key, value in machine.items())
+        if path and (is_for_here or not known.get("optional")):
             rows.append(_row(path, known, registry))
     return tuple(rows)
 
@@ -110,12 +112,6 @@ def _row(
         (f"sha512:{sha512}",),
         path=path,
     )
-
-
-def _is_for(machine: Mapping[str, str], facts: Mapping[str, Any]) -> bool:
-    if not facts.get("optional"):
-        return True  # npm itself refuses what is needed, and does not run here
-    return all(_is_listed(value, facts.get(key)) for key, value in machine.items())
 
 
 def _is_listed(value: str, listed: object) -> bool:

@@ -30,9 +30,6 @@ class McpCommandSupply(McpSupply[McpCommandUri]):
             raise SourceUriError(uri.text, f"there is nothing to lock: {uri.no_lock}")
         return choice.previous
 
-    def relock(self, uri: McpCommandUri, locked: LockedModule, rules: DependencyRules) -> LockedModule:
-        return locked
-
     def server(self, uri: McpCommandUri, locked: LockedModule | None, rules: DependencyRules) -> ServerProgram:
         path = uri.path
         if not path.is_file():

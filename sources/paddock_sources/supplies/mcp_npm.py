@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from paddock_sources.constraints import DependencyRules
@@ -44,16 +43,6 @@ class McpNpmSupply(McpSupply[McpNpmUri]):
             dependencies=packages,
             mcp=choice.previous.mcp if choice.previous is not None else None,
         )
-
-    def relock(
-        self,
-        uri: McpNpmUri,
-        locked: LockedModule,
-        rules: DependencyRules,
-    ) -> LockedModule:
-        pinned = PinnedSource(uri.version, "version", locked.commit)
-        again = self.lock(uri, pinned, Choice(rules, locked))
-        return replace(again, source=locked.source)
 
     def server(
         self,

@@ -42,10 +42,6 @@ class McpPypiSupply(McpSupply[McpPypiUri]):
         locked = self._locked(uri, version, choice.rules)
         return replace(locked, mcp=choice.previous.mcp if choice.previous is not None else None)
 
-    def relock(self, uri: McpPypiUri, locked: LockedModule, rules: DependencyRules) -> LockedModule:
-        again = self._locked(uri, locked.commit, rules)
-        return replace(again, source=locked.source, mcp=locked.mcp)
-
     def server(self, uri: McpPypiUri, locked: LockedModule | None, rules: DependencyRules) -> ServerProgram:
         assert locked is not None, "this kind needs a lock"
         check_version(uri, uri.canonical_name, locked)

@@ -37,9 +37,6 @@ class PackageSupply(Supply[PackageUri]):
             raise SourceUriError(uri.text, "there is nothing to lock: it is what is installed here")
         return self._locked(uri, choice.rules)
 
-    def relock(self, uri: PackageUri, locked: LockedModule, rules: DependencyRules) -> LockedModule:
-        return replace(self._locked(uri, rules), source=locked.source)
-
     def provide(
         self, uri: PackageUri, module_id: str, locked: LockedModule | None, rules: DependencyRules
     ) -> Resolution:

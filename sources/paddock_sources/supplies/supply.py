@@ -128,9 +128,10 @@ class Supply(Row, ABC, Generic[Uri]):
     def lock(self, uri: Uri, pinned: PinnedSource | None, choice: Choice) -> LockedModule:
         """Fetch a source and return its entry for a lock file; its key is the source's text."""
 
-    @abstractmethod
     def relock(self, uri: Uri, locked: LockedModule, rules: DependencyRules) -> LockedModule:
         """Return the same code with its dependencies chosen again within the rules."""
+        pinned = PinnedSource(uri.requested[0], "version", locked.commit)
+        return replace(self.lock(uri, pinned, Choice(rules, locked)), source=locked.source)
 
     def differs(self, uri: Uri, locked: LockedModule) -> str | None:
         """Return how locked dependencies differ from those of the code's own `uv.lock`, in words, if they do."""
