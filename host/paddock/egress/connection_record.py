@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 from paddock.egress.errors import EgressRefusedError
@@ -115,25 +116,18 @@ class ConnectionRecord(TrafficCounts):
         )
 
 
+@dataclass(eq=False, slots=True)
 class UpstreamConnection:
     """An open connection to `destination`; the bytes of `stream` go through `below`.
 
     It ends once, and its record with it.
     """
 
-    def __init__(
-        self,
-        destination: Destination,
-        below: SocketStream,
-        stream: Stream,
-        record: ConnectionRecord,
-        keys: InjectedKeys,
-    ) -> None:
-        self.destination = destination
-        self.stream = stream
-        self.record = record
-        self.keys = keys
-        self.below = below
+    destination: Destination
+    below: SocketStream
+    stream: Stream
+    record: ConnectionRecord
+    keys: InjectedKeys
 
     def hang_up(self) -> None:
         """Let a reader of it see the end."""

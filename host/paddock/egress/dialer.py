@@ -215,7 +215,9 @@ class Dialer:
         what = why_not_public(address)
         if what is not None:
             # Not to link-local ones, where clouds keep their credentials, under any grant.
-            if self._rules.names_lead_inside and not any(map(_is_never_for_names, _places(address))):
+            if self._rules.names_lead_inside and not any(
+                one.is_link_local or one.is_multicast or one in _OF_CLOUDS for one in _places(address)
+            ):
                 return
             literal = Destination(address, destination.port).text
             reason = f"it leads to {address}, which is {what}; such an address is granted by itself"
@@ -274,10 +276,6 @@ def _places(address: Address) -> tuple[Address, ...]:
     if inner is None and address in _LOCAL_NAT64:
         inner = IPv4Address(int(address) & 0xFFFFFFFF)
     return (address,) if inner is None else (address, inner)
-
-
-def _is_never_for_names(address: Address) -> bool:
-    return address.is_link_local or address.is_multicast or address in _OF_CLOUDS
 
 
 def _canonical(address: Address) -> Address:

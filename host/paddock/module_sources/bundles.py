@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
@@ -114,7 +113,7 @@ class _Pinning:
 
         @contextmanager
         def trees_of(base: Path, lock: LockFile) -> Iterator[PinnedTrees]:
-            trees = FetchedTrees(self.cache, lock, base, str(self.file), self.policy, self.provider, self.options)
+            trees = FetchedTrees(self, lock, base)
             fetched.append(trees)
             yield trees
 
@@ -123,15 +122,16 @@ class _Pinning:
         news = {key: row for trees in fetched for key, row in trees.news.items()}
         if news:
             path = self.file.resolve().parent / LOCK_FILE
+
+            def with_news(lock: LockFile) -> LockFile:
+                rows = {row.source: row for row in lock.bundles} | {key: row for key, (_, row) in news.items()}
+                return lock.with_bundles(rows.values())
+
             try:
-                update_lock(path, partial(_with_rows, rows={key: row for key, (_, row) in news.items()}), self.environ)
+                update_lock(path, with_news, self.environ)
             except SourceError as error:
                 raise KindError.of_sources(error) from error
         return Pinned(plan, tuple(news.values()), {key: why for trees in fetched for key, why in trees.held.items()})
-
-
-def _with_rows(lock: LockFile, rows: Mapping[str, LockedModule]) -> LockFile:
-    return lock.with_bundles({**{row.source: row for row in lock.bundles}, **rows}.values())
 
 
 class FetchedTrees(PinnedTrees):
@@ -140,32 +140,20 @@ class FetchedTrees(PinnedTrees):
     `news` has rows for the lock file, each with the one before, and `held` why newer commits were not taken.
     """
 
-    def __init__(
-        self,
-        cache: SourceCache,
-        lock: LockFile,
-        base: Path,
-        plan: str,
-        policy: Policy,
-        provider: Provisioner,
-        options: BundleOptions,
-    ) -> None:
-        super().__init__(cache, lock, base)
+    def __init__(self, pinning: _Pinning, lock: LockFile, base: Path) -> None:
+        super().__init__(pinning.cache, lock, base)
         self.news: dict[str, tuple[LockedModule | None, LockedModule]] = {}
         self.held: dict[str, str] = {}
-        self._plan = plan
-        self._policy = policy
-        self._provider = provider
-        self._options = options
+        self._pinning = pinning
 
     def row_of(self, uri: GitUri, asked_by: SourceNode | None) -> LockedModule:
         key = uri.key(self._base)
         row = self._rows.get(key)
-        is_own = asked_by is None or asked_by.file == self._plan
+        is_own = asked_by is None or asked_by.file == str(self._pinning.file)
         place = EXTENDS if asked_by is None or is_own else f"{asked_by.file}:{asked_by.line}"
-        refuse_sources({place: uri.at_commit() if row is None else uri.at_commit(row.commit)}, self._policy)
-        if is_own and self._options.lends_keys:
-            self._provider.lend([uri])
+        refuse_sources({place: uri.at_commit() if row is None else uri.at_commit(row.commit)}, self._pinning.policy)
+        if is_own and self._pinning.options.lends_keys:
+            self._pinning.provider.lend([uri])
         try:
             found = self._fetched(uri, key, row)
         except OwnRightsError as error:
@@ -180,9 +168,9 @@ class FetchedTrees(PinnedTrees):
         return found
 
     def _fetched(self, uri: GitUri, key: str, row: LockedModule | None) -> LockedModule:
-        supply = self._provider.supply(uri)
+        supply = self._pinning.provider.supply(uri)
         assert isinstance(supply, GitSupply)
-        renews = None if key in self.used else self._options.renews
+        renews = None if key in self.used else self._pinning.options.renews
         if row is not None and renews is not None:
             pinned = supply.pin(uri)
             self.held[key] = renews(row, pinned) if pinned.commit != row.commit else ""
@@ -193,8 +181,8 @@ class FetchedTrees(PinnedTrees):
             if entry.digest != row.tree:
                 raise pin_mismatch(uri.text, row.tree, entry.digest, entry.with_compiled)
             return row
-        if self._options.use is not LockUse.UPDATE:
-            raise not_locked(key, self._options.use.value)
+        if self._pinning.options.use is not LockUse.UPDATE:
+            raise not_locked(key, self._pinning.options.use.value)
         pinned = supply.pin(uri)
         entry, _ = supply.fetched(uri, pinned.commit, allow_impostor=False)
         return LockedModule(

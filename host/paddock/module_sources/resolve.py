@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -71,6 +71,7 @@ class SourceOptions:
     no_fetching: NoFetching = OFFLINE
 
 
+@dataclass(eq=False)
 class ModuleSources:
     """Finds code for the user with `environ`: folders are relative to `base`, the lock file is in the folder `locks`.
 
@@ -79,31 +80,20 @@ class ModuleSources:
     fetch; without one, a host is started for them. The lock file is read once, or is `lock`, which the caller judged.
     """
 
-    def __init__(
-        self,
-        cache: SourceCache,
-        environ: Mapping[str, str],
-        base: Path,
-        locks: Path | None,
-        policy: Policy,
-        options: SourceOptions,
-        audit: AuditLog | None = None,
-        *,
-        lends_keys: bool = True,
-        host: SandboxHost | None = None,
-        lock: LockFile | None = None,
-    ) -> None:
-        self._cache = cache
-        self._environ = environ
-        self._base = base
-        self._locks = locks
-        self._policy = policy
-        self._options = options
-        self._audit = audit
-        self._lends_keys = lends_keys
-        self._host = host
+    cache: SourceCache
+    environ: Mapping[str, str]
+    base: Path
+    locks: Path | None
+    policy: Policy
+    options: SourceOptions
+    audit: AuditLog | None = None
+    _: KW_ONLY
+    lends_keys: bool = True
+    host: SandboxHost | None = None
+    lock: LockFile | None = None
+
+    def __post_init__(self) -> None:
         self._unwritten: tuple[LockedModule, ...] = ()  # pins made by this object
-        self._read = lock
         self._uris: dict[str, SourceUri] = {}  # by the places of the entries
         self._pins: Pins = {}
 
@@ -147,7 +137,7 @@ class ModuleSources:
             await anyio.to_thread.run_sync(choose)
             self._uris = {path: one.uri for path, one in chosen.items()}
             texts = {path_text(path, "source"): sources.pinned_text(one.uri) for path, one in chosen.items()}
-            refuse_sources(texts, self._policy, positions)
+            refuse_sources(texts, self.policy, positions)
             pinned = sources.pinned(one.uri for one in chosen.values())
             self._pins = {key: None if one is None else Pin.of(one) for key, one in pinned.items()}
             if check_pins is not None:
@@ -158,7 +148,13 @@ class ModuleSources:
                 sources.lend(chosen[path].uri for path in own)
             if rules is not None:
                 bound = [(chosen[entry.path].uri, rules(entry)) for entry in entries if entry.path in chosen]
-                await anyio.to_thread.run_sync(_bind, sources, bound)  # many take a while to compare
+
+                def bind() -> None:
+                    for uri, of_uri in bound:
+                        check_cancelled()
+                        sources.bind(uri, of_uri)
+
+                await anyio.to_thread.run_sync(bind)  # many take a while to compare
             limiter = anyio.CapacityLimiter(_AT_A_TIME)
 
             async def provide(entry: ModuleEntry) -> None:
@@ -188,7 +184,7 @@ class ModuleSources:
         """
         uri = await anyio.to_thread.run_sync(uri.held)
         async with self._opened() as (sources, _):
-            refuse_sources({"": sources.pinned_text(uri)}, self._policy)
+            refuse_sources({"": sources.pinned_text(uri)}, self.policy)
             try:
                 ids = await anyio.to_thread.run_sync(sources.module_ids, uri)
             except SourceError as error:
@@ -202,11 +198,11 @@ class ModuleSources:
         A folder that cannot be written to has no lock file; pins that others wrote meanwhile stay.
         """
         news = self._unwritten
-        if not news or self._locks is None:
+        if not news or self.locks is None:
             return
         since = await self._lock_file()
-        path = self._locks / LOCK_FILE
-        write = partial(update_lock, path, lambda lock: lock.with_news(news, since=since), self._environ)
+        path = self.locks / LOCK_FILE
+        write = partial(update_lock, path, lambda lock: lock.with_news(news, since=since), self.environ)
         try:
             after = await anyio.to_thread.run_sync(write)
         except (OSError, SourceError) as error:
@@ -221,10 +217,10 @@ class ModuleSources:
 
         `remedy` says what a person does about those of a module that are not pinned.
         """
-        if self._locks is None:
+        if self.locks is None:
             return None
-        takes_new = self._options.use is LockUse.UPDATE
-        return DefinitionLock(self._locks / LOCK_FILE, self._uris, self._environ, remedy, takes_new)
+        takes_new = self.options.use is LockUse.UPDATE
+        return DefinitionLock(self.locks / LOCK_FILE, self._uris, self.environ, remedy, takes_new)
 
     def _note(self, news: Iterable[LockedModule]) -> None:
         self._unwritten = tuple({one.source: one for one in (*self._unwritten, *news)}.values())
@@ -238,28 +234,28 @@ class ModuleSources:
             raise KindError.of_sources(error) from error
 
     async def _lock_file(self) -> LockFile:
-        if self._read is None:
-            path = self._locks / LOCK_FILE if self._locks is not None else None
-            self._read = LockFile() if path is None else await anyio.to_thread.run_sync(LockFile.read, path)
-        return self._read
+        if self.lock is None:
+            path = self.locks / LOCK_FILE if self.locks is not None else None
+            self.lock = LockFile() if path is None else await anyio.to_thread.run_sync(LockFile.read, path)
+        return self.lock
 
     @asynccontextmanager
     async def _opening(self) -> AsyncIterator[tuple[LockedSources, Resolver]]:
-        options = self._options
+        options = self.options
         async with provisioning(
-            self._environ,
-            self._cache,
+            self.environ,
+            self.cache,
             offline=options.offline,
             no_fetching=options.no_fetching,
             live=options.live,
-            lends_keys=self._lends_keys,
-            host=self._host,
-            policy=self._policy,
+            lends_keys=self.lends_keys,
+            host=self.host,
+            policy=self.policy,
             progress=options.progress,
-            audit=self._audit,
+            audit=self.audit,
         ) as provisioner:
             lock = (await self._lock_file()).with_modules(self._unwritten)
-            sources = LockedSources(provisioner, lock, self._locks or self._base, options.use)
+            sources = LockedSources(provisioner, lock, self.locks or self.base, options.use)
             application = None
             if options.application is not None:
                 application = ApplicationResolver(
@@ -270,20 +266,14 @@ class ModuleSources:
             yield (
                 sources,
                 Resolver(
-                    self._environ,
-                    base=self._base,
+                    self.environ,
+                    base=self.base,
                     application=application,
                     settings=provisioner.settings,
                     installed=provisioner.find_installed,
                     provide=sources.provide,
                 ),
             )
-
-
-def _bind(sources: LockedSources, bound: Iterable[tuple[SourceUri, DependencyRules]]) -> None:
-    for uri, rules in bound:
-        check_cancelled()
-        sources.bind(uri, rules)
 
 
 def _not_found_errors() -> tuple[type[Exception], ...]:

@@ -230,10 +230,12 @@ def _planned(
             yield UnresolvedModule(entry, error)
             continue
         if chosen.layer in _USUAL_LAYERS:
-            if entry.source is not None or not isinstance(chosen.uri, BuiltinUri) or _has_dependencies(chosen.uri):
+            uri = chosen.uri
+            is_named_by_id = entry.source is None and isinstance(uri, BuiltinUri)
+            if not is_named_by_id or shipped().has_dependencies(entry.module):
                 yield SourcedModule(entry.module, chosen.uri, key, lock.get(key), entry)
             continue
-        written = _written_key(entry, folder)
+        written = None if entry.source is None else parse_source(entry.source).key(folder)
         yield SourcedModule(entry.module, chosen.uri, key, lock.get(key), entry, chosen.layer, written)
 
 
@@ -273,14 +275,6 @@ def _rules_of(plan: MountPlan, uri: SourceUri, folder: Path, resolver: Resolver)
             if resolver.choose(entry.module, entry.source).uri.key(folder) == key:
                 found.append(rules_of(entry))
     return DependencyRules.together(*found)
-
-
-def _written_key(entry: ModuleEntry, folder: Path) -> str | None:
-    return parse_source(entry.source).key(folder) if entry.source is not None else None
-
-
-def _has_dependencies(uri: BuiltinUri) -> bool:
-    return shipped().has_dependencies(uri.module_id)
 
 
 def _find_installed(module_id: str) -> str | None:

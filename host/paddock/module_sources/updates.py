@@ -6,7 +6,7 @@ accepts what a new version asks for beyond the old one. Dates are those that the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -45,6 +45,7 @@ class SourceUpdate:
     newer: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
 class SourceUpdates:
     """Looks for versions newer than the locked ones, as of `now`.
 
@@ -52,34 +53,24 @@ class SourceUpdates:
     as they still fit.
     """
 
-    def __init__(
-        self,
-        provider: Provisioner,
-        now: datetime,
-        *,
-        min_age: timedelta,
-        allow_moved_tag: bool = False,
-        of_packages: bool = False,
-    ) -> None:
-        self._provider = provider
-        self._now = now
-        self._min_age = min_age
-        self._allow_moved_tag = allow_moved_tag
-        self._of_packages = of_packages
+    provider: Provisioner
+    now: datetime
+    _: KW_ONLY
+    min_age: timedelta
+    allow_moved_tag: bool = False
+    of_packages: bool = False
 
     def look(self, module: SourcedModule) -> SourceUpdate:
         """Return what an update of a locked module would change; blocks while servers answer. Never raises."""
         assert module.locked is not None
         try:
             found = self._look(module, module.locked)
-            return replace(
-                found, newer=self._provider.supply(module.uri).newer_tags(module.uri, found.new or found.old)
-            )
+            return replace(found, newer=self.provider.supply(module.uri).newer_tags(module.uri, found.new or found.old))
         except SourceError as error:
             return SourceUpdate(module, module.locked, "failed", reason=error.summary, error=error)
 
     def _look(self, module: SourcedModule, old: LockedModule) -> SourceUpdate:
-        supply = self._provider.supply(module.uri)
+        supply = self.provider.supply(module.uri)
         pinned = supply.pin(module.uri)
         is_other_ref = module.key != old.source  # a person has named it
         if not is_other_ref and supply.is_as_locked(module.uri, pinned, old):
@@ -89,11 +80,11 @@ class SourceUpdates:
         before, after = old.committed_at, pinned.committed_at
         is_older = before is not None and after is not None and after < before
         found = SourceUpdate(module, old, "moved", pinned, is_moved_tag=is_tag, is_older=is_older)
-        if is_tag and not self._allow_moved_tag:
+        if is_tag and not self.allow_moved_tag:
             return replace(found, state="refused", reason=_moved_tag(old))
         if is_other and (young := self._is_too_young(pinned)) is not None:
             return replace(found, state="held", reason=young)
-        new = self._provider.lock(module.uri, pinned=pinned, previous=self._kept(old), rules=module.rules)
+        new = self.provider.lock(module.uri, pinned=pinned, previous=self._kept(old), rules=module.rules)
         new = replace(new, source=module.key)
         if new == old:
             return SourceUpdate(module, old, "current", pinned)
@@ -102,35 +93,35 @@ class SourceUpdates:
 
     def why_not(self, old: LockedModule, pinned: PinnedSource) -> str:
         """Return why a newer commit of a repository is not taken, before it is fetched; empty if it may be."""
-        if "tag" in (pinned.kind, old.requested_kind) and not self._allow_moved_tag:
+        if "tag" in (pinned.kind, old.requested_kind) and not self.allow_moved_tag:
             return _moved_tag(old)
         return self._is_too_young(pinned) or ""
 
     def _chosen_again(self, module: SourcedModule, old: LockedModule, pinned: PinnedSource) -> SourceUpdate:
         """Return what changes of a source whose code is the locked one: its dependencies at most."""
-        problem = self._provider.contradiction(module.uri, old, module.rules)
-        if problem is None and not (self._of_packages and old.dependencies):
+        problem = self.provider.contradiction(module.uri, old, module.rules)
+        if problem is None and not (self.of_packages and old.dependencies):
             return SourceUpdate(module, old, "current", pinned)
-        again = self._provider.relock(module.uri, self._kept(old), module.rules)
+        again = self.provider.relock(module.uri, self._kept(old), module.rules)
         if again == old:
             return SourceUpdate(module, old, "current", pinned)
         return SourceUpdate(module, old, "moved", pinned, again, reason=moved_dependencies(old, again))
 
     def _kept(self, old: LockedModule) -> LockedModule:
         """Return a lock with the dependencies that are to stay."""
-        if not self._of_packages:
+        if not self.of_packages:
             return old
         return replace(old, dependencies=tuple(one for one in old.dependencies if one.commit))
 
     def _is_too_young(self, pinned: PinnedSource) -> str | None:
         """Return why a commit is held back, or nothing."""
-        if not self._min_age:
+        if not self.min_age:
             return None
-        wanted = f"--min-age {_age_text(self._min_age)}"
+        wanted = f"--min-age {_age_text(self.min_age)}"
         if pinned.committed_at is None:
             return f"nothing says how old it is ({wanted})" if pinned.kind != "folder" else None
-        age = self._now - pinned.committed_at
-        if age >= self._min_age:
+        age = self.now - pinned.committed_at
+        if age >= self.min_age:
             return None
         shown = f"it is {_age_text(age)} old" if age > timedelta(0) else "its date is in the future"
         return f"{shown} ({wanted})"
@@ -138,12 +129,12 @@ class SourceUpdates:
     def _asked(self, old: LockedModule, new: LockedModule) -> PermissionDifference:
         if old.permissions_digest == new.permissions_digest:
             return PermissionDifference()
-        return difference(self._request_of(old), self._provider.request(new))
+        return difference(self._request_of(old), self.provider.request(new))
 
     def _request_of(self, old: LockedModule) -> PermissionRequest | None:
         """Return the request of the old version; a version that is not at hand counts as having asked for nothing."""
         try:
-            return self._provider.request(old)
+            return self.provider.request(old)
         except SourceError:
             return None
 

@@ -24,7 +24,7 @@ import click
 from paddock.authoring import validation
 from paddock.authoring.module_folder import ModuleFolder, module_ids, path_error
 from paddock.authoring.module_name import KINDS
-from paddock.authoring.suite import SuiteOutcome, run_behavior_tests
+from paddock.authoring.suite import run_behavior_tests
 from paddock.authoring.trial import TrialContext
 from paddock.authorization.suggestions.code_needs import ITS_OWN
 from paddock.cli import failure, plan_options
@@ -119,7 +119,12 @@ def validate(
         if not as_json and findings[-1].result is not None:
             _show(findings[-1], Screen(sys.stdout), is_one=len(ids) == 1)
     if as_json:
-        print_json(findings[0].as_dict() if len(ids) == 1 else _all_of(path, findings))
+        several = {
+            "module_path": str(path.resolve()),
+            "passed": all(finding.code == 0 for finding in findings),
+            "modules": [{"module": finding.module_id, **finding.as_dict()} for finding in findings],
+        }
+        print_json(findings[0].as_dict() if len(ids) == 1 else several)
     return max(finding.code for finding in findings)
 
 
@@ -209,23 +214,12 @@ class _Validating:
             return result  # a module that cannot be mounted does not need a page of failures
         printed.clear()
         if self.behavioral:
-            result.add(_as_check(await run_behavior_tests(trial_context, folder, kind)))
+            has_passed = (await run_behavior_tests(trial_context, folder, kind)).passed
+            message = "it behaves as every module of its kind has to"
+            if not has_passed:
+                message = "it does not behave as every module of its kind has to; what pytest printed says where"
+            result.add(ValidationCheck(_BEHAVIOR, has_passed, message, "info" if has_passed else "error"))
         return result
-
-
-def _all_of(path: Path, findings: list[_Finding]) -> dict[str, object]:
-    return {
-        "module_path": str(path.resolve()),
-        "passed": all(finding.code == 0 for finding in findings),
-        "modules": [{"module": finding.module_id, **finding.as_dict()} for finding in findings],
-    }
-
-
-def _as_check(outcome: SuiteOutcome) -> ValidationCheck:
-    if outcome.passed:
-        return ValidationCheck(_BEHAVIOR, True, "it behaves as every module of its kind has to", "info")
-    message = "it does not behave as every module of its kind has to; what pytest printed says where"
-    return ValidationCheck(_BEHAVIOR, False, message, "error")
 
 
 def _show(finding: _Finding, screen: Screen, *, is_one: bool) -> None:

@@ -118,7 +118,17 @@ def verify(cache: SourceCache) -> CommandAnswer:
     damages = cache.upkeep.verify()
     rows = [(_KINDS[one.bucket.value], _short(one.name), one.problem, str(one.path)) for one in damages]
     notes = () if damages else (f"of {_counted(count, 'entry', 'entries')} none is damaged",)
-    facts = {"ok": not damages, "damages": [_damage_facts(damage) for damage in damages]}
+    damaged = [
+        {
+            "kind": _KINDS[one.bucket.value],
+            "name": one.name,
+            "path": str(one.path),
+            "problem": one.problem,
+            "refused": one.is_refused,
+        }
+        for one in damages
+    ]
+    facts = {"ok": not damages, "damages": damaged}
     return CommandAnswer(
         facts, lambda screen: screen.listing(rows), 1 if damages else 0, _damage_errors(damages), notes
     )
@@ -178,16 +188,6 @@ def _item_facts(item: CacheItem) -> Mapping[str, object]:
         "used_at": _iso(item.used_at),
         "damaged": item.is_damaged,
         "facts": item.facts,
-    }
-
-
-def _damage_facts(damage: Damage) -> Mapping[str, object]:
-    return {
-        "kind": _KINDS[damage.bucket.value],
-        "name": damage.name,
-        "path": str(damage.path),
-        "problem": damage.problem,
-        "refused": damage.is_refused,
     }
 
 

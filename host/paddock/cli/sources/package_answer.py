@@ -72,7 +72,8 @@ def _find(sources: SourcedModules, name: str, package: str) -> _LockedPackage:
     Raises:
         KindError: there is no such module, or nothing is locked.
     """
-    module = next((one for one in sources.modules if _is_meant(one, name, sources.folder)), None)
+    by_place = ((one, (one.place, None if one.entry is None else one.entry.instance_id)) for one in sources.modules)
+    module = next((one for one, named in by_place if name in named or one.is_meant_by(name, sources.folder)), None)
     if module is None:
         names = [entry.instance_id or entry.module for entry in sources.plan.entries()] if sources.plan else []
         known = list(dict.fromkeys([*names, *(one.name for one in sources.modules)]))
@@ -93,11 +94,6 @@ def _find(sources: SourcedModules, name: str, package: str) -> _LockedPackage:
     return _LockedPackage(sources, module, dependency, constraints)
 
 
-def _is_meant(module: SourcedModule, name: str, folder: Path) -> bool:
-    instance = module.entry.instance_id if module.entry is not None else None
-    return name in (module.place, instance) or module.is_meant_by(name, folder)
-
-
 def _nothing(summary: str, *hints: str) -> KindError:
     return KindError("NothingToExplainError", summary, hints=hints)
 
@@ -109,13 +105,10 @@ def _show(found: _LockedPackage, screen: Screen) -> None:
         screen.note(f"the lock contradicts that; {command_text('lock', found.sources)} chooses the version again")
     elif not found.module.rules.by_uv_lock:
         within = " within the constraints" if found.constraints else ""
-        screen.note(f"{_update(found)} takes newer versions{within}, if what needs the package allows them")
-
-
-def _update(found: _LockedPackage) -> str:
-    plan = plan_to_name(found.sources)
-    named = [] if plan is None else ["--plan", str(plan)]
-    return command_to_paste(["paddock", "update", found.module.name, "--packages", *named]) or "`paddock update`"
+        plan = plan_to_name(found.sources)
+        words = ["paddock", "update", found.module.name, "--packages", *([] if plan is None else ["--plan", str(plan)])]
+        update = command_to_paste(words) or "`paddock update`"
+        screen.note(f"{update} takes newer versions{within}, if what needs the package allows them")
 
 
 def _facts(found: _LockedPackage) -> Iterator[tuple[str, str]]:

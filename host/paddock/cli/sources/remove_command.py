@@ -26,7 +26,7 @@ from paddock.cli.sources.bundle_entry import bundle_index, other_bundles, remove
 from paddock.cli.sources.results import files_of, read_modules, shown
 from paddock.cli.sources.source_command import WORKING_DIR, CommandContext, run_source_command
 from paddock.errors import KindError
-from paddock.module_sources.sourced_modules import NO_SUCH_MODULE, SourcedModule, SourcedModules
+from paddock.module_sources.sourced_modules import NO_SUCH_MODULE, SourcedModules
 from paddock.plan.edit import PlanEdit, without_entry
 from paddock_sources.lock.lock_file import LockFile
 
@@ -51,7 +51,10 @@ def remove(module: str, plan: Path | None, working_dir: Path | None, as_json: bo
         if plan is None:
             origin = sources.plan.origin if sources.plan is not None else None
             sources = await context.call(sources.as_locked, os.environ)
-            found = _locked_as(sources, module)
+            meant = sources.meant(module)  # also by the id of a module in it
+            found = [one for one in meant if one.key == module] or [*meant]
+            if len(keys := sorted({one.key for one in found})) > 1:
+                raise _several(module, keys)
             if origin is not None and any(one.entry is not None for one in found):
                 raise KindError(
                     "StillNamedError",
@@ -70,15 +73,15 @@ def remove(module: str, plan: Path | None, working_dir: Path | None, as_json: bo
             found = [one for one in sources.modules if one.place == place]
             edits = [await context.call(without_entry, plan, place)]
         left = {key for one in sources.modules if one not in found for key in one.keys}
-        meant = sorted({key for one in found for key in one.keys if sources.lock.get(key) is not None})
-        gone = [key for key in meant if key not in left]
+        locked = sorted({key for one in found for key in one.keys if sources.lock.get(key) is not None})
+        gone = [key for key in locked if key not in left]
         for edit in edits:
             await context.call(edit.write)
         await context.call(LockFile.update, sources.lock_path, lambda lock: lock.without(gone))
         facts = {
             **files_of(sources),
             "removed": gone,
-            "kept": [key for key in meant if key in left],
+            "kept": [key for key in locked if key in left],
             "places": [edit.place for edit in edits],
         }
         titles = [
@@ -106,15 +109,6 @@ def _place(sources: SourcedModules, written: str) -> str:
     if len(places) > 1:
         raise _several(written, [plan.place_of(place).text for place in places])
     return places[0]
-
-
-def _locked_as(sources: SourcedModules, written: str) -> list[SourcedModule]:
-    """Return the one source in the lock file that is meant, also by the id of a module in it."""
-    found = list(sources.meant(written))
-    found = [one for one in found if one.key == written] or found
-    if len(keys := sorted({one.key for one in found})) > 1:
-        raise _several(written, keys)
-    return found
 
 
 def _several(written: str, which: Sequence[str]) -> KindError:
