@@ -15,13 +15,14 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from paddock.errors import CallRefusedError, Denial
 from paddock.rpc.calls import current, holding
 from paddock.rpc.peer import Peer
 from paddock.session.host_api.emissions import LONGEST_WAIT
 from paddock.session.host_api.handler import at_most, handles, within
+from paddock.session.host_api.part import ServicePart
 from paddock.session.module import HostedModule
 from paddock.session.requester import Requester, requesting
 from paddock.session.state.coordinator import HostedCoordinator
@@ -61,30 +62,25 @@ def open_approval(
         yield
 
 
-class _Ask(NamedTuple):
-    prompt: str
-    options: Annotated[list[Any], at_most(MAX_OPTIONS)]
-    timeout: Annotated[float, within(0, LONGEST_WAIT)]
-    default: Literal["allow", "deny"]
+class ApprovalService(ServicePart):
+    """Serves the approval requests of one session's workers."""
 
-
-class ApprovalService:
-    """Serves the approval requests of one session's workers; `now` is the loop's time."""
-
-    def __init__(self, coordinator: HostedCoordinator, now: Callable[[], float]) -> None:
-        self._coordinator = coordinator
-        self._now = now
-
-    @handles(HostMethod.REQUEST_APPROVAL, _Ask, "approval request")
-    async def ask(self, module: HostedModule, args: _Ask) -> object:
+    @handles(HostMethod.REQUEST_APPROVAL, "approval request")
+    async def ask(
+        self,
+        module: HostedModule,
+        prompt: str,
+        options: Annotated[list[Any], at_most(MAX_OPTIONS)],
+        timeout: Annotated[float, within(0, LONGEST_WAIT)],
+        default: Literal["allow", "deny"],
+    ) -> object:
         """Ask in the module's name, and return the answer."""
         system = self._coordinator.approval_system
         if system is None:
             raise RuntimeError("no approval system is available in this session")
-        asked = f"{module.kind} {module.name} asks: {args.prompt}"
-        options = [str(option) for option in args.options]
+        asked = f"{module.kind} {module.name} asks: {prompt}"
         with open_approval(module, self._now()):
-            return await system.request_approval(asked, options, args.timeout, args.default)
+            return await system.request_approval(asked, [str(option) for option in options], timeout, default)
 
 
 class SessionApprovalProvider:

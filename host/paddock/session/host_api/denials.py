@@ -6,13 +6,13 @@ A module learns nothing that was found out outside its grants (session/decisions
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 from paddock.errors import Denial
 from paddock.isolation.denials.attempt import ATTEMPT_KINDS, AccessAttempt
 from paddock.session.host_api.handler import Decode, handles, malformed, within
+from paddock.session.host_api.part import ServicePart
 from paddock.session.module import HostedModule
 from paddock_sdk.protocol.methods import HostMethod
 
@@ -23,25 +23,19 @@ _ACCOUNT: Final = "account of attempts"
 _MAX_DENIALS: Final = 10  # denials in a tool's result, which a model may get to read
 
 
-class _Explain(NamedTuple):
-    attempts: list[Any]
-    seconds: Annotated[float, within(0, _LONGEST_CALL)]
-
-
-class DenialService:
+class DenialService(ServicePart):
     """Serves one session."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-
-    @handles(HostMethod.EXPLAIN, _Explain, "request for explanation")
-    def explain(self, module: HostedModule, args: _Explain) -> object:
+    @handles(HostMethod.EXPLAIN, "request for explanation")
+    def explain(
+        self, module: HostedModule, attempts: list[Any], seconds: Annotated[float, within(0, _LONGEST_CALL)]
+    ) -> object:
         """Return what a module was refused during a call that failed, as far as the module may know it."""
-        read = _read_attempts(args.attempts)
+        read = _read_attempts(attempts)
         read += [AccessAttempt("limit", name) for name in module.supervisor.limits_met()]
         now = self._now()
         # Decided before anything is looked at; nothing that was found out by looking is included.
-        noted = map(_for_the_module, module.denials_since(now - args.seconds, only_by_host=True))
+        noted = map(_for_the_module, module.denials_since(now - seconds, only_by_host=True))
         denials = [*(denial for denial in noted if denial is not None), *module.attempts.not_granted(read)]
         module.attempts.weigh(read, has_failed=True, now=now)
         return [denial.as_dict() for denial in _each_once(denials)[-_MAX_DENIALS:]]

@@ -8,24 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 from paddock.errors import Denial
 from paddock.rpc.calls import IncomingCall, current
-from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.marshal import data_of
 from paddock.rpc.peer import Encoded
 from paddock.session.host_api.delivery import EventDelivery
 from paddock.session.host_api.handler import Decode, handles, malformed, within
+from paddock.session.host_api.part import ServicePart
 from paddock.session.module import HostedModule
-from paddock.session.requester import PendingPrompts, collecting_prompts
-from paddock.session.state.coordinator import HostedCoordinator
-from paddock.session.state.mirrors import Mirrors, describe_anew
+from paddock.session.requester import collecting_prompts
+from paddock.session.state.mirrors import describe_anew
 from paddock_sdk.contract import events
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.kernel.emitter import answer_emitter_with
 from paddock_sdk.kernel.payload import Payload
-from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.errors import UnfitValueError
 from paddock_sdk.protocol.methods import HostMethod
 
@@ -34,24 +32,8 @@ MAX_NAME: Final = 200  # characters of any name
 _GATES: Final = frozenset({events.TOOL_PRE, events.PROMPT_SUBMIT})
 
 
-class _Collect(NamedTuple):
-    event: str
-    data: object
-    timeout: Annotated[float, within(0, LONGEST_WAIT)]
-
-
-class EmissionService:
+class EmissionService(ServicePart):
     """Serves the emitted events of one session's workers."""
-
-    def __init__(
-        self, host_calls: HostCalls, coordinator: HostedCoordinator, mirrors: Mirrors, questions: PendingPrompts
-    ) -> None:
-        self._host_calls = host_calls
-        self._router = host_calls.router
-        self._coordinator = coordinator
-        self._mirrors = mirrors
-        self._questions = questions
-        self._plain = Codec()
 
     @handles(HostMethod.EMIT, decode=Decode.NOT, answers_itself=True)
     def emit(self, call: IncomingCall, module: HostedModule, message: Encoded) -> None:
@@ -69,13 +51,15 @@ class EmissionService:
         elif not EventDelivery.begin(self._router, hooks, call, event, payload, partial(self._emit, module, hooks.ask)):
             self._router.serve(call, self._emit(module, hooks.emit_payload, event, payload))
 
-    @handles(HostMethod.EMIT_AND_COLLECT, _Collect, "event", decode=Decode.PLAIN, collects=True)
-    async def collect(self, module: HostedModule, args: _Collect) -> object:
+    @handles(HostMethod.EMIT_AND_COLLECT, "event", decode=Decode.PLAIN, collects=True)
+    async def collect(
+        self, module: HostedModule, event: str, data: object, timeout: Annotated[float, within(0, LONGEST_WAIT)]
+    ) -> object:
         """Deliver an event and return the answers of its handlers within the given time."""
-        if self._undelivered(module, args.event) is not None:
+        if self._undelivered(module, event) is not None:
             return []
         _note_emitter(module)
-        return await self._coordinator.hooks.emit_and_collect(args.event, args.data, args.timeout)
+        return await self._coordinator.hooks.emit_and_collect(event, data, timeout)
 
     @handles(HostMethod.EMITTER, decode=Decode.NOT, answers_itself=True)
     def emitter(self, call: IncomingCall, module: HostedModule, message: Encoded) -> None:
@@ -123,7 +107,7 @@ class EmissionService:
         with collecting_prompts() as asked:
             result = await emit(*event)
         if result.action == "ask_user":
-            self._questions.note(module.peer, result.approval_prompt, asked)
+            self._prompts.note(module.peer, result.approval_prompt, asked)
         return self._router.marshaller.encode(result)
 
 

@@ -9,7 +9,7 @@ that `answers_itself` also decodes by itself: its result is no answer.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache
@@ -44,8 +44,8 @@ class HandlerSpec:
     modules' answers, which were counted as they came.
     """
 
+    function: Callable[..., Any]
     method: HostMethod
-    args: type[Any] | None
     what: str
     decode: Decode
     is_notice: bool
@@ -60,12 +60,11 @@ class MethodHandler:
     spec: HandlerSpec
     run: Callable[..., Any]
     is_async: bool
-    read: Callable[[Any], Any]
+    read: Callable[[Any], Sequence[Any]]
 
 
 def handles(
     method: HostMethod,
-    args: type[Any] | None = None,
     what: str = "",
     *,
     decode: Decode = Decode.NAMED,
@@ -75,12 +74,12 @@ def handles(
 ) -> Callable[[F], F]:
     """Declare that a function serves `method`.
 
-    It is called with the module and its arguments, an instance of the named tuple `args`; without `args`, with the
-    decoded value.
+    It is called with the module and the arguments of a request, which have to fit its parameters; without `what`, with
+    the decoded value if it takes one.
     """
 
     def mark(function: F) -> F:
-        setattr(function, _MARK, HandlerSpec(method, args, what, decode, is_notice, answers_itself, collects))
+        setattr(function, _MARK, HandlerSpec(function, method, what, decode, is_notice, answers_itself, collects))
         return function
 
     return mark
@@ -114,29 +113,26 @@ def at_most(size: int) -> Callable[[Any], bool]:
     return lambda value: value is None or len(value) <= size
 
 
-def _as_it_is(value: Any) -> Any:
-    return value
-
-
 @cache
-def _reader(spec: HandlerSpec) -> Callable[[Any], Any]:
-    """Return a function that makes the arguments from a list, and checks each against its type and bounds.
+def _reader(spec: HandlerSpec) -> Callable[[Any], Sequence[Any]]:
+    """Return a function that takes the arguments from a list, and checks each against its parameter's type and bounds.
 
     It serves all sessions of this process. Pydantic's models would not do: names from modules may contain lone
     surrogates, which its texts may not.
     """
-    if spec.args is None:
-        return _as_it_is
-    model, what = spec.args, spec.what
-    checks = {name: _check_of(hint) for name, hint in get_type_hints(model, include_extras=True).items()}
+    names, what = [*inspect.signature(spec.function).parameters][2:], spec.what  # after the service and the module
+    if not what:
+        return lambda value: (value,) if names else ()
+    hints = get_type_hints(spec.function, include_extras=True)
+    checks = {name: _check_of(hints[name]) for name in names}
 
-    def read(value: Any) -> Any:
+    def read(value: Any) -> Sequence[Any]:
         if not isinstance(value, (list, tuple)) or len(value) != len(checks):
             raise malformed(what, f": it is an array of {', '.join(checks)}")
         for (name, check), item in zip(checks.items(), value, strict=True):
             if not check(item):
                 raise malformed(what, f": its {name} does not fit")
-        return model(*value)
+        return value
 
     return read
 

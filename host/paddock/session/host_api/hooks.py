@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 from paddock.errors import CallRefusedError, Denial
 from paddock.rpc.calls import current
 from paddock.rpc.peer import Handle, HostObject, Peer
 from paddock.session.host_api.approvals import MAX_OPTIONS, open_approval
 from paddock.session.host_api.emissions import LONGEST_WAIT, MAX_NAME
-from paddock.session.host_api.functions import ModuleFunctions
 from paddock.session.host_api.handler import Decode, handles
-from paddock.session.host_api.messages import MessageService
+from paddock.session.host_api.messages import may_show
+from paddock.session.host_api.part import ServicePart
 from paddock.session.module import HostedModule
 from paddock.session.registrations import Registration
-from paddock.session.requester import PendingPrompts
-from paddock.session.state.coordinator import HostedCoordinator
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.contract.models import ContextInjection, HookResult
 from paddock_sdk.kernel.payload import Payload
-from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.methods import HostMethod
 
 _MAX_DEFAULT_FIELDS_BYTES: Final = 4096  # in every event, for every handler; ids take some 200
@@ -34,54 +30,11 @@ def _is_bounded(result: HookResult) -> bool:
     return 0 <= result.approval_timeout <= LONGEST_WAIT and len(result.approval_options or ()) <= MAX_OPTIONS
 
 
-class _Register(NamedTuple):
-    event: str
-    priority: int
-    name: object
-    handler: object
+class HookService(ServicePart):
+    """Serves the hook requests of one session's workers."""
 
-
-class _Unregister(NamedTuple):
-    number: int
-
-
-class _UnregisterName(NamedTuple):
-    name: str
-
-
-class _ListHandlers(NamedTuple):
-    event: str | None
-
-
-class _SetDefaultFields(NamedTuple):
-    fields: Annotated[dict[str, Any], _are_named]
-
-
-class _ProcessHookResult(NamedTuple):
-    result: Annotated[HookResult, _is_bounded]
-    event: str
-    hook_name: str
-
-
-class HookService:
-    """Serves the hook requests of one session's workers; `now` is the loop's time."""
-
-    def __init__(
-        self,
-        coordinator: HostedCoordinator,
-        functions: ModuleFunctions,
-        messages: MessageService,
-        prompts: PendingPrompts,
-        module_of: Callable[[Peer], HostedModule],
-        now: Callable[[], float],
-    ) -> None:
-        self._coordinator = coordinator
-        self._functions = functions
-        self._messages = messages
-        self._prompts = prompts
-        self._module_of = module_of
-        self._now = now
-        self._plain = Codec()
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
         self._handlers: dict[int, tuple[Peer, Registration]] = {}
 
     def forget(self, peer: Peer) -> None:
@@ -92,10 +45,9 @@ class HookService:
         for number in gone:
             del self._handlers[number]
 
-    @handles(HostMethod.REGISTER, _Register, "handler registration", decode=Decode.HANDLES)
-    def register(self, module: HostedModule, args: _Register) -> int:
+    @handles(HostMethod.REGISTER, "handler registration", decode=Decode.HANDLES)
+    def register(self, module: HostedModule, event: str, priority: int, name: object, handler: object) -> int:
         """Register a handler; return its number."""
-        event, priority, name, handler = args
         if not (isinstance(handler, (Handle, HostObject)) and (name is None or isinstance(name, str))):
             raise TypeError("a hook handler has to be callable")
         if len(event) > MAX_NAME or len(name or "") > MAX_NAME:
@@ -108,17 +60,17 @@ class HookService:
         self._handlers[number] = (module.peer, registered)
         return number
 
-    @handles(HostMethod.UNREGISTER, _Unregister, "handler removal")
-    def unregister(self, module: HostedModule, args: _Unregister) -> None:
+    @handles(HostMethod.UNREGISTER, "handler removal")
+    def unregister(self, module: HostedModule, number: int) -> None:
         """Remove one handler of the module's."""
-        known = self._handlers.get(args.number)
+        known = self._handlers.get(number)
         if known is not None and known[0] is module.peer:
-            self._take_back(module, args.number)
+            self._take_back(module, number)
 
-    @handles(HostMethod.UNREGISTER_NAME, _UnregisterName, "handler removal by name")
-    def unregister_name(self, module: HostedModule, args: _UnregisterName) -> None:
+    @handles(HostMethod.UNREGISTER_NAME, "handler removal by name")
+    def unregister_name(self, module: HostedModule, name: str) -> None:
         """Remove the module's latest handler of a name."""
-        latest = module.latest_handler(args.name)
+        latest = module.latest_handler(name)
         number = next((number for number, (_, known) in self._handlers.items() if known is latest), None)
         if number is not None:
             self._take_back(module, number)
@@ -130,18 +82,18 @@ class HookService:
         module.unregister_handler(registered)
         module.quota.give_back(("handler", number))
 
-    @handles(HostMethod.LIST_HANDLERS, _ListHandlers, "request for handlers")
-    def list_handlers(self, module: HostedModule, args: _ListHandlers) -> object:
+    @handles(HostMethod.LIST_HANDLERS, "request for handlers")
+    def list_handlers(self, module: HostedModule, event: str | None) -> object:
         """Return the names of the handlers of an event, or of all."""
-        return self._coordinator.hooks.list_handlers(args.event)
+        return self._coordinator.hooks.list_handlers(event)
 
-    @handles(HostMethod.SET_DEFAULT_FIELDS, _SetDefaultFields, "default fields")
-    def set_default_fields(self, module: HostedModule, args: _SetDefaultFields) -> None:
+    @handles(HostMethod.SET_DEFAULT_FIELDS, "default fields")
+    def set_default_fields(self, module: HostedModule, fields: Annotated[dict[str, Any], _are_named]) -> None:
         """Add some fields to every event, for as long as the module's worker lives."""
         module.authority.check_default_fields()
-        if "visibility" in args.fields:
+        if "visibility" in fields:
             raise ValueError("each event says by itself who sees it: `visibility` is no default field")
-        converted = Payload.of(args.fields).data()
+        converted = Payload.of(fields).data()
         size = len(self._plain.encode(converted, live_objects=False)[0])
         if size > _MAX_DEFAULT_FIELDS_BYTES:
             raise OverLimitError(
@@ -150,12 +102,13 @@ class HookService:
             )
         self._coordinator.hooks.set_fields_of_module(module.peer, converted)
 
-    @handles(HostMethod.PROCESS_HOOK_RESULT, _ProcessHookResult, "hook result")
-    async def process_hook_result(self, module: HostedModule, args: _ProcessHookResult) -> object:
+    @handles(HostMethod.PROCESS_HOOK_RESULT, "hook result")
+    async def process_hook_result(
+        self, module: HostedModule, result: Annotated[HookResult, _is_bounded], event: str, hook_name: str
+    ) -> object:
         """Act on a hook's answer, and return the part that is left to act on."""
-        result, event, hook_name = args
         module.authority.check_hook_results()
-        if result.user_message and result.action != "ask_user" and not self._messages.may_show(module):
+        if result.user_message and result.action != "ask_user" and not may_show(module, self._now()):
             result = result.model_copy(update={"user_message": None})
         if result.action != "ask_user":
             return await self._coordinator.process_hook_result(result, event, hook_name)
@@ -168,7 +121,7 @@ class HookService:
             return HookResult(action="deny", reason=error.denial.describe())
 
     @handles(HostMethod.RESET_TURN, decode=Decode.DATA, is_notice=True)
-    def reset_turn(self, module: HostedModule, args: object) -> None:
+    def reset_turn(self, module: HostedModule) -> None:
         """Start the count of injections again."""
         module.authority.check_hook_results()
         self._coordinator.reset_turn()

@@ -3,100 +3,66 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
 
 from paddock.errors import Denial
 from paddock.plan.problems import type_text
-from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import DescriptionRefusedError, Handle
-from paddock.session.host_api.definitions import SessionDefinitions
 from paddock.session.host_api.emissions import MAX_NAME
 from paddock.session.host_api.handler import Decode, handles
+from paddock.session.host_api.part import ServicePart
 from paddock.session.module import HostedModule
-from paddock.session.state.coordinator import HostedCoordinator
-from paddock.session.state.mirrors import Mirrors
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol.description import check_description, decode_description
 from paddock_sdk.protocol.methods import HostMethod
 
 
-class _Mount(NamedTuple):
-    point: str
-    name: str | None
-    obj: object
+class MountService(ServicePart):
+    """Serves the mount requests of one session's workers."""
 
-
-class _Unmount(NamedTuple):
-    point: str
-    name: str | None
-
-
-class _Describe(NamedTuple):
-    object_id: int
-    description: bytes
-
-
-class MountService:
-    """Serves the mount requests of one session's workers; `now` is the loop's time."""
-
-    def __init__(
-        self,
-        coordinator: HostedCoordinator,
-        mirrors: Mirrors,
-        marshaller: Marshaller,
-        now: Callable[[], float],
-        definitions: SessionDefinitions,
-    ) -> None:
-        self._coordinator = coordinator
-        self._mirrors = mirrors
-        self._marshaller = marshaller
-        self._now = now
-        self._definitions = definitions
-
-    @handles(HostMethod.MOUNT, _Mount, "mount request", decode=Decode.HANDLES)
-    def mount(self, module: HostedModule, args: _Mount) -> None:
+    @handles(HostMethod.MOUNT, "mount request", decode=Decode.HANDLES)
+    def mount(self, module: HostedModule, point: str, name: str | None, obj: object) -> None:
         """Mount an object of the module's, but no tool that is not as it was pinned, or that no provider would take."""
-        if max(len(args.point), len(args.name or "")) > MAX_NAME:
+        if max(len(point), len(name or "")) > MAX_NAME:
             raise ValueError(f"an object is mounted under a name of at most {MAX_NAME} characters")
-        if args.point == "tools" and isinstance(args.obj, Handle):
-            known = args.obj.description(self._marshaller.codec).attributes
-            name = args.name or str(known.get("name"))
-            if _is_spoilt(module, "mount", name, known) or not self._is_pinned(module, name, args.obj):
+        if point == "tools" and isinstance(obj, Handle):
+            known = obj.description(self._marshaller.codec).attributes
+            shown = name or str(known.get("name"))
+            if _is_spoilt(module, "mount", shown, known) or not self._is_pinned(module, shown, obj):
                 return
-        module.quota.spend(("mount", args.point, args.name), module.peer.weight_of(args.obj))
-        module.mount(self._coordinator, args.point, args.name, args.obj)
+        module.quota.spend(("mount", point, name), module.peer.weight_of(obj))
+        module.mount(self._coordinator, point, name, obj)
 
-    @handles(HostMethod.UNMOUNT, _Unmount, "unmount request")
-    def unmount(self, module: HostedModule, args: _Unmount) -> bool:
+    @handles(HostMethod.UNMOUNT, "unmount request")
+    def unmount(self, module: HostedModule, point: str, name: str | None) -> bool:
         """Unmount an object of the module's; return whether there was one."""
-        module.quota.give_back(("mount", args.point, args.name))
-        return module.unmount(args.point, args.name)
+        module.quota.give_back(("mount", point, name))
+        return module.unmount(point, name)
 
-    @handles(HostMethod.DESCRIBE, _Describe, "object description", decode=Decode.DATA, is_notice=True)
-    def describe(self, module: HostedModule, args: _Describe) -> None:
+    @handles(HostMethod.DESCRIBE, "object description", decode=Decode.DATA, is_notice=True)
+    def describe(self, module: HostedModule, object_id: int, description: bytes) -> None:
         """Take an object's new description."""
-        handle = module.peer.export(args.object_id)
+        handle = module.peer.export(object_id)
         if handle is None:
             return
-        budget, weight = module.rate_limits.descriptions, check_description(args.description)
+        budget, weight = module.rate_limits.descriptions, check_description(description)
         if not budget.admits(self._now(), weight):
             if budget.begins_flood:
                 reason = f"it says more of them anew than {budget.per_second / (1 << 20):g} MiB a second"
                 module.deny(Denial("describe", "objects", module.name, reason=reason))
             return
         try:
-            module.peer.weigh(args.object_id, weight)
+            module.peer.weigh(object_id, weight)
         except OverLimitError as exc:
             module.deny(Denial("describe", "objects", module.name, reason=str(exc)))
             return
         point, name = handle.mounted or ("", None)
         if point == "tools":
-            known = decode_description(args.description, self._marshaller.codec).attributes
+            known = decode_description(description, self._marshaller.codec).attributes
             if _is_spoilt(module, "describe", str(name), known):
                 return  # it stays as it was
         try:
-            before = self._marshaller.redescribe(handle, args.description)
+            before = self._marshaller.redescribe(handle, description)
         except DescriptionRefusedError as refused:
             known = handle.description(self._marshaller.codec).attributes
             self._withdraw(module, "describe", str(known["name"]), refused)
@@ -123,7 +89,7 @@ class MountService:
     def _withdraw(self, module: HostedModule, operation: str, name: str, refused: DescriptionRefusedError) -> None:
         """Unmount a tool of the module's that has another definition now, and note it as a denial."""
         module.deny(Denial(operation, f"tools:{name}", module.name, reason=str(refused)))
-        self.unmount(module, _Unmount("tools", name))
+        self.unmount(module, "tools", name)
 
 
 def _is_spoilt(module: HostedModule, operation: str, name: str, attributes: Mapping[str, object]) -> bool:

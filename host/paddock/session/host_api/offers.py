@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from paddock.errors import CallRefusedError, Denial
 from paddock.policy.authority import HOST_NAMES, REGISTER_PROVIDER
-from paddock.rpc.host_calls import HostCalls
-from paddock.rpc.peer import Encoded, Handle, HostObject, Peer
+from paddock.rpc.peer import Encoded, Handle, HostObject
 from paddock.session.host_api.approvals import SessionApprovalProvider, offer_provider
 from paddock.session.host_api.emissions import MAX_NAME
-from paddock.session.host_api.functions import ModuleFunctions
 from paddock.session.host_api.handler import Decode, handles
+from paddock.session.host_api.part import ServicePart
 from paddock.session.module import HostedModule
-from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.state.ownership import attached
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
@@ -28,39 +25,8 @@ from paddock_sdk.protocol.shared_state import STATE_ATTRIBUTE
 _OWN_ATTRIBUTES: Final = frozenset({*dir(ModuleCoordinator), *inspect.get_annotations(ModuleCoordinator), "_driver"})
 
 
-class _DeleteAttribute(NamedTuple):
-    name: str
-
-
-class _RegisterContributor(NamedTuple):
-    channel: str
-    name: str
-    callback: object
-
-
-class _Collect(NamedTuple):
-    channel: str
-
-
-class _RegisterCleanup(NamedTuple):
-    function: Handle | HostObject
-
-
-class OfferService:
+class OfferService(ServicePart):
     """Serves the offers of one session's workers."""
-
-    def __init__(
-        self,
-        coordinator: HostedCoordinator,
-        functions: ModuleFunctions,
-        host_calls: HostCalls,
-        module_of: Callable[[Peer], HostedModule],
-    ) -> None:
-        self._coordinator = coordinator
-        self._functions = functions
-        self._router = host_calls.router
-        self._marshaller = host_calls.marshaller
-        self._module_of = module_of
 
     @handles(HostMethod.REGISTER_CAPABILITY, decode=Decode.HEADED)
     def register_capability(self, module: HostedModule, args: tuple[str, Encoded]) -> None:
@@ -103,12 +69,12 @@ class OfferService:
             return
         self._coordinator.attach_from(module.peer, module.authority, name, value)
 
-    @handles(HostMethod.DELETE_ATTRIBUTE, _DeleteAttribute, "attribute removal", decode=Decode.DATA, is_notice=True)
-    def delete_attribute(self, module: HostedModule, args: _DeleteAttribute) -> None:
+    @handles(HostMethod.DELETE_ATTRIBUTE, "attribute removal", decode=Decode.DATA, is_notice=True)
+    def delete_attribute(self, module: HostedModule, name: str) -> None:
         """Drop an attribute."""
-        if not self._keeps_attribute(module, args.name):
-            module.quota.give_back(("attribute", args.name))
-            self._coordinator.detach_from(module.peer, args.name)
+        if not self._keeps_attribute(module, name):
+            module.quota.give_back(("attribute", name))
+            self._coordinator.detach_from(module.peer, name)
 
     def _keeps_attribute(self, module: HostedModule, name: str) -> bool:
         """Whether an attribute stays because the module may not change it; the module is then informed."""
@@ -118,10 +84,9 @@ class OfferService:
             self._coordinator.keep_attribute(module.peer, name)
         return refusal is not None
 
-    @handles(HostMethod.REGISTER_CONTRIBUTOR, _RegisterContributor, "contributor registration", decode=Decode.HANDLES)
-    def register_contributor(self, module: HostedModule, args: _RegisterContributor) -> None:
+    @handles(HostMethod.REGISTER_CONTRIBUTOR, "contributor registration", decode=Decode.HANDLES)
+    def register_contributor(self, module: HostedModule, channel: str, name: str, callback: object) -> None:
         """Add a contributor to a channel."""
-        channel, name, callback = args
         if max(len(channel), len(name)) > MAX_NAME:
             raise ValueError(f"a contributor has a channel and a name of at most {MAX_NAME} characters")
         if isinstance(callback, (Handle, HostObject)):
@@ -133,17 +98,17 @@ class OfferService:
             module.quota.spend(("data", self._functions.number()), len(channel) + len(name))
             self._coordinator.contribute_from(module.peer, channel, name, None)
 
-    @handles(HostMethod.COLLECT_CONTRIBUTIONS, _Collect, "request for contributions", collects=True)
-    async def collect_contributions(self, module: HostedModule, args: _Collect) -> object:
+    @handles(HostMethod.COLLECT_CONTRIBUTIONS, "request for contributions", collects=True)
+    async def collect_contributions(self, module: HostedModule, channel: str) -> object:
         """Return the contributions of all contributors to a channel."""
-        return await self._coordinator.collect_contributions(args.channel)
+        return await self._coordinator.collect_contributions(channel)
 
-    @handles(HostMethod.REGISTER_CLEANUP, _RegisterCleanup, "registration of a cleanup function", decode=Decode.HANDLES)
-    def register_cleanup(self, module: HostedModule, args: _RegisterCleanup) -> None:
+    @handles(HostMethod.REGISTER_CLEANUP, "registration of a cleanup function", decode=Decode.HANDLES)
+    def register_cleanup(self, module: HostedModule, function: Handle | HostObject) -> None:
         """Register a function to run when the session ends."""
-        function = self._functions.of(module, args.function)
-        module.quota.spend(("cleanup", self._functions.number()), module.peer.weight_of(args.function))
-        run = partial(self._functions.run_if_alive, module.peer, function, is_guarded=False)
+        registered = self._functions.of(module, function)
+        module.quota.spend(("cleanup", self._functions.number()), module.peer.weight_of(function))
+        run = partial(self._functions.run_if_alive, module.peer, registered, is_guarded=False)
         self._coordinator.register_cleanup(
             lambda: module.deadlines.run_within(module.name, "cleanup functions", run, None)
         )

@@ -8,7 +8,7 @@ Each method is described where it is declared (`handler.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from paddock.errors import CallRefusedError, Denial
@@ -29,6 +29,7 @@ from paddock.session.host_api.hooks import HookService
 from paddock.session.host_api.messages import MessageService
 from paddock.session.host_api.mounts import MountService
 from paddock.session.host_api.offers import OfferService
+from paddock.session.host_api.part import ServicePart
 from paddock.session.host_api.state_changes import StateService
 from paddock.session.module import HostedModule
 from paddock.session.mount_rules import NameTakenError
@@ -36,7 +37,7 @@ from paddock.session.proxies.event_message import event_of
 from paddock.session.requester import PendingPrompts
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.state.mirrors import Mirrors
-from paddock_sdk.protocol.body import Codec, unpack_prefix
+from paddock_sdk.protocol.body import unpack_prefix
 from paddock_sdk.protocol.caps import weight_of
 from paddock_sdk.protocol.errors import UnfitValueError
 from paddock_sdk.protocol.methods import HostMethod
@@ -44,7 +45,7 @@ from paddock_sdk.protocol.methods import HostMethod
 _NOTHING: Final = Encoded(b"\xc0")
 
 
-class HostService:
+class HostService(ServicePart):
     """Serves one session's workers."""
 
     def __init__(
@@ -55,29 +56,16 @@ class HostService:
         module_of: Callable[[Peer], HostedModule],
         definitions: SessionDefinitions,
     ) -> None:
-        self._router = router
-        self._marshaller = router.marshaller
-        self._module_of = module_of
-        self._plain = Codec()
-        self._coordinator = coordinator
-        host_calls, now = HostCalls(router), router.now
-        self._functions = ModuleFunctions(host_calls, module_of)
-        prompts, messages = PendingPrompts(), MessageService(coordinator, now)
-        self._hooks = HookService(coordinator, self._functions, messages, prompts, module_of, now)
-        state = StateService(coordinator, router.marshaller.codec, module_of)
+        host_calls = HostCalls(router)
+        functions = ModuleFunctions(host_calls, module_of)
+        parts = host_calls, coordinator, mirrors, module_of, definitions, functions, PendingPrompts()
+        super().__init__(*parts)
+        state, self._hooks = StateService(*parts), HookService(*parts)
         coordinator.report_to(state.on_written, self._hooks.on_injection_left_out)
+        kinds = (EmissionService, MountService, OfferService, CancellationService)
+        more = (ApprovalService, MessageService, DenialService)
         self._handlers: dict[int, MethodHandler] = {}
-        for part in (
-            EmissionService(host_calls, coordinator, mirrors, prompts),
-            self._hooks,
-            MountService(coordinator, mirrors, router.marshaller, now, definitions),
-            OfferService(coordinator, self._functions, host_calls, module_of),
-            state,
-            CancellationService(coordinator.cancellation, self._functions, now),
-            ApprovalService(coordinator, now),
-            messages,
-            DenialService(now),
-        ):
+        for part in (state, self._hooks, *(kind(*parts) for kind in (*kinds, *more))):
             for method, handler in handlers_of(part):
                 assert method not in self._handlers, f"{method.name} is served twice"
                 self._handlers[method] = handler
@@ -124,7 +112,7 @@ class HostService:
         try:
             if handler is None or not handler.spec.is_notice:
                 raise UnfitValueError(f"the host has no method {method} to notify")
-            handler.run(module, handler.read(self._decoded(handler, peer, message)))
+            handler.run(module, *handler.read(self._decoded(handler, peer, message)))
         except CallRefusedError as exc:
             module.deny(exc.denial)
         except UnfitValueError as exc:
@@ -163,9 +151,9 @@ class HostService:
         peer.charge(rest)
         return name, Encoded(bytes(rest), message.handles)
 
-    def _answer(self, call: IncomingCall, handler: MethodHandler, module: HostedModule, args: Any) -> None:
+    def _answer(self, call: IncomingCall, handler: MethodHandler, module: HostedModule, args: Sequence[Any]) -> None:
         try:
-            answer = handler.run(module, args)
+            answer = handler.run(module, *args)
         except (CallRefusedError, ValueError, TypeError, KeyError, RuntimeError) as exc:
             if isinstance(exc, CallRefusedError):
                 module.deny(exc.denial)
@@ -185,11 +173,11 @@ class HostService:
         peer: Peer,
         handler: MethodHandler,
         module: HostedModule,
-        args: Any,
+        args: Sequence[Any],
     ) -> Encoded:
         try:
             with ResponseBudget(keeps_all=True) as gathered:
-                written = self._marshaller.encode(await handler.run(module, args))
+                written = self._marshaller.encode(await handler.run(module, *args))
         except CallRefusedError as exc:
             module.deny(exc.denial)
             raise

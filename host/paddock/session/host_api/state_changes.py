@@ -6,19 +6,18 @@ module gets the present value where the change has a key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import Final
+from collections.abc import Hashable
+from typing import Any, Final
 
 from paddock.errors import Denial
 from paddock.rpc.marshal import data_of
 from paddock.rpc.peer import Encoded, Peer
 from paddock.session.host_api.handler import Decode, handles, malformed
+from paddock.session.host_api.part import ServicePart
 from paddock.session.module import HostedModule
 from paddock.session.quota import SharedStateQuota
-from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.state.ownership import SharedItem
 from paddock_sdk.contract.boundary_errors import OverLimitError
-from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.caps import weight_of
 from paddock_sdk.protocol.errors import UnfitValueError
 from paddock_sdk.protocol.methods import HostMethod
@@ -27,13 +26,11 @@ from paddock_sdk.protocol.shared_state import Change, is_change
 _MAX_CHANGES: Final = 4096  # in one frame
 
 
-class StateService:
+class StateService(ServicePart):
     """Serves the changes of `session_state` by one session's workers."""
 
-    def __init__(self, coordinator: HostedCoordinator, codec: Codec, module_of: Callable[[Peer], HostedModule]) -> None:
-        self._coordinator = coordinator
-        self._codec = codec
-        self._module_of = module_of
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
         self._keys = SharedStateQuota("state")
 
     @handles(HostMethod.PATCH_STATE, decode=Decode.NOT, is_notice=True)
@@ -62,7 +59,7 @@ class StateService:
             module.deny(refusal)
 
     def _read(self, message: Encoded) -> list[Change]:
-        match data_of(message, self._codec):
+        match data_of(message, self._marshaller.codec):
             case [*changes] if len(changes) <= _MAX_CHANGES and all(is_change(change) for change in changes):
                 return changes
         raise malformed("change of state")
