@@ -30,7 +30,7 @@ from paddock.plan.model import EntryPlace, Kind, ModuleEntry
 from paddock.rpc.host_calls import HostCalls
 from paddock.rpc.peer import Handle
 from paddock.session.module import HostedModule
-from paddock.session.recorder import Unrecorded
+from paddock.session.recorder import StartRecord
 from paddock.session.resources import StartOptions
 from paddock.session.runtime import SessionCore, SessionRuntime
 from paddock.session.startup import ConfinedModules, ModuleAtHand, confined
@@ -165,7 +165,7 @@ async def _confined(
         written = {"module": resolution.module_id, "source": str(folder.root), "config": dict(config)}
         entry = ModuleEntry.read(written, EntryPlace(kind, "", folder.root))
         request = ModuleAtHand(entry, resolution, options.isolation)
-        async with confined(request, authorizer, options, Unrecorded(), host=host) as modules:
+        async with confined(request, authorizer, options, StartRecord(), host=host) as modules:
             yield modules
 
 

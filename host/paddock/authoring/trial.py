@@ -24,7 +24,7 @@ from paddock.authorization.authorizer import Authorizer
 from paddock.errors import ModuleDiedError
 from paddock.isolation.planner import OnConfined
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
-from paddock.session.recorder import Unrecorded
+from paddock.session.recorder import StartRecord
 from paddock.session.resources import StartOptions
 from paddock.session.startup import ConfinedModules, ModuleAtHand, confined
 from paddock.workers.exit_report import ExitReason, LimitHit
@@ -109,7 +109,7 @@ async def run_trial(
             on_confined=trial_context.on_confined,
         )
         request = ModuleAtHand(entry, resolution, trial_context.isolation)
-        async with confined(request, authorizer, options, Unrecorded(), host=host) as modules:
+        async with confined(request, authorizer, options, StartRecord(), host=host) as modules:
             return await _run(modules, trial, partial(read, resolution), trial_context.on_line)
 
 

@@ -26,7 +26,7 @@ from paddock.plan.server_flags import ServerFlags
 from paddock.policy.owner import Owner
 from paddock.session.host_api.definitions import SessionDefinitions
 from paddock.session.lone_module import opened
-from paddock.session.recorder import SessionRecorder, Unrecorded
+from paddock.session.recorder import SessionRecorder, StartRecord
 from paddock.session.resources import OnOutput, StartOptions
 from paddock.session.startup import PlanRequest
 from paddock.state_folder import state_folder
@@ -126,7 +126,7 @@ async def accept(
     named = Permissions.model_validate(dict(flags.permissions)).env
     environ = {**{one: _SET_BY_CLIENT for one in named if "=" not in one}, **environ}
     request = FlaggedServer(flags, environ, sources=sources, consent=consent or SaidYes())
-    async with opened(request, None, Unrecorded()) as lone:
+    async with opened(request, None, StartRecord()) as lone:
         authorizer = await Authorizer.at_work(flags.folder, environ, None)
         if not await authorizer.is_accepted(request.plan):
             raise KindError("GrantsNotKeptError", "what was accepted could not be recorded, so nothing is accepted")
@@ -154,14 +154,7 @@ async def served(
     Raises:
         PaddockError: it is missing, is not allowed, or does not start.
     """
-    options = request.options
-    recorder = SessionRecorder.of_plan(
-        request.plan,
-        options.session,
-        options.audit,
-        options.working_dir,
-        options.environ,
-    )
+    recorder = SessionRecorder.of_plan(request.plan, request.options)
     approval = ClientApproval(request.mask)
     async with opened(request, None, recorder, approval=approval, display=display) as lone:
         try:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import anyio
 
@@ -47,7 +47,6 @@ from paddock.workers.exit_report import PROTOCOL, ExitReason, ExitReport, LimitH
 from paddock.workers.process import ModuleProcess
 from paddock.workers.supervisor import Supervisor
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
-from paddock_sdk.kernel.hooks import HookRegistry
 from paddock_sdk.protocol import (
     PROTOCOL_VERSION,
     Connection,
@@ -96,6 +95,7 @@ class HostedModule:
         resolution: Resolution,
         supervisor: Supervisor,
         host_calls: HostCalls,
+        coordinator: HostedCoordinator,
         mirrors: Mirrors,
         config: dict[str, Any],
         limits: ResourceLimits,
@@ -111,6 +111,7 @@ class HostedModule:
         self.kind = entry.kind
         self.resolution = resolution
         self.supervisor = supervisor
+        self.reports = supervisor.reports
         self.authority = Authority(entry, partial(line_for, entry.permissions))
         self.audit = audit
         self.deadlines = deadlines
@@ -119,6 +120,7 @@ class HostedModule:
         self.open_approvals = 0
         router = host_calls.router
         self._denials = DenialLog(self.kind, self.name, audit, router.now)
+        self.deny, self.denials_since = self._denials.record, self._denials.since
         self.attempts = AttemptReview(
             self._denials.record, router.tasks.spawn, self.rate_limits.attempts, self._denials.leave_out, explainer
         )
@@ -137,15 +139,16 @@ class HostedModule:
         self._in_session = in_session
         self._router = router
         self._host_calls = host_calls
+        self._coordinator = coordinator
         self._mirrors = mirrors
         self._own_capability = own_capability
         self._config = config
         self._life: _Life | None = None
-        self._registrations = Registrations(router.marshaller.codec)
-        self._was_mounted = False
+        self.registrations = Registrations(router.marshaller.codec)
+        self.was_mounted = False  # in this life or an earlier one
         self._ahead: asyncio.Future[Exception | None] | None = None
         self._made_ready: ModuleProcess | None = None  # whose end of the connection has no owner yet
-        self._level = ""
+        self.level = ""  # of the isolation of its process
         self._earlier_calls = 0  # of lives before this one
         self._lock = asyncio.Lock()
         supervisor.on_exit(self._on_exit)
@@ -161,23 +164,9 @@ class HostedModule:
         return self._life is not None and self._life.peer.is_open
 
     @property
-    def was_mounted(self) -> bool:
-        """Whether it has ever been mounted, in this life or an earlier one."""
-        return self._was_mounted
-
-    @property
     def calls(self) -> int:
         """The calls that were made to the module in all its lives; its mount and its events are among them."""
         return self._earlier_calls + (0 if self._life is None else self._life.peer.channel.connection.requests_sent)
-
-    @property
-    def reports(self) -> list[ExitReport]:
-        return self.supervisor.reports
-
-    @property
-    def level(self) -> str:
-        """The isolation level of the module's process."""
-        return self._level
 
     # -- lives -----------------------------------------------------------------------------
 
@@ -226,9 +215,9 @@ class HostedModule:
         async with self._lock:
             if self.is_running:
                 return
-            is_restart = self._was_mounted
+            is_restart = self.was_mounted
             process = await self._process()
-            self._level = process.ready.lockdown.level
+            self.level = process.ready.lockdown.level
             peer = Peer(
                 self.name,
                 self.kind,
@@ -241,7 +230,7 @@ class HostedModule:
             self._earlier_calls = self.calls
             self._life = _Life(process, peer, asyncio.get_running_loop().create_future())
             self._in_session.on_start(peer, self)
-            self._registrations.begin_life(peer)
+            self.registrations.begin_life(peer)
             self.quota.begin_life()
             try:
                 with while_running(anyio.fail_after(self.limits.start_max)) as time:
@@ -257,10 +246,10 @@ class HostedModule:
             except BaseException as exc:
                 self._abandon(peer, ExitReason.START, detail=getattr(exc, "summary", ""))
                 raise
-            self._registrations.end_beginning()
-            self._was_mounted = True
+            self.registrations.end_beginning()
+            self.was_mounted = True
             limits = self.limits.by_name
-            self.audit.record("module.started", module=self.name, level=self._level, again=is_restart, limits=limits)
+            self.audit.record("module.started", module=self.name, level=self.level, again=is_restart, limits=limits)
 
     async def _bring_up(self, process: ModuleProcess, peer: Peer, is_restart: bool, time: anyio.CancelScope) -> None:
         # The context answers no call before it holds its predecessor's messages.
@@ -287,16 +276,13 @@ class HostedModule:
         """End a life that was not mounted: the first leaves nothing; what an earlier one left waits for the next."""
         self.supervisor.end(reason, limit, detail=detail)
         peer.channel.close()
-        if not self._was_mounted:
-            self._registrations.take_back_all()
+        if not self.was_mounted:
+            self.registrations.take_back_all()
 
     async def _greet(self, peer: Peer) -> None:
         hello = await peer.hello
         if hello is None:
-            report = await self._death()
-            cause = report.describe() if report is not None else "it closed its connection"
-            tail = "\n".join(report.stderr_tail) if report is not None else ""
-            raise ModuleLoadError(self.name, "handshake", cause, traceback=tail, report=report)
+            raise await self._death_at("handshake", "it closed its connection")
         try:
             greeting = self._router.marshaller.codec.decode(hello.body)
         except RemoteProtocolError as exc:
@@ -307,6 +293,13 @@ class HostedModule:
             raise ModuleLoadError(self.name, "handshake", cause)
         welcome = self._router.marshaller.encode({"protocol": PROTOCOL_VERSION, "frame_max": self.limits.frame_max})
         peer.channel.write(peer.channel.connection.send_welcome(welcome.body))
+
+    async def _death_at(self, stage: Literal["handshake", "mount"], otherwise: str) -> ModuleLoadError:
+        report = await self._death()
+        if report is None:
+            return ModuleLoadError(self.name, stage, otherwise)
+        tail = "\n".join(report.stderr_tail)
+        return ModuleLoadError(self.name, stage, report.describe(), traceback=tail, report=report)
 
     async def _mount(self, peer: Peer, time: anyio.CancelScope) -> None:
         marshaller = self._router.marshaller
@@ -321,10 +314,7 @@ class HostedModule:
             written = marshaller.encode(request)
             answer = marshaller.decode(await self._host_calls.ask(peer, WorkerMethod.MOUNT, written, time))
         except ModuleGoneError as exc:
-            report = await self._death()
-            cause = report.describe() if report is not None else str(exc)
-            tail = "\n".join(report.stderr_tail) if report is not None else ""
-            raise ModuleLoadError(self.name, "mount", cause, traceback=tail, report=report) from exc
+            raise await self._death_at("mount", str(exc)) from exc
         except Exception as exc:  # Paddock's runtime answers a mount with an outcome; this is another runtime
             raise ModuleLoadError(self.name, "mount", f"its runtime failed: {exc}") from exc
         match answer:
@@ -422,7 +412,7 @@ class HostedModule:
         if method is None or report.call_in_flight is not None:
             return report
         complete = replace(report, call_in_flight=method)
-        self.supervisor.reports[:] = [complete if known is report else known for known in self.reports]
+        self.reports[:] = [complete if known is report else known for known in self.reports]
         return complete
 
     async def _death(self) -> ExitReport | None:
@@ -453,7 +443,7 @@ class HostedModule:
         """Whether something is an object of this module's own, of its current life."""
         return isinstance(obj, Handle) and obj.owner is self.peer
 
-    def mount(self, coordinator: HostedCoordinator, point: str, name: str | None, obj: object) -> None:
+    def mount(self, point: str, name: str | None, obj: object) -> None:
         """Mount an object of this module, or renew the mount of an earlier life.
 
         Raises:
@@ -468,25 +458,27 @@ class HostedModule:
         if name is None and point in ("tools", "providers"):
             name = obj.description(self._router.marshaller.codec).attributes.get("name")
         place = (point, name)
-        act = self._registrations.renew(("mount", *place), obj)
+        act = self.registrations.renew(("mount", *place), obj)
         if act is not None:
             self._mirrors.redescribed(act.own_handle)
             return
-        marshaller, was_mounted = self._router.marshaller, self._was_mounted
+        coordinator, marshaller, was_mounted = self._coordinator, self._router.marshaller, self.was_mounted
         check_place(self.authority, coordinator, marshaller, point, name, owns=self.owns, was_mounted=was_mounted)
-        coordinator.mount_from(self.peer, point, name, self._stand_in(point, obj))
-        self._registrations.add(("mount", *place), obj, lambda: self._withdraw(coordinator, obj, place))
+        with coordinator.coming_from(self.peer):
+            coordinator.mount(point, self._stand_in(point, obj), name)
+        self.registrations.add(("mount", *place), obj, lambda: self._withdraw(obj, place))
         policy = self._in_session.policy_of(self, point, name)
         if policy is not None:
             obj.follow(policy)
 
-    def _withdraw(self, coordinator: HostedCoordinator, handle: Handle, place: tuple[str, str | None]) -> None:
+    def _withdraw(self, handle: Handle, place: tuple[str, str | None]) -> None:
         """Unmount an object from where it was mounted, or is now: a provider may have a new name."""
-        present = coordinator.get(*place)
-        if present is not None and self._router.marshaller.handle_of(present) is handle:
-            coordinator.unmount_from(self.peer, *place)
-        elif handle.mounted is not None:
-            coordinator.unmount_from(self.peer, *handle.mounted)
+        present = self._coordinator.get(*place)
+        is_there = present is not None and self._router.marshaller.handle_of(present) is handle
+        where = place if is_there else handle.mounted
+        if where is not None:
+            with self._coordinator.coming_from(self.peer):
+                self._coordinator.unmount(*where)
 
     def _stand_in(self, point: str, handle: Handle) -> object:
         marshaller = self._router.marshaller
@@ -498,63 +490,56 @@ class HostedModule:
 
     def unmount(self, point: str, name: str | None) -> bool:
         """Unmount an object of this module; return whether there was one. Another module's object stays."""
-        act = self._registrations.of("mount", point, name)
+        act = self.registrations.of("mount", point, name)
         if act is not None:
-            self._registrations.take_back(act)
+            self.registrations.take_back(act)
         return act is not None
 
     def mounted_at(self, handle: Handle) -> str | None:
         """Return the point at which `handle` is mounted, if it is."""
-        key = self._registrations.key_of(handle, "mount")
+        key = self.registrations.key_of(handle, "mount")
         return str(key[1]) if key is not None else None
 
     def is_handler(self, handle: Handle) -> bool:
         """Whether `handle` is registered for events."""
-        return self._registrations.key_of(handle, "handler") is not None
+        return self.registrations.key_of(handle, "handler") is not None
 
     def handle_at(self, point: str) -> Handle | None:
         """Return the handle of this module's object at a point that holds one object."""
-        act = self._registrations.of("mount", point, None)
+        act = self.registrations.of("mount", point, None)
         return act.own_handle if act is not None else None
 
     def register_handler(
-        self, hooks: HookRegistry, event: str, priority: int, name: str | None, function: RegisteredFunction
+        self, event: str, priority: int, name: str | None, function: RegisteredFunction
     ) -> Registration:
         """Register a handler of this module, or renew the registration of an earlier life."""
-        act = self._registrations.renew(("handler", event, name), function.handle)
+        act = self.registrations.renew(("handler", event, name), function.handle)
         if act is None:
             ask = partial(note_prompt, Requester(self.kind, self.name))
             marshaller, on_failure = self._router.marshaller, self.entry.on_failure
             proxy = HookProxy(marshaller, function, self.name, on_failure, ask, self.deadlines)
-            unregister = hooks.register(event, proxy, priority, name)
-            act = self._registrations.add(("handler", event, name), function.handle, unregister)
+            unregister = self._coordinator.hooks.register(event, proxy, priority, name)
+            act = self.registrations.add(("handler", event, name), function.handle, unregister)
         return act
 
-    def unregister_handler(self, act: Registration) -> None:
-        """Remove a handler of this module, if it is still registered."""
-        self._registrations.take_back(act)
-
-    def latest_handler(self, name: str) -> Registration | None:
-        """Return the registration of this module's most recent handler under `name`."""
-        return self._registrations.latest_handler(name)
-
-    def contribute(self, coordinator: HostedCoordinator, channel: str, name: str, function: RegisteredFunction) -> None:
+    def contribute(self, channel: str, name: str, function: RegisteredFunction) -> None:
         """Add a contributor of this module, or renew that of an earlier life."""
         key = ("contributor", channel, name)
-        if self._registrations.renew(key, function.handle) is None:
-            withdraw = coordinator.contribute_from(self.peer, channel, name, Contributor(self._router, function))
-            self._registrations.add(key, function.handle, withdraw)
+        if self.registrations.renew(key, function.handle) is None:
+            contributor = Contributor(self._router, function)
+            withdraw = self._coordinator.contribute_from(self.peer, channel, name, contributor)
+            self.registrations.add(key, function.handle, withdraw)
 
-    def offer(self, coordinator: HostedCoordinator, name: str, value: Encoded) -> None:
+    def offer(self, name: str, value: Encoded) -> None:
         """Offer a capability, or renew that of an earlier life; one that is an object keeps its handle.
 
         Raises:
             NameTakenError: an object of another's is offered under that name.
         """
         handle = value.handles[0] if len(value.handles) == 1 and isinstance(value.handles[0], Handle) else None
-        if handle is not None and self._registrations.renew(("capability", name), handle) is not None:
+        if handle is not None and self.registrations.renew(("capability", name), handle) is not None:
             return
-        thing = SharedItem("capability", name)
+        coordinator, thing = self._coordinator, SharedItem("capability", name)
         if (refusal := coordinator.ownership.refusal(thing, self.authority)) is not None:
             self.quota.give_back(("capability", name))
             self.deny(refusal)
@@ -562,7 +547,7 @@ class HostedModule:
             raise NameTakenError(f"{refusal.describe()}; {refusal.hint}", name, owner)
         coordinator.offer_from(self.peer, self.authority, name, value)
         if handle is not None:
-            self._registrations.add(("capability", name), handle, lambda: coordinator.retract(name, value))
+            self.registrations.add(("capability", name), handle, lambda: coordinator.retract(name, value))
 
     # -- denials ------------------------------------------------------------------------
 
@@ -576,13 +561,9 @@ class HostedModule:
         """How many acts were refused, or perhaps were, beyond the noted ones."""
         return self._denials.left_out
 
-    def denials_since(self, when: float, *, only_by_host: bool = False) -> tuple[Denial, ...]:
-        """Return what the module was refused at or after `when`, in the loop's time, its reports left out if asked."""
-        return self._denials.since(when, only_by_host=only_by_host)
-
     def note_conflict(self, error: NameTakenError) -> None:
         """Note that a name is taken; it is a conflict of the plan if another entry took it before this one started."""
-        if not self._was_mounted and self.conflict is None:
+        if not self.was_mounted and self.conflict is None:
             self.conflict = error.conflict(self.authority)
 
     @contextmanager
@@ -593,7 +574,3 @@ class HostedModule:
             yield
         finally:
             self.open_approvals -= 1
-
-    def deny(self, denial: Denial) -> None:
-        """Note an act that was refused."""
-        self._denials.record(denial)

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 import anyio
 import anyio.to_thread
 
-from paddock.audit import AuditLog
 from paddock.authorization.authorizer import Authorization
 from paddock.errors import PaddockError
 from paddock.isolation.planner import SandboxPlanner
@@ -21,63 +19,49 @@ from paddock.isolation.record import ModuleRecord, SessionRecord, SessionRecords
 from paddock.plan.model import MountPlan
 from paddock.plan.permissions import Permissions
 from paddock.policy.owner import Owner
+from paddock.session.resources import StartOptions
 from paddock_sources import Resolution
 from paddock_sources.errors import without_credentials
 
 
-class StartRecord(Protocol):
-    """The record of the start of modules, and of their end."""
+class StartRecord:
+    """The record of the start of modules, and of their end. Of a trial, which leaves only its answer, it is empty."""
 
     def refusals(self, *kinds: type[PaddockError]) -> AbstractContextManager[None]:
         """Record errors of these kinds, which stop the start."""
-        ...
+        return nullcontext()
 
     async def begin(self, authorization: Authorization, sandbox_planner: SandboxPlanner) -> None:
         """Record the decisions."""
-        ...
 
     async def end(self) -> None:
         """Record that every module has ended."""
-        ...
 
 
-class SessionRecorder:
+class SessionRecorder(StartRecord):
     """The record of one session, or of one call."""
 
-    def __init__(
-        self,
-        session_id: str,
-        audit: AuditLog,
-        working_dir: Path,
-        environ: Mapping[str, str],
-        refused: str,
-        subject: Mapping[str, object],
-    ) -> None:
+    def __init__(self, options: StartOptions, refused: str, subject: Mapping[str, object]) -> None:
         """`refused` is the event of a refusal, which names the `subject`; `of_plan` and `of_call` know them."""
-        self._id = session_id
+        self._id = options.session
         self._refused = refused
         self._subject = subject
-        self._audit = audit
-        self._working_dir = working_dir
-        self._home = Owner.current(environ).home
-        self._records = SessionRecords(environ=environ)
+        self._audit = options.audit
+        self._working_dir = options.working_dir
+        self._home = Owner.current(options.environ).home
+        self._records = SessionRecords(environ=options.environ)
         self._record: SessionRecord | None = None
 
     @classmethod
-    def of_plan(
-        cls, plan: MountPlan, session_id: str, audit: AuditLog, working_dir: Path, environ: Mapping[str, str]
-    ) -> Self:
+    def of_plan(cls, plan: MountPlan, options: StartOptions) -> Self:
         """Return the record of a session of a plan."""
         origin = None if plan.origin is None else str(plan.origin)
-        return cls(session_id, audit, working_dir, environ, "plan.refused", {"plan": origin, "digest": plan.digest})
+        return cls(options, "plan.refused", {"plan": origin, "digest": plan.digest})
 
     @classmethod
-    def of_call(
-        cls, source: str, tool: str, session_id: str, audit: AuditLog, working_dir: Path, environ: Mapping[str, str]
-    ) -> Self:
+    def of_call(cls, source: str, tool: str, options: StartOptions) -> Self:
         """Return the record of one call of a tool of the module at a source."""
-        subject = {"source": without_credentials(source), "tool": tool}
-        return cls(session_id, audit, working_dir, environ, "call.refused", subject)
+        return cls(options, "call.refused", {"source": without_credentials(source), "tool": tool})
 
     @contextmanager
     def refusals(self, *kinds: type[PaddockError]) -> Iterator[None]:
@@ -160,19 +144,6 @@ class SessionRecorder:
         self._audit.record("session.ended")
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self._records.keep, self._record.end())
-
-
-class Unrecorded:
-    """Records nothing: a trial leaves only its answer."""
-
-    def refusals(self, *kinds: type[PaddockError]) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    async def begin(self, authorization: Authorization, sandbox_planner: SandboxPlanner) -> None:
-        pass
-
-    async def end(self) -> None:
-        pass
 
 
 def _code(resolution: Resolution) -> Mapping[str, object]:

@@ -245,6 +245,7 @@ class SessionRuntime:
             authorized.resolution,
             supervisor,
             self.host_calls,
+            self.coordinator,
             self._mirrors,
             config,
             sandboxed.limits,

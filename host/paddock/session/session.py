@@ -148,9 +148,6 @@ class Session:
         self._instructed = self._instruct()
         self.judged = ""  # the digest of the plan as it was authorised: with its instruction, and where its paths lead
         self._audit = AuditLog(self._id, environ=self._environ, mask=self.mask)
-        self._session_recorder = SessionRecorder.of_plan(
-            self.plan, self._id, self._audit, self._working_dir, self._environ
-        )
         origin = self.plan.origin
         self._options = StartOptions(
             self._working_dir,
@@ -166,6 +163,7 @@ class Session:
             session=self._id,
             first_calls=FirstCalls(before_acting),
         )
+        self._session_recorder = SessionRecorder.of_plan(self.plan, self._options)
         self._kernel = HostedSession(
             SessionPlan.of(self.plan),
             self._working_dir,

@@ -129,10 +129,10 @@ class ToolCallSession:
         environ = dict(os.environ if environ is None else environ)
         folder = Path(working_dir or Path.cwd()).resolve()
         audit = AuditLog(self._id, environ=environ, mask=self.mask)
-        self._session_recorder = SessionRecorder.of_call(source, tool, self._id, audit, folder, environ)
         self._options = StartOptions(
             folder, environ, isolation, audit, on_output, on_confined, locks=folder, session=self._id
         )
+        self._session_recorder = SessionRecorder.of_call(source, tool, self._options)
         written = {"config": dict(config or {}), "limits": dict(limits or {}), "permissions": dict(permissions or {})}
         self._request = CalledModule(
             source,

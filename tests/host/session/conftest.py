@@ -194,6 +194,7 @@ class Hosted:
             resolution,  # type: ignore[arg-type]
             supervisor,  # type: ignore[arg-type]
             self.host_calls,
+            self.coordinator,
             self.mirrors,
             {},
             limits,

@@ -46,7 +46,7 @@ class ModuleFunctions:
         """
         peer = module.peer
         if module.owns(handle):
-            return RegisteredFunction(self._host_calls, handle, module)
+            return RegisteredFunction(self._host_calls, handle, module.name)
         may_call = peer.holding(handle)
         if not may_call():
             raise self._refusal(peer, handle)
@@ -55,7 +55,7 @@ class ModuleFunctions:
             if not may_call():
                 raise self.refuse(peer, handle)
 
-        return RegisteredFunction(self._host_calls, handle, module, check)
+        return RegisteredFunction(self._host_calls, handle, module.name, check)
 
     def refuse(self, peer: Peer, handle: AnyHandle) -> CallRefusedError:
         """Note that a worker may not call an object it was shown; return the error for its request."""

@@ -56,7 +56,7 @@ class HookService(ServicePart):
         function = self._functions.of(module, handler)
         number = self._functions.number()
         module.quota.spend(("handler", number), module.peer.weight_of(handler))
-        registered = module.register_handler(self._coordinator.hooks, event, priority, name, function)
+        registered = module.register_handler(event, priority, name, function)
         self._handlers[number] = (module.peer, registered)
         return number
 
@@ -70,16 +70,16 @@ class HookService(ServicePart):
     @handles(HostMethod.UNREGISTER_NAME, "handler removal by name")
     def unregister_name(self, module: HostedModule, name: str) -> None:
         """Remove the module's latest handler of a name."""
-        latest = module.latest_handler(name)
+        latest = module.registrations.latest_handler(name)
         number = next((number for number, (_, known) in self._handlers.items() if known is latest), None)
         if number is not None:
             self._take_back(module, number)
         elif latest is not None:  # of an earlier life, and not renewed yet
-            module.unregister_handler(latest)
+            module.registrations.take_back(latest)
 
     def _take_back(self, module: HostedModule, number: int) -> None:
         _, registered = self._handlers.pop(number)
-        module.unregister_handler(registered)
+        module.registrations.take_back(registered)
         module.quota.give_back(("handler", number))
 
     @handles(HostMethod.LIST_HANDLERS, "request for handlers")

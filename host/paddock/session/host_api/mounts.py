@@ -31,7 +31,7 @@ class MountService(ServicePart):
             if _is_spoilt(module, "mount", shown, known) or not self._is_pinned(module, shown, obj):
                 return
         module.quota.spend(("mount", point, name), module.peer.weight_of(obj))
-        module.mount(self._coordinator, point, name, obj)
+        module.mount(point, name, obj)
 
     @handles(HostMethod.UNMOUNT, "unmount request")
     def unmount(self, module: HostedModule, point: str, name: str | None) -> bool:

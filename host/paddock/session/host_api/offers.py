@@ -40,7 +40,7 @@ class OfferService(ServicePart):
         # An error at once if it is none: later it would hit all others. Before it counts in place of the present value.
         offered = self._marshaller.decode(value)
         module.quota.spend(("capability", name), weight_of(value.body) + module.peer.weight_of(*value.handles))
-        module.offer(self._coordinator, name, value)
+        module.offer(name, value)
         # The host calls the function that it hands the provider to: another module's would run with the host's right.
         if name == REGISTER_PROVIDER and all(module.owns(handle) for handle in value.handles):
             provider = SessionApprovalProvider(
@@ -92,7 +92,7 @@ class OfferService(ServicePart):
         if isinstance(callback, (Handle, HostObject)):
             function = self._functions.of(module, callback)
             module.quota.spend(("contributor", self._functions.number()), module.peer.weight_of(callback))
-            module.contribute(self._coordinator, channel, name, function)
+            module.contribute(channel, name, function)
         else:
             # A value that is no function contributes nothing: asking it fails, which is noted and passed over.
             module.quota.spend(("data", self._functions.number()), len(channel) + len(name))

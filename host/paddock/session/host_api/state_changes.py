@@ -69,7 +69,7 @@ class StateService(ServicePart):
 
         If it may not change the key, that is all of it: the value is sent to it again.
         """
-        refused = self._coordinator.refuses_state(key, module.authority)
+        refused = self._coordinator.ownership.refusal(SharedItem("state", key), module.authority)
         return self._coordinator.state_weight(key) if refused else module.quota.spent(("state", key))
 
     def on_written(self, origin: Peer | None, key: Hashable, before: int, after: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import Any
 
 from paddock.rpc import fan_in
 from paddock.rpc.calls import IncomingCall, current
@@ -21,31 +21,22 @@ Check = Callable[[], None]
 """Raises if the module that registered the function may not call it now."""
 
 
-class Registrant(Protocol):
-    """The module that registered a function, through all its lives."""
-
-    @property
-    def name(self) -> str: ...
-
-
 class RegisteredFunction:
-    """One function, of a worker or of the application; with `check`, it is not its registrant's own."""
+    """One function, of a worker or of the application, that the module `registered_by` registered.
+
+    With `check`, it is not that module's own.
+    """
 
     def __init__(
-        self, host_calls: HostCalls, handle: AnyHandle, registrant: Registrant, check: Check | None = None
+        self, host_calls: HostCalls, handle: AnyHandle, registered_by: str, check: Check | None = None
     ) -> None:
         codec = host_calls.marshaller.codec
         described = handle.description(codec) if isinstance(handle, Handle) else handle.description
         self.handle = handle
+        self.registered_by = registered_by
         self._method = described.number_of("__call__")
         self._host_calls = host_calls
-        self._registrant = registrant
         self._check = check
-
-    @property
-    def registered_by(self) -> str:
-        """Return the name of the module that registered it."""
-        return self._registrant.name
 
     @property
     def is_callable(self) -> bool:

@@ -8,7 +8,8 @@ application as for modules.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from paddock.rpc.marshal import Marshaller
 from paddock.rpc.peer import AnyHandle, Encoded, Handle, HostObject, Peer, Place
 from paddock.session.state.cancellation import HostedCancellationToken
 from paddock.session.state.hooks import HostedHooks
-from paddock.session.state.mirrors import MayCall, Mirrors, no_worker
+from paddock.session.state.mirrors import MayCall, Mirrors, any_worker, no_worker
 from paddock.session.state.ownership import Ownership, SharedItem, attached
 from paddock.session.state.session_state import HostedState, WrittenState
 from paddock_sdk.contract.approval import ApprovalSystem
@@ -53,6 +54,7 @@ class HostedCoordinator(ModuleCoordinator):
     _writers: dict[Hashable, str]  # the last of each key of `session_state`, since they were taken
     _origin: Peer | None
     _contributions: int  # that were ever made
+    _broadcast: _Broadcast
     _sent_session: tuple[Buffer, dict[str, bool]]
     _session_handle: HostObject
 
@@ -74,8 +76,9 @@ class HostedCoordinator(ModuleCoordinator):
         self._writers = {}
         self._origin = None
         self._contributions = 0
+        self._broadcast = _Broadcast(self)
         super().__init__(session, approval_system, display_system)
-        self.observer = _Broadcast(self)
+        self.observer = self._broadcast
         self._state.shared.bind(self.session_state)
         self._send_session()
         self._tell_cancellation()
@@ -89,7 +92,7 @@ class HostedCoordinator(ModuleCoordinator):
         return self._token
 
     def _make_hooks(self) -> HookRegistry:
-        self._hosted_hooks = HostedHooks(_SubscriptionBroadcast(self))
+        self._hosted_hooks = HostedHooks(self._broadcast)
         return self._hosted_hooks
 
     @property
@@ -159,60 +162,54 @@ class HostedCoordinator(ModuleCoordinator):
 
     # -- changes by modules ----------------------------------------------------------------
 
-    def mount_from(self, origin: Peer, point: str, name: str | None, obj: object) -> None:
-        """Mount a module's object, without notifying the module itself."""
+    @contextmanager
+    def coming_from(self, origin: Peer) -> Iterator[None]:
+        """Notify every worker but this one of what its module does within."""
         self._origin = origin
         try:
-            self.mount(point, obj, name)
-        finally:
-            self._origin = None
-
-    def unmount_from(self, origin: Peer, point: str, name: str | None) -> None:
-        """Unmount a module's object, without notifying the module itself."""
-        self._origin = origin
-        try:
-            self.unmount(point, name)
+            yield
         finally:
             self._origin = None
 
     def offer_from(self, origin: Peer, module: Authority, name: str, value: Encoded) -> None:
         """Register a module's capability; its value is only decoded when the host reads it."""
         self._capabilities[name] = value
-        self.ownership.note_left(SharedItem("capability", name), module, is_live=bool(value.handles))
         may_call = _as_given_by(origin, value)
         if is_kept(name):
             may_call = _kept((KEPT, name), origin, value, may_call)
-        self._mirrors.put(
-            ("capability", name),
-            MirrorSection.CAPABILITY,
-            headed(self._marshaller, name, value),
-            origin=origin,
-            may_call=may_call,
-        )
+        self._note_left(SharedItem("capability", name), module, name, value, may_call, origin)
 
     def attach_from(self, origin: Peer, module: Authority, name: str, value: Encoded) -> None:
         """Take an attribute that a module attached; its value is only decoded when the host reads it."""
         self._attributes[name] = value
         thing = attached(name)
-        self.ownership.note_left(thing, module, is_live=bool(value.handles))
         may_call = _as_given_by(origin, value)
         if thing.sort == "state":
             self._writers[thing.name] = module.name
             may_call = _kept(("state", str(thing.name)), origin, value, may_call)
-        self._mirrors.put(
-            ("attribute", name),
-            MirrorSection.ATTRIBUTE,
-            headed(self._marshaller, name, value),
-            origin=origin,
-            may_call=may_call,
-        )
+        self._note_left(thing, module, name, value, may_call, origin)
+
+    def _note_left(
+        self,
+        thing: SharedItem,
+        by: Authority | None,
+        name: str,
+        value: Encoded,
+        may_call: MayCall = any_worker,
+        origin: Peer | None = None,
+    ) -> None:
+        """Note whose a capability or an attribute is, and put it in everyone's mirror but that of its origin."""
+        self.ownership.note_left(thing, by, is_live=bool(value.handles))
+        section = MirrorSection.CAPABILITY if thing.sort == "capability" else MirrorSection.ATTRIBUTE
+        change = headed(self._marshaller, name, value)
+        self._mirrors.put((section, name), section, change, origin=origin, may_call=may_call)
 
     def detach_from(self, origin: Peer, name: str) -> None:
         """Drop an attribute that a module attached."""
         self.ownership.gone(attached(name))
         if self._attributes.pop(name, None) is not None:
             gone = self._marshaller.encode([name])
-            self._mirrors.drop(("attribute", name), MirrorSection.ATTRIBUTE_DELETED, gone, origin=origin)
+            self._mirrors.drop((MirrorSection.ATTRIBUTE, name), MirrorSection.ATTRIBUTE_DELETED, gone, origin=origin)
 
     def patch_state_from(self, origin: Peer, module: Authority, changes: list[Change]) -> list[Denial]:
         """Make a module's changes of `session_state`; return the refusals of those that it may not make.
@@ -221,8 +218,9 @@ class HostedCoordinator(ModuleCoordinator):
         """
         self._state.shared.bind(self.session_state)
         keys = {path[0]: None for path, _ in changes}
-        untold = self._claim_state({key: None for key in keys if self._refusal(key, module) is None})
-        refusals = {key: self._refusal(key, module) for key in keys}
+        refusal = self.ownership.refusal
+        untold = self._claim_state({key: None for key in keys if refusal(SharedItem("state", key), module) is None})
+        refusals = {key: refusal(SharedItem("state", key), module) for key in keys}
         allowed = [change for change in changes if refusals[change[0][0]] is None]
         self._mirrors.take_own(origin)  # later writes come after it
         for path, _ in allowed:
@@ -232,10 +230,10 @@ class HostedCoordinator(ModuleCoordinator):
         if allowed:
             self._state.shared.apply(allowed)
             self._tell_state(allowed, origin)
-        for key, refusal in refusals.items():
-            if refusal is not None or key in untold:
+        for key, refused in refusals.items():
+            if refused is not None or key in untold:
                 self._tell_again(origin, key)
-        return [refusal for refusal in refusals.values() if refusal is not None]
+        return [refused for refused in refusals.values() if refused is not None]
 
     def keep_state(self, origin: Peer, keys: Collection[Hashable]) -> None:
         """Keep some keys of `session_state`, and send the present values to the module that changed them."""
@@ -251,19 +249,12 @@ class HostedCoordinator(ModuleCoordinator):
         else:
             self._mirrors.tell_state_again(origin, key)
 
-    def refuses_state(self, key: Hashable, module: Authority) -> bool:
-        """Whether a module may not change the value under a key of `session_state`."""
-        return self._refusal(key, module) is not None
-
     def refusal(self, thing: SharedItem, module: Authority) -> Denial | None:
         """Return why a module may not change what it or others left, None if it may."""
         if thing.sort == "state":
             self._state.shared.bind(self.session_state)
             self._claim_state([thing.name])
         return self.ownership.refusal(thing, module)
-
-    def _refusal(self, key: Hashable, module: Authority) -> Denial | None:
-        return self.ownership.refusal(SharedItem("state", key), module)
 
     def _claim_state(self, keys: Collection[Hashable]) -> set[Hashable]:
         """Send the application's unsent changes under some keys; return these keys."""
@@ -280,7 +271,7 @@ class HostedCoordinator(ModuleCoordinator):
     def keep_attribute(self, origin: Peer, name: str) -> None:
         """Send a module the present value of an attribute that it may not change."""
         gone = self._marshaller.encode([name])
-        self._mirrors.tell_again(origin, ("attribute", name), MirrorSection.ATTRIBUTE_DELETED, gone)
+        self._mirrors.tell_again(origin, (MirrorSection.ATTRIBUTE, name), MirrorSection.ATTRIBUTE_DELETED, gone)
 
     def contribute_from(
         self,
@@ -290,11 +281,8 @@ class HostedCoordinator(ModuleCoordinator):
         callback: object,
     ) -> Callable[[], None]:
         """Add a module's contributor, without notifying the module; return a function that withdraws it."""
-        self._origin = origin
-        try:
+        with self.coming_from(origin):
             self.register_contributor(channel, name, callback)
-        finally:
-            self._origin = None
         return partial(self._withdraw, channel, self._contributions, self.channels[channel][-1])
 
     def number_contribution(self) -> int:
@@ -312,12 +300,7 @@ class HostedCoordinator(ModuleCoordinator):
         """Forget a capability, unless another has taken its place."""
         if self._capabilities.get(name) is value:
             del self._capabilities[name]
-            self.ownership.gone(SharedItem("capability", name))
-            self._mirrors.put(
-                ("capability", name),
-                MirrorSection.CAPABILITY,
-                headed(self._marshaller, name, self._marshaller.encode(None)),
-            )
+            self._note_left(SharedItem("capability", name), None, name, self._marshaller.encode(None))
 
     def is_the_applications(self, name: str) -> bool:
         """Whether a capability of that name is offered, and not by a module."""
@@ -379,7 +362,7 @@ class HostedCoordinator(ModuleCoordinator):
         self._claim_state([key])
         item = SharedItem("state", key)
         is_set = key in self.session_state or f"{STATE_ATTRIBUTE}{key}" in self._attributes
-        if is_set or self.ownership.is_written_by_the_application(item) or self.refuses_state(key, module):
+        if is_set or self.ownership.is_written_by_the_application(item) or self.ownership.refusal(item, module):
             return False
         self._state.shared.apply([change])
         self._tell_state([change], None, writer)
@@ -436,7 +419,7 @@ def _copied(value: Any) -> Any:
 
 
 class _Broadcast:
-    """Turns changes of the coordinator into changes of the mirrors."""
+    """Turns changes of the coordinator and its hooks into changes of the mirrors."""
 
     def __init__(self, coordinator: HostedCoordinator) -> None:
         self._coordinator = coordinator
@@ -467,29 +450,24 @@ class _Broadcast:
         coordinator._mirrors.drop(("mounted", point, name), MirrorSection.UNMOUNTED, gone, origin=coordinator._origin)
 
     def capability(self, name: str, value: Any) -> None:
-        marshaller = self._coordinator._marshaller
-        message = marshaller.encode(value, share=True)
-        self._coordinator.ownership.note_left(SharedItem("capability", name), None, is_live=bool(message.handles))
+        message = self._coordinator._marshaller.encode(value, share=True)
         if name in _SPAWNING:
             for handle in message.handles:
                 handle.mount_at(_SPAWN)
-        self._coordinator._mirrors.put(
-            ("capability", name),
-            MirrorSection.CAPABILITY,
-            headed(marshaller, name, message),
-            may_call=lambda peer: all(peer.may_reach(handle) for handle in message.handles),
-        )
+
+        def may_call(peer: Peer) -> bool:
+            return all(peer.may_reach(handle) for handle in message.handles)
+
+        self._coordinator._note_left(SharedItem("capability", name), None, name, message, may_call)
 
     def attribute(self, name: str, value: Any) -> None:
-        marshaller = self._coordinator._marshaller
-        message = marshaller.encode(value, share=True)
-        self._coordinator.ownership.note_left(SharedItem("attribute", name), None, is_live=bool(message.handles))
-        self._coordinator._mirrors.put(("attribute", name), MirrorSection.ATTRIBUTE, headed(marshaller, name, message))
+        message = self._coordinator._marshaller.encode(value, share=True)
+        self._coordinator._note_left(SharedItem("attribute", name), None, name, message)
 
     def attribute_deleted(self, name: str) -> None:
         self._coordinator.ownership.gone(SharedItem("attribute", name))
         gone = self._coordinator._marshaller.encode([name])
-        self._coordinator._mirrors.drop(("attribute", name), MirrorSection.ATTRIBUTE_DELETED, gone)
+        self._coordinator._mirrors.drop((MirrorSection.ATTRIBUTE, name), MirrorSection.ATTRIBUTE_DELETED, gone)
 
     def contributor(self, channel: str, name: str, callback: Any) -> None:
         number = self._coordinator.number_contribution()
@@ -499,13 +477,6 @@ class _Broadcast:
 
     def cleanup(self, fn: Any) -> None:
         """Keep it to the host: cleanups are run here, in one order."""
-
-
-class _SubscriptionBroadcast:
-    """Sends the workers which events have handlers at all."""
-
-    def __init__(self, coordinator: HostedCoordinator) -> None:
-        self._coordinator = coordinator
 
     def subscribed(self, event: str) -> None:
         # Also to the module that registered: its own emits have to come here from now on.
