@@ -89,24 +89,22 @@ class ServerConnection:
     """One client's connection.
 
     `send` takes lines. `begin` is called with each call that is to be run, which ends with `end`; `cancel` with one
-    whose end nobody waits for any more. With a `refusal`, every request is answered by that text. A client
-    is told of progress only while it `has_room`: a module may report any number of steps.
+    whose end nobody waits for any more. If a text is `served`, every request is refused with it. A client is told of
+    progress only while it `has_room`: a module may report any number of steps.
     """
 
     def __init__(
         self,
-        served: ServedTools | None,
+        served: ServedTools | str,
         send: Callable[[bytes], None],
         begin: Callable[[OpenCall], None],
         cancel: Callable[[OpenCall], None],
-        refusal: str = "",
         has_room: Callable[[], bool] = lambda: True,
     ) -> None:
         self._served = served
         self._send = send
         self._begin = begin
         self._cancel = cancel
-        self._refusal = refusal
         self._has_room = has_room
         self._lines = messages.Lines()
         self._is_greeted = False
@@ -166,8 +164,7 @@ class ServerConnection:
         Raises:
             RefusedError: it is not served.
         """
-        if self._refusal:
-            raise RefusedError(Code.INTERNAL_ERROR, self._refusal)
+        offered = self._offered
         if call.id in self._calls or call.id in self._listening:
             raise RefusedError(Code.INVALID_REQUEST, "a request with this id is open")
         call.is_modern = VERSION_KEY in call.meta and call.method != "initialize"
@@ -179,7 +176,7 @@ class ServerConnection:
         if (
             call.method not in self._methods
             or call.method in (_HANDSHAKE_ONLY if call.is_modern else _MODERN_ONLY)
-            or (call.method in _PASSED_ON and family not in self._offered.capabilities)
+            or (call.method in _PASSED_ON and family not in offered.capabilities)
         ):
             raise RefusedError(Code.METHOD_NOT_FOUND, f"there is no method {call.method!r}")
         if not call.is_modern and not self._is_greeted and call.method not in _HANDSHAKE_ONLY:
@@ -197,7 +194,8 @@ class ServerConnection:
 
     @property
     def _offered(self) -> ServedTools:
-        assert self._served is not None, "without it everything is refused"
+        if isinstance(self._served, str):
+            raise RefusedError(Code.INTERNAL_ERROR, self._served)
         return self._served
 
     def _initialize(self, call: OpenCall) -> Json:

@@ -56,12 +56,11 @@ def client_streams() -> Iterator[Streams]:
 
 
 async def serve(
-    served: ServedTools | None,
+    served: ServedTools | str,
     streams: Streams,
-    refusal: str = "",
     mask: Callable[[str], str] = str,
 ) -> None:
-    """Serve until the client closes its end; with a `refusal`, every request gets that text instead.
+    """Serve until the client closes its end; of a text that is `served`, every request is refused with it.
 
     `mask` hides secrets in each text that the client is told, in any part of a message.
 
@@ -77,8 +76,8 @@ async def serve(
     def has_room() -> bool:
         return writer.transport.get_write_buffer_size() < _CHUNK
 
-    talk = _Talk(served, send, refusal, has_room)
-    if served is not None:
+    talk = _Talk(served, send, has_room)
+    if not isinstance(served, str):
         served.on_change(talk.changed)
     heard = asyncio.ensure_future(_hear(reader, writer, talk))
     gone = asyncio.ensure_future(writer.wait_closed())
@@ -134,9 +133,8 @@ class _Talk:
 
     def __init__(
         self,
-        served: ServedTools | None,
+        served: ServedTools | str,
         send: Callable[[bytes], None],
-        refusal: str,
         has_room: Callable[[], bool],
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -148,7 +146,6 @@ class _Talk:
             send,
             self._begin,
             self._cancel,
-            refusal,
             has_room,
         )
 
@@ -164,7 +161,7 @@ class _Talk:
         self._look()
 
     def _look(self) -> None:
-        end = None if self._served is None else self._served.end
+        end = None if isinstance(self._served, str) else self._served.end
         if end is not None and not self._tasks and not self.over.done():
             self.over.set_exception(end)
 
@@ -190,7 +187,7 @@ class _Talk:
         self._look()
 
     async def _outcome(self, call: OpenCall) -> Json | RefusedError:
-        assert self._served is not None, "without it no call begins"
+        assert not isinstance(self._served, str), "with it no call begins"
         if call.method != "tools/call":
             return await self._served.ask(call.method, call.params)
         elicit = partial(self._elicit, call, asyncio.Lock()) if call.can_ask else None

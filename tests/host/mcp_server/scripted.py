@@ -46,18 +46,13 @@ class Scripted:
 class Talk:
     """A client's talk with a connection, message by message; the calls that it began are run by hand."""
 
-    def __init__(self, served: Scripted | None = None, refusal: str = "") -> None:
+    def __init__(self, served: Scripted | str | None = None) -> None:
         self.served = served or Scripted(look=_nothing, ask=_nothing)
         self.said: list[Any] = []
         self.begun: list[OpenCall] = []
         self.cancelled: list[OpenCall] = []
-        self.connection = ServerConnection(
-            self.served,  # type: ignore[arg-type]
-            self._hear,
-            self.begun.append,
-            self.cancelled.append,
-            refusal,
-        )
+        served: Any = self.served
+        self.connection = ServerConnection(served, self._hear, self.begun.append, self.cancelled.append)
 
     def _hear(self, line: bytes) -> None:
         assert line.count(b"\n") == 1 and line.endswith(b"\n")

@@ -54,7 +54,7 @@ def test_a_ping_is_answered_before_a_handshake_too() -> None:
 
 
 def test_a_refusal_answers_every_request_with_the_line_that_mends_it() -> None:
-    talk = Talk(refusal="error: the plan was not accepted\nhint: accept it")
+    talk = Talk("error: the plan was not accepted\nhint: accept it")
     for method in ("initialize", "server/discover", "tools/list"):
         (said,) = talk.say({"id": 1, "method": method})
         assert said["error"] == {"code": -32603, "message": "error: the plan was not accepted\nhint: accept it"}

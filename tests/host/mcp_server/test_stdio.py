@@ -219,6 +219,6 @@ async def test_what_is_served_may_end_for_good_after_its_last_answer() -> None:
 
 async def test_a_refusal_is_heard_by_the_official_client() -> None:
     with pytest.raises(BaseExceptionGroup) as caught:
-        async with wired(None, "hint: accept the plan") as wire, Client(as_transport(wire), mode="auto"):
+        async with wired("hint: accept the plan") as wire, Client(as_transport(wire), mode="auto"):
             pass
     assert caught.group_contains(MCPError, match="hint: accept the plan")

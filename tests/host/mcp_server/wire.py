@@ -48,11 +48,11 @@ class Wire:
 
 
 @asynccontextmanager
-async def wired(served: Scripted | None, refusal: str = "") -> AsyncIterator[Wire]:
+async def wired(served: Scripted | str) -> AsyncIterator[Wire]:
     """Serve something over pipes until the client's end is closed."""
     theirs_in, ours_out = os.pipe()
     ours_in, theirs_out = os.pipe()
-    task = asyncio.ensure_future(serve(served, Streams(theirs_in, theirs_out), refusal))  # type: ignore[arg-type]
+    task = asyncio.ensure_future(serve(served, Streams(theirs_in, theirs_out)))  # type: ignore[arg-type]
     wire = Wire(ours_in, ours_out, task)
     try:
         with anyio.fail_after(_SECONDS):

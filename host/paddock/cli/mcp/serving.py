@@ -54,7 +54,7 @@ async def _serve(
             text = failure.text(error)
             screen.text(text)
             if not os.isatty(streams.incoming):  # a client waits for an answer, and shows it
-                await serve(None, streams, screen.mask(text))
+                await serve(screen.mask(text), streams)
             return failure.exit_code(error)
         if os.isatty(streams.incoming):
             screen.note("it waits for a client's messages on stdin: put this command into the client's file")
