@@ -289,9 +289,13 @@ class RoutedCall(OpenCall):
         self.wants_no_item(now)
 
     def allow(self, items: int, now: float) -> None:
-        """Let the owner send this many more items."""
+        """Let the owner send this many more items; the reader waits for it again."""
         if self.credit == 0:
-            self.wants_items(now)
+            self.nested_ends(now)
+            self.go_on(now)
+            reading = self._reading()
+            if reading is not None:
+                reading.goes_on(now)
         self.credit += items
 
     def let_time_run(self) -> None:
@@ -347,14 +351,6 @@ class RoutedCall(OpenCall):
         reading = self._reading()
         if reading is not None:
             reading.idles(now)
-
-    def wants_items(self, now: float) -> None:
-        """Let the reader wait for the owner: it wants items again."""
-        self.nested_ends(now)
-        self.go_on(now)
-        reading = self._reading()
-        if reading is not None:
-            reading.goes_on(now)
 
     def item_came(self) -> None:
         """Count an item of a stream."""

@@ -13,7 +13,7 @@ import concurrent.futures
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextvars import Context, copy_context
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from anyio import CancelScope
 
@@ -110,18 +110,10 @@ class ScopedCall(HostCall):
 
     __slots__ = ("_left", "_scope")
 
-    def __init__(
-        self,
-        events: CallEvents,
-        origin: IncomingCall | None,
-        handle: Handle,
-        method: int,
-        message: Encoded,
-        scope: CancelScope,
-    ) -> None:
-        super().__init__(events, origin, handle, method, message)
-        self._scope = scope
-        self._left = 0.0
+    def within(self, scope: CancelScope) -> Self:
+        """Set the scope, once; return the call."""
+        self._scope, self._left = scope, 0.0
+        return self
 
     def nested_begins(self, now: float) -> None:
         super().nested_begins(now)
@@ -403,7 +395,7 @@ class HostCalls:
         if within is None:
             routed = HostCall(self.router, origin, endpoint, method, message)
         else:
-            routed = ScopedCall(self.router, origin, endpoint, method, message, within)
+            routed = ScopedCall(self.router, origin, endpoint, method, message).within(within)
         peer.channel.request(routed, 0, method, message.body, peer.send(message.handles))
         answer = await self._end_of(routed)
         if answer is None:

@@ -15,6 +15,7 @@ import asyncio
 import weakref
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 from paddock.rpc.admission import AdmissionControl, PeerLimits, values_in
@@ -241,6 +242,11 @@ class Peer:
         self.kind = kind
         self.authority = authority
         self.caller_of = caller_of
+        # What the channel reports goes to the router as it is, but for the ends of the connection.
+        self.on_request = partial(router.on_request, self)
+        self.on_event = partial(router.on_event, self)
+        self.on_violation = partial(router.on_violation, self)
+        self.on_room = partial(router.on_room, self)
         self._router = router
         self._loop = asyncio.get_running_loop()
         self.hello: asyncio.Future[Frame | None] = self._loop.create_future()
@@ -543,18 +549,6 @@ class Peer:
     def on_hello(self, hello: Frame) -> None:
         if not self.hello.done():  # its caller may have given up
             self.hello.set_result(hello)
-
-    def on_request(self, request: Frame) -> None:
-        self._router.on_request(self, request)
-
-    def on_event(self, event: Frame) -> None:
-        self._router.on_event(self, event)
-
-    def on_violation(self, error: RemoteProtocolError) -> None:
-        self._router.on_violation(self, error)
-
-    def on_room(self) -> None:
-        self._router.on_room(self)
 
     def on_lost(self) -> None:
         if not self.hello.done():

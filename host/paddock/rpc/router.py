@@ -249,8 +249,9 @@ class Router:
             self.loop.call_soon(self._goes_on, call)
         try:
             answer = await work
-            if call.values_read:
-                await self._wait_out_answers(call)
+            # The worker waits as long as the host took to read the answers of others, as if those had come later.
+            if call.values_read and (seconds := call.peer.answers.owe(self.loop.time(), call.values_read)):
+                await asyncio.sleep(seconds)
             self.respond(call, answer)
         except asyncio.CancelledError as exc:
             self.fail(call, exc)
@@ -265,12 +266,6 @@ class Router:
             self.serve(call, _later(seconds, answer))
         else:
             self.respond(call, answer)
-
-    async def _wait_out_answers(self, call: IncomingCall) -> None:
-        """Make a worker wait as long as the host takes to read the answers of others, as if those had come later."""
-        seconds = call.peer.answers.owe(self.loop.time(), call.values_read)
-        if seconds:
-            await asyncio.sleep(seconds)
 
     def _goes_on(self, call: IncomingCall) -> None:
         if call.peer.incoming.get(call.id) is call:

@@ -42,11 +42,11 @@ class ModuleStatus:
 
     module: str
     kind: str
-    level: str
-    is_mounted: bool
-    restarts: int
-    denials: tuple[Mapping[str, object], ...]
-    exit_reports: tuple[ExitReport, ...]
+    level: str = ""
+    is_mounted: bool = False
+    restarts: int = 0
+    denials: tuple[Mapping[str, object], ...] = ()
+    exit_reports: tuple[ExitReport, ...] = ()
     printed_bytes: int = 0
     kept_bytes: int = 0
     problem: PaddockError | None = None
@@ -266,43 +266,29 @@ class HostedSession(AmplifierSession):
     def _status_of(self, entry: ModuleEntry) -> ModuleStatus:
         path = entry.path
         module = self.runtime.modules.at(path)
-        problem = self._problems.get(path)
         authorized = self._authorized[path]
         code = authorized.resolution
-        live_from = code.root if code.is_live else None
-        granted = authorized.entry.permissions
-        keeps_home = authorized.entry.state == "keep"
+        planned = ModuleStatus(
+            entry.instance_id or entry.module,
+            entry.kind,
+            problem=self._problems.get(path),
+            live_from=code.root if code.is_live else None,
+            place=path,
+            granted=authorized.entry.permissions,
+            keeps_home=authorized.entry.state == "keep",
+        )
         if module is None:
-            return ModuleStatus(
-                entry.instance_id or entry.module,
-                entry.kind,
-                "",
-                False,
-                0,
-                (),
-                (),
-                problem=problem,
-                live_from=live_from,
-                place=path,
-                granted=granted,
-                keeps_home=keeps_home,
-            )
-        return ModuleStatus(
-            module.name,
-            module.kind,
-            module.level,
-            path in self._mounted,
-            module.supervisor.restarts,
-            tuple(denial.as_dict() for denial in module.denials),
-            tuple(module.reports),
-            module.supervisor.printed_bytes,
-            module.supervisor.kept_bytes,
-            problem,
-            live_from,
-            module.denials_left_out,
-            path,
-            granted,
-            module.attempts.programs if module.level != "none" else (),  # there nothing is refused
-            ResourceUse.of(module),
-            keeps_home,
+            return planned
+        return replace(
+            planned,
+            level=module.level,
+            is_mounted=path in self._mounted,
+            restarts=module.supervisor.restarts,
+            denials=tuple(denial.as_dict() for denial in module.denials),
+            denials_left_out=module.denials_left_out,
+            exit_reports=tuple(module.reports),
+            printed_bytes=module.supervisor.printed_bytes,
+            kept_bytes=module.supervisor.kept_bytes,
+            programs=module.attempts.programs if module.level != "none" else (),  # there nothing is refused
+            resources=ResourceUse.of(module),
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,7 +146,9 @@ class CalledModule:
             elif self._module_id is not None:
                 named |= {"module": self._module_id, "source": uri.text}
             else:
-                named |= {"module": _tool_of(await sources.module_ids(uri)), "source": uri.text}
+                ids = await sources.module_ids(uri)
+                tool = next((one for one in ids if kind_of_id(one) == "tool"), ids[0])
+                named |= {"module": tool, "source": uri.text}
         except SourceError as error:
             raise ModuleMissingError.of(self._source, error) from error
         return self._entry_of(named)
@@ -208,8 +210,3 @@ async def opened(
         core = SessionCore(session, options.working_dir, approval=approval, display=display)
         async with SessionRuntime.open(core, modules.resources) as runtime:
             yield OpenedModule(modules.authorization.modules[0], modules.resources, runtime)
-
-
-def _tool_of(module_ids: Sequence[str]) -> str:
-    """Return the module in one place that provides a tool."""
-    return next((one for one in module_ids if kind_of_id(one) == "tool"), module_ids[0])

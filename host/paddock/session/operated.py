@@ -22,7 +22,6 @@ import anyio.to_thread
 from pydantic import BaseModel
 
 from paddock import __version__
-from paddock.audit import AuditLog
 from paddock.control.socket import ControlSocket, Peer
 from paddock.control.status import Done, LogLine, LogLines, ModuleRow, Request, SessionStatus, State, cut
 from paddock.errors import KindError, ModuleDiedError
@@ -62,19 +61,17 @@ class OperatedSession:
 
     def __init__(
         self,
-        id: str,
         plan: Path | None,
         resources: SessionResources,
         runtime: SessionRuntime,
-        audit: AuditLog,
-        turn: Callable[[], Turn] = Turn,
-        cancel: Callable[[], None] = lambda: None,
+        turn: Callable[[], Turn],
+        cancel: Callable[[], None],
     ) -> None:
-        self._id = id
+        self._id = resources.options.session
         self._plan = plan
         self._resources = resources
         self._runtime = runtime
-        self._audit = audit
+        self._audit = resources.options.audit
         self._turn = turn
         self._cancel = cancel
         self._ended_by: Peer | None = None

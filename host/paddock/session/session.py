@@ -320,11 +320,9 @@ class Session:
             )
             self._kernel.attach_runtime(modules.by_path, runtime)
             self._operated = OperatedSession(
-                self._id,
                 self.plan.origin,
                 modules.resources,
                 runtime,
-                self._audit,
                 lambda: self._turn,
                 lambda: self.cancel(immediate=True),
             )
@@ -334,7 +332,7 @@ class Session:
                 session_tree = SessionTree(
                     self._id, modules.resources, modules.by_path, self.plan.agents, journal=journal
                 )
-                sub_sessions = SubSessions(self._kernel, runtime, session_tree, self._audit)
+                sub_sessions = SubSessions(self._kernel, runtime, session_tree)
                 sub_sessions.offer()
                 stack.push_async_callback(sub_sessions.aclose)
             if self.coordinator.get_capability("mention_resolver") is None:  # the application offers none of its own

@@ -60,13 +60,12 @@ class SubSessions:
         parent: HostedSession,
         session_runtime: SessionRuntime,
         session_tree: SessionTree,
-        audit: AuditLog,
         depth: int = 0,
     ) -> None:
         self._parent = parent
         self._session_runtime = session_runtime
         self._session_tree = session_tree
-        self._audit = audit
+        self._audit = session_tree.session_resources.options.audit
         self._depth = depth
         self._running: set[asyncio.Task[dict[str, Any] | Exception]] = set()
         self._living: dict[str, tuple[SessionRuntime, SubSessions]] = {}
@@ -304,7 +303,7 @@ class SubSessions:
             own = self._parent.coordinator.cancellation
             own.register_child(session.coordinator.cancellation)
             stack.callback(own.unregister_child, session.coordinator.cancellation)
-            below = SubSessions(session, session_runtime, self._session_tree, self._audit, self._depth + 1)
+            below = SubSessions(session, session_runtime, self._session_tree, self._depth + 1)
             below.offer()
             self._living[conversation.id] = session_runtime, below
             stack.push_async_callback(_end, session, session_runtime.deadlines, below)

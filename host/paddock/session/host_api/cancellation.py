@@ -52,7 +52,12 @@ class CancellationService(ServicePart):
         await self._token.trigger_callbacks()
 
     @handles(HostMethod.TOOL_STARTED, "notice of a tool's start", decode=Decode.DATA, is_notice=True)
-    def tool_started(self, module: HostedModule, call_id: str, tool: str) -> None:
+    def tool_started(
+        self,
+        module: HostedModule,
+        call_id: str,
+        tool: str,
+    ) -> None:
         """Note that a module runs a tool."""
         call_id, tool = call_id[:_MAX_NAME], tool[:_MAX_NAME]
         if not module.rate_limits.running.admits(self._now()) or module.quota.number_of("running") == _MAX_RUNNING:

@@ -28,7 +28,10 @@ class DenialService(ServicePart):
 
     @handles(HostMethod.EXPLAIN, "request for explanation")
     def explain(
-        self, module: HostedModule, attempts: list[Any], seconds: Annotated[float, within(0, _LONGEST_CALL)]
+        self,
+        module: HostedModule,
+        attempts: list[Any],
+        seconds: Annotated[float, within(0, _LONGEST_CALL)],
     ) -> object:
         """Return what a module was refused during a call that failed, as far as the module may know it."""
         read = _read_attempts(attempts)
@@ -38,7 +41,8 @@ class DenialService(ServicePart):
         noted = map(_for_the_module, module.denials_since(now - seconds, only_by_host=True))
         denials = [*(denial for denial in noted if denial is not None), *module.attempts.not_granted(read)]
         module.attempts.weigh(read, has_failed=True, now=now)
-        return [denial.as_dict() for denial in _each_once(denials)[-_MAX_DENIALS:]]
+        latest = {(denial.operation, denial.target): denial for denial in reversed(denials)}  # each once
+        return [denial.as_dict() for denial in [*latest.values()][:_MAX_DENIALS][::-1]]
 
     @handles(HostMethod.ATTEMPTED, decode=Decode.DATA, is_notice=True)
     def attempted(self, module: HostedModule, args: Any) -> None:
@@ -75,7 +79,3 @@ def _for_the_module(denial: Denial) -> Denial | None:
             grant = denial.grant if json.dumps(denial.target, ensure_ascii=False) in denial.grant else ""
             return replace(denial, grant=grant, reason="")
     return None
-
-
-def _each_once(denials: list[Denial]) -> list[Denial]:
-    return list({(denial.operation, denial.target): denial for denial in reversed(denials)}.values())[::-1]

@@ -53,7 +53,11 @@ class EmissionService(ServicePart):
 
     @handles(HostMethod.EMIT_AND_COLLECT, "event", decode=Decode.PLAIN, collects=True)
     async def collect(
-        self, module: HostedModule, event: str, data: object, timeout: Annotated[float, within(0, LONGEST_WAIT)]
+        self,
+        module: HostedModule,
+        event: str,
+        data: object,
+        timeout: Annotated[float, within(0, LONGEST_WAIT)],
     ) -> object:
         """Deliver an event and return the answers of its handlers within the given time."""
         if self._undelivered(module, event) is not None:

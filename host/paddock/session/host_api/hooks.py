@@ -46,7 +46,14 @@ class HookService(ServicePart):
             del self._handlers[number]
 
     @handles(HostMethod.REGISTER, "handler registration", decode=Decode.HANDLES)
-    def register(self, module: HostedModule, event: str, priority: int, name: object, handler: object) -> int:
+    def register(
+        self,
+        module: HostedModule,
+        event: str,
+        priority: int,
+        name: object,
+        handler: object,
+    ) -> int:
         """Register a handler; return its number."""
         if not (isinstance(handler, (Handle, HostObject)) and (name is None or isinstance(name, str))):
             raise TypeError("a hook handler has to be callable")
@@ -104,7 +111,11 @@ class HookService(ServicePart):
 
     @handles(HostMethod.PROCESS_HOOK_RESULT, "hook result")
     async def process_hook_result(
-        self, module: HostedModule, result: Annotated[HookResult, _is_bounded], event: str, hook_name: str
+        self,
+        module: HostedModule,
+        result: Annotated[HookResult, _is_bounded],
+        event: str,
+        hook_name: str,
     ) -> object:
         """Act on a hook's answer, and return the part that is left to act on."""
         module.authority.check_hook_results()

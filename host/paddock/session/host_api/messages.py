@@ -28,7 +28,13 @@ class MessageService(ServicePart):
     """Serves the messages of one session's workers."""
 
     @handles(HostMethod.SHOW_MESSAGE, "message", decode=Decode.DATA, is_notice=True)
-    def show(self, module: HostedModule, message: str, level: Literal["info", "warning", "error"], source: str) -> None:
+    def show(
+        self,
+        module: HostedModule,
+        message: str,
+        level: Literal["info", "warning", "error"],
+        source: str,
+    ) -> None:
         """Show a message; where the session has no display, it is logged."""
         if not may_show(module, self._now()):
             return

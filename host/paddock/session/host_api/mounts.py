@@ -21,7 +21,13 @@ class MountService(ServicePart):
     """Serves the mount requests of one session's workers."""
 
     @handles(HostMethod.MOUNT, "mount request", decode=Decode.HANDLES)
-    def mount(self, module: HostedModule, point: str, name: str | None, obj: object) -> None:
+    def mount(
+        self,
+        module: HostedModule,
+        point: str,
+        name: str | None,
+        obj: object,
+    ) -> None:
         """Mount an object of the module's, but no tool that is not as it was pinned, or that no provider would take."""
         if max(len(point), len(name or "")) > MAX_NAME:
             raise ValueError(f"an object is mounted under a name of at most {MAX_NAME} characters")
@@ -34,13 +40,23 @@ class MountService(ServicePart):
         module.mount(point, name, obj)
 
     @handles(HostMethod.UNMOUNT, "unmount request")
-    def unmount(self, module: HostedModule, point: str, name: str | None) -> bool:
+    def unmount(
+        self,
+        module: HostedModule,
+        point: str,
+        name: str | None,
+    ) -> bool:
         """Unmount an object of the module's; return whether there was one."""
         module.quota.give_back(("mount", point, name))
         return module.unmount(point, name)
 
     @handles(HostMethod.DESCRIBE, "object description", decode=Decode.DATA, is_notice=True)
-    def describe(self, module: HostedModule, object_id: int, description: bytes) -> None:
+    def describe(
+        self,
+        module: HostedModule,
+        object_id: int,
+        description: bytes,
+    ) -> None:
         """Take an object's new description."""
         handle = module.peer.export(object_id)
         if handle is None:

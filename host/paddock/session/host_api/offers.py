@@ -85,7 +85,13 @@ class OfferService(ServicePart):
         return refusal is not None
 
     @handles(HostMethod.REGISTER_CONTRIBUTOR, "contributor registration", decode=Decode.HANDLES)
-    def register_contributor(self, module: HostedModule, channel: str, name: str, callback: object) -> None:
+    def register_contributor(
+        self,
+        module: HostedModule,
+        channel: str,
+        name: str,
+        callback: object,
+    ) -> None:
         """Add a contributor to a channel."""
         if max(len(channel), len(name)) > MAX_NAME:
             raise ValueError(f"a contributor has a channel and a name of at most {MAX_NAME} characters")

@@ -58,14 +58,30 @@ class HostService(ServicePart):
     ) -> None:
         host_calls = HostCalls(router)
         functions = ModuleFunctions(host_calls, module_of)
-        parts = host_calls, coordinator, mirrors, module_of, definitions, functions, PendingPrompts()
+        parts = (
+            host_calls,
+            coordinator,
+            mirrors,
+            module_of,
+            definitions,
+            functions,
+            PendingPrompts(),
+        )
         super().__init__(*parts)
         state, self._hooks = StateService(*parts), HookService(*parts)
         coordinator.report_to(state.on_written, self._hooks.on_injection_left_out)
-        kinds = (EmissionService, MountService, OfferService, CancellationService)
-        more = (ApprovalService, MessageService, DenialService)
         self._handlers: dict[int, MethodHandler] = {}
-        for part in (state, self._hooks, *(kind(*parts) for kind in (*kinds, *more))):
+        for part in (
+            EmissionService(*parts),
+            self._hooks,
+            MountService(*parts),
+            OfferService(*parts),
+            state,
+            CancellationService(*parts),
+            ApprovalService(*parts),
+            MessageService(*parts),
+            DenialService(*parts),
+        ):
             for method, handler in handlers_of(part):
                 assert method not in self._handlers, f"{method.name} is served twice"
                 self._handlers[method] = handler

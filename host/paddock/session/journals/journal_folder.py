@@ -163,7 +163,7 @@ class Journals:
         name, hints = meant_id(_name_of(asked) if _name_of(asked) in ids else asked, ids)
         if name is None:
             raise UnknownSessionError(asked, [*hints, "`paddock sessions list` shows them all"])
-        return self._id_of(name)
+        return self._glance(self.path_of(name))[0].id if _HASHED.fullmatch(name) else name
 
     def interrupted_in(self, folder: Path, besides: str) -> KeptSession | None:
         """Return the latest session of a folder with turns, `besides` one, if its host was killed.
@@ -181,9 +181,6 @@ class Journals:
                 return kept.id
         hints = ["`paddock sessions list` shows those of all folders; name one by its id"]
         raise UnknownSessionError(LAST, [f"no session of {folder} had a turn", *hints])
-
-    def _id_of(self, name: str) -> str:
-        return self._glance(self.path_of(name))[0].id if _HASHED.fullmatch(name) else name
 
     def ids(self) -> list[str]:
         """Return the ids of all sessions, the latest first; those that are no names of files as a digest."""
