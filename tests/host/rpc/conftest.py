@@ -24,6 +24,8 @@ from paddock.rpc.tasks import SessionTasks
 from paddock.token_bucket import TokenBucket
 from paddock_sdk.contract.boundary_errors import RefusedError
 from paddock_sdk.protocol import MAX_FRAME_BYTES, Connection, Kind, RemoteProtocolError, Role
+from paddock_sdk.protocol.description import Flavour
+from support.scripted_end import ASYNC
 
 from .scripted_worker import ScriptedWorker, until
 
@@ -166,6 +168,15 @@ class Network:
         peer.channel.write(peer.channel.connection.send_welcome(b""))
         await worker.take(Kind.WELCOME)
         return peer, worker
+
+    async def pair(
+        self, members: dict[str, Flavour] | None = None, **options: Any
+    ) -> tuple[Peer, ScriptedWorker, Peer, ScriptedWorker, int]:
+        """Connect an asker, and an answerer with some options that lends it an object; return both and its number."""
+        requester, asking = await self.connect("asker")
+        peer, answering = await self.connect("answerer", **options)
+        lent = answering.own(5, members or {"work": ASYNC})
+        return requester, asking, peer, answering, await self.lend(answering, lent, requester)
 
     async def close(self) -> None:
         """End every connection and everything that still runs."""

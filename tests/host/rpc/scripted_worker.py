@@ -95,6 +95,11 @@ class ScriptedWorker(ScriptedEnd):
         body, handles = self.body(value, head)
         self.write(self.connection.send_notify(0, method, body, handles))
 
+    async def tell(self, method: int, value: object, head: str | None = None) -> None:
+        """Send a notification, and return when the host has looked at it."""
+        self.notify(method, value, head)
+        await self.round_trip()
+
     # -- hearing ---------------------------------------------------------------------------
 
     def stop_reading(self) -> None:

@@ -50,8 +50,7 @@ async def test_a_misdeed_is_reported_once_and_the_worker_heard_no_more(misdeed: 
 
 async def test_what_was_said_before_a_misdeed_counts(network: Network) -> None:
     _, worker = await network.connect("worker")
-    worker.notify(7, "before")
-    await worker.round_trip()
+    await worker.tell(7, "before")
     worker.write(b"\xff" * 64)
     await worker.cut_off()
     assert [(name, method) for name, method, _ in network.service.notices] == [("worker", 7)]

@@ -88,9 +88,7 @@ async def test_only_a_call_of_the_host_or_an_orchestrator_has_a_clock_of_its_own
 
 
 async def test_a_call_that_overstays_is_reported_until_it_ends(network: Network) -> None:
-    _, answering = await network.connect("answerer", runtime_max=0.0)
-    requester, asking = await network.connect("asker")
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
+    _, asking, _, answering, target = await network.pair(runtime_max=0.0)
     id = asking.call_object(target)
     request = await answering.request_from_host()
     async with asyncio.timeout(60):
@@ -103,9 +101,7 @@ async def test_a_call_that_overstays_is_reported_until_it_ends(network: Network)
 
 
 async def test_a_calls_clock_stands_still_from_a_nested_request_to_its_answer(network: Network) -> None:
-    peer, answering = await network.connect("answerer", runtime_max=1000.0)
-    requester, asking = await network.connect("asker")
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
+    _, asking, peer, answering, target = await network.pair(runtime_max=1000.0)
     release = asyncio.Event()
 
     async def slow() -> Encoded:
@@ -132,9 +128,7 @@ async def test_a_calls_clock_stands_still_from_a_nested_request_to_its_answer(ne
 
 @pytest.mark.parametrize("is_task", [True, False])
 async def test_no_clock_stands_still_over_what_the_host_answers_by_itself(is_task: bool, network: Network) -> None:
-    peer, answering = await network.connect("answerer", runtime_max=1000.0)
-    requester, asking = await network.connect("asker")
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
+    _, asking, peer, answering, target = await network.pair(runtime_max=1000.0)
 
     async def nothing_to_wait_for() -> Encoded:
         return Encoded(b"\xc0")
@@ -158,9 +152,7 @@ async def test_no_clock_stands_still_over_what_the_host_answers_by_itself(is_tas
 
 @pytest.mark.parametrize("parent", [4711, 0])
 async def test_a_cause_that_is_none_counts_as_none(parent: int, network: Network) -> None:
-    peer, answering = await network.connect("answerer", runtime_max=1000.0)
-    requester, asking = await network.connect("asker")
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
+    _, asking, peer, answering, target = await network.pair(runtime_max=1000.0)
     asking.call_object(target)
     await answering.request_from_host()
     (call,) = peer.channel.calls.running()

@@ -19,9 +19,7 @@ _OPAQUE = b"\xc1\xff never decoded \x00"
 
 
 async def test_bodies_of_calls_and_answers_pass_unread(network: Network) -> None:
-    requester, asking = await network.connect("asker")
-    _, answering = await network.connect("answerer")
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
+    _, asking, _, answering, target = await network.pair()
     id, frame = asking.connection.send_request(target, 0, _OPAQUE)
     asking.write(frame)
     request = await answering.request_from_host()
@@ -32,9 +30,7 @@ async def test_bodies_of_calls_and_answers_pass_unread(network: Network) -> None
 
 
 async def test_a_failure_reaches_the_caller_unread(network: Network) -> None:
-    requester, asking = await network.connect("asker")
-    _, answering = await network.connect("answerer")
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
+    _, asking, _, answering, target = await network.pair()
     id = asking.call_object(target)
     request = await answering.request_from_host()
     answering.write(answering.connection.send_failure(request.id, _OPAQUE))
@@ -44,9 +40,7 @@ async def test_a_failure_reaches_the_caller_unread(network: Network) -> None:
 
 @pytest.mark.parametrize(("flavour", "flags"), [(ASYNC, Flag.NONE), (SYNC, Flag.IN_PLACE), (STREAM, Flag.STREAM)])
 async def test_a_forwarded_calls_flags_come_from_its_target(flavour: Flavour, flags: Flag, network: Network) -> None:
-    requester, asking = await network.connect("asker")
-    _, answering = await network.connect("answerer")
-    target = await network.lend(answering, answering.own(5, {"work": flavour}), requester)
+    _, asking, _, answering, target = await network.pair({"work": flavour})
     asking.call_object(target, flags=Flag.STREAM | Flag.IN_PLACE)
     assert (await answering.request_from_host()).flags == flags
 
@@ -71,9 +65,7 @@ async def test_an_argument_goes_home_as_itself_and_to_others_as_a_number(network
 
 
 async def test_a_returned_object_goes_home_or_is_handed_on(network: Network) -> None:
-    requester, asking = await network.connect("asker")
-    _, answering = await network.connect("answerer")
-    target = await network.lend(answering, answering.own(5, {"keep": ASYNC}), requester)
+    _, asking, _, answering, target = await network.pair({"keep": ASYNC})
     id = asking.call_object(target, 0, asking.own(31, {"mine": ASYNC}))
     request = await answering.request_from_host()
     kept = answering.foreign(request.handles[0].id)
@@ -85,9 +77,7 @@ async def test_a_returned_object_goes_home_or_is_handed_on(network: Network) -> 
 
 
 async def test_the_same_object_keeps_its_number_and_is_described_once(network: Network) -> None:
-    requester, asking = await network.connect("asker")
-    _, answering = await network.connect("answerer")
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
+    _, asking, _, answering, target = await network.pair()
     seen = []
     for lent in (asking.own(31), asking.again(31), asking.again(31)):
         id = asking.call_object(target, 0, lent)
@@ -124,9 +114,7 @@ async def test_a_number_of_one_connection_means_nothing_on_another(network: Netw
     ],
 )
 async def test_an_object_out_of_nowhere_ends_the_worker_that_names_it(lent: Lent, network: Network) -> None:
-    requester, asking = await network.connect("asker")
-    _, answering = await network.connect("answerer")
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
+    _, asking, _, answering, target = await network.pair()
     asking.call_object(target, 0, lent)
     await asking.cut_off()
     assert [name for name, _ in network.failure_policy.violations] == ["asker"]
@@ -134,9 +122,7 @@ async def test_an_object_out_of_nowhere_ends_the_worker_that_names_it(lent: Lent
 
 
 async def test_a_description_that_is_none_ends_its_owner_and_not_the_caller(network: Network) -> None:
-    requester, asking = await network.connect("asker")
-    _, answering = await network.connect("answerer")
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
+    _, asking, _, answering, target = await network.pair()
     asking.call_object(target)
     no_description = Lent(HandleEntry(HandleSide.SENDER, 9, b"\x90"))
     answering.respond((await answering.request_from_host()).id, no_description)
@@ -148,9 +134,7 @@ async def test_a_description_that_is_none_ends_its_owner_and_not_the_caller(netw
 
 
 async def test_an_answer_with_an_unknown_object_ends_the_callee(network: Network) -> None:
-    requester, asking = await network.connect("asker")
-    _, answering = await network.connect("answerer")
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
+    _, asking, _, answering, target = await network.pair()
     id = asking.call_object(target)
     request = await answering.request_from_host()
     answering.respond(request.id, answering.foreign(4711))
@@ -161,9 +145,7 @@ async def test_an_answer_with_an_unknown_object_ends_the_callee(network: Network
 
 
 async def test_a_member_that_there_is_not_is_the_callers_error_only(network: Network) -> None:
-    requester, asking = await network.connect("asker")
-    _, answering = await network.connect("answerer")
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
+    _, asking, _, answering, target = await network.pair()
     with pytest.raises(AttributeError, match="no member 7"):
         await asking.answer(asking.call_object(target, 7))
     assert not answering.heard(Kind.REQUEST)
@@ -174,9 +156,7 @@ _LIMIT = 2000  # bytes a worker takes in one frame; small, so that a description
 
 async def test_a_call_that_outgrows_a_frame_fails_without_a_trace(network: Network) -> None:
     """The receiver has to be told what the objects in a message are, which the sender did long ago."""
-    requester, asking = await network.connect("asker")
-    _, answering = await network.connect("answerer", send_limit=_LIMIT)
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
+    _, asking, _, answering, target = await network.pair(send_limit=_LIMIT)
     held = await network.handle_of(asking, asking.own(31, text="x" * 1000))
     with pytest.raises(Exception, match="over the limit"):
         await asking.answer(asking.call_object(target, 0, asking.again(31), bytes(1500)))

@@ -96,9 +96,7 @@ async def test_an_object_whose_release_was_confirmed_has_to_be_described_again(n
 
 
 async def test_objects_in_a_cancelled_calls_answer_count_as_handed_over(network: Network) -> None:
-    requester, asking = await network.connect("asker")
-    _, answering = await network.connect("answerer")
-    target = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
+    _, asking, _, answering, target = await network.pair()
     id = asking.call_object(target)
     request = await answering.request_from_host()
     asking.write(asking.connection.send_cancel(id))

@@ -35,14 +35,8 @@ class _NextLife:
         self.workers.append(worker)
 
 
-async def _lent(network: Network) -> tuple[ScriptedWorker, ScriptedWorker, int]:
-    requester, asking = await network.connect("asker")
-    _, answering = await network.connect("answerer")
-    return asking, answering, await network.lend(answering, answering.own(5, {"work": ASYNC}), requester)
-
-
 async def test_a_call_in_flight_gets_what_stands_in_for_the_answer(network: Network) -> None:
-    asking, answering, target = await _lent(network)
+    _, asking, _, answering, target = await network.pair()
 
     async def stand_in(call: RoutedCall, method: str) -> Encoded:
         return network.marshaller.encode({"instead": method})
@@ -56,7 +50,7 @@ async def test_a_call_in_flight_gets_what_stands_in_for_the_answer(network: Netw
 
 
 async def test_a_call_in_flight_fails_with_what_the_death_amounts_to(network: Network) -> None:
-    asking, answering, target = await _lent(network)
+    _, asking, _, answering, target = await network.pair()
     id = asking.call_object(target)
     await answering.request_from_host()
     answering.close()
@@ -65,7 +59,7 @@ async def test_a_call_in_flight_fails_with_what_the_death_amounts_to(network: Ne
 
 
 async def test_a_call_of_an_object_whose_owner_is_gone_revives_it_first(network: Network) -> None:
-    asking, answering, target = await _lent(network)
+    _, asking, _, answering, target = await network.pair()
     network.failure_policy.on_revive = next_life = _NextLife(network)
     answering.close()
     await until(lambda: "answerer" in network.failure_policy.lost)
@@ -82,7 +76,7 @@ async def test_a_call_of_an_object_whose_owner_is_gone_revives_it_first(network:
 
 
 async def test_a_repeated_call_goes_to_the_next_life_and_counts_lives(network: Network) -> None:
-    asking, answering, target = await _lent(network)
+    _, asking, _, answering, target = await network.pair()
     network.failure_policy.on_revive = next_life = _NextLife(network)
 
     async def again(call: RoutedCall, method: str) -> None:
@@ -138,7 +132,7 @@ async def test_a_call_made_again_still_lends_what_its_caller_lent(network: Netwo
 
 
 async def test_a_caller_may_give_up_while_its_target_is_revived(network: Network) -> None:
-    asking, answering, target = await _lent(network)
+    _, asking, _, answering, target = await network.pair()
     begun, ended = asyncio.Event(), asyncio.Event()
 
     async def slowly(handle: Handle, method: str) -> None:
@@ -161,7 +155,7 @@ async def test_a_caller_may_give_up_while_its_target_is_revived(network: Network
 
 
 async def test_nothing_is_asked_of_the_afterlife_for_a_call_that_was_given_up(network: Network) -> None:
-    asking, answering, target = await _lent(network)
+    _, asking, _, answering, target = await network.pair()
     id = asking.call_object(target)
     await answering.request_from_host()
     asking.write(asking.connection.send_cancel(id))
@@ -172,7 +166,7 @@ async def test_nothing_is_asked_of_the_afterlife_for_a_call_that_was_given_up(ne
 
 
 async def test_a_call_that_was_admitted_is_released_however_it_ends(network: Network) -> None:
-    asking, answering, target = await _lent(network)
+    _, asking, _, answering, target = await network.pair()
     handle = await network.handle_of(answering, answering.again(5))
     open_calls: list[int] = []
 
@@ -205,7 +199,7 @@ async def test_a_call_that_was_admitted_is_released_however_it_ends(network: Net
 
 
 async def test_only_successful_calls_reach_the_journal(network: Network) -> None:
-    asking, answering, target = await _lent(network)
+    _, asking, _, answering, target = await network.pair()
     handle = await network.handle_of(answering, answering.again(5))
     noted = []
 

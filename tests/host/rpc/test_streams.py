@@ -13,9 +13,9 @@ import pytest
 from paddock.rpc.calls import RoutedCall
 from paddock.rpc.peer import Encoded, Peer
 from paddock_sdk.contract.boundary_errors import ModuleGoneError, RefusedError
-from paddock_sdk.protocol import Flag, HandleEntry, HandleSide, Kind
+from paddock_sdk.protocol import Flag, HandleEntry, Kind
 from paddock_sdk.protocol.frames import encode_frame
-from support.scripted_end import ASYNC, STREAM
+from support.scripted_end import STREAM
 
 from .conftest import Network, mirror
 from .scripted_worker import ScriptedWorker
@@ -54,15 +54,6 @@ async def test_items_and_credit_pass_through_and_the_end_ends_it(network: Networ
     assert (await source.take(Kind.CREDIT)).target == 2
     source.respond(sourced)
     assert await reading.answer(id) is None
-
-
-async def test_objects_in_items_are_rewritten_like_any_others(network: Network) -> None:
-    reading, source, id, sourced = await _reading(network)
-    _allow(reading, id, 1)
-    await source.take(Kind.CREDIT)
-    _item(source, sourced, [source.own(9, {"work": ASYNC}), source.again(5)])
-    new, known = (await reading.take(Kind.ITEM)).handles
-    assert new.description and known == HandleEntry(HandleSide.SENDER, 1)
 
 
 async def test_a_source_that_sends_without_credit_is_ended_and_its_reader_told(network: Network) -> None:

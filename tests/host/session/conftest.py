@@ -214,6 +214,11 @@ class Hosted:
         await starting
         return worker
 
+    async def die(self, hosted: HostedModule) -> None:
+        """Let a module's process end by itself."""
+        hosted.supervisor.die()  # type: ignore[attr-defined]
+        await until(lambda: not hosted.is_running)
+
     async def mount_next(self, hosted: HostedModule, mount: Mount | None = None) -> ScriptedWorker:
         """Play the next life of a module up to where it is mounted."""
         lives = len(hosted.supervisor.workers)  # type: ignore[attr-defined]

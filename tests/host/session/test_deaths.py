@@ -92,8 +92,7 @@ async def test_the_next_call_restarts_a_dead_module_and_its_mounts(hosted: Hoste
     _, onlooker = await hosted.start("orchestrator", "loop-x")
     ((_, _, shown),) = changes(onlooker, MirrorSection.MOUNTED)
     echo = hosted.coordinator.get("tools", "echo")
-    module.supervisor.die()  # type: ignore[attr-defined]
-    await until(lambda: not module.is_running)
+    await hosted.die(module)
     calls = [asyncio.ensure_future(echo.execute({"number": number})) for number in range(2)]
     theirs = onlooker.call_object(shown.id, 0, {"number": 2})
     worker = await hosted.mount_next(module, tool("echo", id=9))
@@ -127,8 +126,7 @@ async def test_an_object_of_an_earlier_life_is_gone_for_good(hosted: Hosted) -> 
     module, worker = await hosted.start("tool", "tool-x", tool("echo"))
     await worker.ask(0, HostMethod.REGISTER_CAPABILITY, worker.own(9, {"look": ASYNC}), head="eyes")
     eyes = hosted.coordinator.get_capability("eyes")
-    module.supervisor.die()  # type: ignore[attr-defined]
-    await until(lambda: not module.is_running)
+    await hosted.die(module)
     looking = asyncio.ensure_future(eyes.look())
     await hosted.mount_next(module, tool("echo"))
     with pytest.raises(ModuleGoneError, match="earlier life"):
@@ -230,8 +228,7 @@ async def test_a_message_is_journaled_though_its_orchestrator_has_died(hosted: H
     ((_, _, shown),) = changes(asking, MirrorSection.MOUNTED)
     asking.call_object(shown.id, _number("add_message"), _message(1))
     request = await worker.request_from_host()
-    loop.supervisor.die()  # type: ignore[attr-defined]
-    await until(lambda: not loop.is_running)
+    await hosted.die(loop)
     worker.respond(request.id)
     await until(lambda: hosted.journal.messages() == [_message(1)])
     assert not worker.heard(Kind.CANCEL)
@@ -310,16 +307,14 @@ async def test_a_handler_that_dies_counts_as_its_policy_says(
 )
 async def test_a_gate_stays_shut_when_its_guard_cannot_be_brought_back(error: Exception, hosted: Hosted) -> None:
     module, _ = await hosted.start("hook", "hooks-x", _handler("tool:pre"))
-    module.supervisor.die()  # type: ignore[attr-defined]
-    await until(lambda: not module.is_running)
+    await hosted.die(module)
     module.supervisor.on_start = error  # type: ignore[attr-defined]
     assert (await hosted.coordinator.hooks.emit("tool:pre", {})).action == "deny"
 
 
 async def test_a_gate_stays_shut_when_its_guard_comes_back_without_its_handler(hosted: Hosted) -> None:
     module, _ = await hosted.start("hook", "hooks-x", _handler("tool:pre"))
-    module.supervisor.die()  # type: ignore[attr-defined]
-    await until(lambda: not module.is_running)
+    await hosted.die(module)
     emitted = asyncio.ensure_future(hosted.coordinator.hooks.emit("tool:pre", {}))
     await hosted.mount_next(module)
     assert (await emitted).action == "deny"
@@ -357,8 +352,7 @@ async def test_a_restarted_hooks_handler_keeps_its_place_in_the_order(hosted: Ho
     module, _ = await hosted.start("hook", "hooks-x", _handler("news"))
     order: list[str] = []
     hosted.coordinator.hooks.register("news", lambda event, data: order.append("application"), name="late")
-    module.supervisor.die()  # type: ignore[attr-defined]
-    await until(lambda: not module.is_running)
+    await hosted.die(module)
     emitted = asyncio.ensure_future(hosted.coordinator.hooks.emit("news", {}))
     worker = await hosted.mount_next(module, _handler("news"))
     request = await worker.request_from_host()

@@ -16,7 +16,7 @@ from paddock_sdk.protocol.methods import HostMethod, MirrorSection
 from paddock_sources.resolution import ServerProgram
 from support.scripted_end import ASYNC, SYNC, Lent
 
-from ..rpc.scripted_worker import ScriptedWorker, until
+from ..rpc.scripted_worker import ScriptedWorker
 from .conftest import Hosted, changes
 
 _MEMBERS = {"execute": ASYNC}
@@ -67,8 +67,7 @@ async def test_a_mounted_tool_that_is_described_anew_is_withdrawn(hosted: Hosted
     module, worker = await _started(hosted, _PINS, is_server=is_server)
     _, loop = await hosted.start("orchestrator", "loop-x")
     await _mount(worker, worker.own(5, _MEMBERS, **_GOOD))
-    worker.notify(HostMethod.DESCRIBE, [5, worker.describe(_MEMBERS, **_EVIL)])
-    await worker.round_trip()
+    await worker.tell(HostMethod.DESCRIBE, [5, worker.describe(_MEMBERS, **_EVIL)])
     await loop.round_trip()
     heard = repr(changes(loop, *MirrorSection))
     assert _shown(hosted) == ({} if is_server else {"read": _EVIL["description"]})
@@ -97,8 +96,7 @@ async def test_an_object_of_the_next_life_takes_no_pinned_tools_place(hosted: Ho
     await _mount(worker, worker.own(5, _MEMBERS, **_GOOD))
     await worker.ask(0, HostMethod.REGISTER_CAPABILITY, worker.again(5), head="reader")
     handle = hosted.marshaller.handle_of(hosted.coordinator.get("tools", "read"))
-    module.supervisor.die()  # type: ignore[attr-defined]
-    await until(lambda: not module.is_running)
+    await hosted.die(module)
 
     async def again(worker: ScriptedWorker) -> None:
         await _mount(worker, worker.own(5, _MEMBERS, **_GOOD))
@@ -122,8 +120,7 @@ async def test_a_module_cannot_hold_a_tool_of_anothers_to_its_pins(hosted: Hoste
     ((_, _, shown),) = changes(worker, MirrorSection.MOUNTED)
     with pytest.raises(TypeError, match="the module's own"):
         await _mount(worker, worker.foreign(shown.id), "read")
-    owner.notify(HostMethod.DESCRIBE, [5, owner.describe(_MEMBERS, **_EVIL)])
-    await owner.round_trip()
+    await owner.tell(HostMethod.DESCRIBE, [5, owner.describe(_MEMBERS, **_EVIL)])
     assert _shown(hosted)["read"] == _EVIL["description"]
     assert not module.denials
 

@@ -197,8 +197,7 @@ async def test_no_room_that_a_find_took_is_missing_from_what_a_worker_is_told(ho
 
     await is_refused(*(f"first:{number}" for number in range(90)))
     for _ in range(2):
-        worker.notify(HostMethod.ATTEMPTED, [["read", path] for path in there])
-        await worker.round_trip()
+        await worker.tell(HostMethod.ATTEMPTED, [["read", path] for path in there])
         await module.attempts.settled()
     probes = [f"probe:{number}" for number in range(10)]
     await is_refused(*probes)
@@ -248,8 +247,7 @@ async def test_a_refusal_from_before_the_call_is_not_told_of_it(hosted: Hosted) 
 async def test_attempts_that_are_told_in_passing_are_for_people_alone(hosted: Hosted) -> None:
     hosted.explainer = Judging("/there")
     module, worker = await hosted.start("provider", "provider-x")
-    worker.notify(HostMethod.ATTEMPTED, [["read", "/there"], ["read", "/missing"], ["read", "/there"]])
-    await worker.round_trip()
+    await worker.tell(HostMethod.ATTEMPTED, [["read", "/there"], ["read", "/missing"], ["read", "/there"]])
     await module.attempts.settled()
     assert [(denial.target, denial.times) for denial in module.denials] == [("/there", 1)]
 
@@ -257,8 +255,7 @@ async def test_attempts_that_are_told_in_passing_are_for_people_alone(hosted: Ho
 async def test_an_attempt_that_cannot_be_explained_costs_the_others_nothing(hosted: Hosted) -> None:
     hosted.explainer = Judging("/there")
     module, worker = await hosted.start("tool", "tool-x")
-    worker.notify(HostMethod.ATTEMPTED, [["read", "/defect"], ["read", "/there"]])
-    await worker.round_trip()
+    await worker.tell(HostMethod.ATTEMPTED, [["read", "/defect"], ["read", "/there"]])
     await module.attempts.settled()
     assert len(module.denials) == 1
 
@@ -278,13 +275,11 @@ async def test_only_so_many_attempts_are_looked_at(hosted: Hosted) -> None:
 async def test_only_programs_that_were_looked_at_are_noted_as_started(hosted: Hosted) -> None:
     hosted.explainer = Judging()
     module, worker = await hosted.start("tool", "tool-x")
-    worker.notify(HostMethod.ATTEMPTED, [["run", f"p{number}"] for number in range(3)])
-    await worker.round_trip()
+    await worker.tell(HostMethod.ATTEMPTED, [["run", f"p{number}"] for number in range(3)])
     await module.attempts.settled()
     assert module.attempts.programs == ("p0", "p1", "p2")
     module.rate_limits.attempts.per_second = module.rate_limits.attempts.at_once = 0.0
-    worker.notify(HostMethod.ATTEMPTED, [["run", "late"]])
-    await worker.round_trip()
+    await worker.tell(HostMethod.ATTEMPTED, [["run", "late"]])
     await module.attempts.settled()
     assert module.attempts.programs == ("p0", "p1", "p2") and module.denials_left_out == 1
 
@@ -329,8 +324,7 @@ async def test_an_account_of_attempts_that_is_none_is_not_looked_at(
         with pytest.raises(ValueError, match="malformed"):
             await worker.ask(0, method, [attempts, 1.0])
         return
-    worker.notify(method, attempts)
-    await worker.round_trip()
+    await worker.tell(method, attempts)
     assert [denial.reason for denial in module.denials] == ["malformed account of attempts"]
 
 
@@ -345,13 +339,11 @@ async def test_a_time_that_is_none_is_refused(hosted: Hosted, seconds: Any) -> N
 async def test_resetting_the_turn_is_for_hooks_and_orchestrators(hosted: Hosted) -> None:
     hosted.coordinator._current_turn_injections = 7
     module, worker = await hosted.start("tool", "tool-x")
-    worker.notify(HostMethod.RESET_TURN, [])
-    await worker.round_trip()
+    await worker.tell(HostMethod.RESET_TURN, [])
     assert hosted.coordinator._current_turn_injections == 7
     assert len(module.denials) == 1
     _, loop = await hosted.start("orchestrator", "loop-x")
-    loop.notify(HostMethod.RESET_TURN, [])
-    await loop.round_trip()
+    await loop.tell(HostMethod.RESET_TURN, [])
     assert hosted.coordinator._current_turn_injections == 0
 
 

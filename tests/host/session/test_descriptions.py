@@ -121,8 +121,7 @@ async def test_too_large_objects_are_not_described_anew_and_end_no_module(
     monkeypatch.setattr(handed_out, "_MAX_DESCRIBED", 10_000)
     module, worker = await hosted.start("tool", "tool-growing", _computing())
     worker.notify(HostMethod.DESCRIBE, [5, _described(worker, "x" * 20_000)])
-    worker.notify(HostMethod.DESCRIBE, [5, _described(worker, "small")])
-    await worker.round_trip()
+    await worker.tell(HostMethod.DESCRIBE, [5, _described(worker, "small")])
     assert hosted.coordinator.get("tools", "agents").description == "small"
     assert [(denial.operation, denial.target) for denial in module.denials] == [("describe", "objects")]
     assert not module.reports

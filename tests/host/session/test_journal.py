@@ -164,15 +164,6 @@ async def test_the_prompts_factory_is_handed_over_again_and_first(hosted: Hosted
     await loop.round_trip()
 
 
-async def test_messages_given_by_name_count_as_well(hosted: Hosted) -> None:
-    journal = ContextJournal(hosted.marshaller, JournalStore())
-    journal.note("add_message", hosted.marshaller.encode([[], {"message": _message(1)}]), 0)
-    journal.note("add_message", hosted.marshaller.encode([[_message(2)], {}]), 0)
-    assert journal.messages() == [_message(1), _message(2)]
-    journal.note("set_messages", hosted.marshaller.encode([[], {"messages": [_message(3)]}]), 0)
-    assert journal.messages() == [_message(3)]
-
-
 _UNREADABLE = [b"\xc1", b"\xc0", b"\x92\x90\x90", b"\x93\x90\x80\x80", b"\x92\xc0\xc0"]
 # Around these lies what is around a message, and they are none: nothing, two values, half a table, a text.
 _UNREADABLE += [b"\x92\x91" + one + b"\x80" for one in (b"", b"\x80\x80", b"\x81\xa1a", b"\xa1a")]

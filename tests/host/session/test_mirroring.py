@@ -13,7 +13,7 @@ from paddock_sdk.protocol.body import unpack_prefix
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
 from support.scripted_end import ASYNC
 
-from ..rpc.scripted_worker import ScriptedWorker, until
+from ..rpc.scripted_worker import ScriptedWorker
 from .conftest import Hosted, changes, tool
 
 
@@ -76,8 +76,7 @@ async def test_a_change_is_written_before_any_later_frame(hosted: Hosted) -> Non
 
     first.request(0, HostMethod.REGISTER_CAPABILITY, 1, head="ordered")
     first.notify(HostMethod.SET_ATTRIBUTE, 2, head="ordered")
-    first.notify(HostMethod.PATCH_STATE, [[["ordered"], [3]]])
-    await first.round_trip()
+    await first.tell(HostMethod.PATCH_STATE, [[["ordered"], [3]]])
     await second.round_trip()
     order = [frame.method for frame in second.heard(Kind.MIRROR)]
     assert order == [MirrorSection.CAPABILITY, MirrorSection.ATTRIBUTE, MirrorSection.STATE]
@@ -123,8 +122,7 @@ async def test_a_module_never_hears_of_its_own_changes_and_all_others_do(
     cause: str, section: MirrorSection, hosted: Hosted
 ) -> None:
     _, doer = await hosted.start("tool", "tool-doer", tool("old"))
-    doer.notify(HostMethod.SET_ATTRIBUTE, 1, head="known")
-    await doer.round_trip()
+    await doer.tell(HostMethod.SET_ATTRIBUTE, 1, head="known")
     _, onlooker = await hosted.start("tool", "tool-onlooker")
     doer.frames.clear()
     onlooker.frames.clear()
@@ -164,8 +162,7 @@ async def test_contributors_that_are_not_registered_again_are_gone(hosted: Hoste
     module, _ = await hosted.start("tool", "tool-x", contributes_both)
     await onlooker.round_trip()
     told = [change[1::2] for change in changes(onlooker, MirrorSection.CONTRIBUTOR)]
-    module.supervisor.die()  # type: ignore[attr-defined]
-    await until(lambda: not module.is_running)
+    await hosted.die(module)
     asked = asyncio.ensure_future(hosted.coordinator.collect_contributions("colours"))
     again = await hosted.mount_next(module, contributes_the_second)
     again.respond((await again.request_from_host()).id, "red")
@@ -231,8 +228,7 @@ async def test_changes_of_state_are_patches_and_a_late_worker_gets_the_whole(hos
 async def test_a_replaced_state_dict_is_the_one_modules_write_to(hosted: Hosted) -> None:
     _, writer = await hosted.start("tool", "tool-writer")
     hosted.coordinator.session_state = {"mine": 1}
-    writer.notify(HostMethod.PATCH_STATE, [[["theirs"], [2]]])
-    await writer.round_trip()
+    await writer.tell(HostMethod.PATCH_STATE, [[["theirs"], [2]]])
     assert hosted.coordinator.session_state == {"mine": 1, "theirs": 2}
 
 
@@ -251,8 +247,7 @@ async def test_a_replaced_state_dict_is_the_one_modules_write_to(hosted: Hosted)
 async def test_a_patch_that_is_none_is_noted_and_leaves_the_state_alone(patch: Any, hosted: Hosted) -> None:
     hosted.coordinator.session_state["a"] = {"b": 1}
     module, writer = await hosted.start("tool", "tool-writer")
-    writer.notify(HostMethod.PATCH_STATE, [patch])
-    await writer.round_trip()
+    await writer.tell(HostMethod.PATCH_STATE, [patch])
     assert [denial.reason for denial in module.denials] == ["malformed change of state"]
     assert module.peer.state_changes_taken == 1  # or the worker would remember it for good
     assert hosted.coordinator.session_state == {"a": {"b": 1}}
@@ -263,8 +258,7 @@ async def test_state_holds_data_only_so_no_live_object_gets_into_it(hosted: Host
     module, writer = await hosted.start("tool", "tool-writer")
     _, reader = await hosted.start("tool", "tool-reader")
     reader.frames.clear()
-    writer.notify(HostMethod.PATCH_STATE, [[["key"], [writer.own(9, {"work": ASYNC})]]])
-    await writer.round_trip()
+    await writer.tell(HostMethod.PATCH_STATE, [[["key"], [writer.own(9, {"work": ASYNC})]]])
     assert [denial.reason for denial in module.denials] == ["an object where only data may stand"]
     assert hosted.coordinator.session_state == {}
     await reader.round_trip()
@@ -275,8 +269,7 @@ async def test_attributes_carry_objects_that_others_can_call(hosted: Hosted) -> 
     _, owner = await hosted.start("tool", "tool-owner")
     _, reader = await hosted.start("tool", "tool-reader")
     reader.frames.clear()
-    owner.notify(HostMethod.SET_ATTRIBUTE, {"store": owner.own(9, {"read": ASYNC})}, head="shared")
-    await owner.round_trip()
+    await owner.tell(HostMethod.SET_ATTRIBUTE, {"store": owner.own(9, {"read": ASYNC})}, head="shared")
     await reader.round_trip()
     ((name, value),) = _named(reader, MirrorSection.ATTRIBUTE)
     assert name == "shared"
@@ -286,28 +279,23 @@ async def test_attributes_carry_objects_that_others_can_call(hosted: Hosted) -> 
     assert (await owner.request_from_host()).target == 9
     on_the_host: Any = hosted.coordinator
     assert hasattr(on_the_host.shared["store"], "read")
-    owner.notify(HostMethod.DELETE_ATTRIBUTE, ["shared"])
-    await owner.round_trip()
+    await owner.tell(HostMethod.DELETE_ATTRIBUTE, ["shared"])
     assert not hasattr(on_the_host, "shared")
 
 
-async def test_an_unreadable_attribute_ends_the_worker_that_sent_it(hosted: Hosted) -> None:
-    module, owner = await hosted.start("tool", "tool-owner")
-    body, _ = owner.codec.encode("broken")
-    owner.write(owner.connection.send_notify(0, HostMethod.SET_ATTRIBUTE, body + b"\xc1"))
-    await owner.cut_off()
-    assert [report.reason.value for report in module.reports] == ["protocol"]
-    assert getattr(hosted.coordinator, "broken", "absent") == "absent"
-
-
-async def test_an_unreadable_capability_ends_the_worker_that_sent_it(hosted: Hosted) -> None:
+@pytest.mark.parametrize("is_capability", [False, True])
+async def test_an_unreadable_offer_ends_the_worker_that_sent_it(is_capability: bool, hosted: Hosted) -> None:
     """Told on unread, it would be every later module's trouble instead."""
     module, owner = await hosted.start("tool", "tool-owner")
-    body, _ = owner.codec.encode("broken")
-    owner.write(owner.connection.send_request(0, HostMethod.REGISTER_CAPABILITY, body + b"\xc1")[1])
+    body = owner.codec.encode("broken")[0] + b"\xc1"
+    if is_capability:
+        owner.write(owner.connection.send_request(0, HostMethod.REGISTER_CAPABILITY, body)[1])
+    else:
+        owner.write(owner.connection.send_notify(0, HostMethod.SET_ATTRIBUTE, body))
     await owner.cut_off()
     assert [report.reason.value for report in module.reports] == ["protocol"]
     assert hosted.coordinator.get_capability("broken") is None
+    assert getattr(hosted.coordinator, "broken", "absent") == "absent"
     _, later = await hosted.start("tool", "tool-later")
     assert await later.ask(0, HostMethod.LIST_HANDLERS, [None]) == {}
 
@@ -329,13 +317,10 @@ async def test_the_running_tools_and_the_wish_to_stop_are_told_to_everyone(hoste
 async def test_only_who_said_that_a_tool_runs_says_that_it_has_ended(hosted: Hosted) -> None:
     _, loop = await hosted.start("orchestrator", "loop-one")
     _, other = await hosted.start("tool", "tool-other")
-    loop.notify(HostMethod.TOOL_STARTED, ["call_a", "read"])
-    await loop.round_trip()
-    other.notify(HostMethod.TOOL_COMPLETED, ["call_a"])
-    await other.round_trip()
+    await loop.tell(HostMethod.TOOL_STARTED, ["call_a", "read"])
+    await other.tell(HostMethod.TOOL_COMPLETED, ["call_a"])
     assert hosted.coordinator.cancellation.running_tools == {"call_a"}
-    loop.notify(HostMethod.TOOL_COMPLETED, ["call_a"])
-    await loop.round_trip()
+    await loop.tell(HostMethod.TOOL_COMPLETED, ["call_a"])
     assert hosted.coordinator.cancellation.running_tools == set()
 
 
@@ -346,8 +331,7 @@ async def test_a_tools_new_description_reaches_host_and_workers(hosted: Hosted) 
     on_the_host: Any = hosted.coordinator.get("tools", "changing")
     assert on_the_host.description == "old"
     description = owner.describe({"execute": ASYNC}, name="changing", description="new")
-    owner.notify(HostMethod.DESCRIBE, [5, description])
-    await owner.round_trip()
+    await owner.tell(HostMethod.DESCRIBE, [5, description])
     await reader.round_trip()
     (told,) = (frame for frame in reader.heard(Kind.MIRROR) if frame.target == entry.id)
     assert (told.method, reader.value(told)) == (MirrorSection.DATA, [{"description": "new"}, []])
@@ -384,5 +368,4 @@ async def test_a_new_description_that_is_none_ends_the_worker(description: bytes
 
 async def test_a_description_of_an_object_without_holders_is_ignored(hosted: Hosted) -> None:
     _, owner = await hosted.start("tool", "tool-owner")
-    owner.notify(HostMethod.DESCRIBE, [4711, owner.describe({})])
-    await owner.round_trip()
+    await owner.tell(HostMethod.DESCRIBE, [4711, owner.describe({})])

@@ -127,8 +127,7 @@ async def test_an_object_where_only_data_may_stand_does_not_fit(hosted: Hosted) 
     ):
         with pytest.raises(ValueError, match=r"object where only data|does not fit"):
             await worker.ask(0, method, value)
-    worker.notify(HostMethod.DELETE_ATTRIBUTE, [worker.again(5)])
-    await worker.round_trip()
+    await worker.tell(HostMethod.DELETE_ATTRIBUTE, [worker.again(5)])
     assert not module.reports and len(module.denials) == 1
 
 

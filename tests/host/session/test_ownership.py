@@ -12,7 +12,7 @@ from paddock_sdk.protocol.body import unpack_prefix
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
 from support.scripted_end import SYNC
 
-from ..rpc.scripted_worker import ScriptedWorker, until
+from ..rpc.scripted_worker import ScriptedWorker
 from .conftest import Hosted, changes
 
 
@@ -20,8 +20,7 @@ async def _leave(worker: ScriptedWorker, sort: str, value: Any, name: str = "thi
     if sort == "capability":
         await worker.ask(0, HostMethod.REGISTER_CAPABILITY, value, head=name)
     else:
-        worker.notify(HostMethod.SET_ATTRIBUTE, value, head=name)
-        await worker.round_trip()
+        await worker.tell(HostMethod.SET_ATTRIBUTE, value, head=name)
 
 
 async def _is_left(worker: ScriptedWorker, sort: str, value: Any) -> bool:
@@ -112,8 +111,7 @@ async def test_a_restarted_module_keeps_its_own_and_takes_back_nothing(hosted: H
 
     module, worker = await hosted.start("tool", "tool-x", offering)
     hosted.coordinator.register_capability("taken", len)
-    module.supervisor.die()  # type: ignore[attr-defined]
-    await until(lambda: not module.is_running)
+    await hosted.die(module)
     worker = await hosted.bring_up(module, offering)
     assert hosted.coordinator.get_capability("taken") is len
     pending = hosted.coordinator.get_capability("kept").look()
@@ -133,8 +131,7 @@ async def test_an_attribute_that_stays_is_told_to_who_wanted_it_gone(hosted: Hos
     hosted.coordinator.folder = "/here"
     module, worker = await hosted.start("tool", "tool-x")
     worker.frames.clear()
-    worker.notify(HostMethod.DELETE_ATTRIBUTE, ["folder"])
-    await worker.round_trip()
+    await worker.tell(HostMethod.DELETE_ATTRIBUTE, ["folder"])
     (frame,) = changes(worker, MirrorSection.ATTRIBUTE)
     name, rest = unpack_prefix(frame.body)
     assert (name, worker.codec.decode(rest)) == ("folder", "/here")
@@ -176,8 +173,7 @@ async def test_application_reads_the_attribute_that_modules_read(hosted: Hosted)
 async def _patch(worker: ScriptedWorker, *patches: list[Any]) -> list[Any]:
     """Send changes of `session_state`; return what the worker is told of it in turn."""
     worker.frames.clear()
-    worker.notify(HostMethod.PATCH_STATE, list(patches))
-    await worker.round_trip()
+    await worker.tell(HostMethod.PATCH_STATE, list(patches))
     return [change for told in changes(worker, MirrorSection.STATE) for change in told]
 
 

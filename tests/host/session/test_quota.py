@@ -86,26 +86,11 @@ def test_what_another_takes_away_is_given_back() -> None:
     assert (first.spent(_KEY), first.number_of("state")) == (0, 0)
 
 
-async def test_shared_keys_can_come_and_go_without_end(hosted: Hosted) -> None:
-    writing, writer = await hosted.start("tool", "tool-writer")
-    removing, remover = await hosted.start("tool", "tool-remover")
-    for number in range(3):
-        writer.notify(HostMethod.PATCH_STATE, [[[f"job {number}"], ["x" * 1000]]])
-        await writer.round_trip()
-        assert writing.quota.spent(("state", f"job {number}")) > 1000
-        remover.notify(HostMethod.PATCH_STATE, [[[f"job {number}"], []]])
-        await remover.round_trip()
-    assert not hosted.coordinator.session_state
-    assert writing.quota.number_of("state") == removing.quota.number_of("state") == 0
-
-
 async def test_who_changes_a_little_of_much_is_not_charged_for_what_another_left(hosted: Hosted) -> None:
     leaving, leaver = await hosted.start("tool", "tool-leaver")
     counting, counter = await hosted.start("tool", "tool-counter")
-    leaver.notify(HostMethod.PATCH_STATE, [[["shared"], [{"large": "x" * 1_000_000, "count": 0}]]])
-    await leaver.round_trip()
-    counter.notify(HostMethod.PATCH_STATE, [[["shared", "count"], [1]]])
-    await counter.round_trip()
+    await leaver.tell(HostMethod.PATCH_STATE, [[["shared"], [{"large": "x" * 1_000_000, "count": 0}]]])
+    await counter.tell(HostMethod.PATCH_STATE, [[["shared", "count"], [1]]])
     assert leaving.quota.spent(("state", "shared")) > 1_000_000
     assert counting.quota.spent(("state", "shared")) < 100
 
@@ -118,8 +103,7 @@ async def test_no_module_keeps_more_than_the_bound(hosted: Hosted) -> None:
     for number in range(3):
         worker.notify(HostMethod.PATCH_STATE, [[["all", str(number)] if number else ["all"], [[[]] * 120_000]]])
     worker.notify(HostMethod.PATCH_STATE, [[["more"], [[[]] * 120_000]]])
-    worker.notify(HostMethod.PATCH_STATE, [[["yet more"], [[[]] * 120_000]]])
-    await worker.round_trip()
+    await worker.tell(HostMethod.PATCH_STATE, [[["yet more"], [[[]] * 120_000]]])
     assert not module.reports
     denials = [(denial.operation, denial.target, denial.times) for denial in module.denials]
     assert denials == [("leave", "session_state['yet more']", 1)]
@@ -136,8 +120,7 @@ async def test_endless_new_descriptions_are_ignored_and_noted_once(hosted: Hoste
     members = {"execute": ASYNC}
 
     async def say(what: str) -> str:
-        worker.notify(HostMethod.DESCRIBE, [5, worker.describe(members, name="restless", description=what)])
-        await worker.round_trip()
+        await worker.tell(HostMethod.DESCRIBE, [5, worker.describe(members, name="restless", description=what)])
         return str(hosted.coordinator.get("tools", "restless").description)
 
     assert await say("first") == "first"

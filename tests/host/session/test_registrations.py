@@ -49,19 +49,6 @@ def test_an_object_with_other_members_replaces_its_predecessor() -> None:
     assert (first.object_id, undone) == (1, ["x"])
 
 
-def test_missing_registrations_are_withdrawn_once_a_life_began() -> None:
-    undone: list[str] = []
-    acts = Registrations(_CODEC)
-    acts.begin_life(_FIRST)
-    for name in ("a", "b"):
-        acts.add(("handler", name, None), _handle(1, "__call__"), lambda name=name: undone.append(name))  # type: ignore[misc]
-    acts.begin_life(_SECOND)
-    acts.renew(("handler", "b", None), _handle(2, "__call__", owner=_SECOND))
-    assert undone == []
-    acts.end_beginning()
-    assert undone == ["a"]
-
-
 def test_two_acts_of_one_key_are_renewed_one_after_the_other() -> None:
     acts = Registrations(_CODEC)
     acts.begin_life(_FIRST)

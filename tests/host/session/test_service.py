@@ -22,8 +22,7 @@ from paddock_sdk.protocol import HandleSide, Kind
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
 from support.scripted_end import ASYNC, SYNC
 
-from ..rpc.scripted_worker import until
-from .conftest import Hosted, changes, tool
+from .conftest import Hosted, changes
 
 
 async def test_every_method_of_the_protocol_is_served(hosted: Hosted) -> None:
@@ -32,14 +31,6 @@ async def test_every_method_of_the_protocol_is_served(hosted: Hosted) -> None:
 
 
 # -- capabilities and attributes ---------------------------------------------------------------
-
-
-async def test_a_capability_is_there_once_its_registration_returns(hosted: Hosted) -> None:
-    _, worker = await hosted.start("tool", "tool-x")
-    await worker.ask(0, HostMethod.REGISTER_CAPABILITY, worker.own(9, {"look": SYNC}), head="eyes")
-    pending = hosted.coordinator.get_capability("eyes").look()
-    worker.respond((await worker.request_from_host()).id, "seen")
-    assert await pending == "seen"
 
 
 async def test_a_capability_of_the_hosts_is_not_a_modules_to_replace(hosted: Hosted) -> None:
@@ -85,8 +76,7 @@ async def test_an_attribute_that_is_not_a_modules_to_set_is_not_set(name: str, h
     module, worker = await hosted.start("tool", "tool-x")
     _, other = await hosted.start("tool", "tool-other")
     other.frames.clear()
-    worker.notify(HostMethod.SET_ATTRIBUTE, "mine now", head=name)
-    await worker.round_trip()
+    await worker.tell(HostMethod.SET_ATTRIBUTE, "mine now", head=name)
     assert [denial.target for denial in module.denials] == ["a notification SET_ATTRIBUTE"]
     await other.round_trip()
     assert other.heard(Kind.MIRROR) == []
@@ -135,8 +125,7 @@ async def test_cleanups_run_latest_first_and_only_of_lives_that_are_not_over(hos
     await dying.ask(0, HostMethod.REGISTER_CLEANUP, [dying.function(7)])
     await second.ask(0, HostMethod.REGISTER_CLEANUP, [second.function(7, SYNC)])
     await second.ask(0, HostMethod.REGISTER_CLEANUP, [second.function(8)])
-    gone.supervisor.die()  # type: ignore[attr-defined]
-    await until(lambda: not gone.is_running)
+    await hosted.die(gone)
     cleaning = asyncio.ensure_future(hosted.coordinator.cleanup())
     for worker, name, id in ((second, "second", 8), (second, "second", 7), (first, "first", 7)):
         request = await worker.request_from_host()
@@ -346,34 +335,14 @@ async def test_a_message_is_shown_with_the_name_of_who_says_it(
     shown: list[Any] = []
     _, hook = await hosted.start("hook", "hooks-x")
     with caplog.at_level("INFO"):
-        hook.notify(HostMethod.SHOW_MESSAGE, ["nobody looks", "info", "hook"])
-        await hook.round_trip()
+        await hook.tell(HostMethod.SHOW_MESSAGE, ["nobody looks", "info", "hook"])
     assert "hooks-x: nobody looks" in caplog.text
     hosted.coordinator.display_system = SimpleNamespace(show_message=lambda *message: shown.append(message))
-    hook.notify(HostMethod.SHOW_MESSAGE, ["look", "warning", "guard"])
-    await hook.round_trip()
+    await hook.tell(HostMethod.SHOW_MESSAGE, ["look", "warning", "guard"])
     assert shown == [("look", "warning", "hooks-x:guard")]
 
 
-async def test_a_new_turn_counts_injections_anew(hosted: Hosted) -> None:
-    _, loop = await hosted.start("orchestrator", "loop-x")
-    hosted.coordinator._current_turn_injections = 7
-    loop.notify(HostMethod.RESET_TURN, [])
-    await loop.round_trip()
-    assert hosted.coordinator._current_turn_injections == 0
-
-
 # -- what does not fit: see also test_misfits.py ------------------------------------------------
-
-
-async def test_a_module_that_lies_is_ended_and_the_others_go_on(hosted: Hosted) -> None:
-    _, honest = await hosted.start("tool", "tool-honest", tool("echo"))
-    _, liar = await hosted.start("tool", "tool-liar")
-    liar.call_object(999)
-    await liar.cut_off()
-    pending = asyncio.ensure_future(hosted.coordinator.get("tools", "echo").execute({}))
-    honest.respond((await honest.request_from_host()).id, "still here")
-    assert await pending == "still here"
 
 
 @pytest.mark.parametrize("timeout", [float("nan"), float("inf"), -1.0, 1e12])
@@ -439,8 +408,7 @@ async def test_a_request_that_leaves_too_much_fails_and_ends_no_module(hosted: H
         with pytest.raises(OverLimitError, match="the limit is 4096 things"):
             await worker.ask(0, method, args)
     worker.notify(HostMethod.PATCH_STATE, [[["one more"], [1]]])
-    worker.notify(HostMethod.TOOL_STARTED, ["id", "one more"])
-    await worker.round_trip()
+    await worker.tell(HostMethod.TOOL_STARTED, ["id", "one more"])
     assert "one more" not in hosted.coordinator.session_state
     assert not hosted.coordinator.cancellation.running_tools
     assert [(denial.operation, denial.target) for denial in module.denials] == [
@@ -479,8 +447,7 @@ async def test_long_lists_are_charged_to_who_asks_for_them(hosted: Hosted) -> No
 async def test_small_changes_of_much_are_charged_to_who_left_it_and_makes_them(hosted: Hosted) -> None:
     module, worker = await hosted.start("tool", "tool-x")
     _, other = await hosted.start("tool", "tool-other")
-    worker.notify(HostMethod.PATCH_STATE, [[["key"], [{"count": 0, "much": [1] * 1000}]]])
-    await worker.round_trip()
+    await worker.tell(HostMethod.PATCH_STATE, [[["key"], [{"count": 0, "much": [1] * 1000}]]])
     _leave(module.rate_limits.work, 20_000)
     for number in range(10):
         worker.notify(HostMethod.PATCH_STATE, [[["key", "count"], [number]]])
@@ -489,8 +456,7 @@ async def test_small_changes_of_much_are_charged_to_who_left_it_and_makes_them(h
     for number in range(100):
         worker.notify(HostMethod.PATCH_STATE, [[["key", "count"], [number]]])
     await _is_behind(module)
-    other.notify(HostMethod.PATCH_STATE, [[["key", "count"], ["the other's"]]])
-    await other.round_trip()
+    await other.tell(HostMethod.PATCH_STATE, [[["key", "count"], ["the other's"]]])
     assert hosted.coordinator.session_state["key"]["count"] == "the other's"
 
 

@@ -62,12 +62,6 @@ async def test_an_event_outside_its_kind_is_dropped_noted_and_answered(
     ]
 
 
-async def test_what_handlers_answer_is_collected(hosted: Hosted) -> None:
-    hosted.coordinator.hooks.register("count", lambda event, data: HookResult(data={"number": data["number"] + 1}))
-    _, requester = await hosted.start("tool", "tool-asker")
-    assert await requester.ask(0, HostMethod.EMIT_AND_COLLECT, ["count", {"number": 1}, 1.0]) == [{"number": 2}]
-
-
 @pytest.mark.parametrize("kind", ["tool", "orchestrator"])
 async def test_a_handler_learns_whose_event_it_is_and_data_stays_as_it_is(kind: str, hosted: Hosted) -> None:
     heard: list[Any] = []

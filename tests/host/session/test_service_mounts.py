@@ -58,8 +58,7 @@ async def test_a_mounted_tool_keeps_its_schema_where_the_new_one_is_none(hosted:
     await worker.ask(0, HostMethod.MOUNT, ["tools", None, worker.own(5, members, name="one", input_schema=good)])
     shown = []
     for schema in ("none", {**good, "properties": {}}):
-        worker.notify(HostMethod.DESCRIBE, [5, worker.describe(members, name="one", input_schema=schema)])
-        await worker.round_trip()
+        await worker.tell(HostMethod.DESCRIBE, [5, worker.describe(members, name="one", input_schema=schema)])
         shown.append(hosted.coordinator.get("tools", "one").input_schema)
     assert shown == [good, {**good, "properties": {}}]
     assert [(denial.operation, denial.target) for denial in module.denials] == [("describe", "tools:one")]
@@ -259,8 +258,7 @@ async def test_what_a_module_was_only_shown_it_cannot_offer_to_others_either(way
     if way == "capability":
         await sly.ask(0, HostMethod.REGISTER_CAPABILITY, sly.foreign(shown.id), head="loot")
     else:
-        sly.notify(HostMethod.SET_ATTRIBUTE, sly.foreign(shown.id), head="loot")
-        await sly.round_trip()
+        await sly.tell(HostMethod.SET_ATTRIBUTE, sly.foreign(shown.id), head="loot")
     await accomplice.round_trip()
     with pytest.raises(RefusedError):
         await accomplice.answer(accomplice.call_object(known.id))

@@ -27,8 +27,7 @@ async def _fill(hosted: Hosted, writer: ScriptedWorker, reader: Any) -> int:
     number = 0
     while reader.peer.channel.backlog is None:
         number += 1
-        writer.notify(HostMethod.PATCH_STATE, [[["filling"], [{"number": number, "much": _MUCH}]]])
-        await writer.round_trip()
+        await writer.tell(HostMethod.PATCH_STATE, [[["filling"], [{"number": number, "much": _MUCH}]]])
     return number
 
 
@@ -74,14 +73,12 @@ async def test_a_reader_that_is_behind_gets_the_last_value_of_each_key(hosted: H
 async def test_many_changes_of_one_key_become_the_whole_of_it(hosted: Hosted) -> None:
     _, writer = await hosted.start("tool", "tool-writer")
     reader, slow = await hosted.start("tool", "tool-reader")
-    writer.notify(HostMethod.PATCH_STATE, [[["deep"], [{}]], [["gone"], [1]]])
-    await writer.round_trip()
+    await writer.tell(HostMethod.PATCH_STATE, [[["deep"], [{}]], [["gone"], [1]]])
     slow.stop_reading()
     await _fill(hosted, writer, reader)
     for number in range(200):
         writer.notify(HostMethod.PATCH_STATE, [[["deep", f"part{number}"], [number]]])
-    writer.notify(HostMethod.PATCH_STATE, [[["gone"], []]])
-    await writer.round_trip()
+    await writer.tell(HostMethod.PATCH_STATE, [[["gone"], []]])
     slow.read_on()
     await until(lambda: reader.peer.channel.backlog is None)
     await slow.round_trip()
@@ -128,13 +125,11 @@ async def test_what_is_said_later_comes_after_the_state_it_may_rely_on(hosted: H
     reader, slow = await hosted.start("tool", "tool-reader", tool("slow"))
     slow.stop_reading()
     await _fill(hosted, writer, reader)
-    writer.notify(HostMethod.PATCH_STATE, [[["late"], [1]]])
-    await writer.round_trip()
+    await writer.tell(HostMethod.PATCH_STATE, [[["late"], [1]]])
     calling = asyncio.ensure_future(hosted.coordinator.get("tools")["slow"].execute({}))
     await until(reader.peer.channel.calls.running)
     writer.notify(HostMethod.PATCH_STATE, [[["late"], [2]]])
-    writer.notify(HostMethod.PATCH_STATE, [[["later"], [3]]])
-    await writer.round_trip()
+    await writer.tell(HostMethod.PATCH_STATE, [[["later"], [3]]])
     slow.read_on()
     request = await slow.request_from_host()
     kinds = [frame for frame in slow.heard(Kind.MIRROR) if frame.method == MirrorSection.STATE]
@@ -161,8 +156,7 @@ async def test_who_reads_nothing_is_ended_after_a_while_unless_it_serves_a_call(
         calling = asyncio.ensure_future(hosted.coordinator.get("tools")["slow"].execute({}))
         await slow.request_from_host()
     slow.stop_reading()
-    writer.notify(HostMethod.PATCH_STATE, [[["key"], [1]]])
-    await writer.round_trip()
+    await writer.tell(HostMethod.PATCH_STATE, [[["key"], [1]]])
     if calling is None:
         await until(lambda: reader.reports)
         (report,) = reader.reports
@@ -189,8 +183,7 @@ async def test_who_has_read_everything_is_left_alone(hosted: Hosted, monkeypatch
     module, _ = await hosted.start("tool", "tool-idle")
     _, writer = await hosted.start("tool", "tool-writer")
     for number in range(10):
-        writer.notify(HostMethod.PATCH_STATE, [[["key"], [number]]])
-        await writer.round_trip()
+        await writer.tell(HostMethod.PATCH_STATE, [[["key"], [number]]])
         await asyncio.sleep(0.05)
     await until(lambda: not watches[0].is_on)
     assert not module.reports
@@ -201,13 +194,11 @@ async def test_a_reader_that_is_behind_gets_its_own_change_after_those_before_it
     reader, slow = await hosted.start("tool", "tool-reader")
     slow.stop_reading()
     await _fill(hosted, writer, reader)
-    writer.notify(HostMethod.PATCH_STATE, [[["notes"], ["other"]], [["passing"], ["other"]]])
-    await writer.round_trip()
+    await writer.tell(HostMethod.PATCH_STATE, [[["notes"], ["other"]], [["passing"], ["other"]]])
     slow.notify(HostMethod.PATCH_STATE, [[["notes"], ["own"]]])
     slow.notify(HostMethod.PATCH_STATE, [[["passing"], ["own"]]])
     await until(lambda: hosted.coordinator.session_state.get("passing") == "own")
-    writer.notify(HostMethod.PATCH_STATE, [[["passing"], []]])
-    await writer.round_trip()
+    await writer.tell(HostMethod.PATCH_STATE, [[["passing"], []]])
     slow.read_on()
     await until(lambda: reader.peer.channel.backlog is None)
     await slow.round_trip()
@@ -255,8 +246,7 @@ async def test_a_change_of_state_says_how_many_of_the_workers_own_came_before(ho
     for number in range(3):
         reader.notify(HostMethod.PATCH_STATE, [[["mine"], [number]]])
     await reader.round_trip()
-    writer.notify(HostMethod.PATCH_STATE, [[["theirs"], [1]]])
-    await writer.round_trip()
+    await writer.tell(HostMethod.PATCH_STATE, [[["theirs"], [1]]])
     await reader.round_trip()
     (told,) = [frame for frame in reader.heard(Kind.MIRROR) if frame.method == MirrorSection.STATE]
     assert told.target == 3
