@@ -1,7 +1,7 @@
 """The interface through which programs run that handle untrusted data: git, uv, and our own for packages.
 
-Implementations sandbox the programs; this file does not know how. All methods block. They are called in threads,
-possibly in several at once.
+Implementations sandbox the programs; this file does not know how. It bounds their output, and passes it on as it
+arrives. All methods block. They are called in threads, possibly in several at once.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from paddock_sources.errors import SourceError
 
 MAX_STDOUT_BYTES = 64 << 20
 MAX_STDERR_BYTES = 64 << 10  # the end of it is kept
+_MAX_LINE_BYTES = 8 << 10  # of a line that is passed on; a longer one is passed on in pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +78,93 @@ class CommandOutputError(CommandError):
     """Raised when a command was ended because it printed more than it may."""
 
 
-class CommandSession(Protocol):
-    """A place where commands can be run, one at a time."""
+class CommandOutput:
+    """Collects the output of the command `name`, or passes it on; see `CommandSession.run`."""
+
+    def __init__(
+        self,
+        name: str,
+        on_stdout: Callable[[memoryview], None] | None,
+        on_stderr: Callable[[str], None] | None,
+        max_stdout_bytes: int,
+    ) -> None:
+        self._name = name
+        self._on_stdout = on_stdout
+        self._on_stderr = on_stderr
+        self._max_stdout_bytes = max_stdout_bytes
+        self._printed = 0
+        self._stdout = bytearray()
+        self._stderr = bytearray()
+        self._line = bytearray()
 
     @property
-    def level(self) -> str:
-        """The isolation level of its commands; `none` where they are not sandboxed."""
-        ...
+    def stdout(self) -> bytes:
+        """The output that was not passed on."""
+        return bytes(self._stdout)
+
+    @property
+    def stderr(self) -> bytes:
+        """The end of the standard error output."""
+        return bytes(self._stderr[-MAX_STDERR_BYTES:])
+
+    def take_stdout(self, data: memoryview) -> None:
+        """Add a piece of output; it is not kept beyond the call.
+
+        Raises:
+            CommandOutputError: there is more output than allowed.
+        """
+        self._printed += len(data)
+        if self._printed > self._max_stdout_bytes:
+            raise CommandOutputError(
+                self._name, f"it was ended because it printed more than {self._max_stdout_bytes} bytes"
+            )
+        if self._on_stdout is None:
+            self._stdout += data
+        else:
+            self._on_stdout(data)
+
+    def take_stderr(self, data: memoryview) -> None:
+        """Take messages that were printed."""
+        self._stderr += data
+        if len(self._stderr) > 2 * MAX_STDERR_BYTES:
+            del self._stderr[:-MAX_STDERR_BYTES]
+        if self._on_stderr is not None:
+            self._line += data
+            *lines, rest = self._line.replace(b"\r", b"\n").split(b"\n")
+            self._line = bytearray(rest)
+            for line in lines:
+                self._pass_on(line)
+            while len(self._line) > _MAX_LINE_BYTES:
+                piece = bytes(self._line[:_MAX_LINE_BYTES])
+                del self._line[:_MAX_LINE_BYTES]
+                self._pass_on(piece)
+
+    def finish(self) -> None:
+        """Pass on the last output, which has no end of a line."""
+        if self._line:
+            line, self._line = bytes(self._line), bytearray()
+            self._pass_on(line)
+
+    def _pass_on(self, line: bytes | bytearray) -> None:
+        if line and self._on_stderr is not None:
+            self._on_stderr(line.decode("utf-8", errors="replace"))
+
+
+class CommandSession:
+    """A place where commands can be run, one at a time.
+
+    `level` is the isolation level of its commands, `none` where they are not sandboxed. `refused` are the hosts that
+    they tried to reach in vain.
+    """
+
+    def __init__(self, name: str, level: str = "none") -> None:
+        self.level = level
+        self.refused: Mapping[str, None] = {}
+        self._name = name
 
     def seen_as(self, path: Path) -> Path:
         """Return a path by which this process sees what the commands see at `path`."""
-        ...
+        return path
 
     def run(
         self,
@@ -107,7 +184,14 @@ class CommandSession(Protocol):
         Raises:
             CommandError: it could not be started or was ended; nothing of it is left running.
         """
-        ...
+        output = CommandOutput(self._name, on_stdout, on_stderr, max_stdout_bytes)
+        code = self.carry(argv, stdin, output, timeout)
+        output.finish()
+        return CommandResult(code, output.stdout, output.stderr, tuple(self.refused))
+
+    def carry(self, argv: Sequence[str], stdin: bytes | Iterable[bytes], output: CommandOutput, timeout: float) -> int:
+        """Run a command to its end with all its output but the rest of a line taken; return its exit code."""
+        raise NotImplementedError
 
 
 class CommandRunner(Protocol):

@@ -40,15 +40,11 @@ class _Doomed:
             yield _DoomedSession(session, self._reached)
 
 
-class _DoomedSession:
-    level = "none"
-
+class _DoomedSession(CommandSession):
     def __init__(self, session: CommandSession, reached: Any) -> None:
+        super().__init__("doomed")
         self._session = session
         self._reached = reached
-
-    def seen_as(self, path: Path) -> Path:
-        return self._session.seen_as(path)
 
     def run(self, argv: Sequence[str], **options: Any) -> CommandResult:
         what = next(

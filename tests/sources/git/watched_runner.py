@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from paddock_sources.commands.command_runner import CommandAccess, CommandResult, CommandRunner, CommandSession
@@ -44,15 +43,11 @@ class WatchedRunner:
             yield _WatchedSession(self, session)
 
 
-class _WatchedSession:
-    level = "none"
-
+class _WatchedSession(CommandSession):
     def __init__(self, watched: WatchedRunner, session: CommandSession) -> None:
+        super().__init__("watched")
         self._watched = watched
         self._session = session
-
-    def seen_as(self, path: Path) -> Path:
-        return self._session.seen_as(path)
 
     def run(self, argv: Sequence[str], **options: Any) -> CommandResult:
         self._watched.commands.append(argv)

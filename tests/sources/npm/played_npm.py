@@ -16,12 +16,11 @@ from paddock_sources.commands.command_runner import CommandAccess, CommandResult
 from sources.npm_registry import NpmRegistry, integrity
 
 
-class PlayedNpm:
+class PlayedNpm(CommandSession):
     """A runner and its session; `accesses` are what it was given, `argvs` what it ran."""
 
-    level = "none"
-
     def __init__(self, registry: NpmRegistry) -> None:
+        super().__init__("npm")
         self.registry = registry
         self.accesses: list[CommandAccess] = []
         self.argvs: list[Sequence[str]] = []
@@ -31,9 +30,6 @@ class PlayedNpm:
     def open(self, access: CommandAccess) -> Iterator[CommandSession]:
         self.accesses.append(access)
         yield self
-
-    def seen_as(self, path: Path) -> Path:
-        return path
 
     def run(self, argv: Sequence[str], **_: Any) -> CommandResult:
         self.argvs.append(argv)

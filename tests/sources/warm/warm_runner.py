@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from paddock_sources.commands.command_output import CommandOutput
 from paddock_sources.commands.command_runner import (
-    MAX_STDOUT_BYTES,
     CommandAccess,
+    CommandOutput,
     CommandResult,
     CommandSession,
     CommandTimeoutError,
@@ -74,43 +73,21 @@ class WarmRunner(DirectRunner):
             return CommandResult(code, printed.read(), errors.read())
 
 
-class _WarmSession:
-    level = "none"
-
+class _WarmSession(CommandSession):
     def __init__(self, runner: WarmRunner, cold: CommandSession, access: CommandAccess) -> None:
+        super().__init__(access.name)
         self._runner = runner
         self._cold = cold
         self._access = access
 
-    def seen_as(self, path: Path) -> Path:
-        return path
-
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: bytes | Iterable[bytes] = b"",
-        on_stdout: Callable[[memoryview], None] | None = None,
-        on_stderr: Callable[[str], None] | None = None,
-        timeout: float = 60.0,
-        max_stdout_bytes: int = MAX_STDOUT_BYTES,
-    ) -> CommandResult:
+    def carry(self, argv: Sequence[str], stdin: bytes | Iterable[bytes], output: CommandOutput, timeout: float) -> int:
         program = self._runner.program_of(argv)
         if not program:
-            return self._cold.run(
-                argv,
-                stdin=stdin,
-                on_stdout=on_stdout,
-                on_stderr=on_stderr,
-                timeout=timeout,
-                max_stdout_bytes=max_stdout_bytes,
-            )
+            return self._cold.carry(argv, stdin, output, timeout)
         done = self._runner.run(self._access, program, stdin if isinstance(stdin, bytes) else b"".join(stdin), timeout)
-        output = CommandOutput(self._access.name, on_stdout, on_stderr, max_stdout_bytes)
         output.take_stdout(memoryview(done.stdout))
         output.take_stderr(memoryview(done.stderr))
-        output.finish()
-        return CommandResult(done.code, output.stdout, output.stderr)
+        return done.code
 
 
 @contextmanager

@@ -10,10 +10,9 @@ import asyncio
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import AsyncExitStack, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
 
@@ -43,8 +42,7 @@ from paddock.workers.scratch import remove_private_folder
 from paddock.workers.supervisor import Supervisor
 from paddock.workers.worker_host import close_within_bound
 from paddock_sandbox.profile import IsolationLevel
-from paddock_sources.commands.command_output import CommandOutput
-from paddock_sources.commands.command_runner import MAX_STDOUT_BYTES, CommandAccess, CommandError, CommandResult
+from paddock_sources.commands.command_runner import CommandAccess, CommandError, CommandOutput, CommandSession
 
 MEMORY_MAX: Final = 2 << 30
 
@@ -57,7 +55,7 @@ _MAX_REFUSED: Final = 100
 _MAX_TARGET_CHARACTERS: Final = 300
 
 
-class CommandWorker:
+class CommandWorker(CommandSession):
     """One worker, and the commands that run in it; see `CommandSession`."""
 
     def __init__(
@@ -70,11 +68,10 @@ class CommandWorker:
         steps: AsyncExitStack,
     ) -> None:
         """`steps` end it, and release what was made for it."""
-        self._name = access.name
-        self._level = level
+        super().__init__(access.name, level)
+        self.refused = refused.targets
         self._supervisor = supervisor
         self._process = process
-        self._refused = refused
         self._steps = steps
         self._channel: CommandChannel | None = CommandChannel(access.name, process.rpc)
         self._loop = asyncio.get_running_loop()
@@ -118,33 +115,18 @@ class CommandWorker:
         except OSError as error:
             raise CommandError(access.name, f"what it is to run in could not be made: {error}") from error
 
-    @property
-    def level(self) -> str:
-        """The isolation level of its commands."""
-        return self._level
-
     def seen_as(self, path: Path) -> Path:
         """Return the path within the worker's own tree of files, where it has one; see `CommandSession.seen_as`."""
-        return Path(f"/proc/{self._process.pid}/root{path}") if self._level in ("ns", "bwrap") else path
+        return Path(f"/proc/{self._process.pid}/root{path}") if self.level in ("ns", "bwrap") else path
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: bytes | Iterable[bytes] = b"",
-        on_stdout: Callable[[memoryview], None] | None = None,
-        on_stderr: Callable[[str], None] | None = None,
-        timeout: float = 60.0,
-        max_stdout_bytes: int = MAX_STDOUT_BYTES,
-    ) -> CommandResult:
-        """Run a command to its end; see `CommandSession.run`."""
+    def carry(self, argv: Sequence[str], stdin: bytes | Iterable[bytes], output: CommandOutput, timeout: float) -> int:
+        """Run a command to its end; see `CommandSession.carry`."""
         with self._using:
             if self._channel is None:
                 raise CommandError(self._name, "what it was to run in has ended")
-            output = CommandOutput(self._name, on_stdout, on_stderr, max_stdout_bytes)
             channel = self._channel
             try:
-                result = channel.run(argv, stdin, output, timeout, check_cancelled)
+                code = channel.run(argv, stdin, output, timeout, check_cancelled)
             except WorkerGoneError as gone:
                 self._lose()
                 reason = self._ended_for or self._limit_hit() or f"what it ran in was lost: {gone}"
@@ -153,8 +135,8 @@ class CommandWorker:
                 if channel.is_lost:
                     self._lose()
                 raise
-            self._look_at_memory(result.code)
-            return replace(result, refused=tuple(self._refused.targets))
+            self._look_at_memory(code)
+            return code
 
     def end_from_thread(self) -> None:
         """End the worker with all that runs in it, and wait for that.
