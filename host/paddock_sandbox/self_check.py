@@ -52,8 +52,19 @@ def run(*, parent: int, descriptors: Iterable[int], network: NetworkAccess | Non
     acts: dict[str, Callable[[], object]] = {
         **{name: partial(_read, path) for name, path in _OUTSIDE.items()},
         **{f"socket {name}": partial(_socket, family) for name, family in _FAMILIES.items()},
-        "signal the parent": lambda: os.kill(parent, 0),
         "change the parent's limits": lambda: call("prlimit64", parent, resource.RLIMIT_NOFILE, None, None),
+        **_always_refused(parent, known),
+    }
+    if network is not None:
+        acts |= _acts_by_a_socket(network)
+    if network is not None and network.serves:
+        acts |= _ACTS_OF_WHO_SERVES
+    return {name: _outcome(act) for name, act in acts.items()}
+
+
+def _always_refused(parent: int, known: frozenset[int]) -> dict[str, Callable[[], object]]:
+    return {
+        "signal the parent": lambda: os.kill(parent, 0),
         "list the keyring": lambda: call("keyctl", _KEYCTL_GET_KEYRING_ID, -3, 0, 0, 0),
         "unshare": lambda: call("unshare", _CLONE_NEWUSER),
         "clone3": lambda: call("clone3", None, 0),
@@ -71,11 +82,6 @@ def run(*, parent: int, descriptors: Iterable[int], network: NetworkAccess | Non
         "more privileges": _check_privileges,
         "other descriptors": partial(_check_descriptors, known),
     }
-    if network is not None:
-        acts |= _acts_by_a_socket(network)
-    if network is not None and network.serves:
-        acts |= _ACTS_OF_WHO_SERVES
-    return {name: _outcome(act) for name, act in acts.items()}
 
 
 def _acts_by_a_socket(network: NetworkAccess) -> dict[str, Callable[[], object]]:
@@ -121,7 +127,7 @@ def breaches(profile: SandboxProfile, verdicts: Mapping[str, object]) -> tuple[s
         return ()
     promised = [
         *(name for name, path in _OUTSIDE.items() if not profile.is_mounted(path)),
-        *_ALWAYS_REFUSED,
+        *_always_refused(0, frozenset()),  # by name; nothing is tried here
         *(_REFUSED_BESIDE_THE_HOST if profile.level == "landlock" else ()),
     ]
     sockets = _refused_sockets(profile)
@@ -142,25 +148,6 @@ def _refused_sockets(profile: SandboxProfile) -> Iterable[str]:
     return [*families, *_REFUSED_WITH_A_NETWORK, *beside_the_host]
 
 
-_ALWAYS_REFUSED: Final = (
-    "signal the parent",
-    "list the keyring",
-    "unshare",
-    "clone3",
-    "setns",
-    "mount",
-    "ptrace",
-    "process_vm_readv",
-    "io_uring",
-    "bpf",
-    "perf_event_open",
-    "userfaultfd",
-    "open_by_handle_at",
-    "memfd",
-    "unknown call",
-    "more privileges",
-    "other descriptors",
-)
 _REFUSED_WITH_A_NETWORK: Final = ("mptcp", "serve", "connect by sending", "lay a protocol over tcp")
 # In a network of its own a process reaches nothing by these, and the confinement does not depend on Landlock, which may
 # be too old to refuse them.
