@@ -256,6 +256,3 @@ class NetworkedLauncher:
         if sockets is not None:
             self._gate.attach(sockets.listeners, sockets.dns)
         return process
-
-    async def aclose(self) -> None:
-        """Close nothing: the owner of the launcher and the gate closes them."""

@@ -262,7 +262,9 @@ class SessionRuntime:
         if sandboxed.home is not None:
             from paddock.workers.limits.folder_quota import FolderQuota  # only here, as few modules keep their home
 
-            quota = FolderQuota(sandboxed.home, sandboxed.limits.tmp_max, supervisor, module.on_over_quota)
+            quota = FolderQuota(
+                sandboxed.home, sandboxed.limits.tmp_max, lambda: supervisor.process, module.on_over_quota
+            )
             self._tasks.spawn(quota.run())
         return module
 

@@ -132,7 +132,7 @@ class LaunchSpec:
 
 
 class Launcher(Protocol):
-    """Starts processes. Each process belongs to its caller; the launcher keeps only its own means."""
+    """Starts processes. Each process belongs to its caller; the maker of a launcher closes its own means."""
 
     async def launch(self, spec: LaunchSpec) -> ModuleProcess:
         """Return a process that has locked itself down and is entering its entry.
@@ -142,10 +142,6 @@ class Launcher(Protocol):
         Raises:
             LaunchError: no such process could be made; the step that failed is named.
         """
-        ...
-
-    async def aclose(self) -> None:
-        """Release the launcher's own means, bounded in time; processes it launched go on."""
         ...
 
 
@@ -160,10 +156,6 @@ class InTurn:
         """Return a process that is entering its entry; see `Launcher.launch`."""
         async with self.turns:
             return await self.launcher.launch(spec)
-
-    async def aclose(self) -> None:
-        """Release the launcher's own means; see `Launcher.aclose`."""
-        await self.launcher.aclose()
 
 
 async def launch_through(spec: LaunchSpec, hand_over: Callable[[ChildPipes], Awaitable[None]]) -> ModuleProcess:

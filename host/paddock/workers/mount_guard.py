@@ -319,9 +319,6 @@ class GuardedLauncher:
             raise
         return process
 
-    async def aclose(self) -> None:
-        """Close nothing: the owner of the launcher and the guard closes them."""
-
 
 def guarded_launcher(launcher: Launcher, guard: SessionGuard, profile: SandboxProfile) -> Launcher:
     """Return what launches workers of a profile: `launcher` itself, where none of them could replace anything guarded.

@@ -25,7 +25,7 @@ from paddock.workers.exit_report import ExitReason, ExitReport, ExitStatus, Limi
 from paddock.workers.launcher import Launcher, LaunchSpec
 from paddock.workers.limits.totals import room_in
 from paddock.workers.limits.tree_limits import LimitedTree, LimitEnforcer
-from paddock.workers.limits.watchdog import Clock, SystemClock
+from paddock.workers.limits.watchdog import Clock
 from paddock.workers.output import OutputRing
 from paddock.workers.process import ModuleProcess
 from paddock.workers.restart import RestartPolicy, RestartState
@@ -67,7 +67,7 @@ class Supervisor:
         self._policy = policy or RestartPolicy()
         self._limit_enforcer = limit_enforcer
         self._limited_tree: LimitedTree | None = None
-        self._clock = clock or SystemClock()
+        self._clock = clock or Clock()
         self._goodbye_seconds = goodbye_seconds
         self._terminate_seconds = terminate_seconds
         self._state = RestartState()
@@ -222,17 +222,14 @@ class Supervisor:
     async def _see_off(self, process: ModuleProcess, goodbye: Callable[[], Awaitable[None]] | None) -> None:
         if goodbye is not None:
             with while_running(anyio.move_on_after(self._goodbye_seconds)):
-                await self._say(goodbye)
+                try:
+                    await goodbye()
+                except Exception:
+                    _logger.warning("%s: saying goodbye failed; it is ended without", self.spec.name, exc_info=True)
                 await process.wait()
         if process.status is None:
             self._recorded = self._recorded or (ExitReason.KILLED_BY_HOST, None, "")
             await process.stop(self._terminate_seconds)
-
-    async def _say(self, goodbye: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await goodbye()
-        except Exception:
-            _logger.warning("%s: saying goodbye failed; it is ended without", self.spec.name, exc_info=True)
 
     async def _start(self) -> ModuleProcess:
         while True:

@@ -62,13 +62,14 @@ class WorkerHost:
             limit_enforcer = LimitEnforcer(Watchdog(), TotalsWatch(groups))
             steps.callback(tasks.create_task(limit_enforcer.run()).cancel)
             turns = anyio.CapacityLimiter(_LAUNCHES_AT_ONCE)
+            forks, execs, wrapped = ForkServerLauncher(groups), ExecLauncher(groups), BubblewrapLauncher()
+            for close in (forks.aclose, execs.aclose, wrapped.aclose):
+                steps.push_async_callback(close_within_bound, close)
             launchers = {
-                "template": InTurn(ForkServerLauncher(groups), turns),
-                "exec": InTurn(ExecLauncher(groups), turns),
-                "bubblewrap": InTurn(BubblewrapLauncher(), anyio.CapacityLimiter(_BEHIND_BUBBLEWRAP)),
+                "template": InTurn(forks, turns),
+                "exec": InTurn(execs, turns),
+                "bubblewrap": InTurn(wrapped, anyio.CapacityLimiter(_BEHIND_BUBBLEWRAP)),
             }
-            for launcher in launchers.values():
-                steps.push_async_callback(close_within_bound, launcher.aclose)
             yield cls(groups, folder.path, limit_enforcer, launchers)
 
     def launcher_at(self, level: IsolationLevel, spawn: Literal["template", "exec"] = "template") -> Launcher:

@@ -113,7 +113,7 @@ async def _hits(folder: Path, init_pid: int | None) -> list[LimitHit]:
     process = None if init_pid is None else SimpleNamespace(init_pid=init_pid)
     with anyio.fail_after(60), anyio.CancelScope() as scope:
         clock = _Instant(scope)
-        await FolderQuota(folder, _MOST, SimpleNamespace(process=process), hits.append, clock=clock).run()
+        await FolderQuota(folder, _MOST, lambda: process, hits.append, clock=clock).run()
     return hits
 
 

@@ -37,9 +37,6 @@ class _Failing:
             raise error
         return "a process"
 
-    async def aclose(self) -> None:
-        """Close nothing."""
-
 
 class _UntilOneFails:
     """Launches workers while a file is replaced again and again, until one of them fails; then each launch is one."""
@@ -59,9 +56,6 @@ class _UntilOneFails:
                         self.failed = error
                         raise
         return await self._launcher.launch(spec)
-
-    async def aclose(self) -> None:
-        """Close nothing."""
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import anyio.to_thread
 
@@ -18,7 +18,8 @@ from paddock.plan.units import size_text
 from paddock.workers.exit_report import LimitHit
 from paddock.workers.limits.process_tree import ProcessTree
 from paddock.workers.limits.unlinked_files import Unlinked, UnlinkedFiles
-from paddock.workers.limits.watchdog import Clock, SystemClock
+from paddock.workers.limits.watchdog import Clock
+from paddock.workers.process import ModuleProcess
 
 _INTERVAL: Final = 1.0  # seconds from one count to the next
 _MAX_FILES: Final = 100_000  # that are counted; each also takes room of the file system that no size shows
@@ -26,53 +27,39 @@ _BLOCK_BYTES: Final = 512  # the unit of `st_blocks`, independent of the file sy
 _DOUBTS: Final = 3  # counts in a row: descriptors that are sent to a process are on their way for a moment
 
 
-class Rooted(Protocol):
-    """A process tree, known by its root."""
-
-    @property
-    def init_pid(self) -> int: ...
-
-
-class Supervised(Protocol):
-    """The process tree that owns the files, if it is running."""
-
-    @property
-    def process(self) -> Rooted | None: ...
-
-
 class FolderQuota:
     """At most `most` bytes in `folder`; each count that finds more calls `on_exceeded` with the result.
 
-    A file counts if it has a name in the folder, independent of its owner, or if it has none and `supervised` has it
-    open.
+    A file counts if it has a name in the folder, independent of its owner, or if it has none and the
+    tree of the `process` that runs at the time has it open.
     """
 
     def __init__(
         self,
         folder: Path,
         most: int,
-        supervised: Supervised,
+        process: Callable[[], ModuleProcess | None],
         on_exceeded: Callable[[LimitHit], None],
         *,
         clock: Clock | None = None,
     ) -> None:
         self._folder = folder
         self._most = most
-        self._supervised = supervised
+        self._process = process
         self._on_exceeded = on_exceeded
-        self._clock = clock or SystemClock()
+        self._clock = clock or Clock()
         self._unlinked = UnlinkedFiles(folder)
         self._doubts = 0
 
     async def run(self) -> None:
         """Count until cancelled."""
         while True:
-            process = self._supervised.process
+            process = self._process()
             root = None if process is None else process.init_pid
             # Abandoned when cancelled: a file system that does not answer does not delay the caller.
             counted = await anyio.to_thread.run_sync(self._count, root, abandon_on_cancel=True)
             # The counts of one process do not apply to the next.
-            if process is self._supervised.process:
+            if process is self._process():
                 self._judge(counted)
             await self._clock.sleep(_INTERVAL)
 

@@ -9,7 +9,6 @@ import asyncio
 import errno
 import logging
 import signal
-import socket
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
@@ -23,6 +22,7 @@ from paddock.workers.limits.process_tree import ProcessTree, name_of
 from paddock.workers.limits.totals import SharedTotal, TotalsWatch
 from paddock.workers.limits.unmapped_memory import UnmappedMemory
 from paddock.workers.limits.watchdog import INTERVAL, Watch, Watchdog, WatchedLimits
+from paddock.workers.process import ModuleProcess
 from paddock_sandbox.cgroup import Cgroup, CgroupReadings, CgroupUse
 
 _RECORD_LOCKS_MAX = 2048  # which no control group counts; a database takes some five for each connection
@@ -63,32 +63,13 @@ class TreeLimits:
     totals: tuple[SharedTotal, ...] = ()
 
 
-class LimitableTree(Protocol):
-    """A process tree that can be limited; `name` is its module's."""
-
-    name: str
-
-    @property
-    def init_pid(self) -> int: ...
-
-    @property
-    def pid(self) -> int: ...
-
-    @property
-    def cgroup(self) -> Cgroup | None: ...
-
-    def take_inquiry(self) -> socket.socket | None: ...
-
-    def wait(self) -> Awaitable[object]: ...
-
-
 class LimitEnforcer:
     """Puts limits on process trees; one for a host. It has to run."""
 
     def __init__(self, watchdog: Watchdog, totals_watch: TotalsWatch | None = None) -> None:
         self.totals_watch = totals_watch or TotalsWatch()
         self._watchdog = watchdog
-        self._trees: WeakKeyDictionary[LimitedTree, tuple[LimitableTree, OnOverrun]] = WeakKeyDictionary()
+        self._trees: WeakKeyDictionary[LimitedTree, tuple[ModuleProcess, OnOverrun]] = WeakKeyDictionary()
         self._is_over = False
 
     async def run(self) -> None:
@@ -118,7 +99,7 @@ class LimitEnforcer:
         for _, end in [*self._trees.values()]:
             end(ExitReason.KILLED_BY_HOST, detail=detail)
 
-    def begin(self, process: LimitableTree, tree_limits: TreeLimits, on_overrun: OnOverrun) -> LimitedTree:
+    def begin(self, process: ModuleProcess, tree_limits: TreeLimits, on_overrun: OnOverrun) -> LimitedTree:
         """Put limits on a tree that runs nothing untrusted yet.
 
         Raises:

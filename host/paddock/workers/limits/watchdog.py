@@ -18,9 +18,9 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Literal
 
 import anyio
 import anyio.lowlevel
@@ -30,7 +30,7 @@ from paddock.plan.units import size_text
 from paddock.workers.exit_report import LimitHit
 from paddock.workers.limits.process_tree import ProcessTree, TreeReading, swapped_bytes
 from paddock.workers.limits.record_locks import record_locks
-from paddock.workers.limits.unmapped_memory import SOCKET_MOST
+from paddock.workers.limits.unmapped_memory import SOCKET_MOST, UnmappedMemory
 
 _logger = logging.getLogger(__name__)
 INTERVAL = 0.2  # seconds from one look at all trees to the next
@@ -49,20 +49,8 @@ WatchedName = Literal["memory_max", "tasks_max", "record locks"]
 """The name of a limit in a hit; `LimitEnforcer` has an exit reason for each."""
 
 
-class Clock(Protocol):
-    """A steady clock that can be waited on."""
-
-    def now(self) -> float:
-        """Return the time in seconds."""
-        ...
-
-    async def sleep(self, seconds: float) -> None:
-        """Return that much later."""
-        ...
-
-
-class SystemClock:
-    """The machine's own monotonic clock."""
+class Clock:
+    """The machine's own monotonic clock, which can be waited on."""
 
     def now(self) -> float:
         """Return the time in seconds."""
@@ -82,40 +70,8 @@ class WatchedLimits:
     record_locks_max: int | None = None
 
 
-class UnmappedCounter(Protocol):
-    """Counts the memory that a tree holds and none of its processes maps."""
-
-    def held_by(self, pids: Iterable[int], most: int) -> int:
-        """Return its bytes, counted no further than beyond `most`; called in a thread."""
-        ...
-
-    def close(self) -> None:
-        """Release the means of counting."""
-        ...
-
-
 KernelKill = Callable[[], LimitHit | None]
 """Returns the limit at which the kernel has killed a process since the last look, with that in `ended`, if it has."""
-
-
-class Tree(Protocol):
-    """A process tree that can be read, such as a `ProcessTree`."""
-
-    def read(self, most_tasks: int | None = None) -> TreeReading | None:
-        """Return a reading that need not go on beyond so many tasks, or None when the tree is gone."""
-        ...
-
-    def estimate(self, pids: Iterable[int]) -> int:
-        """Return the most memory these processes can have."""
-        ...
-
-    def measure(self, pids: Iterable[int]) -> int:
-        """Return the memory these processes have; called in a thread."""
-        ...
-
-    def end_largest(self, spared: int) -> str:
-        """End the process with the most memory but one, and return what it was; called in a thread."""
-        ...
 
 
 def _ignore(hit: LimitHit) -> None:
@@ -132,10 +88,10 @@ class Watch:
 
     def __init__(
         self,
-        tree: Tree,
+        tree: ProcessTree,
         limits: WatchedLimits,
         on_exceeded: Callable[[LimitHit], None],
-        unmapped: UnmappedCounter | None = None,
+        unmapped: UnmappedMemory | None = None,
         kernel_kill: KernelKill | None = None,
         worker: int | None = None,
     ) -> None:
@@ -182,8 +138,12 @@ class Watch:
             if reading is None:
                 self.stop()
                 return False
-            self._note_processor(reading.cpu_seconds, now)
-            self._judge_tasks(reading)
+            self._processor.append((reading.cpu_seconds, now))
+            while len(self._processor) > 2 and now - self._processor[1][1] >= _ACTIVITY_SECONDS:
+                self._processor.popleft()
+            most = self._limits.tasks_max
+            if most is not None and reading.tasks > most:
+                self._exceeded("tasks_max", most, f"{reading.tasks}{'' if reading.is_complete else ' or more'}")
             needs_measuring = not self.is_stopped and (
                 self._may_be_beyond(reading, swapped) or (self._unmapped is not None and self._is_due_for_survey)
             )
@@ -312,12 +272,6 @@ class Watch:
         if self._unmapped is not None and not self.is_being_measured:
             self._unmapped.close()
 
-    def _judge_tasks(self, reading: TreeReading) -> None:
-        limit = self._limits.tasks_max
-        if limit is not None and reading.tasks > limit:
-            observed = f"{reading.tasks}" if reading.is_complete else f"{reading.tasks} or more"
-            self._exceeded("tasks_max", limit, observed)
-
     def _exceeded(self, name: WatchedName, limit: float, observed: str) -> None:
         self._report(LimitHit(name, limit, observed, "watchdog"))
 
@@ -333,17 +287,12 @@ class Watch:
         except Exception:  # an error in one tree must not stop the watch of the others
             _logger.exception("what was to be done about a module beyond its %s failed", hit.name)
 
-    def _note_processor(self, seconds: float, now: float) -> None:
-        self._processor.append((seconds, now))
-        while len(self._processor) > 2 and now - self._processor[1][1] >= _ACTIVITY_SECONDS:
-            self._processor.popleft()
-
 
 class Watchdog:
     """Looks at all trees in turn, while `run` runs."""
 
-    def __init__(self, *, clock: Clock | None = None, tree_of: Callable[[int], Tree] = ProcessTree) -> None:
-        self._clock = clock or SystemClock()
+    def __init__(self, *, clock: Clock | None = None, tree_of: Callable[[int], ProcessTree] = ProcessTree) -> None:
+        self._clock = clock or Clock()
         self._tree_of = tree_of
         self._watches: list[Watch] = []
         self._wanted = asyncio.Event()
@@ -353,7 +302,7 @@ class Watchdog:
         init_pid: int,
         limits: WatchedLimits,
         on_exceeded: Callable[[LimitHit], None],
-        unmapped: UnmappedCounter | None = None,
+        unmapped: UnmappedMemory | None = None,
         kernel_kill: KernelKill | None = None,
         worker: int | None = None,
     ) -> Watch:
