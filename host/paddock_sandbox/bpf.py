@@ -130,7 +130,10 @@ class _Layout:
             no = self.place(program.no)
             return self._put_branch(program.test, program.operand, yes, no)
         code, operand = (_LOAD_WORD, program.offset) if isinstance(program, Load) else (_AND, program.bits)
-        return self._put_step(code, operand, self.place(program.then))
+        then = self.place(program.then)
+        if (known := self._places.get(_Instruction(code, operand, then))) is not None:
+            return known
+        return self._put(_Instruction(code, operand, self._bridge(then, reach=0)))
 
     def encoded(self) -> bytes:
         if len(self._backwards) > MAX_INSTRUCTIONS:
@@ -148,11 +151,6 @@ class _Layout:
         self._backwards.append(instruction)
         place = self._places[instruction] = len(self._backwards) - 1
         return place
-
-    def _put_step(self, code: int, operand: int, then: int) -> int:
-        if (known := self._places.get(_Instruction(code, operand, then))) is not None:
-            return known
-        return self._put(_Instruction(code, operand, self._bridge(then, reach=0)))
 
     def _put_branch(self, test: Test, operand: int, yes: int, no: int) -> int:
         if (known := self._places.get(_Instruction(test, operand, yes, no))) is not None:

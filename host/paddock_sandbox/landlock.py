@@ -256,7 +256,8 @@ def restrict(rules: Iterable[PathRule | PortRule]) -> frozenset[str]:
                 _add_port(ruleset, rule, version)
             else:
                 _add(ruleset, rule, version)
-        call("landlock_restrict_self", ruleset, _flags(version))
+        flags = _LOG_SAME_EXEC_OFF | _LOG_SUBDOMAINS_OFF if version >= _FIRST_ABI_WITH_LOG_FLAGS else 0
+        call("landlock_restrict_self", ruleset, flags)
     finally:
         os.close(ruleset)
     return protections(version)
@@ -264,10 +265,6 @@ def restrict(rules: Iterable[PathRule | PortRule]) -> frozenset[str]:
 
 def _known(version: int) -> tuple[_Step, ...]:
     return tuple(step for step in _STEPS if step.abi <= version)
-
-
-def _flags(version: int) -> int:
-    return _LOG_SAME_EXEC_OFF | _LOG_SUBDOMAINS_OFF if version >= _FIRST_ABI_WITH_LOG_FLAGS else 0
 
 
 def _add(ruleset: int, rule: PathRule, version: int) -> None:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import PurePath
 from typing import Final
 
 from paddock_sandbox import mounts, namespaces
@@ -36,18 +37,14 @@ def kept_inside(every: Iterable[Mount]) -> tuple[Mount, ...]:
         if not mount.target.startswith(writable):
             made.setdefault(mount.target, mount)
             continue
-        outer = next((made[folder] for folder in _folders_around(mount.target) if folder in made), None)
+        folders = map(str, PurePath(mount.target).parents)
+        outer = next((made[folder] for folder in folders if folder in made), None)
         if outer is not None and outer.writable:
-            place = replace(mount, source=_seen_at(outer, mount.target))
+            inner = mount.target.removeprefix(outer.target.rstrip("/"))
+            place = replace(mount, source=outer.source.rstrip("/") + inner)
             inside += [place] if place == mount or not mount.writable else []
         made.setdefault(mount.target, mount)
     return tuple(inside)
-
-
-def _folders_around(path: str) -> Iterator[str]:
-    while path not in ("", "/"):
-        path = os.path.dirname(path)
-        yield path
 
 
 def is_gone(mount: Mount) -> bool:
@@ -78,7 +75,12 @@ def attached(mountinfo: int) -> frozenset[str]:
     while part := os.read(mountinfo, _READ_BYTES):
         parts.append(part)
     lines = b"".join(parts).split(b"\n")[:-1]  # nothing else ends one: a name may have a carriage return in it
-    return frozenset(os.fsdecode(_ESCAPED.sub(_unescaped, line.split(b" ")[_TARGET])) for line in lines)
+    targets = set()
+    for line in lines:
+        target = line.split(b" ")[_TARGET]
+        plain = _ESCAPED.sub(lambda code: bytes([int(code[1], 8)]), target)
+        targets.add(os.fsdecode(plain))
+    return frozenset(targets)
 
 
 def put_back(namespace: int, missing: Sequence[Mount]) -> tuple[str, ...]:
@@ -117,11 +119,3 @@ def _problem_with(mount: Mount) -> str:
     except OSError as error:
         return str(error.strerror)
     return ""
-
-
-def _seen_at(outer: Mount, target: str) -> str:
-    return outer.source.rstrip("/") + target[len(outer.target.rstrip("/")) :]
-
-
-def _unescaped(escaped: re.Match[bytes]) -> bytes:
-    return bytes([int(escaped[1], 8)])

@@ -246,10 +246,11 @@ _IOPRIO_WHO_PROCESS: Final = 1
 
 
 def _by_argument() -> dict[str, Program]:
+    tables = Mask(_THREAD_WITH_FILES, _among((0, _THREAD_WITH_FILES), yes=_ALLOW, no=_FORBIDDEN))
     return {
         # A thread with descriptors of its own, and a process with those of another: the watchdog counts the locks, and
         # what else is kept open, of one table of descriptors a process. A shared one outlives each process that has it.
-        "clone": _argument(0, Branch(Test.ANY_BIT, _NEW_NAMESPACES, yes=_FORBIDDEN, no=_one_table_a_process())),
+        "clone": _argument(0, Branch(Test.ANY_BIT, _NEW_NAMESPACES, yes=_FORBIDDEN, no=tables)),
         "close_range": _argument(2, Branch(Test.ANY_BIT, _UNSHARES, yes=_INVALID, no=_ALLOW)),
         "ioctl": _argument(1, _among(_TERMINAL_ATTACKS, yes=_FORBIDDEN, no=_ALLOW)),
         "fcntl": _fcntl(_ALLOW),
@@ -281,10 +282,6 @@ def _by_argument_where_memory_is_not_counted() -> dict[str, Program]:
         # The rules of a confinement of one's own: as many as one likes, in each of many descriptors.
         "landlock_create_ruleset": _UNSUPPORTED,
     }
-
-
-def _one_table_a_process() -> Program:
-    return Mask(_THREAD_WITH_FILES, _among((0, _THREAD_WITH_FILES), yes=_ALLOW, no=_FORBIDDEN))
 
 
 def _fcntl(otherwise: Program) -> Program:
@@ -381,17 +378,13 @@ def _network(policy: FilterPolicy) -> dict[str, Program]:
 def _times_of_a_descriptor() -> Program:
     # Without a path it concerns a descriptor: `touch` asks for that. A pointer is null when both its words are.
     without_flags = _argument(3, _unless_zero(_FORBIDDEN))
-    upper_word = _upper_argument(1, _unless_zero(_FORBIDDEN, zero=without_flags))
+    upper_word = Load(_ARGUMENTS + 8 + 4, _unless_zero(_FORBIDDEN, zero=without_flags))  # of the second argument
     return _argument(1, _unless_zero(_FORBIDDEN, zero=upper_word))
 
 
 def _argument(index: int, then: Program) -> Load:
     """Go on with the lower word of an argument."""
     return Load(_ARGUMENTS + 8 * index, then)
-
-
-def _upper_argument(index: int, then: Program) -> Load:
-    return Load(_ARGUMENTS + 8 * index + 4, then)
 
 
 def _among(values: tuple[int, ...], *, yes: Program, no: Program) -> Program:

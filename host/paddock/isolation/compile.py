@@ -336,7 +336,10 @@ def _show_runtime(
     seen = [path.path for path in (*grants.paths, *(path for program in located for path in program.located))]
     if grants.may_run:
         show_system(table, grants.programs, grants.beside)
-        show_located(table, located)
+        for program in located:
+            for place in program.located:
+                table.grant(place.path, mappable=True)
+            _show_files(table, program)
         seen.append(Path("/usr"))
         for path in (path for pattern in _READ_AT_START for path in Path("/etc").glob(pattern)):
             if path.is_file() and path.stat().st_mode & stat.S_IROTH:
@@ -454,14 +457,6 @@ def show_system(table: MountTable, programs: Iterable[Program] | None, beside: I
         table.grant(table_of_links)
     for program in (*(programs or ()), *beside):
         table.grant(program.home, mappable=True)
-        _show_files(table, program)
-
-
-def show_located(table: MountTable, programs: Iterable[Program]) -> None:
-    """Show a worker programs that were granted by their paths, with what they bring."""
-    for program in programs:
-        for path in program.located:
-            table.grant(path.path, mappable=True)
         _show_files(table, program)
 
 

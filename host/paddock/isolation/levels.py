@@ -55,7 +55,7 @@ def choose_level(
     if wanted == "none":
         return wanted
     place = path_text(entry.path, "isolation") if entry.isolation else "" if named else entry.path
-    acceptable = _acceptable(wanted, floor.levels, may_lower)
+    acceptable = [wanted] if wanted is not None else [one for one in _BY_STRENGTH if one in floor.levels or may_lower]
     for level in acceptable:
         if level in reachable:
             return level
@@ -74,14 +74,6 @@ def choose_level(
             ),
         ],
     )
-
-
-def _acceptable(
-    wanted: IsolationLevel | None, floor: Collection[IsolationLevel], may_lower: bool
-) -> list[IsolationLevel]:
-    if wanted is not None:
-        return [wanted]
-    return [level for level in _BY_STRENGTH if level in floor or may_lower]
 
 
 def _refused(level: IsolationLevel, place: str, floor: Floor) -> KindError:

@@ -91,18 +91,15 @@ class MountTable:
 
     def places(self) -> Places:
         """Return all places, of each sort those that are outer first."""
-        wishes = self._in_order()
+        kept = list(self._kept())
+        pinned = {pin.target: pin for wish, around in kept for pin in _pins(wish, around)}
+        every = {**pinned, **{wish.target: wish for wish, _ in kept}}
+        wishes = [every[target] for target in sorted(every, key=lambda path: path.parts)]
         return Places(
             tuple(wish.mount for wish in wishes if not (wish.is_link or wish.is_closed)),
             tuple(wish.mount for wish in wishes if wish.is_link),
             tuple(wish.mount for wish in wishes if wish.is_closed),
         )
-
-    def _in_order(self) -> tuple[_Wish, ...]:
-        kept = list(self._kept())
-        pinned = {pin.target: pin for wish, around in kept for pin in _pins(wish, around)}
-        wishes = {wish.target: wish for wish, _ in kept}
-        return tuple(wish for _, wish in sorted({**pinned, **wishes}.items(), key=lambda item: item[0].parts))
 
     def _add(self, wish: _Wish) -> None:
         other = self._wishes.get(wish.target)

@@ -288,6 +288,7 @@ class SandboxPlanner:
         module, level = planned.module, planned.level
         entry, limits = module.entry, module.decision.limits
         scratch, home = self.host.scratch(level, folder), self._home(module)
+        tried = self.host.sandbox_support.findings.get(level)
         confinement = confine(
             entry,
             level=level,
@@ -302,7 +303,7 @@ class SandboxPlanner:
             modules=planned.codes,
             kept=(*self._place.kept, self.host.folder),
             earlier=self._guarded.values(),
-            holds_links=self._holds_links(level),
+            holds_links=isinstance(tried, Available) and NO_LINKS not in tried.missing,
             lets_see=module.decision.lets_see,
             found=found,
             private=self._place.private,
@@ -320,10 +321,6 @@ class SandboxPlanner:
             cpu_quota=limits.cpu_quota,
         )
         return SandboxedModule(confinement, limits, environ, home)
-
-    def _holds_links(self, level: IsolationLevel) -> bool:
-        found = self.host.sandbox_support.findings.get(level)
-        return isinstance(found, Available) and NO_LINKS not in found.missing
 
     def _home(self, module: AuthorizedModule) -> Path | None:
         """Return the folder that is kept for a module, if its entry has `state: keep`.

@@ -199,7 +199,8 @@ class ModuleProcess:
             self._until = time.monotonic()
             exited = self._init_socket.exited
             if (exited is None or exited.get("left_behind")) and self.cgroup is not None:
-                self._loop.run_in_executor(None, self._kill_group, self.cgroup)
+                # What is left of the tree, since its init was killed or could not end it.
+                self._tidy(self.cgroup.kill, "a process that it started cannot be ended")
             giving_up = self._loop.call_later(_LAST_WORDS_SECONDS, self.output.close)
             self.output.when_drained(giving_up.cancel)
             self.output.when_drained(partial(self._settle, self._until - self._since))
@@ -240,23 +241,19 @@ class ModuleProcess:
         try:
             readings = group.readings()
             if not group.remove(within=0):
-                self._loop.run_in_executor(None, self._remove_group, group)
+                self._tidy(partial(group.remove, REMOVAL_SECONDS), "its control group is still in use, and stays")
         except OSError as error:
             _logger.warning("%s: its control group cannot be read or removed: %s", self.name, error)
         return readings
 
-    def _kill_group(self, group: Cgroup) -> None:
-        """Kill, in a thread, what is left of the tree, since its init was killed or could not end it."""
-        try:
-            if not group.kill():
-                _logger.warning("%s: a process that it started cannot be ended", self.name)
-        except OSError as error:
-            _logger.warning("%s: the processes that it started cannot be found: %s", self.name, error)
+    def _tidy(self, act: Callable[[], bool], left: str) -> None:
+        """Do something to the tree's control group in a thread, as the kernel may take its time; log what is `left`."""
 
-    def _remove_group(self, group: Cgroup) -> None:
-        """Wait, in a thread, for the kernel to release the group."""
-        try:
-            if not group.remove(REMOVAL_SECONDS):
-                _logger.warning("%s: its control group is still in use, and stays", self.name)
-        except OSError as error:
-            _logger.warning("%s: its control group cannot be removed: %s", self.name, error)
+        def tidy() -> None:
+            try:
+                if not act():
+                    _logger.warning("%s: %s", self.name, left)
+            except OSError as error:
+                _logger.warning("%s: its control group cannot be read or removed: %s", self.name, error)
+
+        self._loop.run_in_executor(None, tidy)

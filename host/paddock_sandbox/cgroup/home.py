@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -161,13 +162,18 @@ class CgroupHome:
                 if all(map(_is_of_this_user, group.parts)):
                     yield group
 
-    def remove_stale(self) -> int:
-        """Remove the empty groups of dead hosts; return how many folders were removed.
+    def remove_stale(self) -> None:
+        """Remove the empty groups of dead hosts.
 
         It cannot be known whether a host of another PID namespace is dead, so its groups stay. So do the groups of a
         host whose pid was given to another process, until that process ends.
         """
-        return sum(_is_removed(directory) for place in self.places for directory in self._stale_in(place))
+        for place in self.places:
+            for name in _names_in(place):
+                match = _OURS.match(name)
+                if match and int(match["namespace"]) == self.owner.namespace and not _lives(int(match["pid"])):
+                    with suppress(OSError):  # still in use, or another host was quicker
+                        os.rmdir(os.path.join(place.directory, name))
 
     def remove_empty(self, but: Collection[str] = (), within: float = 1.0) -> bool:
         """Remove the groups that this home's one maker left; return whether all but the named are gone.
@@ -207,12 +213,6 @@ class CgroupHome:
             data["branch"],
         )
 
-    def _stale_in(self, place: CgroupPlace) -> Iterator[str]:
-        for name in _names_in(place):
-            match = _OURS.match(name)
-            if match is not None and int(match["namespace"]) == self.owner.namespace and not _lives(int(match["pid"])):
-                yield os.path.join(place.directory, name)
-
 
 def _unique() -> str:
     return os.urandom(4).hex()
@@ -246,12 +246,4 @@ def _lives(pid: int) -> bool:
         return False
     except (PermissionError, OverflowError):
         pass  # another user's; no number of ours
-    return True
-
-
-def _is_removed(directory: str) -> bool:
-    try:
-        os.rmdir(directory)
-    except OSError:
-        return False  # still in use, or another host was quicker
     return True

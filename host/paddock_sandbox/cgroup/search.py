@@ -12,6 +12,7 @@ import errno
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -215,23 +216,13 @@ class Subtree:
         return True
 
 
-def as_before_vacating(hierarchy: Hierarchy, prefix: str) -> Hierarchy:
-    """Return the hierarchy as it was for this process before it moved, if it did: or it would move deeper each time."""
-    around, name = os.path.split(hierarchy.own)
-    return replace(hierarchy, own=around) if name.startswith(f"{prefix}{LEAF}") else hierarchy
-
-
 def _was_delegated(directory: str) -> bool:
     """Return whether a group was delegated to us; that root may change every group does not count."""
-    return os.geteuid() != 0 or any(_has_attribute(directory, f"{kind}.delegate") for kind in ("user", "trusted"))
-
-
-def _has_attribute(directory: str, name: str) -> bool:
-    # systemd marks delegated groups so: in `trusted` before version 251, in `user` since.
-    try:
-        return os.getxattr(directory, name) == b"1"
-    except OSError:
-        return False
+    for kind in ("user", "trusted"):  # systemd marks such groups so: in `trusted` before version 251, in `user` since
+        with suppress(OSError):
+            if os.getxattr(directory, f"{kind}.delegate") == b"1":
+                return True
+    return os.geteuid() != 0
 
 
 def _move_all(source: str, target: str) -> None:
@@ -271,7 +262,9 @@ def search(hierarchy: Hierarchy, attempt: Attempt, prefix: str) -> SearchOutcome
 
     Controllers that were switched on in a group (see `Subtree`) stay on only in the chosen one.
     """
-    hierarchy = as_before_vacating(hierarchy, prefix)
+    around, name = os.path.split(hierarchy.own)
+    if name.startswith(f"{prefix}{LEAF}"):  # this process has moved here before, and would move deeper each time
+        hierarchy = replace(hierarchy, own=around)
     chosen: Subtree | None = None
     place: CgroupPlace | None = None
     met: dict[Controller, CgroupProblem] = {}  # of each controller the one nearest to us
