@@ -78,11 +78,19 @@ def test_output_is_handed_on_as_it_comes(runner: DirectRunner) -> None:
     lines: list[str] = []
     with runner.open(_REACH) as session:
         ran = session.run(
-            ["sh", "-c", "printf one; printf 'a\\rb\\nc' >&2"],
+            ["sh", "-c", "printf one; printf 'a\\rb\\nc' >&2; read answer; printf \"$answer\""],
+            stdin=iter([b"two\n"]),
             on_stdout=lambda data: seen.append(bytes(data)),
             on_stderr=lines.append,
         )
-    assert (b"".join(seen), lines, ran.stdout) == (b"one", ["a", "b", "c"], b"")
+    assert (b"".join(seen), lines, ran.stdout, ran.stderr) == (b"onetwo", ["a", "b", "c"], b"", b"a\rb\nc")
+
+
+def test_only_the_end_of_the_messages_is_kept(runner: DirectRunner) -> None:
+    with runner.open(_REACH) as session:
+        ran = session.run(["sh", "-c", "head -c 3000000 /dev/zero >&2; echo end >&2"])
+    assert len(ran.stderr) == 64 << 10
+    assert ran.stderr.endswith(b"end\n")
 
 
 def test_an_endless_line_of_messages_is_handed_on_in_pieces(runner: DirectRunner) -> None:
@@ -95,7 +103,8 @@ def test_an_endless_line_of_messages_is_handed_on_in_pieces(runner: DirectRunner
 
 def test_a_command_that_does_not_read_is_no_obstacle(runner: DirectRunner) -> None:
     with runner.open(_REACH) as session:
-        assert session.run(["true"], stdin=[bytes(1 << 20)] * 4).code == 0
+        for program in ("true", "cat"):
+            assert session.run([program], stdin=[bytes(1 << 20)] * 8, on_stdout=lambda data: None).code == 0
 
 
 def test_too_much_output_ends_it(runner: DirectRunner) -> None:

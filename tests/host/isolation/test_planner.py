@@ -73,9 +73,6 @@ class ScriptedMachine:
         self.processes.append(_Process(level))
         return self.processes[-1]  # type: ignore[return-value]
 
-    async def aclose(self) -> None:
-        """Nothing was opened."""
-
     @property
     def tried_levels(self) -> list[IsolationLevel]:
         return [spec.profile.level for spec in self.tried]
@@ -137,28 +134,36 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     await scene.networks.aclose()
 
 
-async def test_the_strongest_available_level_is_taken(scene: Scene) -> None:
-    machine = ScriptedMachine("ns", "bwrap", "landlock")
-    sandbox_planner = scene.sandbox_planner(machine)
+@pytest.mark.parametrize(
+    ("there", "operators", "is_accepted", "level", "tried"),
+    [
+        (["ns", "bwrap", "landlock"], None, False, "ns", ["ns"]),
+        (["bwrap", "landlock"], None, False, "bwrap", ["ns", "bwrap"]),
+        (["landlock"], None, True, "landlock", ["ns", "bwrap", "landlock"]),
+        (["ns", "landlock"], "landlock", False, "landlock", ["landlock"]),
+        ([], "none", False, "none", []),
+    ],
+)
+async def test_the_strongest_level_is_taken_or_the_operators_and_no_other_is_tried(
+    scene: Scene,
+    there: list[IsolationLevel],
+    operators: IsolationLevel | None,
+    is_accepted: bool,
+    level: IsolationLevel,
+    tried: list[IsolationLevel],
+) -> None:
+    machine = ScriptedMachine(*there)
+    sandbox_planner = scene.sandbox_planner(machine, isolation=operators)
     entry, code = scene.module("tool-x")
-    await sandbox_planner.plan_sandboxes(scene.authorized((entry, code)))
-    assert sandbox_planner.of(entry).level == "ns"
-    assert machine.tried_levels == ["ns"]
+    await sandbox_planner.plan_sandboxes(scene.authorized((entry, code), accepted=is_accepted))
+    assert sandbox_planner.of(entry).level == level
+    assert machine.tried_levels == tried
 
 
 async def test_what_was_tried_is_ended_again(scene: Scene) -> None:
     machine = ScriptedMachine("ns")
     await scene.sandbox_planner(machine).plan_sandboxes(scene.authorized(scene.module("tool-x")))
     assert [process.ended for process in machine.processes] == [["stop", "close"]]
-
-
-async def test_where_the_strongest_is_refused_the_next_is_tried(scene: Scene) -> None:
-    machine = ScriptedMachine("bwrap", "landlock")
-    sandbox_planner = scene.sandbox_planner(machine)
-    entry, code = scene.module("tool-x")
-    await sandbox_planner.plan_sandboxes(scene.authorized((entry, code)))
-    assert sandbox_planner.of(entry).level == "bwrap"
-    assert machine.tried_levels == ["ns", "bwrap"]
 
 
 async def test_a_level_below_the_floor_is_not_taken_without_acceptance(scene: Scene) -> None:
@@ -168,13 +173,6 @@ async def test_a_level_below_the_floor_is_not_taken_without_acceptance(scene: Sc
     assert "step of ns" in str(refused.value) and "step of bwrap" in str(refused.value)
     assert any("--isolation landlock" in hint for hint in refused.value.hints)
     assert scene.confined == []
-
-
-async def test_a_level_below_the_floor_is_taken_where_the_plan_was_accepted(scene: Scene) -> None:
-    sandbox_planner = scene.sandbox_planner(ScriptedMachine("landlock"))
-    entry, code = scene.module("tool-x")
-    await sandbox_planner.plan_sandboxes(scene.authorized((entry, code), accepted=True))
-    assert sandbox_planner.of(entry).level == "landlock"
 
 
 async def test_a_level_that_an_entry_names_is_had_exactly(scene: Scene) -> None:
@@ -191,24 +189,6 @@ async def test_a_named_level_that_was_not_accepted_is_refused(scene: Scene) -> N
         await scene.sandbox_planner(ScriptedMachine("ns", "landlock")).plan_sandboxes(
             scene.authorized(scene.module("tool-x", isolation="landlock"))
         )
-
-
-async def test_the_operators_level_is_for_all_entries_that_name_none(scene: Scene) -> None:
-    machine = ScriptedMachine("ns", "landlock")
-    sandbox_planner = scene.sandbox_planner(machine, isolation="landlock")
-    entry, code = scene.module("tool-x")
-    await sandbox_planner.plan_sandboxes(scene.authorized((entry, code)))
-    assert sandbox_planner.of(entry).level == "landlock"
-    assert machine.tried_levels == ["landlock"]
-
-
-async def test_without_isolation_there_is_nothing_to_try(scene: Scene) -> None:
-    machine = ScriptedMachine()
-    sandbox_planner = scene.sandbox_planner(machine, isolation="none")
-    entry, code = scene.module("tool-x")
-    await sandbox_planner.plan_sandboxes(scene.authorized((entry, code)))
-    assert sandbox_planner.of(entry).level == "none"
-    assert machine.tried == []
 
 
 async def test_each_level_is_tried_once_for_a_session(scene: Scene) -> None:

@@ -66,26 +66,27 @@ def options(command: tuple[str, ...]) -> list[tuple[str, ...]]:
     return [command[start:end] for start, end in pairwise([*starts, len(command)])]
 
 
-def test_a_kept_small_program_is_the_systems_own(spec: LaunchSpec, a_user: Path) -> None:
+def test_a_command_asks_for_every_namespace_and_the_profile_alone(spec: LaunchSpec, a_user: Path) -> None:
     command = command_of(spec)
-    assert command[0] == str(a_user)
-    assert command[-1] == "--"
-
-
-def test_every_namespace_is_asked_for(spec: LaunchSpec, a_user: Path) -> None:
-    asked = {name for name, *_ in options(command_of(spec))}
-    assert {f"--unshare-{kind}" for kind in ("user", "ipc", "pid", "net", "uts", "cgroup-try")} <= asked
-    assert {"--as-pid-1", "--new-session", "--die-with-parent"} <= asked
-
-
-def test_what_the_profile_names_is_bound_with_its_rights_and_in_its_order(spec: LaunchSpec, a_user: Path) -> None:
+    assert (command[0], command[-1]) == (str(a_user), "--")
+    asked = options(command)
+    names = {name for name, *_ in asked}
+    assert {f"--unshare-{kind}" for kind in ("user", "ipc", "pid", "net", "uts", "cgroup-try")} <= names
+    assert {"--as-pid-1", "--new-session", "--die-with-parent"} <= names
+    assert names.isdisjoint({"--dev", "--bind-try", "--overlay", "--share-net"})
     interpreter = str(spec.runtime.interpreter)
-    bound = [option for option in options(command_of(spec)) if "bind" in option[0] and option[0] != "--dev-bind"]
-    assert bound == [
+    bound = [option for option in asked if "bind" in option[0] and option[0] != "--dev-bind"]
+    assert bound == [  # with its rights, and in its order
         ("--ro-bind-fd", interpreter, interpreter),
         ("--ro-bind-fd", "/usr/lib", "/usr/lib"),
         ("--bind-fd", spec.profile.mounts[1].source, "/work"),
     ]
+    size = asked.index(("--size", "12345"))
+    assert asked[size + 1] == ("--tmpfs", "/tmp"), "the private folder is bounded"
+    assert size < asked.index(bound[0]), "and made before what may lie in it"
+    devices = [option[1] for option in asked if option[0] == "--dev-bind"]
+    assert sorted(devices) == ["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"]
+    assert asked[-3:] == [("--remount-ro", "/"), ("--chdir", "/"), ("--",)], "the root is closed after all else"
 
 
 def test_what_belongs_below_another_mount_is_staged(spec: LaunchSpec, a_user: Path) -> None:
@@ -96,25 +97,6 @@ def test_what_belongs_below_another_mount_is_staged(spec: LaunchSpec, a_user: Pa
     assert (bound["/usr/share"], bound["/usr/bin"]) == ("/.staged/3", "/workshop")
     folder = asked.index(("--tmpfs", "/.staged"))
     assert folder < asked.index(("--ro-bind-fd", "/usr/share", "/.staged/3"))
-
-
-def test_the_private_folder_is_bounded_and_made_before_what_may_lie_in_it(spec: LaunchSpec, a_user: Path) -> None:
-    asked = options(command_of(spec))
-    size = asked.index(("--size", "12345"))
-    assert asked[size + 1] == ("--tmpfs", "/tmp")
-    assert size < min(place for place, option in enumerate(asked) if option[0] in ("--bind-fd", "--ro-bind-fd"))
-
-
-def test_nothing_else_is_shown_but_five_devices(spec: LaunchSpec, a_user: Path) -> None:
-    asked = options(command_of(spec))
-    devices = [option[1] for option in asked if option[0] == "--dev-bind"]
-    assert sorted(devices) == ["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"]
-    assert {option[0] for option in asked}.isdisjoint({"--dev", "--bind-try", "--overlay", "--share-net"})
-
-
-def test_the_root_is_closed_to_changes_after_all_else(spec: LaunchSpec, a_user: Path) -> None:
-    asked = options(command_of(spec))
-    assert asked[-3:] == [("--remount-ro", "/"), ("--chdir", "/"), ("--",)]
 
 
 def test_capabilities_are_left_for_mounts_and_a_network_alone(spec: LaunchSpec, a_user: Path) -> None:
