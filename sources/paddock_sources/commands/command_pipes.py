@@ -11,7 +11,7 @@ from contextlib import suppress
 from io import FileIO
 from typing import Final
 
-from paddock_sources.commands.command_runner import CommandOutput, CommandTimeoutError
+from paddock_sources.commands.command_runner import Command, CommandTimeoutError
 
 _PIPE_BYTES: Final = 1 << 20  # fewer, larger pieces; the system may grant less
 _READ_BYTES: Final = 128 << 10
@@ -25,18 +25,24 @@ class CommandPipes:
     The command may have the other ends, too, by opening them anew. So none of ours ever blocks.
     """
 
-    def __init__(self, stdin: bytes | Iterable[bytes], output: CommandOutput) -> None:
-        (given, self._stdin), (stdout, printed), (stderr, messages) = _pipe(), _pipe(), _pipe()
+    def __init__(self, command: Command) -> None:
+        given, self._stdin = _pipe()
+        stdout, printed = _pipe()
+        stderr, messages = _pipe()
         self.theirs = (given, printed, messages)
-        self._pieces = _pieces(stdin)
+        self._timeout = command.timeout
+        self._pieces = _pieces(command.stdin)
         self._piece = memoryview(b"")
-        self._outputs = {stdout.fileno(): (stdout, output.take_stdout), stderr.fileno(): (stderr, output.take_stderr)}
+        self._outputs = {
+            stdout.fileno(): (stdout, command.output.take_stdout),
+            stderr.fileno(): (stderr, command.output.take_stderr),
+        }
         for fd in (self._stdin.fileno(), *self._outputs):
             os.set_blocking(fd, False)
             with suppress(OSError):  # the user's limit of memory in pipes is reached
                 fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
-    def carry(self, name: str, end: int, take_end: Callable[[], int], timeout: float, check: Callable[[], None]) -> int:
+    def carry(self, name: str, end: int, take_end: Callable[[], int], check: Callable[[], None]) -> int:
         """Carry input and output until the command `name` has ended; return its exit code.
 
         The descriptor `end` is readable once it has ended, and `take_end` then returns the code. `check` is called
@@ -45,14 +51,14 @@ class CommandPipes:
         Raises:
             CommandTimeoutError: it takes too long.
         """
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + self._timeout
         give_up = float("inf")
         code: int | None = None
         while code is None or (self._outputs and time.monotonic() < give_up):
             check()
             left = deadline - time.monotonic()
             if left <= 0:
-                raise CommandTimeoutError(name, timeout)
+                raise CommandTimeoutError(name, self._timeout)
             ready = self._wait(end if code is None else None, min(left, _GLANCE_SECONDS))
             if not self._stdin.closed and self._stdin.fileno() in ready:
                 self._write()
@@ -78,7 +84,9 @@ class CommandPipes:
 
     def _wait(self, end: int | None, seconds: float) -> dict[int, int]:
         poller = select.poll()
-        for fd in (*self._outputs, *([] if end is None else [end])):
+        if end is not None:
+            poller.register(end, select.POLLIN)
+        for fd in self._outputs:
             poller.register(fd, select.POLLIN)
         if not self._stdin.closed:
             poller.register(self._stdin, select.POLLOUT)
@@ -113,4 +121,6 @@ def _pipe() -> tuple[FileIO, FileIO]:
 
 def _pieces(stdin: bytes | Iterable[bytes]) -> Iterator[memoryview]:
     chunks = (stdin,) if isinstance(stdin, (bytes, bytearray, memoryview)) else stdin
-    return (memoryview(chunk) for chunk in chunks if chunk)
+    for chunk in chunks:
+        if chunk:
+            yield memoryview(chunk)

@@ -150,6 +150,16 @@ class CommandOutput:
             self._on_stderr(line.decode("utf-8", errors="replace"))
 
 
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command: its input, which may be made as it goes, what takes its output, and the seconds that it has."""
+
+    argv: Sequence[str]
+    stdin: bytes | Iterable[bytes]
+    output: CommandOutput
+    timeout: float
+
+
 class CommandSession:
     """A place where commands can be run, one at a time.
 
@@ -185,11 +195,11 @@ class CommandSession:
             CommandError: it could not be started or was ended; nothing of it is left running.
         """
         output = CommandOutput(self._name, on_stdout, on_stderr, max_stdout_bytes)
-        code = self.carry(argv, stdin, output, timeout)
+        code = self.carry(Command(argv, stdin, output, timeout))
         output.finish()
         return CommandResult(code, output.stdout, output.stderr, tuple(self.refused))
 
-    def carry(self, argv: Sequence[str], stdin: bytes | Iterable[bytes], output: CommandOutput, timeout: float) -> int:
+    def carry(self, command: Command) -> int:
         """Run a command to its end with all its output but the rest of a line taken; return its exit code."""
         raise NotImplementedError
 

@@ -10,15 +10,15 @@ import os
 import select
 import signal
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 
 from paddock_sources.commands.command_pipes import CommandPipes
 from paddock_sources.commands.command_runner import (
+    Command,
     CommandAccess,
     CommandError,
     CommandMissingError,
-    CommandOutput,
     CommandSession,
 )
 
@@ -58,12 +58,13 @@ class _DirectSession(CommandSession):
         self._environ = environ
         self._check = check
 
-    def carry(self, argv: Sequence[str], stdin: bytes | Iterable[bytes], output: CommandOutput, timeout: float) -> int:
-        with closing(CommandPipes(stdin, output)) as pipes:
+    def carry(self, command: Command) -> int:
+        program = command.argv[0]
+        with closing(CommandPipes(command)) as pipes:
             given, printed, messages = pipes.theirs
             try:
                 process = subprocess.Popen(  # noqa: S603 - what to run is the caller's to say
-                    list(argv),
+                    list(command.argv),
                     env=dict(self._environ),
                     stdin=given,
                     stdout=printed,
@@ -71,14 +72,14 @@ class _DirectSession(CommandSession):
                     start_new_session=True,
                 )
             except (OSError, ValueError) as error:
-                reason = ((error.strerror or str(error)) if isinstance(error, OSError) else str(error)).lower()
+                reason = (getattr(error, "strerror", None) or str(error)).lower()
                 if isinstance(error, FileNotFoundError):
-                    raise CommandMissingError(self._name, argv[0], reason) from error
-                raise CommandError(self._name, f"`{argv[0]}` cannot be started: {reason}") from error
+                    raise CommandMissingError(self._name, program, reason) from error
+                raise CommandError(self._name, f"`{program}` cannot be started: {reason}") from error
             pipes.close_theirs()
             pidfd = os.pidfd_open(process.pid)
             try:
-                return pipes.carry(self._name, pidfd, lambda: _kill(process), timeout, self._check)
+                return pipes.carry(self._name, pidfd, lambda: _kill(process), self._check)
             except BaseException:
                 _end(process, pidfd)
                 raise

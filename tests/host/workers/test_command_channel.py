@@ -14,6 +14,7 @@ import pytest
 from paddock.isolation.commands.command_channel import CommandChannel, WorkerGoneError
 from paddock_sdk.worker.commands import ANSWER
 from paddock_sources.commands.command_runner import (
+    Command,
     CommandError,
     CommandMissingError,
     CommandOutput,
@@ -64,7 +65,7 @@ def say(*answers: bytes) -> Callable[[socket.socket, list[int]], None]:
 
 
 def run(channel: CommandChannel, timeout: float = 10, most: int = 1 << 20, stdin: bytes = b"") -> int:
-    return channel.run(["git"], stdin, CommandOutput("git", None, None, most), timeout)
+    return channel.run(Command(["git"], stdin, CommandOutput("git", None, None, most), timeout))
 
 
 @each_row("said", [b"\0", b"\xff" * 64, _ENDED[:-1], _ENDED * 2, ANSWER.pack(1 << 20, 0), ANSWER.pack(-1 << 31, 0)])
@@ -107,7 +108,7 @@ def test_a_worker_that_takes_no_request_is_lost_in_bounded_time(monkeypatch: pyt
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 12)
         channel = CommandChannel("git", ours)
         with pytest.raises(WorkerGoneError):
-            channel.run(["git", "x" * (1 << 19)], b"", CommandOutput("git", None, None, 1), 10)
+            channel.run(Command(["git", "x" * (1 << 19)], b"", CommandOutput("git", None, None, 1), 10))
         assert channel.is_lost
 
 
@@ -159,5 +160,5 @@ def test_why_a_command_was_not_started_is_the_kernels_own_text() -> None:
 def test_arguments_are_bounded() -> None:
     with worker(say(_ENDED)) as channel:
         with pytest.raises(CommandError, match="arguments"):
-            channel.run(["git", "x" * (2 << 20)], b"", CommandOutput("git", None, None, 1), 1)
+            channel.run(Command(["git", "x" * (2 << 20)], b"", CommandOutput("git", None, None, 1), 1))
         assert run(channel) == 0, "the next command is sent as if there had been none"

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from paddock_sources.commands.command_runner import (
+    Command,
     CommandAccess,
-    CommandOutput,
     CommandResult,
     CommandSession,
     CommandTimeoutError,
@@ -80,13 +80,14 @@ class _WarmSession(CommandSession):
         self._cold = cold
         self._access = access
 
-    def carry(self, argv: Sequence[str], stdin: bytes | Iterable[bytes], output: CommandOutput, timeout: float) -> int:
-        program = self._runner.program_of(argv)
+    def carry(self, command: Command) -> int:
+        program = self._runner.program_of(command.argv)
         if not program:
-            return self._cold.carry(argv, stdin, output, timeout)
-        done = self._runner.run(self._access, program, stdin if isinstance(stdin, bytes) else b"".join(stdin), timeout)
-        output.take_stdout(memoryview(done.stdout))
-        output.take_stderr(memoryview(done.stderr))
+            return self._cold.carry(command)
+        stdin = command.stdin if isinstance(command.stdin, bytes) else b"".join(command.stdin)
+        done = self._runner.run(self._access, program, stdin, command.timeout)
+        command.output.take_stdout(memoryview(done.stdout))
+        command.output.take_stderr(memoryview(done.stderr))
         return done.code
 
 

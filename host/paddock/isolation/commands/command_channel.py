@@ -10,7 +10,7 @@ import errno
 import os
 import socket
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Final
 
@@ -18,7 +18,7 @@ import msgpack
 
 from paddock_sdk.worker.commands import ANSWER, LENGTH
 from paddock_sources.commands.command_pipes import CommandPipes
-from paddock_sources.commands.command_runner import CommandError, CommandMissingError, CommandOutput
+from paddock_sources.commands.command_runner import Command, CommandError, CommandMissingError
 
 _STOP_SECONDS: Final = 3.0  # from the request to stop to the command's end; then the worker is ended
 _REQUEST_BYTES: Final = 1 << 20  # of arguments; the kernel takes little more
@@ -44,30 +44,23 @@ class CommandChannel:
         self._errno = 0
         rpc.settimeout(_STOP_SECONDS)
 
-    def run(
-        self,
-        argv: Sequence[str],
-        stdin: bytes | Iterable[bytes],
-        output: CommandOutput,
-        timeout: float,
-        check: Callable[[], None] = lambda: None,
-    ) -> int:
+    def run(self, command: Command, check: Callable[[], None] = lambda: None) -> int:
         """Run a command to its end; `check` is called several times a second, and an exception of it ends the command.
 
         Raises:
             CommandError: it could not be started, or took too long.
             WorkerGoneError: the worker was lost under it.
         """
-        request = msgpack.packb([os.fsencode(word) for word in argv])
+        request = msgpack.packb([os.fsencode(word) for word in command.argv])
         if len(request) > _REQUEST_BYTES:
             raise CommandError(
                 self._name, f"its arguments take {len(request)} bytes, {_REQUEST_BYTES} can be passed on"
             )
-        with closing(CommandPipes(stdin, output)) as pipes:
+        with closing(CommandPipes(command)) as pipes:
             try:
                 self._ask(request, [pipe.fileno() for pipe in pipes.theirs])
                 pipes.close_theirs()
-                code = pipes.carry(self._name, self._rpc.fileno(), self._answer, timeout, check)
+                code = pipes.carry(self._name, self._rpc.fileno(), self._answer, check)
             except WorkerGoneError:
                 self.is_lost = True
                 raise
@@ -75,10 +68,10 @@ class CommandChannel:
                 self._stop()
                 raise
         if self._errno:
-            reason = os.strerror(self._errno).lower()
+            program, reason = command.argv[0], os.strerror(self._errno).lower()
             if self._errno == errno.ENOENT:
-                raise CommandMissingError(self._name, argv[0], reason)
-            raise CommandError(self._name, f"`{argv[0]}` cannot be started: {reason}")
+                raise CommandMissingError(self._name, program, reason)
+            raise CommandError(self._name, f"`{program}` cannot be started: {reason}")
         return code
 
     def _ask(self, request: bytes, pipes: Sequence[int]) -> None:

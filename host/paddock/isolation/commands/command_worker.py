@@ -10,7 +10,6 @@ import asyncio
 import os
 import tempfile
 import threading
-from collections.abc import Iterable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -42,7 +41,7 @@ from paddock.workers.scratch import remove_private_folder
 from paddock.workers.supervisor import Supervisor
 from paddock.workers.worker_host import close_within_bound
 from paddock_sandbox.profile import IsolationLevel
-from paddock_sources.commands.command_runner import CommandAccess, CommandError, CommandOutput, CommandSession
+from paddock_sources.commands.command_runner import Command, CommandAccess, CommandError, CommandSession
 
 MEMORY_MAX: Final = 2 << 30
 
@@ -119,23 +118,27 @@ class CommandWorker(CommandSession):
         """Return the path within the worker's own tree of files, where it has one; see `CommandSession.seen_as`."""
         return Path(f"/proc/{self._process.pid}/root{path}") if self.level in ("ns", "bwrap") else path
 
-    def carry(self, argv: Sequence[str], stdin: bytes | Iterable[bytes], output: CommandOutput, timeout: float) -> int:
+    def carry(self, command: Command) -> int:
         """Run a command to its end; see `CommandSession.carry`."""
         with self._using:
             if self._channel is None:
                 raise CommandError(self._name, "what it was to run in has ended")
             channel = self._channel
             try:
-                code = channel.run(argv, stdin, output, timeout, check_cancelled)
+                code = channel.run(command, check_cancelled)
             except WorkerGoneError as gone:
                 self._lose()
-                reason = self._ended_for or self._limit_hit() or f"what it ran in was lost: {gone}"
+                reason = self._ended_for or f"what it ran in was lost: {gone}"
+                for report in self._supervisor.reports:
+                    if report.limit is not None and not self._ended_for:
+                        reason = f"it used more than it may: {report.limit.name} is {report.limit.configured}"
                 raise CommandError(self._name, f"it was ended: {reason}") from gone
             except BaseException:
                 if channel.is_lost:
                     self._lose()
                 raise
-            self._look_at_memory(code)
+            if code != 0 and "memory_max" in self._supervisor.limits_met():
+                raise CommandError(self._name, f"it needed more than {size_text(MEMORY_MAX)} of memory")
             return code
 
     def end_from_thread(self) -> None:
@@ -176,20 +179,6 @@ class CommandWorker(CommandSession):
         self._channel = None
         with suppress(CommandError):
             self.end_from_thread()
-
-    def _limit_hit(self) -> str:
-        """Return the limit that the worker was ended for, if any."""
-        hit = next((report.limit for report in self._supervisor.reports if report.limit is not None), None)
-        return "" if hit is None else f"it used more than it may: {hit.name} is {hit.configured}"
-
-    def _look_at_memory(self, code: int) -> None:
-        """Report a failed command of which a process was ended for lack of memory.
-
-        Raises:
-            CommandError: one was.
-        """
-        if code != 0 and "memory_max" in self._supervisor.limits_met():
-            raise CommandError(self._name, f"it needed more than {size_text(MEMORY_MAX)} of memory")
 
 
 class RefusedHosts:
