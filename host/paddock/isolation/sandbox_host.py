@@ -27,7 +27,7 @@ from paddock.isolation.runtime_paths import RuntimePaths
 from paddock.workers.early_template import begun
 from paddock.workers.launcher import LaunchSpec
 from paddock.workers.mount_guard import MountGuard
-from paddock.workers.probe import Available, SandboxSupport, Unavailable, probe_sandbox_support
+from paddock.workers.probe import Available, SandboxSupport, Unavailable, try_level
 from paddock.workers.room import check_room
 from paddock.workers.runtime import WorkerRuntime
 from paddock.workers.scratch import remove_private_folder
@@ -104,8 +104,7 @@ class SandboxHost:
         """Find out which of these levels work, one after the other, unless that is known."""
         for level in levels:
             if level not in self.sandbox_support.findings:
-                tried = await probe_sandbox_support([level], self.workers.launcher_at, self._trial)
-                self.record_trial(tried.findings[level])
+                self.record_trial(await try_level(level, self.workers.launcher_at(level), self._trial(level)))
         return self.sandbox_support
 
     def record_trial(self, found: Available | Unavailable) -> None:

@@ -6,7 +6,7 @@ Results are not kept between hosts; one host probes once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from paddock.errors import LaunchError
@@ -58,22 +58,14 @@ class SandboxSupport:
         return frozenset(level for level, found in self.findings.items() if isinstance(found, Available))
 
 
-async def probe_sandbox_support(
-    levels: Iterable[IsolationLevel],
-    launcher_of: Callable[[IsolationLevel], Launcher],
-    spec_of: Callable[[IsolationLevel], LaunchSpec],
-) -> SandboxSupport:
-    """Try each of the levels by launching a worker at it, which is ended again at once."""
-    findings: dict[IsolationLevel, Available | Unavailable] = {}
-    for level in levels:
-        try:
-            process = await launcher_of(level).launch(replace(spec_of(level), tries_to_hold=True))
-        except LaunchError as error:
-            findings[level] = Unavailable.of_error(level, error)
-            continue
-        try:
-            await process.stop(0)
-        finally:
-            process.rpc.close()
-        findings[level] = Available.of_process(level, process)
-    return SandboxSupport(findings)
+async def try_level(level: IsolationLevel, launcher: Launcher, spec: LaunchSpec) -> Available | Unavailable:
+    """Try a level by launching a worker at it, which is ended again at once."""
+    try:
+        process = await launcher.launch(replace(spec, tries_to_hold=True))
+    except LaunchError as error:
+        return Unavailable.of_error(level, error)
+    try:
+        await process.stop(0)
+    finally:
+        process.rpc.close()
+    return Available.of_process(level, process)

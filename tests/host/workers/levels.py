@@ -16,7 +16,7 @@ from paddock.workers.bwrap import BubblewrapLauncher
 from paddock.workers.exec_launcher import ExecLauncher
 from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.launcher import Launcher, LaunchSpec
-from paddock.workers.probe import Unavailable, probe_sandbox_support
+from paddock.workers.probe import Unavailable, try_level
 from paddock.workers.runtime import WorkerRuntime
 from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.profile import IsolationLevel, Mount, SandboxProfile
@@ -108,10 +108,9 @@ class Levels:
         if level not in self._refusals:
             launcher = self.launcher(next(way for way in ONE_WAY_TO_EACH if way.level == level))
             try:
-                reach = await probe_sandbox_support([level], lambda _: launcher, lambda _: self.spec(level, scratch))
+                found = await try_level(level, launcher, self.spec(level, scratch))
             finally:
                 await launcher.aclose()
-            found = reach.findings[level]
             self._refusals[level] = f"{level}: {found.step}: {found.reason}" if isinstance(found, Unavailable) else ""
         return self._refusals[level]
 

@@ -15,8 +15,8 @@ from host.workers.conftest import Needs
 from host.workers.levels import BWRAP, LANDLOCK, NONE, NS, Levels, Way
 from host.workers.waiting import PATIENCE
 from paddock.workers.exit_report import ExitStatus
-from paddock.workers.launcher import Launcher, LaunchSpec
-from paddock.workers.probe import Available, SandboxSupport, Unavailable, probe_sandbox_support
+from paddock.workers.launcher import Launcher
+from paddock.workers.probe import Available, SandboxSupport, Unavailable, try_level
 from paddock.workers.process import ModuleProcess
 from paddock_sandbox.mounts import NO_LINKS
 from paddock_sandbox.profile import IsolationLevel
@@ -36,35 +36,24 @@ async def launchers(levels: Levels) -> AsyncIterator[Callable[[IsolationLevel], 
         await launcher.aclose()
 
 
-async def test_every_level_that_is_asked_for_is_tried_and_no_other(
+async def test_without_isolation_its_few_steps_are_listed(
     levels: Levels, launchers: Callable[[IsolationLevel], Launcher], scratch: Path
 ) -> None:
-    tried: list[IsolationLevel] = []
-
-    def spec_of(level: IsolationLevel) -> LaunchSpec:
-        tried.append(level)
-        return levels.spec(level, scratch)
-
     with anyio.fail_after(PATIENCE):
-        reach = await probe_sandbox_support(["none", "landlock"], launchers, spec_of)
-    assert tried == ["none", "landlock"] == [*reach.findings]
-    none = reach.findings["none"]
+        none = await try_level("none", launchers("none"), levels.spec("none", scratch))
     assert isinstance(none, Available)
     assert none.steps == ("no_new_privs", "no core dumps", "die with the parent")
-    assert "none" in reach.reachable
 
 
 async def test_an_available_level_lists_its_means_and_what_is_missing(
     levels: Levels, way: Way, launchers: Callable[[IsolationLevel], Launcher], scratch: Path
 ) -> None:
     with anyio.fail_after(PATIENCE):
-        reach = await probe_sandbox_support([way.level], launchers, lambda level: levels.spec(level, scratch))
-    found = reach.findings[way.level]
+        found = await try_level(way.level, launchers(way.level), levels.spec(way.level, scratch))
     assert isinstance(found, Available)
     assert found.level == way.level
     assert found.missing in ((), ("/proc",))
     assert bool(found.protections) is (way.level != "none")
-    assert reach.reachable == {way.level}
 
 
 async def test_only_the_probe_has_a_worker_try_to_hold_a_link(
@@ -80,11 +69,10 @@ def call(name, *arguments):
 """
     spec = levels.spec("ns", scratch, runtime=altered(levels.runtime, tmp_path, {"mounts": code}))
     with anyio.fail_after(PATIENCE):
-        reach = await probe_sandbox_support(["ns"], launchers, lambda _: spec)
+        found = await try_level("ns", launchers("ns"), spec)
         process = await launchers("ns").launch(spec)
         await process.stop(0)
         process.rpc.close()
-    found = reach.findings["ns"]
     assert isinstance(found, Available)
     assert NO_LINKS in found.missing
     assert NO_LINKS not in process.ready.missing
@@ -104,14 +92,10 @@ def restrict(rules, **named):
 """
     runtime = altered(levels.runtime, tmp_path, {"landlock": code})
     with anyio.fail_after(PATIENCE):
-        reach = await probe_sandbox_support(
-            ["landlock", "none"], launchers, lambda level: levels.spec(level, scratch, runtime=runtime)
-        )
-    found = reach.findings["landlock"]
+        found = await try_level("landlock", launchers("landlock"), levels.spec("landlock", scratch, runtime=runtime))
     assert isinstance(found, Unavailable)
     assert (found.step, found.errno) == ("Landlock", errno.ENOSYS)
     assert "landlock_create_ruleset: injected" in found.reason
-    assert reach.reachable == {"none"}
 
 
 async def test_a_level_whose_worker_could_get_out_cannot_be_had(
@@ -124,10 +108,7 @@ async def test_a_level_whose_worker_could_get_out_cannot_be_had(
     await needs("landlock")
     runtime = altered(levels.runtime, tmp_path, {"seccomp": "def install(program, **named):\n    pass"})
     with anyio.fail_after(PATIENCE):
-        reach = await probe_sandbox_support(
-            ["landlock"], launchers, lambda level: levels.spec(level, scratch, runtime=runtime)
-        )
-    found = reach.findings["landlock"]
+        found = await try_level("landlock", launchers("landlock"), levels.spec("landlock", scratch, runtime=runtime))
     assert isinstance(found, Unavailable)
     assert (found.step, found.errno) == ("self-check", 0)
     assert "memfd" in found.reason
@@ -148,9 +129,7 @@ async def test_finding_out_can_be_given_up_while_a_worker_is_ended(
         return await stop(process, grace)
 
     monkeypatch.setattr(ModuleProcess, "stop", stop_and_give_up)
-    finding_out = asyncio.ensure_future(
-        probe_sandbox_support(["none"], launchers, lambda level: levels.spec(level, scratch))
-    )
+    finding_out = asyncio.ensure_future(try_level("none", launchers("none"), levels.spec("none", scratch)))
     with anyio.fail_after(PATIENCE):
         await asyncio.wait([finding_out])
         assert finding_out.cancelled()
