@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -45,14 +45,7 @@ class PersistentHome:
             OSError: it cannot be made.
         """
         homes = state_folder(environ) / "homes"
-        whose = _text_of(
-            {
-                "module": self.module,
-                "source": self.source,
-                "project": str(self.project),
-                "instance": self.instance,
-            }
-        )
+        whose = json.dumps(asdict(self), sort_keys=True, default=str)
         place = homes / hashlib.sha256(whose.encode()).hexdigest()[:_DIGITS]
         home = place / "home"
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -60,10 +53,6 @@ class PersistentHome:
         if not about.exists():
             about.write_text(whose + "\n", encoding="utf-8")
         return home
-
-
-def _text_of(whose: Mapping[str, str]) -> str:
-    return json.dumps(whose, sort_keys=True)
 
 
 def _without_version(source: str) -> str:

@@ -110,11 +110,11 @@ class OutputRing:
     ) -> None:
         self.dropped_bytes = 0
         self.total_bytes = 0
+        self.kept_bytes = 0  # now, of both pipes together
         self._on_data: Callable[[int], None] | None = None
         self._limit_bytes = limit_bytes
         self._on_line = on_line
         self._rate = rate
-        self._kept_bytes = 0
         self._chunks: deque[tuple[Stream, bytearray]] = deque()
         self._unfinished: dict[Stream, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
         self._open: dict[Stream, int] = {"stdout": stdout_fd, "stderr": stderr_fd}
@@ -127,11 +127,6 @@ class OutputRing:
     def watch(self, on_data: Callable[[int], None]) -> None:
         """Have each read counted from here on."""
         self._on_data = on_data
-
-    @property
-    def kept_bytes(self) -> int:
-        """How much is kept now, of both pipes together."""
-        return self._kept_bytes
 
     def __iter__(self) -> Iterator[OutputLine]:
         """Yield the kept lines in the order they were completed; the first of a stream may lack its beginning."""
@@ -237,15 +232,15 @@ class OutputRing:
 
     def _keep(self, stream: Stream, data: bytes) -> None:
         self.total_bytes += len(data)
-        self._kept_bytes += len(data)
+        self.kept_bytes += len(data)
         if self._chunks and self._chunks[-1][0] == stream and len(self._chunks[-1][1]) < _COALESCED_BYTES:
             self._chunks[-1][1].extend(data)
         else:
             self._chunks.append((stream, bytearray(data)))
         while self._chunks and len(self._chunks) > max(1, self._limit_bytes // _BYTES_PER_CHUNK):
             self._drop(len(self._chunks[0][1]))
-        while self._kept_bytes > self._limit_bytes:
-            self._drop(self._kept_bytes - self._limit_bytes)
+        while self.kept_bytes > self._limit_bytes:
+            self._drop(self.kept_bytes - self._limit_bytes)
 
     def _drop(self, size: int) -> None:
         """Drop up to `size` bytes from the oldest chunk."""
@@ -255,7 +250,7 @@ class OutputRing:
             self._chunks.popleft()
         else:
             del oldest[:dropped]
-        self._kept_bytes -= dropped
+        self.kept_bytes -= dropped
         self.dropped_bytes += dropped
 
     def _hand_over(self, stream: Stream, data: bytes, on_line: Callable[[OutputLine], None]) -> None:

@@ -202,6 +202,20 @@ class ProcessTree:
         return what
 
 
+def sent_descriptors(fdinfo: str) -> int:
+    """Return how many descriptors were sent to a socket and not received: no process has them, yet they take memory."""
+    lines = read_whole(fdinfo).split(b"\n")
+    return sum(int(line.partition(b":")[2]) for line in lines if line.startswith(b"scm_fds:"))
+
+
+def is_same(kind: int, one: int, other: int, descriptor: int = 0) -> bool:
+    """Return whether two processes or threads share a thing of this kind; False where the kernel does not say."""
+    try:
+        return call("kcmp", one, other, kind, descriptor, descriptor) == 0
+    except OSError:
+        return False
+
+
 def ancestors_of(pid: int) -> tuple[int, ...]:
     """Return a process and those above it, the nearest first.
 

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from paddock.workers.limits.process_tree import read_whole, unless_gone
-from paddock_sandbox.syscalls import call
+from paddock.workers.limits.process_tree import is_same, read_whole, sent_descriptors, unless_gone
 
 _BLOCK_BYTES: Final = 512
 _MAX_DESCRIPTORS: Final = 100_000  # that are looked at, of all processes together
@@ -78,7 +77,7 @@ class _Count:
         seen: list[int] = []
         for thread in threads:
             with self._or_hidden(pid, thread):
-                if not any(_share_descriptors(thread, other) for other in seen):
+                if not any(is_same(_KCMP_FILES, thread, other) for other in seen):
                     seen.append(thread)
                     self._look_at_table(f"/proc/{pid}/task/{thread}")
 
@@ -110,8 +109,7 @@ class _Count:
         if inode in self._sockets:
             return
         self._sockets.add(inode)
-        sent = next((line for line in read_whole(path).split(b"\n") if line.startswith(b"scm_fds:")), b":0")
-        if int(sent.partition(b":")[2]):
+        if sent_descriptors(path):
             self.hidden = True
 
     def _look_at_maps(self, pid: int, maps: bytes) -> None:
@@ -173,11 +171,3 @@ def _threads(pid: int) -> list[int]:
 def _has_ended(pid: int, thread: int) -> bool:
     line = read_whole(f"/proc/{pid}/task/{thread}/stat")
     return line[line.rindex(b")") + 2 :][:1] in _ENDED
-
-
-def _share_descriptors(thread: int, other: int) -> bool:
-    """Return whether two threads share one table of descriptors; False where the kernel does not say."""
-    try:
-        return call("kcmp", thread, other, _KCMP_FILES, 0, 0) == 0
-    except OSError:
-        return False

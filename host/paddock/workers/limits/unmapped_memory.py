@@ -17,9 +17,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from paddock.workers.limits.process_tree import ask, descriptors_of, read_whole, unless_gone
+from paddock.workers.limits.process_tree import ask, descriptors_of, is_same, read_whole, sent_descriptors, unless_gone
 from paddock_sandbox.socket_memory import SOCKET_BYTES, internet_sockets, open_inquiry, unix_sockets
-from paddock_sandbox.syscalls import call
 
 _KIB: Final = 1024
 _DESCRIPTOR_BYTES: Final = 512
@@ -206,7 +205,7 @@ class _Count:
         if stat.S_ISSOCK(info.st_mode):
             if info.st_ino not in self.sockets:
                 self.sockets.add(info.st_ino)
-                sent = _sent_descriptors(pid, number)
+                sent = sent_descriptors(f"/proc/{pid}/fdinfo/{number}")
                 self.sent += sent
                 self.held += sent * _SENT_BYTES
         elif stat.S_ISFIFO(info.st_mode):
@@ -219,24 +218,10 @@ class _Count:
         if kind not in (_EVENTS, _WATCHES):
             return
         others = self._kept.setdefault(number, [])
-        if any(_is_same(pid, other, int(number)) for other in others):
+        if any(is_same(_KCMP_FILE, pid, other, int(number)) for other in others):
             return
         others.append(pid)
         if kind == _EVENTS:
             self.held += _QUEUE_BYTES
         else:
             self.held += read_whole(f"/proc/{pid}/fdinfo/{number}").count(b"\ntfd:") * _WATCH_BYTES
-
-
-def _sent_descriptors(pid: int, number: str) -> int:
-    """Return how many descriptors were sent to a socket and not received: no process has them, yet they take memory."""
-    lines = read_whole(f"/proc/{pid}/fdinfo/{number}").split(b"\n")
-    return sum(int(line.partition(b":")[2]) for line in lines if line.startswith(b"scm_fds:"))
-
-
-def _is_same(pid: int, other: int, descriptor: int) -> bool:
-    """Return whether a descriptor's number means the same in two processes; False where the kernel does not say."""
-    try:
-        return call("kcmp", pid, other, _KCMP_FILE, descriptor, descriptor) == 0
-    except OSError:
-        return False
