@@ -62,9 +62,6 @@ class HeldLauncher:
         await self.may_go_on.wait()
         return self.launched
 
-    async def aclose(self) -> None:
-        await self._launcher.aclose()
-
 
 @pytest.fixture
 async def supervise(template_launcher: ForkServerLauncher, spec: LaunchSpec) -> AsyncIterator[Supervise]:
@@ -79,17 +76,31 @@ async def supervise(template_launcher: ForkServerLauncher, spec: LaunchSpec) -> 
     yield supervise
     for supervisor in supervisors:
         await supervisor.stop()
+    while _started:
+        _started.pop().rpc.close()
+
+
+_started: list[ModuleProcess] = []
 
 
 async def started(supervisor: Supervisor) -> ModuleProcess:
+    """Return its process, whose connection the fixture closes."""
     with anyio.fail_after(PATIENCE):
-        return await supervisor.start()
+        _started.append(await supervisor.start())
+    return _started[-1]
+
+
+async def living(supervise: Supervise, function: str = "waits", **settings: object) -> tuple[Supervisor, ModuleProcess]:
+    """Return a supervisor and its process, which is where it waits."""
+    supervisor = supervise(function, **settings)
+    process = await started(supervisor)
+    await here(process)
+    return supervisor, process
 
 
 async def run_to_its_end(supervisor: Supervisor) -> ExitReport:
     process = await started(supervisor)
     await ended(process)
-    process.rpc.close()
     return supervisor.reports[-1]
 
 
@@ -123,7 +134,6 @@ async def test_every_end_is_reported_with_its_evidence(supervise: Supervise) -> 
     process = await started(supervisor)
     supervisor.call_in_flight = "execute"
     await ended(process)
-    process.rpc.close()
     (report,) = supervisor.reports
     assert told == [report]
     assert report.reason is ExitReason.SIGNALLED
@@ -134,14 +144,11 @@ async def test_every_end_is_reported_with_its_evidence(supervise: Supervise) -> 
 
 
 async def test_the_reason_recorded_before_a_kill_is_the_one_reported(supervise: Supervise) -> None:
-    supervisor = supervise()
-    process = await started(supervisor)
-    await here(process)
+    supervisor, process = await living(supervise)
     limit = LimitHit("runtime_max", 30, "31 s", "the host's clock")
     supervisor.end(ExitReason.TIMEOUT, limit)
     supervisor.end(ExitReason.PROTOCOL)
     await ended(process)
-    process.rpc.close()
     (report,) = supervisor.reports
     assert (report.reason, report.limit, report.signal_name) == (ExitReason.TIMEOUT, limit, "SIGKILL")
 
@@ -151,7 +158,6 @@ async def test_a_reason_recorded_for_one_life_does_not_colour_the_next(supervise
     process = await started(supervisor)
     supervisor.end(ExitReason.TIMEOUT)
     await ended(process)
-    process.rpc.close()
     supervisor.end(ExitReason.MEMORY)
     assert (await run_to_its_end(supervisor)).reason is ExitReason.EXITED
 
@@ -164,8 +170,6 @@ async def test_a_start_waits_for_a_process_that_is_being_ended(supervise: Superv
     second = await started(supervisor)
     assert second.pid != first.pid
     assert supervisor.restarts == 1
-    first.rpc.close()
-    second.rpc.close()
 
 
 async def test_each_death_delays_the_next_start_until_quarantine(
@@ -201,24 +205,12 @@ async def test_a_process_ended_by_the_host_itself_is_no_death(supervise: Supervi
     process = await started(supervisor)
     supervisor.end(ExitReason.KILLED_BY_HOST)
     await ended(process)
-    process.rpc.close()
     assert supervisor.reports[0].reason is ExitReason.KILLED_BY_HOST
     assert not supervisor.quarantined
 
 
-async def test_a_goodbye_that_is_understood_is_enough(supervise: Supervise) -> None:
-    supervisor = supervise()
-    process = await started(supervisor)
-    await here(process)
-    await supervisor.stop(hang_up_on(process))
-    (report,) = supervisor.reports
-    assert (report.reason, report.code) == (ExitReason.EXITED, 0)
-
-
 async def test_a_slow_end_after_a_goodbye_breaks_no_protocol(supervise: Supervise) -> None:
-    supervisor = supervise("ignores_sigterm", goodbye_seconds=0.05, terminate_seconds=0.05)
-    process = await started(supervisor)
-    await here(process)
+    supervisor, process = await living(supervise, "ignores_sigterm", goodbye_seconds=0.05, terminate_seconds=0.05)
     reported: list[ExitReport] = []
 
     async def report() -> None:
@@ -233,52 +225,47 @@ async def test_a_slow_end_after_a_goodbye_breaks_no_protocol(supervise: Supervis
 
             await supervisor.stop(goodbye)
     assert [one.reason for one in reported] == [ExitReason.KILLED_BY_HOST]
-    process.rpc.close()
 
 
-async def test_a_module_that_does_not_answer_its_goodbye_is_terminated(supervise: Supervise) -> None:
-    supervisor = supervise(goodbye_seconds=0.05)
-    process = await started(supervisor)
-    await here(process)
-
-    async def goodbye() -> None:
-        await asyncio.Event().wait()
-
-    await supervisor.stop(goodbye)
-    (report,) = supervisor.reports
-    assert (report.reason, report.signal_name) == (ExitReason.KILLED_BY_HOST, "SIGTERM")
-    process.rpc.close()
+def no_answer(process: ModuleProcess) -> Callable[[], Awaitable[None]]:
+    return anyio.sleep_forever
 
 
-async def test_a_module_that_ignores_its_termination_is_killed(supervise: Supervise) -> None:
-    supervisor = supervise("ignores_sigterm", terminate_seconds=0.05)
-    process = await started(supervisor)
-    await here(process)
-    with anyio.fail_after(PATIENCE):
-        await supervisor.stop()
-    (report,) = supervisor.reports
-    assert (report.reason, report.signal_name) == (ExitReason.KILLED_BY_HOST, "SIGKILL")
-    process.rpc.close()
-
-
-async def test_a_goodbye_that_fails_is_followed_by_the_end_all_the_same(supervise: Supervise) -> None:
-    supervisor = supervise(goodbye_seconds=0.05)
-    process = await started(supervisor)
-    await here(process)
-
+def nobody_there(process: ModuleProcess) -> Callable[[], Awaitable[None]]:
     async def goodbye() -> None:
         raise ConnectionError("nobody there")
 
+    return goodbye
+
+
+@pytest.mark.parametrize(
+    ("function", "said", "reason", "end"),
+    [
+        ("waits", hang_up_on, ExitReason.EXITED, None),
+        ("waits", no_answer, ExitReason.KILLED_BY_HOST, "SIGTERM"),
+        ("waits", nobody_there, ExitReason.KILLED_BY_HOST, "SIGTERM"),
+        ("ignores_sigterm", None, ExitReason.KILLED_BY_HOST, "SIGKILL"),
+    ],
+)
+async def test_a_module_is_asked_to_end_then_told_then_killed(
+    supervise: Supervise,
+    function: str,
+    said: Callable[[ModuleProcess], Callable[[], Awaitable[None]]] | None,
+    reason: ExitReason,
+    end: str | None,
+) -> None:
+    seconds = PATIENCE if said is hang_up_on else 0.05
+    wait = 0.05 if function == "ignores_sigterm" else PATIENCE
+    supervisor, process = await living(supervise, function, goodbye_seconds=seconds, terminate_seconds=wait)
     with anyio.fail_after(PATIENCE):
-        await supervisor.stop(goodbye)
+        await supervisor.stop(None if said is None else said(process))
+    (report,) = supervisor.reports
+    assert (report.reason, report.signal_name) == (reason, end)
     assert supervisor.process is None
-    process.rpc.close()
 
 
 async def test_a_stop_goes_on_when_its_caller_is_cancelled(supervise: Supervise) -> None:
-    supervisor = supervise()
-    process = await started(supervisor)
-    await here(process)
+    supervisor, process = await living(supervise)
     with anyio.fail_after(PATIENCE), anyio.CancelScope() as scope:
         scope.cancel()
         await supervisor.stop(hang_up_on(process))
@@ -286,16 +273,13 @@ async def test_a_stop_goes_on_when_its_caller_is_cancelled(supervise: Supervise)
 
 
 async def test_a_stop_whose_task_is_cancelled_natively_ends_the_process_too(supervise: Supervise) -> None:
-    supervisor = supervise("ignores_sigterm")
-    process = await started(supervisor)
-    await here(process)
+    supervisor, process = await living(supervise, "ignores_sigterm")
     task = asyncio.get_running_loop().create_task(supervisor.stop())
     await anyio.wait_all_tasks_blocked()
     task.cancel()
     with anyio.fail_after(PATIENCE):
         await asyncio.wait([task])
     assert (await ended(process)).signal_name == "SIGKILL"
-    process.rpc.close()
 
 
 async def test_a_stop_during_the_pause_before_a_restart_ends_the_pause(supervise: Supervise) -> None:
@@ -363,7 +347,6 @@ async def test_a_process_that_was_revoked_is_handed_out_no_more(supervise: Super
     with pytest.raises(RevokedError):
         await supervisor.start()
     await ended(process)
-    process.rpc.close()
 
 
 async def test_a_stopped_supervisor_starts_nothing_more_and_can_be_stopped_again(supervise: Supervise) -> None:
@@ -380,7 +363,6 @@ async def test_a_process_that_closed_its_socket_is_reported_by_how_it_ended(supe
     with anyio.fail_after(PATIENCE):
         report = await supervisor.report(process, within=PATIENCE)
         assert await supervisor.report(process) is report
-    process.rpc.close()
     assert (report.reason, report.code) == (ExitReason.EXITED, 3)
 
 
@@ -389,7 +371,6 @@ async def test_a_process_that_closed_its_socket_and_lives_on_is_ended_for_it(sup
     process = await started(supervisor)
     with anyio.fail_after(PATIENCE):
         report = await supervisor.report(process, within=0.05)
-    process.rpc.close()
     assert report.reason is ExitReason.PROTOCOL
 
 
@@ -401,7 +382,6 @@ async def test_what_the_kernel_killed_slowly_did_not_break_the_protocol(supervis
     process = await started(supervisor)
     with anyio.fail_after(PATIENCE):
         report = await supervisor.report(process, within=0.05)
-    process.rpc.close()
     assert (report.reason, report.limit) == (ExitReason.MEMORY, hit)
 
 

@@ -18,6 +18,7 @@ from paddock.workers.exit_report import LimitHit
 from paddock.workers.limits import watchdog
 from paddock.workers.limits.process_tree import TreeReading
 from paddock.workers.limits.watchdog import INTERVAL, Watch, Watchdog, WatchedLimits
+from support.rows import each_row
 
 _MIB = 1 << 20
 _PATIENCE = 60.0
@@ -132,62 +133,35 @@ async def running(watchdog: Watchdog) -> AsyncIterator[None]:
         tasks.cancel_scope.cancel()
 
 
-async def test_a_tree_that_is_surely_below_is_asked_for_nothing_dear() -> None:
+@each_row(
+    ("tree", "measured", "observed", "peak"),
+    [
+        # resident, estimate and what each measuring finds; how often it is measured, where that is sure
+        ((63, 0), 0, None, 63),
+        ((900, 10), 0, None, 10),  # files, and what was inherited
+        ((90, 80, 70, 72.5), 2, "72.5 MiB", 72.5),  # once, though it is looked at three times more
+        ((90, 80, 60, 60, 60, 60), None, None, 60),  # processes share a part of it
+        ((90, 80, 70, 40, 70, 40, 70, 40, 70, 40), None, None, 40),  # it is over at each second look
+    ],
+    ids=["below", "files", "beyond", "shared", "over"],
+)
+async def test_a_tree_is_asked_no_more_than_it_takes_to_know(
+    tree: tuple[float, ...], measured: int | None, observed: str | None, peak: float
+) -> None:
+    resident, estimate, *found = (int(mib * _MIB) for mib in tree)
     bench = Bench()
-    small = ScriptedTree(resident=63 * _MIB)
-    watch = bench.watch(small)
+    looked_at = ScriptedTree(resident=resident, estimate=estimate, measured=found)
+    watch = bench.watch(looked_at)
     async with running(bench.watchdog):
         for _ in range(3):
             await bench.look()
-    assert small.read_count == 4
-    assert (small.estimates, small.measurements) == (0, 0)
-    assert watch.peak_memory == 63 * _MIB
-    assert bench.hits == []
-
-
-async def test_files_and_what_was_inherited_are_ruled_out_without_measuring() -> None:
-    bench = Bench()
-    mapped = ScriptedTree(resident=900 * _MIB, estimate=10 * _MIB)
-    watch = bench.watch(mapped)
-    async with running(bench.watchdog):
-        await bench.look()
-    assert mapped.measurements == 0
-    assert watch.peak_memory == 10 * _MIB
-    assert bench.hits == []
-
-
-async def test_a_tree_beyond_its_memory_is_told_of_once() -> None:
-    bench = Bench()
-    hog = ScriptedTree(resident=90 * _MIB, estimate=80 * _MIB, measured=[70 * _MIB, 72 * _MIB + 512 * 1024])
-    watch = bench.watch(hog)
-    async with running(bench.watchdog):
-        for _ in range(3):
-            await bench.look()
-    assert bench.hits == [(0, LimitHit("memory_max", 64 << 20, "72.5 MiB", "watchdog"))]
-    assert watch.is_stopped
-    assert watch.peak_memory == 72 * _MIB + 512 * 1024
-    assert hog.measurements == 2
-
-
-async def test_what_is_shared_between_processes_is_no_excess() -> None:
-    bench = Bench()
-    watch = bench.watch(ScriptedTree(resident=90 * _MIB, estimate=80 * _MIB, measured=[60 * _MIB] * 3))
-    async with running(bench.watchdog):
-        await bench.look()
-        await bench.look()
-    assert bench.hits == []
-    assert watch.peak_memory == 60 * _MIB
-
-
-async def test_an_excess_that_is_over_at_the_second_look_does_not_count() -> None:
-    bench = Bench()
-    watch = bench.watch(ScriptedTree(resident=90 * _MIB, estimate=80 * _MIB, measured=[70 * _MIB, 40 * _MIB] * 3))
-    async with running(bench.watchdog):
-        await bench.look()
-        await bench.look()
-    assert bench.hits == []
-    assert not watch.is_stopped
-    assert watch.peak_memory == 40 * _MIB
+    assert measured in (None, looked_at.measurements)
+    assert bool(looked_at.estimates) is (resident > 64 * _MIB)
+    assert [hit for _, hit in bench.hits] == (
+        [] if observed is None else [LimitHit("memory_max", 64 << 20, observed, "watchdog")]
+    )
+    assert watch.is_stopped is bool(bench.hits)
+    assert watch.peak_memory == peak * _MIB
 
 
 async def test_memory_that_is_swapped_out_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 import anyio
+import pytest
 
 from host.workers.conftest import Launch, by_every_launcher
 from host.workers.waiting import PATIENCE, ended, here
@@ -32,36 +33,22 @@ async def test_a_worker_that_ends_by_itself_is_reported_with_what_it_said_last(l
         assert process.output.tail(len(said)) == said or not said, function
 
 
-async def test_a_crash_is_named_by_its_signal(launch: Launch) -> None:
-    process = await launch("segfaults")
-    status = await ended(process)
-    assert (status.code, status.signal_name) == (None, "SIGSEGV")
-    report = ExitReport.of("tool-x", status, stderr_tail=process.output.tail(3, "stderr"))
-    assert report.describe().startswith("tool-x was killed by SIGSEGV after ")
-    assert report.stderr_tail[0] == "about to fault"
-
-
-async def test_a_worker_is_terminated_before_it_is_killed(launch: Launch) -> None:
-    process = await launch("waits")
+@pytest.mark.parametrize(
+    ("function", "grace", "number"),
+    [
+        ("waits", PATIENCE, signal.SIGTERM),
+        ("ignores_sigterm", 0.05, signal.SIGKILL),
+        ("stops_its_init", 0.05, signal.SIGKILL),
+    ],
+)
+async def test_a_worker_is_terminated_and_killed_when_its_grace_is_over(
+    launch: Launch, function: str, grace: float, number: signal.Signals
+) -> None:
+    process = await launch(function)
     await here(process)
     with anyio.fail_after(PATIENCE):
-        status = await process.stop(PATIENCE)
-    assert status.signal == signal.SIGTERM
-
-
-async def test_a_worker_that_ignores_sigterm_is_killed_when_its_grace_is_over(launch: Launch) -> None:
-    process = await launch("ignores_sigterm")
-    await here(process)
-    with anyio.fail_after(PATIENCE):
-        status = await process.stop(0.05)
-    assert status.signal == signal.SIGKILL
-
-
-async def test_kill_does_not_ask(launch: Launch) -> None:
-    process = await launch("ignores_sigterm")
-    await here(process)
-    process.kill()
-    assert (await ended(process)).signal == signal.SIGKILL
+        status = await process.stop(grace)
+    assert status.signal == number
 
 
 async def test_a_killed_worker_sees_nothing_of_its_closed_connection(launch: Launch) -> None:
@@ -72,14 +59,6 @@ async def test_a_killed_worker_sees_nothing_of_its_closed_connection(launch: Lau
         process.kill()
         process.rpc.close()
     assert [(await ended(process)).signal for process in processes] == [signal.SIGKILL] * len(processes)
-
-
-async def test_a_worker_that_stops_its_init_does_not_outlive_a_stop(launch: Launch) -> None:
-    process = await launch("stops_its_init")
-    await here(process)
-    with anyio.fail_after(PATIENCE):
-        status = await process.stop(0.05)
-    assert status.signal == signal.SIGKILL
 
 
 async def test_a_worker_that_kills_its_init_ends_with_it_and_is_reported_as_lost(launch: Launch) -> None:
