@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager, closing, suppress
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -17,8 +18,7 @@ import anyio.to_thread
 from paddock.authorization.consent import Consent
 from paddock.batch.batch import Batch, Repeat
 from paddock.batch.folder import TaskFolder
-from paddock.batch.place import Acted, Attempt, Places, StaleAttemptError
-from paddock.batch.ramp import Ramp
+from paddock.batch.place import Acted, Attempt, Place, Places, StaleAttemptError
 from paddock.batch.result import TaskResult
 from paddock.batch.task import OWN
 from paddock.batch.task_file import WHOLE, Shard, TaskFile
@@ -40,6 +40,10 @@ from paddock_sdk.kernel.session_stats import Spending
 from paddock_sources.locked_sources import LockUse
 
 _LAST: Final = 1_000_000  # after the handlers of modules
+_STALLED: Final = re.compile(r"^some .* total=(\d+)$", re.MULTILINE)
+_SCARCE: Final = {"cpu": 0.7, "memory": 0.1}  # share of the time in which something waited for it
+_STEP: Final = 0.5  # seconds
+_SLOWLY: Final = 10  # steps; others may be what keeps the processors busy, and a session mostly waits
 _ABSOLUTE: Final = "write the path from the root; relative ones mean the task's own folder"
 
 Mask = Callable[[str], str]
@@ -148,13 +152,62 @@ class LocalPlace:
         )
 
 
+def stalled(name: str) -> float:
+    """Return for how many seconds something has waited for `cpu` or `memory`; 0 if the kernel does not say it."""
+    try:
+        found = _STALLED.search(Path("/proc/pressure", name).read_text(encoding="ascii"))
+    except OSError:
+        found = None
+    return 0 if found is None else int(found[1]) / 1_000_000
+
+
+class Ramp:
+    """Room for attempts at one place, from as many as there are processors to `most`: the `Places` of one machine.
+
+    Starts come in bursts otherwise. The number grows by as many as there are processors while the machine's pressure
+    allows it, by one from time to time while its processors are busy, and not at all while memory is scarce.
+    """
+
+    def __init__(self, place: Place, most: int) -> None:
+        self._place = place
+        self._step = os.cpu_count() or 1
+        self._room = anyio.Semaphore(min(self._step, most))
+        self._missing = most - self._room.value
+
+    async def take(self) -> Place:
+        """Wait for room, as `Places` has it."""
+        await self._room.acquire()
+        return self._place
+
+    def give_back(self, place: Place) -> None:
+        """Take room back, as `Places` has it."""
+        self._room.release()
+
+    async def grow(self) -> None:
+        """Make room until there is as much as was asked for."""
+        steps = 0
+        while self._missing:
+            before = {name: stalled(name) for name in _SCARCE}
+            await anyio.sleep(_STEP)
+            scarce = [name for name, most in _SCARCE.items() if stalled(name) - before[name] > most * _STEP]
+            steps += 1
+            if "memory" in scarce or (scarce and steps < _SLOWLY):
+                continue
+            steps = 0
+            more = min(1 if scarce else self._step, self._missing)
+            self._missing -= more
+            for _ in range(more):
+                self._room.release()
+
+
 @asynccontextmanager
 async def local_places(
     plan: MountPlan,
+    first: Attempt,
+    *,
     settings: SessionSettings,
     most: int,
-    tell: Callable[[tuple[ModuleStatus, ...]], object],
-    first: Attempt,
+    tell: Callable[[tuple[ModuleStatus, ...]], object] = len,
 ) -> AsyncIterator[Places]:
     """Provide this process as a place for `most` attempts at once, after a session was opened for the first.
 
@@ -173,7 +226,7 @@ async def local_places(
             growing.cancel_scope.cancel()
 
 
-async def run(
+def run(
     plan: Path | str | Mapping[str, Any] | MountPlan,
     tasks: Path | str,
     *,
@@ -194,12 +247,27 @@ async def run(
         LedgerError: the folder is that of another run, in use, or cannot be written to.
         PaddockError: no session of the plan can be opened.
     """
+    places = partial(local_places, settings=settings, most=concurrency)
+    return run_at(places, plan, Path(tasks), Path(out), shard, repeat, resumes=resume)
+
+
+async def run_at(
+    places: Callable[[MountPlan, Attempt], AbstractAsyncContextManager[Places]],
+    plan: Path | str | Mapping[str, Any] | MountPlan,
+    tasks: Path,
+    out: Path,
+    shard: Shard,
+    repeat: Repeat,
+    *,
+    resumes: bool,
+) -> AsyncIterator[TaskResult]:
+    """Run tasks at the places that are opened for the plan and a first attempt; see `run`."""
     read = plan if isinstance(plan, MountPlan) else load_plan(plan)
-    refuse_paths_above(read, Path(out), Path(tasks))
-    checked = await anyio.to_thread.run_sync(TaskFile.checked, Path(tasks), shard)
-    opened = partial(Batch, checked, Path(out), read.digest, repeat=repeat, resumes=resume)
+    refuse_paths_above(read, out, tasks)
+    checked = await anyio.to_thread.run_sync(TaskFile.checked, tasks, shard)
+    opened = partial(Batch, checked, out, read.digest, repeat=repeat, resumes=resumes)
     with closing(await anyio.to_thread.run_sync(opened)) as batch:
-        async with aclosing(batch.results(partial(local_places, read, settings, concurrency, len))) as results:
+        async with aclosing(batch.results(partial(places, read))) as results:
             async for result in results:
                 yield result
 

@@ -213,14 +213,14 @@ class _Run:
 
     def _places(self, plan: MountPlan) -> PlacesOf:
         if self._cluster is None:
-            return partial(local_places, plan, self._settings, self._concurrency, self._begin)
+            return partial(local_places, plan, settings=self._settings, most=self._concurrency, tell=self._begin)
         from paddock.ray.places import ray_places  # an extra, and few runs leave this machine
 
         def left_out(name: str, why: str) -> None:
             self._screen.warning(f"node {name} gets no work: {why}")
 
         cluster = replace(self._cluster, left_out=left_out, began=lambda: self._begin(()))
-        return partial(ray_places, plan, self._settings, cluster)
+        return partial(ray_places, plan, settings=self._settings, options=cluster)
 
     def _begin(self, modules: tuple[ModuleStatus, ...]) -> None:
         if modules:  # else they start elsewhere

@@ -43,7 +43,11 @@ class RayCluster:
         Raises:
             KindError: Ray is not installed, or does not answer at the address.
         """
-        ray = _ray()
+        try:
+            import ray
+        except ImportError as error:
+            hint = "in a clone of Paddock, install the extra: `pip install '.[ray]'`"
+            raise KindError("RayMissingError", "Ray is not installed beside Paddock", hints=[hint]) from error
         is_own = not ray.is_initialized()
         if is_own:
             await anyio.to_thread.run_sync(connect, ray, address)
@@ -108,18 +112,6 @@ def _processors(row: Mapping[str, Any]) -> float:
 def _cause(error: BaseException) -> str:
     lines = str(error).strip().splitlines()  # Ray puts the actor's own traceback behind its words
     return f"{type(error).__name__}: {lines[-1][:300]}" if lines else type(error).__name__
-
-
-def _ray() -> Any:
-    try:
-        import ray
-    except ImportError as error:
-        raise KindError(
-            "RayMissingError",
-            "Ray is not installed beside Paddock",
-            hints=["in a clone of Paddock, install the extra: `pip install '.[ray]'`"],
-        ) from error
-    return ray
 
 
 def connect(ray: Any, address: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager, closing, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
@@ -16,13 +16,12 @@ import anyio
 import anyio.to_thread
 
 from paddock.authorization.authorizer import Authorizer
-from paddock.batch.batch import Batch, Repeat
-from paddock.batch.local import USUAL, LocalPlace, SessionSettings, refuse_paths_above
+from paddock.batch.batch import Repeat
+from paddock.batch.local import USUAL, LocalPlace, SessionSettings, run_at
 from paddock.batch.place import Attempt, Places
 from paddock.batch.result import TaskResult
-from paddock.batch.task_file import WHOLE, Shard, TaskFile
+from paddock.batch.task_file import WHOLE, Shard
 from paddock.errors import KindError, PlanError, PlanProblem
-from paddock.plan.load import load_plan
 from paddock.plan.model import MountPlan
 from paddock.plan.net_rule import NetRule
 from paddock.plan.permissions import grants_of
@@ -39,7 +38,7 @@ from paddock_sources.cache import SourceCache
 _MAX_LENT_BYTES: Final = 64 << 10  # what is larger, Ray would keep as an object
 
 
-async def run(
+def run(
     plan: Path | str,
     tasks: Path | str,
     *,
@@ -64,23 +63,18 @@ async def run(
         NoPlaceError: no node runs tasks, and none has come for a minute.
         PaddockError: Ray is not installed or does not answer, or the plan cannot be run on it.
     """
-    read = load_plan(plan)
-    refuse_paths_above(read, Path(out), Path(tasks))
     options = RayOptions(address, per_node, send_secrets, tuple(map(Path, shared)))
-    checked = await anyio.to_thread.run_sync(TaskFile.checked, Path(tasks), shard)
-    opened = partial(Batch, checked, Path(out), read.digest, repeat=repeat, resumes=resume)
-    with closing(await anyio.to_thread.run_sync(opened)) as batch:
-        async with aclosing(batch.results(partial(ray_places, read, settings, options))) as results:
-            async for result in results:
-                yield result
+    places = partial(ray_places, settings=settings, options=options)
+    return run_at(places, plan, Path(tasks), Path(out), shard, repeat, resumes=resume)
 
 
 @asynccontextmanager
 async def ray_places(
     plan: MountPlan,
+    first: Attempt,
+    *,
     settings: SessionSettings,
     options: RayOptions,
-    first: Attempt,
 ) -> AsyncIterator[Places]:
     """Provide the nodes of a cluster as places.
 

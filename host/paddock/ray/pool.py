@@ -27,7 +27,7 @@ from paddock.errors import KindError
 from paddock.plan.problems import StrictModel
 from paddock.ray.messages import Done, Event, Facts, Join, Lent, Order, Step, failed
 from paddock.ray.options import RayOptions
-from paddock.ray.packing import BrokenPackError, PackedFile, files_of, lay_out, pack, unpack
+from paddock.ray.packing import BrokenPackError, files_of, lay_out, pack, unpack
 from paddock.ray.shipping import Shipment
 
 _CALL_SECONDS: Final = 120.0  # a whole tree may have to cross
@@ -85,13 +85,14 @@ class NodePlace:
             return failed(order, error, self.name)
         has_begun = is_over = False
         try:
-            if problem := (await self._sent("begin", packed, _BEGIN_SECONDS)).problem:
+            if problem := (await self._call("begin", packed, Done, _BEGIN_SECONDS)).problem:
                 is_over = True
                 raise LinkLostError(problem)
             has_begun = True
             step = Step(ticket=ticket)
             while True:
-                event, brought = await self._next(step)
+                told = await self._link.call("go_on", pack(step))  # for as long as the session takes
+                event, brought = await anyio.to_thread.run_sync(unpack, told, Event)
                 if event.kind == "asked":
                     await acted(event.module, event.tool)
                     step = Step(ticket=ticket, may_act=True)
@@ -109,12 +110,7 @@ class NodePlace:
         finally:
             if not is_over and not self.is_lost:
                 with anyio.CancelScope(shield=True), suppress(LinkLostError, BrokenPackError), anyio.move_on_after(5):
-                    await self._call("end", Step(ticket=ticket), Done)
-
-    async def _next(self, step: Step) -> tuple[Event, list[PackedFile]]:
-        """Wait for what happens next, as long as the session takes."""
-        packed = await self._link.call("go_on", pack(step))
-        return await anyio.to_thread.run_sync(unpack, packed, Event)
+                    await self._call("end", pack(Step(ticket=ticket)), Done)
 
     async def join(self, shipment: Shipment, own: Facts) -> str:
         """Compare the node, and send it the plan with all its code; return why it gets no work, empty if it does.
@@ -126,48 +122,34 @@ class NodePlace:
             tokens=dict(shipment.tokens),
             trees=[*shipment.trees],
         )
-        facts = await self._call("join", join, Facts)
+        facts = await self._call("join", pack(join), Facts)
         if differs := facts.differences(own):
             return differs
         for tree in filter(None, map(shipment.trees.get, facts.lacking)):
-            if problem := (await self._sent("take", await anyio.to_thread.run_sync(tree.packed))).problem:
+            if problem := (await self._call("take", await anyio.to_thread.run_sync(tree.packed), Done)).problem:
                 return problem
         if shipment.lent:
-            await self._call("lend", Lent(values=dict(shipment.lent)), Done)
-        return (await self._sent("prepare", shipment.job)).problem
+            await self._call("lend", pack(Lent(values=dict(shipment.lent))), Done)
+        return (await self._call("prepare", shipment.job, Done)).problem
 
     async def leave(self) -> None:
         """Have the node end all that runs there."""
         with suppress(LinkLostError, BrokenPackError), anyio.move_on_after(30):
-            await self._call("leave", Done(), Done)
+            await self._call("leave", pack(Done()), Done)
 
     async def _call(
         self,
         method: str,
-        argument: StrictModel,
-        answer: type[_Answer],
-    ) -> _Answer:
-        return unpack(await self._bounded(method, pack(argument), _CALL_SECONDS), answer)[0]
-
-    async def _sent(
-        self,
-        method: str,
         packed: bytes,
+        answer: type[_Answer],
         seconds: float = _CALL_SECONDS,
-    ) -> Done:
-        return unpack(await self._bounded(method, packed, seconds), Done)[0]
-
-    async def _bounded(
-        self,
-        method: str,
-        argument: bytes,
-        seconds: float,
-    ) -> bytes:
+    ) -> _Answer:
         try:
             async with asyncio.timeout(seconds):
-                return await self._link.call(method, argument)
+                answered = await self._link.call(method, packed)
         except TimeoutError:
             raise LinkLostError(f"no answer to `{method}` within {seconds:.0f} seconds") from None
+        return unpack(answered, answer)[0]
 
 
 class Pool:
@@ -220,7 +202,8 @@ class Pool:
             if usable or self._joining:
                 latest = time.monotonic() + self._options.wait_seconds
             elif time.monotonic() > latest:
-                raise self._none()
+                missing = "; ".join(self._left_out.values()) or self._problem
+                raise NoPlaceError(missing, hints=["`ray status` shows the nodes of the cluster"])
             self._changed.clear()
             with anyio.move_on_after(_LOOK_SECONDS):
                 await self._changed.wait()
@@ -230,10 +213,6 @@ class Pool:
         assert isinstance(place, NodePlace)
         place.taken -= 1
         self._changed.set()
-
-    def _none(self) -> NoPlaceError:
-        missing = "; ".join(self._left_out.values()) or self._problem
-        return NoPlaceError(missing, hints=["`ray status` shows the nodes of the cluster"])
 
     async def _watch(self) -> None:
         while True:

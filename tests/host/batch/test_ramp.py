@@ -8,8 +8,8 @@ from itertools import count
 import anyio
 import pytest
 
-from paddock.batch import ramp as ramp_module
-from paddock.batch.ramp import Ramp, stalled
+from paddock.batch import local
+from paddock.batch.local import Ramp, stalled
 
 
 @pytest.mark.parametrize(
@@ -30,10 +30,10 @@ async def test_it_grows_as_the_pressure_allows(
             waited[name] += seconds
 
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    monkeypatch.setattr(ramp_module, "stalled", lambda name: waited.get(name, 0.0))
+    monkeypatch.setattr(local, "stalled", lambda name: waited.get(name, 0.0))
     ramp = Ramp(None, 7)  # type: ignore[arg-type]
     with monkeypatch.context() as patched, anyio.CancelScope() as scope:
-        patched.setattr(ramp_module.anyio, "sleep", sleep)
+        patched.setattr(local.anyio, "sleep", sleep)
         scope.deadline = anyio.current_time() + 0.01
         await ramp.grow()
     taken = 0

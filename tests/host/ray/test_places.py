@@ -104,9 +104,9 @@ async def test_a_plan_that_nobody_accepted_is_refused_before_any_node(
         with pytest.raises(error) as caught:
             async with ray_places(
                 plan,  # type: ignore[arg-type]
-                settings,
-                RayOptions(shared=(tmp_path,)),
                 attempt("t", "x"),
+                settings=settings,
+                options=RayOptions(shared=(tmp_path,)),
             ):
                 pass
         told = caught.value
