@@ -180,7 +180,7 @@ class ChatSession:
                 self._opener.tell_resumed(session)
             self._kept = session.session_id if session.journal is not None else None
             if self._said and not session.resumed:
-                await conversation.go_on_from(self._said)
+                await session.coordinator.get("context").set_messages(self._said)
             self._before = None
             return await self._talk(conversation, commands)
         finally:
@@ -322,7 +322,7 @@ class ChatSession:
         written = document.written if change.edit is None else change.edit.after
         plan = await self._instructed(with_keys(self._plan, written, change.only_here))
         covered = await self._covered(plan)
-        self._said = await self._conversation.messages()
+        self._said = list(await self._conversation.session.coordinator.get("context").get_messages())
         self._agreed = change
         if covered:
             self._consent.agree(covered, self._conversation.session.modules)
@@ -400,7 +400,10 @@ class ChatSession:
             is_ours=True,
         )
         accepted = ("yes", "chat", "no") if may_write else ("chat", "no")
-        return await self._dialogue.ask(question, lambda typed, _: _one_of(accepted, typed)) or "no"
+        answer = await self._dialogue.ask(
+            question, lambda typed, _: typed.casefold() if typed.casefold() in accepted else None
+        )
+        return answer or "no"
 
     # -- display ---------------------------------------------------------------------------
 
@@ -413,10 +416,6 @@ class ChatSession:
                 self._screen.text(render(module.problem))
             if module.live_from is not None:
                 self._screen.note(f"{module.module} runs live from {module.live_from}: its code may change at any time")
-
-
-def _one_of(words: tuple[str, ...], typed: str) -> str | None:
-    return typed.casefold() if typed.casefold() in words else None
 
 
 class GrantConsent:

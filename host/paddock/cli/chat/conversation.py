@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -49,7 +49,6 @@ _COUNTS: Final = {
 }
 
 _STOPPING: Final = "stopping after the running tool call; press Ctrl-C again to stop at once"
-_STOPPING_NOW: Final = "stopping at once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +122,6 @@ class ChatConversation:
         if self._view is not None:
             self._view.preview(prompt)
 
-    def _activity(self) -> str:
-        return "waiting for the answer" if self._view is None else self._view.activity()
-
     # -- turns -----------------------------------------------------------------------------
 
     async def turn(self, prompt: str) -> TurnOutcome:
@@ -142,8 +138,9 @@ class ChatConversation:
         answer: str | None = None
         failed: Exception | None = None
         with anyio.CancelScope() as scope:
-            interruption = _Interruption(self._stop_gently, self._stop_now, scope.cancel)
-            with on_interrupt(interruption.request), ActivityLine(self._screen, self._activity):
+            interruption = _Interruption(session, self._screen, self._approval, scope)
+            activity = (lambda: "waiting for the answer") if self._view is None else self._view.activity
+            with on_interrupt(interruption.request), ActivityLine(self._screen, activity):
                 try:
                     answer = await session.execute(prompt)
                 except Exception as error:  # modules raise any class; `of_turn` recognises Paddock's own
@@ -165,18 +162,6 @@ class ChatConversation:
         self._screen.text(failure.text(cause) if self._is_verbose else failure.brief(cause, session.mask))
         return TurnOutcome(error=cause)
 
-    def _stop_gently(self) -> bool:
-        self._approval.withdraw()
-        runs = bool(self.session.coordinator.cancellation.running_tools)
-        if runs:
-            self.session.cancel()
-            self._screen.note(_STOPPING)
-        return runs
-
-    def _stop_now(self) -> None:
-        self.session.cancel(immediate=True)
-        self._screen.note(_STOPPING_NOW)
-
     # -- what happened ---------------------------------------------------------------------
 
     def tell_news(self) -> None:
@@ -194,22 +179,6 @@ class ChatConversation:
         """Return the denials that `tell_news` showed since this was called last."""
         refused, self._refused = self._refused, []
         return refused
-
-    async def forget(self) -> None:
-        """Make the context forget the conversation.
-
-        Raises:
-            PaddockError: the context failed to do so.
-        """
-        await self.session.coordinator.get("context").clear()
-
-    async def messages(self) -> list[Any]:
-        """Return the messages of the conversation, as the context has them."""
-        return list(await self.session.coordinator.get("context").get_messages())
-
-    async def go_on_from(self, messages: list[Any]) -> None:
-        """Give the messages of another session to the context."""
-        await self.session.coordinator.get("context").set_messages(messages)
 
     async def spent(self) -> list[str]:
         """Return the tokens and the cost of the chat, as lines of text."""
@@ -247,30 +216,31 @@ class Spending(Counted):
 class _Interruption:
     """What each Ctrl-C does to a turn: the first lets running tools end, the second does not, the third abandons it.
 
-    `gently` returns whether a tool runs; where none does, the first is as the second.
+    Where no tool runs, the first is as the second.
     """
 
-    def __init__(self, gently: Callable[[], bool], at_once: Callable[[], None], abandon: Callable[[], None]) -> None:
-        self._requests = 0
-        self._gently = gently
-        self._at_once = at_once
-        self._abandon = abandon
+    def __init__(self, session: Session, screen: Screen, approval: TerminalApproval, scope: anyio.CancelScope) -> None:
+        self.happened = False
+        self._session = session
+        self._screen = screen
+        self._approval = approval
+        self._scope = scope
         self._timer: asyncio.TimerHandle | None = None
 
-    @property
-    def happened(self) -> bool:
-        return self._requests > 0
-
     def request(self) -> None:
-        self._requests += 1
-        if self._requests == 1 and self._gently():
-            return
-        if self._timer is None:
-            self._at_once()
+        is_first, self.happened = not self.happened, True
+        if is_first:
+            self._approval.withdraw()
+        if is_first and self._session.coordinator.cancellation.running_tools:
+            self._session.cancel()
+            self._screen.note(_STOPPING)
+        elif self._timer is None:
+            self._session.cancel(immediate=True)
+            self._screen.note("stopping at once")
             # A loop that ignores the cancellation token would otherwise block the chat forever.
-            self._timer = asyncio.get_running_loop().call_later(_PATIENCE, self._abandon)
+            self._timer = asyncio.get_running_loop().call_later(_PATIENCE, self._scope.cancel)
         else:
-            self._abandon()
+            self._scope.cancel()
 
     def end(self) -> None:
         if self._timer is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final
 
 from markdown_it import MarkdownIt
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -22,6 +22,7 @@ from paddock.cli.chat.markdown_stream import Block, MarkdownStream
 from paddock.cli.chat.tool_call import CallEnd, Change
 from paddock.cli.terminal.render import Screen
 from paddock.cli.terminal.rows import clip, fold
+from paddock.policy.secrets.values import SecretStream
 from paddock.text import escape
 
 _MARGIN: Final = "  "
@@ -31,25 +32,17 @@ _MAX_ROW: Final = 2000  # characters of a line of code or of a change
 _MARKS: Final = {"ok": ("●", "*", "green"), "failed": ("●", "!", "bold red"), "refused": ("○", "-", "yellow")}
 
 
-class TextMasker(Protocol):
-    """Masks a text that arrives in pieces, and keeps back an end that may begin a secret."""
-
-    def feed(self, text: str) -> str: ...
-
-    def end(self) -> str: ...
-
-
 class ConversationScreen:
     """Draws on `screen`; `secrets` makes a masker for one text of the running session."""
 
     def __init__(
-        self, screen: Screen, secrets: Callable[[], TextMasker], *, clock: Callable[[], float] = time.monotonic
+        self, screen: Screen, secrets: Callable[[], SecretStream], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._screen = screen
         self._secrets = secrets
         self._clock = clock
         self._stream = MarkdownStream()
-        self._masked: TextMasker | None = None
+        self._masked: SecretStream | None = None
         self._is_thought = False
         self._has_gap = True  # whether the row above is blank or missing
         self._was_call = False  # whether the last thing that was written is a tool call
@@ -114,7 +107,10 @@ class ConversationScreen:
 
     def _write(self, blocks: list[Block]) -> None:
         for block in blocks:
-            rows = self._code(block.text) if block.kind == "code" else self._markdown(block.text)
+            if block.kind == "code":
+                rows = [Text(row, "cyan") for row in self._folded(block.text, _CODE_MARGIN, _CODE_MARGIN)]
+            else:
+                rows = self._markdown(block.text)
             if block.begins and not self._has_gap:
                 rows.insert(0, Text(""))
             if rows:
@@ -135,9 +131,6 @@ class ConversationScreen:
         while rows and not rows[-1].plain.strip():
             del rows[-1]
         return [Text.assemble(_MARGIN, row) if row.plain else row for row in rows]
-
-    def _code(self, line: str) -> list[Text]:
-        return [Text(row, "cyan") for row in self._folded(line, _CODE_MARGIN, _CODE_MARGIN)]
 
     def _folded(self, line: str, first: str, rest: str) -> list[str]:
         shown = escape(line.expandtabs(4)[:_MAX_ROW] + ("…" if len(line) > _MAX_ROW else ""))

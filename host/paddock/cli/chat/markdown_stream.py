@@ -34,7 +34,7 @@ class MarkdownStream:
         self._line = ""  # that has not ended
         self._size = 0  # of `_lines`, with their ends
         self._fence: tuple[str, int] | None = None  # mark and indentation of the open code
-        self._is_begun = False  # whether lines of the open code were returned
+        self.is_begun = False  # whether lines of the open code were returned
         self._has_gap = False  # whether blank lines came after the open block, which is a list
 
     @property
@@ -46,11 +46,6 @@ class MarkdownStream:
     def is_code(self) -> bool:
         """Whether the open block is a line of code."""
         return self._fence is not None
-
-    @property
-    def is_begun(self) -> bool:
-        """Whether lines of that code were returned before it."""
-        return self._is_begun
 
     def feed(self, text: str) -> list[Block]:
         """Take a piece, and return the blocks that it completes."""
@@ -70,7 +65,7 @@ class MarkdownStream:
             self._end_line(self._line, found)
             self._line = ""
         self._close(found)
-        self._fence, self._is_begun = None, False
+        self._fence, self.is_begun = None, False
         return found
 
     def _cut(self, line: str, found: list[Block]) -> str:
@@ -93,9 +88,9 @@ class MarkdownStream:
         fence = _FENCE.fullmatch(line)
         if fence is not None:
             self._close(found)
-            self._fence, self._is_begun = (fence[2], len(fence[1])), False
+            self._fence, self.is_begun = (fence[2], len(fence[1])), False
         elif not line.strip():
-            if self._is_list:
+            if self._lines and _ITEM.match(self._lines[0]):
                 self._has_gap = True
             else:
                 self._close(found)
@@ -124,8 +119,8 @@ class MarkdownStream:
             self._code(line[min(lead, indent) :], found)
 
     def _code(self, line: str, found: list[Block]) -> None:
-        found.append(Block("code", line, begins=not self._is_begun))
-        self._is_begun = True
+        found.append(Block("code", line, begins=not self.is_begun))
+        self.is_begun = True
 
     def _close(self, found: list[Block]) -> None:
         if self._lines:
@@ -133,7 +128,3 @@ class MarkdownStream:
         self._lines.clear()
         self._size = 0
         self._has_gap = False
-
-    @property
-    def _is_list(self) -> bool:
-        return bool(self._lines) and _ITEM.match(self._lines[0]) is not None

@@ -64,12 +64,9 @@ class PromptInput:
             complete_while_typing=False,
             complete_style=CompleteStyle.READLINE_LIKE,
             key_bindings=self._bindings(),
-            bottom_toolbar=None,
             rprompt=lambda: _AGAIN if self._is_leaving else "",
             color_depth=None if has_colour else ColorDepth.DEPTH_1_BIT,
-            enable_open_in_editor=False,
             reserve_space_for_menu=0,
-            erase_when_done=False,
             input=terminal,
             output=_without_questions(output if output is not None else create_output()),
         )

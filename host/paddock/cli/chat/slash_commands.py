@@ -143,16 +143,13 @@ class SlashCommands:
             case "/why", 3:
                 return _FAMILY_NAMES
             case "/why", 4:
-                return [f"tools:{name}" for name in self._tool_names()] if words[2] == "call" else []
+                tools = self._session.coordinator.get("tools") or {}
+                return [f"tools:{name}" for name in tools] if words[2] == "call" else []
             case "/revoke", 3:
                 return FAMILIES
             case "/grant", 3:
                 return [*PRESETS, *(f"{family}=" for family in FAMILIES)]
         return []
-
-    def _tool_names(self) -> list[str]:
-        tools = self._session.coordinator.get("tools") or {}
-        return [str(name) for name in tools]
 
     async def _tools(self, words: Sequence[str]) -> None:
         tools: Mapping[str, Any] = self._session.coordinator.get("tools") or {}
@@ -305,7 +302,7 @@ class SlashCommands:
             self._screen.note(line)
 
     async def _clear(self, words: Sequence[str]) -> None:
-        await self._conversation.forget()
+        await self._session.coordinator.get("context").clear()
         self._screen.note("the conversation is cleared")
 
     async def _help(self, words: Sequence[str]) -> None:
