@@ -181,7 +181,7 @@ class _Turn:
         self._prints_grants = prints_grants
         self._dialogue = Dialogue.at(screen, sys.stdin)
         self._consent = TerminalConsent(self._dialogue, plan, reviews=prints_grants)
-        self._approval = TerminalApproval(self._dialogue, preview=self._preview)
+        self._approval = TerminalApproval(self._dialogue)
         self._followed_in = followed_in
         self._trace = trace
         self._view: TurnView | None = None
@@ -253,7 +253,7 @@ class _Turn:
             # For a terminal alone: drawing markdown takes a while to load.
             from paddock.cli.chat.conversation import follow
 
-            self._view = follow(session, self._screen, self._followed_in, is_verbose=self._verbose)
+            self._view = follow(session, self._screen, self._approval, self._followed_in, is_verbose=self._verbose)
         failed: Exception | None = None
         with (
             anyio.CancelScope() as scope,
@@ -339,10 +339,6 @@ class _Turn:
             return "stopping the modules"
         return self._view.activity() if self._is_running and self._view is not None else activity_of(session)
 
-    def _preview(self, prompt: str) -> None:
-        if self._view is not None:
-            self._view.preview(prompt)
-
     def _say_what_started(self, modules: tuple[ModuleStatus, ...]) -> None:
         self._opener.started(modules)
         for module in modules:
@@ -352,7 +348,7 @@ class _Turn:
             if module.is_mounted and module.live_from is not None:
                 self._screen.note(f"{module.module} runs live from {module.live_from}: its code may change at any time")
         if self._verbose:
-            self._list(modules)
+            self._screen.listing([row_of(module) for module in modules])
 
     def _say_what_ended(self, error: Exception | None) -> None:
         """Warn of each end of a module that neither its start nor the error of the turn tells.
@@ -366,9 +362,6 @@ class _Turn:
             for report in module.exit_reports if module.problem is None else ():
                 if report != told:
                     self._screen.warning("; ".join([f"module {report.describe()}", *report.hints]))
-
-    def _list(self, modules: tuple[ModuleStatus, ...]) -> None:
-        self._screen.listing([row_of(module) for module in modules])
 
 
 def _is_one_terminal() -> bool:

@@ -145,7 +145,7 @@ class ChatSession:
 
     async def _one_session(self) -> Next:
         screen = self._screen
-        approval = TerminalApproval(self._dialogue, preview=self._preview)
+        approval = TerminalApproval(self._dialogue)
         await self._opener.ready()
         written = (await anyio.to_thread.run_sync(read_document, self._plan)).written
         digest = load_plan(self._plan, written=written).digest
@@ -169,7 +169,7 @@ class ChatSession:
             return Next.LEAVE if self._before is None else Next.RESTART
         try:
             is_verbose = self._is_verbose
-            view = follow(session, screen, self._folder, is_verbose=is_verbose)
+            view = follow(session, screen, approval, self._folder, is_verbose=is_verbose)
             conversation = self._conversation = ChatConversation(
                 session, screen, approval, self._spending, view, is_verbose=is_verbose
             )
@@ -204,10 +204,6 @@ class ChatSession:
 
         with on_interrupt(interrupt):
             yield
-
-    def _preview(self, prompt: str) -> None:
-        if self._conversation is not None:
-            self._conversation.preview(prompt)
 
     async def _talk(self, conversation: ChatConversation, commands: SlashCommands) -> Next:
         """Take line after line until the person leaves, or the session has to start again."""

@@ -60,10 +60,11 @@ class TurnOutcome:
     is_interrupted: bool = False
 
 
-def follow(session: Session, screen: Screen, folder: Path, *, is_verbose: bool) -> TurnView:
+def follow(session: Session, screen: Screen, approval: TerminalApproval, folder: Path, *, is_verbose: bool) -> TurnView:
     """Return a view that shows the turns of `session` on `screen` while they run, from the events of its modules.
 
-    It handles events after the handlers of modules, so it shows them as hooks left them.
+    It handles events after the handlers of modules, so it shows them as hooks left them. Above a question it shows the
+    change that this is about, if it is known which one that is.
     """
     view = TurnView(
         ConversationScreen(screen, session.masked_stream),
@@ -80,6 +81,7 @@ def follow(session: Session, screen: Screen, folder: Path, *, is_verbose: bool) 
     def foresee(event: str, data: Any) -> None:
         view.foresee(data)
 
+    approval.preview_by(view.preview)
     hooks = session.coordinator.hooks
     for event in view.events:
         hooks.register(event, take, priority=_LAST, name=_NAME)
@@ -116,11 +118,6 @@ class ChatConversation:
     def _on_spent(self, event: str, data: Any) -> None:
         if isinstance(data, dict):
             self._spending.take(event, data)
-
-    def preview(self, prompt: str) -> None:
-        """Show the change that a question is about, if it is known which one that is."""
-        if self._view is not None:
-            self._view.preview(prompt)
 
     # -- turns -----------------------------------------------------------------------------
 

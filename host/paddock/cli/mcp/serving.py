@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 
 from paddock.cli import failure
-from paddock.cli.command_group import INTERRUPTED, Interrupted
+from paddock.cli.answer import CommandReport
 from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.interruption import interruptible
 from paddock.cli.terminal.log_lines import LogLines
@@ -32,14 +32,8 @@ def serve_client(
 ) -> int:
     """Serve what is there once `start` is entered, or say why not until the client leaves; return the exit code."""
     with client_streams() as streams, LogLines(screen, verbose=verbose), fetching:
-        try:
-            return asyncio.run(interruptible(partial(_serve, screen, start, streams), screen))
-        except (KeyboardInterrupt, Interrupted) as error:
-            screen.ending(Interrupted.of(error).text)
-            return INTERRUPTED
-        except Exception as error:  # the top of a command: an unforeseen error is reported here
-            screen.text(failure.text(error))
-            return failure.exit_code(error)
+        serving = interruptible(partial(_serve, screen, start, streams), screen)
+        return CommandReport(screen, False).attempt(lambda: asyncio.run(serving))
 
 
 async def _serve(

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal, TextIO
 
 from paddock.cli.terminal.dialogue import Dialogue, NobodyAnsweredError
@@ -28,20 +30,11 @@ _DENIED: Final = "deny"
 
 
 class TerminalApproval:
-    """An approval system that asks through `dialogue`; `clock` is a monotonic one.
+    """An approval system that asks through `dialogue`; `clock` is a monotonic one."""
 
-    `preview` is called with the question, right before a person sees it, to show its subject.
-    """
-
-    def __init__(
-        self,
-        dialogue: Dialogue,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        preview: Callable[[str], None] = lambda prompt: None,
-    ) -> None:
+    def __init__(self, dialogue: Dialogue, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._dialogue = dialogue
-        self._preview = preview
+        self._preview: Callable[[str], None] = lambda prompt: None
         self._screen = dialogue.screen
         self._clock = clock
         self._rows: dict[Requester | None, _Row] = {}
@@ -57,6 +50,10 @@ class TerminalApproval:
     def is_attended(self) -> bool:
         """Whether a person can be asked at all; a session reads it, to give the reason for an answer."""
         return self._dialogue.has_person
+
+    def preview_by(self, preview: Callable[[str], None]) -> None:
+        """Call `preview` with each question, right before a person sees it, to show its subject."""
+        self._preview = preview
 
     def withdraw(self) -> None:
         """Answer the present question, and every later one, with deny: the person wants to leave."""
@@ -79,23 +76,26 @@ class TerminalApproval:
             ApprovalTimeoutError: no answer came in time, or no option has the default's name.
         """
         requester = current_requester()
+        who = "a module" if requester is None else f"module `{requester.name}` ({requester.kind})"
         if not self.is_attended:
-            to = f" to {_named(requester)}" if requester is not None else ""
+            to = f" to {who}" if requester is not None else ""
             self._screen.warning(f"there is no terminal to ask at, so the answer{to} is {default}: {prompt}")
             return _called(default, options)
-        if self._is_withdrawn or self._is_flood(requester):
+        # Of the requester, the module may change the rest.
+        key = None if requester is None else Requester(requester.kind, requester.name)
+        row = self._rows.setdefault(key, _Row())
+        if self._is_withdrawn or self._is_flood(row, who):
             return _DENIED
-        seconds = _bounded(timeout)
+        # `min` and `max` in this order also turn what is not a number into the longest wait.
+        seconds = max(0.0, min(_LONGEST, timeout))
         offered = options[:_MAX_OPTIONS]
         named = [] if requester is None else [requester.on_behalf_of]
         if warning := not_as_it_looks("\n".join([*named, *offered, prompt])):
-            self._screen.warning(f"not everything that {_named(requester)} asks is as it looks: {warning}")
+            self._screen.warning(f"not everything that {who} asks is as it looks: {warning}")
         self._asked += 1
         question = Question(
-            title=f"{_named(requester)} asks (question {self._asked})",
-            text=prompt
-            if requester is None or not requester.on_behalf_of
-            else f"for {requester.on_behalf_of}: {prompt}",
+            title=f"{who} asks (question {self._asked})",
+            text=f"for {requester.on_behalf_of}: {prompt}" if requester and requester.on_behalf_of else prompt,
             options=[Option(f"{number})", option) for number, option in enumerate(offered, start=1)],
             prompts=lambda count: _prompts(count, seconds, default),
             left_out=len(options) - len(offered),
@@ -105,51 +105,31 @@ class TerminalApproval:
                 question,
                 lambda line, shown: _chosen(line, offered[:shown]),
                 seconds=seconds,
-                preface=lambda: self._preview(prompt),
+                preface=partial(self._preview, prompt),
             )
         except NobodyAnsweredError:
             self._screen.note(f"no answer; the default is {default}")
             raise ApprovalTimeoutError(f"no answer came within {timeout:g} s") from None
         finally:
-            self._row_of(requester).end(self._clock())
+            row.last = self._clock()
         return _DENIED if answer is None else answer  # the end of the input, or of the time, permits nothing
 
-    def _is_flood(self, requester: Requester | None) -> bool:
-        row = self._row_of(requester)
-        row.add(self._clock())
+    def _is_flood(self, row: _Row, who: str) -> bool:
+        row.length = 1 if self._clock() - row.last > _PAUSE else row.length + 1
         if row.length == _MAX_IN_A_ROW + 1:
             self._screen.warning(
-                f"{_named(requester)} asked {_MAX_IN_A_ROW} questions in a row; "
+                f"{who} asked {_MAX_IN_A_ROW} questions in a row; "
                 f"what else it asks is denied until it has asked nothing for {_PAUSE:g} s"
             )
         return row.length > _MAX_IN_A_ROW
 
-    def _row_of(self, requester: Requester | None) -> _Row:
-        key = (
-            None if requester is None else Requester(requester.kind, requester.name)
-        )  # the rest may be changed by the module
-        return self._rows.setdefault(key, _Row())
 
-
+@dataclass(slots=True)
 class _Row:
     """A series of questions of one module: how many, and when the last one ended."""
 
-    def __init__(self) -> None:
-        self.length = 0
-        self._last = float("-inf")
-
-    def add(self, now: float) -> None:
-        """Count a question."""
-        self.length = 1 if now - self._last > _PAUSE else self.length + 1
-        self._last = now
-
-    def end(self, now: float) -> None:
-        """Note that the question has ended."""
-        self._last = now
-
-
-def _named(requester: Requester | None) -> str:
-    return "a module" if requester is None else f"module `{requester.name}` ({requester.kind})"
+    length: int = 0
+    last: float = float("-inf")
 
 
 def _prompts(count: int, seconds: float, default: str) -> Sequence[str]:
@@ -179,8 +159,3 @@ def _called(name: str, options: Sequence[str]) -> str:
         if option.casefold() == name:
             return option
     raise ApprovalTimeoutError(f"there is no terminal to ask at, and no option is called `{name}`")
-
-
-def _bounded(seconds: float) -> float:
-    # `min` and `max` in this order also turn what is not a number into the longest wait.
-    return max(0.0, min(_LONGEST, seconds))

@@ -79,13 +79,13 @@ class ScreenConsole(Console):
         return rows
 
 
-class MovingText:
+class MovingText(Live):
     """Text behind something that turns; it is drawn from `start` to `stop`."""
 
     def __init__(self, console: ScreenConsole, text: str) -> None:
         self._spinner = Spinner("dots", text=Text(text), style="status.spinner")
         # Nothing is redirected: otherwise data for stdout would be drawn here while something moves.
-        self._live = Live(
+        super().__init__(
             self._spinner,
             console=console,
             refresh_per_second=_DRAWINGS_PER_SECOND,
@@ -94,14 +94,6 @@ class MovingText:
             redirect_stderr=False,
         )
 
-    def start(self) -> None:
-        """Begin to draw it."""
-        self._live.start()
-
     def show(self, text: str) -> None:
         """Draw other text from now on."""
         self._spinner.update(text=Text(text))
-
-    def stop(self) -> None:
-        """Remove it from the screen."""
-        self._live.stop()

@@ -6,7 +6,6 @@ any moment, and nothing of the input is lost by that: no thread reads.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import select
 import termios
@@ -26,38 +25,12 @@ _CHUNK: Final = 65536  # bytes of a pipe that are read at once
 _ECHO_FLAGS: Final = 3  # where a terminal's attributes hold whether it echoes
 
 
-class _Arrival:
-    """Waits until a descriptor can be read."""
-
-    def __init__(self) -> None:
-        self._coming: asyncio.Future[bool] | None = None
-        self.is_closed = False
-
-    def close(self) -> None:
-        """End the wait that is under way, and every later one."""
-        self.is_closed = True
-        if self._coming is not None and not self._coming.done():
-            self._coming.set_result(False)
-
-    def reopen(self) -> None:
-        """Wait again, after `close`."""
-        self.is_closed = False
-
-    async def of(self, descriptor: int) -> bool:
-        """Return whether input arrived, or its end, before the wait was ended."""
-        loop = asyncio.get_running_loop()
-        coming: asyncio.Future[bool] = loop.create_future()
-        try:
-            loop.add_reader(descriptor, _tell, coming)
-        except PermissionError:  # a file, or /dev/null, which can be read at any time
-            await anyio.lowlevel.checkpoint()
-            return not self.is_closed
-        self._coming = coming
-        try:
-            return await coming
-        finally:
-            loop.remove_reader(descriptor)
-            self._coming = None
+async def _readable(descriptor: int) -> None:
+    """Wait until a descriptor can be read."""
+    try:
+        await anyio.wait_readable(descriptor)
+    except PermissionError:  # a file, or /dev/null, which can be read at any time
+        await anyio.lowlevel.checkpoint()
 
 
 class Keyboard:
@@ -77,25 +50,23 @@ class Keyboard:
         self._terminal = terminal
         self._clock = clock
         self._pause = pause
-        self._arrival = _Arrival()
+        self.is_closed = False  # whether every line is the end of the input
+        self._waiting: anyio.CancelScope | None = None
 
     @property
     def is_there(self) -> bool:
         """Whether a person can type."""
         return not self._terminal.closed and self._terminal.isatty()
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether every line is the end of the input."""
-        return self._arrival.is_closed
-
     def close(self) -> None:
         """Let the line that is awaited, and every later one, be the end of the input."""
-        self._arrival.close()
+        self.is_closed = True
+        if self._waiting is not None:
+            self._waiting.cancel()
 
     def reopen(self) -> None:
         """Read lines again, after `close`."""
-        self._arrival.reopen()
+        self.is_closed = False
 
     @asynccontextmanager
     async def muted(self) -> AsyncIterator[None]:
@@ -120,7 +91,9 @@ class Keyboard:
         """Return the next line without its end, None at the end of the input; several at once come as one text."""
         typed = b""
         while not self.is_closed:
-            if not await self._arrival.of(self._terminal.fileno()):
+            with anyio.CancelScope() as self._waiting:
+                await _readable(self._terminal.fileno())
+            if self._waiting.cancel_called:
                 return None
             await self._pause(_BURST)
             read = b"" if self.is_closed else self._read()
@@ -153,7 +126,6 @@ class PipedLines:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._arrival = _Arrival()
         self._begun: list[bytes] = []
         self._ready: deque[bytes] = deque()
         self._is_over = False
@@ -161,7 +133,7 @@ class PipedLines:
     async def line(self) -> str | None:
         """Return the next line without its end, None at the end of the input; U+FFFD is where it is not UTF-8."""
         while not self._ready and not self._is_over:
-            await self._arrival.of(self._descriptor)
+            await _readable(self._descriptor)
             self._take(os.read(self._descriptor, _CHUNK))
         if not self._ready:
             return None
@@ -177,11 +149,6 @@ class PipedLines:
         if not data:
             self._is_over = True
             self._ready.append(b"".join(self._begun))
-
-
-def _tell(coming: asyncio.Future[bool]) -> None:
-    if not coming.done():
-        coming.set_result(True)
 
 
 def _set(terminal: TextIO, attributes: list[Any]) -> None:
