@@ -105,7 +105,7 @@ class AuditLog:
     @staticmethod
     def silent() -> AuditLog:
         """Return one that records nothing."""
-        return _SilentLog("")
+        return _SubSessionLog(None, "")
 
     def of_lost(self, id: str, pid: int) -> AuditLog:
         """Return the log of an earlier session, whose host could not write its end."""
@@ -267,21 +267,15 @@ class AuditLog:
 
 
 class _SubSessionLog(AuditLog):
-    """Writes the lines of one sub-session to the log of the first session."""
+    """Writes the lines of one sub-session to the log of the first session, if there is one."""
 
-    def __init__(self, whole: AuditLog, id: str) -> None:
+    def __init__(self, whole: AuditLog | None, id: str) -> None:
         super().__init__(id)
         self._whole = whole
 
     def record(self, event: str, /, **facts: object) -> None:
-        self._whole.record(event, **{**facts, "sub_session": self._session})
-
-
-class _SilentLog(AuditLog):
-    """Records nothing."""
-
-    def record(self, event: str, /, **facts: object) -> None:
-        pass
+        if self._whole is not None:
+            self._whole.record(event, **{**facts, "sub_session": self._session})
 
 
 class _Rate:

@@ -54,8 +54,6 @@ class PaddockError(Exception):
 class KindError(PaddockError):
     """Raised for a user error that callers distinguish only by its `code`."""
 
-    exit_code = 1
-
     def __init__(
         self, code: str, summary: str, *, exit_code: int = 1, detail: Iterable[str] = (), hints: Iterable[str] = ()
     ) -> None:
@@ -471,6 +469,11 @@ class LevelFailure:
         name = errno.errorcode.get(self.errno, "")
         return f"{self.step}: {self.reason}{f' ({name})' if name and name not in self.reason else ''}"
 
+    def as_dict(self) -> dict[str, object]:
+        """Return the failure's facts for scripts."""
+        name = errno.errorcode.get(self.errno)
+        return {"step": self.step, "errno": name, "reason": self.reason, "fix": self.fix or None}
+
 
 class IsolationUnavailableError(PaddockError):
     """Raised when none of the isolation levels `wanted`, at `place` in the plan, is available; `failures` say why."""
@@ -568,10 +571,6 @@ def statement_of(error: BaseException) -> str:
 _Found = TypeVar("_Found", PlanProblem, Refusal)
 
 
-def _place_of(problem: PlanProblem | Refusal) -> str:
-    return getattr(problem, "at", "") or problem.path
-
-
 def placed(problem: _Found, file: str, line: int | None) -> _Found:
     """Return a problem or refusal with another line, and the file of that."""
     return replace(problem, file=file, line=line)
@@ -579,7 +578,9 @@ def placed(problem: _Found, file: str, line: int | None) -> _Found:
 
 def _located(problems: Iterable[_Found], place_of: Callable[[str], tuple[str, int | None]]) -> tuple[_Found, ...]:
     """Return the problems, each with its line and its file, where it has none yet."""
-    return tuple(one if one.line is not None else placed(one, *place_of(_place_of(one))) for one in problems)
+    return tuple(
+        one if one.line is not None else placed(one, *place_of(getattr(one, "at", "") or one.path)) for one in problems
+    )
 
 
 def _described(refusals: Iterable[Refusal], file: str | None) -> Iterator[str]:
@@ -594,5 +595,5 @@ def _hints_of(problems: Iterable[PlanProblem | Refusal]) -> list[str]:
     places: dict[str, set[str]] = {}
     for problem in problems:
         if problem.hint:
-            places.setdefault(problem.hint, set()).add(_place_of(problem))
+            places.setdefault(problem.hint, set()).add(getattr(problem, "at", "") or problem.path)
     return [f"{path}: {hint}" if len(at) == 1 and (path := next(iter(at))) else hint for hint, at in places.items()]

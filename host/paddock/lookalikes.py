@@ -84,7 +84,8 @@ def _strange(text: str) -> Iterator[str]:
 
 
 def _strange_in_word(word: str) -> Iterator[str]:
-    scripts = {char: _script(char) for char in word if not _is_digit(char) and not _is_combining(char)}
+    letters = [char for char in word if not (char.isascii() and char.isdigit()) and not _is_combining(char)]
+    scripts = {char: "LATIN" if char.isascii() else unicodedata.name(char, "?").split()[0] for char in letters}
     kinds = set(scripts.values())
     if "LATIN" in kinds and len(kinds) > 1:
         yield from (char for char, script in scripts.items() if script != "LATIN")
@@ -107,20 +108,10 @@ def _is_form_of_ascii(char: str) -> bool:
     return char in _SIGNS or unicodedata.normalize("NFKC", char).isascii()
 
 
-def _script(char: str) -> str:
-    if char.isascii():
-        return "LATIN"
-    return unicodedata.name(char, "?").split()[0]
-
-
 def _is_odd_latin(char: str, script: str) -> bool:
     if char in _LATIN_EXTRAS:
         return True
     return script == "LATIN" and ord(char) > _LAST_WRITTEN_LATIN and not unicodedata.normalize("NFD", char)[0].isascii()
-
-
-def _is_digit(char: str) -> bool:
-    return char.isascii() and char.isdigit()
 
 
 def _is_combining(char: str) -> bool:

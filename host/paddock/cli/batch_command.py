@@ -209,7 +209,8 @@ class _Run:
         if self._consent.starts_again:
             return await self.run(tasks, out, shard, repeat, resumes=resumes)
         code = 1 if self.facts["failed"] or self.facts["lost"] else 0
-        return CommandAnswer(self.facts, self._show, code)
+        rows = [(name, str(value)) for name, value in self.facts.items()]
+        return CommandAnswer(self.facts, lambda output: output.listing(rows), code)
 
     def _places(self, plan: MountPlan) -> PlacesOf:
         if self._cluster is None:
@@ -258,6 +259,3 @@ class _Run:
         time_left = f", {timedelta(seconds=round(left / rate))} left" if rate else ""
         counts = ", ".join(f"{self.facts[name]} {name}" for name in _STATUSES if self.facts[name] or name == "done")
         return f"{self._ended} of {self.facts['tasks']} tasks: {counts}; {rate:.1f} a second{time_left}"
-
-    def _show(self, screen: Screen) -> None:
-        screen.listing([(name, str(value)) for name, value in self.facts.items()])

@@ -26,7 +26,7 @@ from paddock.cli.terminal.confinement_notes import Confined, LevelNote, tell_con
 from paddock.cli.terminal.denial_notes import tell_blindness, tell_denials, tell_programs
 from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.interruption import interruptible
-from paddock.cli.terminal.json_output import Mask, plain, print_json, printable_json
+from paddock.cli.terminal.json_output import plain, print_json, printable_json
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.render import Screen, ScreenDisplay
 from paddock.cli.terminal.standard_streams import print_answer, read_stdin
@@ -36,7 +36,6 @@ from paddock.session.modules import failed_result
 from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
 from paddock.text import escape
 from paddock_sandbox.profile import IsolationLevel
-from paddock_sdk.contract.models import ToolResult
 from paddock_sources import SourceError
 from paddock_sources.near import near
 
@@ -261,7 +260,10 @@ def _report(
     if outcome.error is not None:
         screen.text(failure.text(outcome.error))
     elif not result.success:
-        screen.text(f"error: {escape(screen.mask(f'tool `{tool}` failed: {_reason(result)}'))}")
+        error = result.error or {}
+        reason = ": ".join(str(part) for part in (error.get("type"), error.get("message")) if part)
+        said = f"tool `{tool}` failed: {reason or 'it gave no reason'}"
+        screen.text(f"error: {escape(screen.mask(said))}")
     tell_denials(screen, (denial.as_dict() for denial in outcome.denials), outcome.denials_left_out, given=given)
     tell_programs(screen, outcome.module, outcome.programs)
     if verbose and outcome.resources is not None:
@@ -271,20 +273,10 @@ def _report(
         more = {"resources": used, "unreported_programs": list(outcome.programs)}
         print_json({**result.model_dump(warnings=False), **more}, screen.mask)
     elif result.success or (result.error or {}).get("message") != result.output:
-        _print_output(result.output, screen.mask)
+        if isinstance(result.output, str):
+            print_answer(result.output, screen.mask)
+        elif result.output is not None:
+            print_answer(printable_json(plain(result.output, screen.mask), indent=2))
     if outcome.error is not None:
         return failure.exit_code(outcome.error)
     return 0 if result.success else 1
-
-
-def _print_output(output: object, mask: Mask) -> None:
-    if isinstance(output, str):
-        print_answer(output, mask)
-    elif output is not None:
-        print_answer(printable_json(plain(output, mask), indent=2))
-
-
-def _reason(result: ToolResult) -> str:
-    error = result.error or {}
-    kind, message = error.get("type"), error.get("message")
-    return ": ".join(str(part) for part in (kind, message) if part) or "it gave no reason"

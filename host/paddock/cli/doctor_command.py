@@ -14,7 +14,7 @@ from paddock.cli.finding import find
 from paddock.cli.policy_command import show_files
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
-from paddock.doctor import CgroupFinding, Diagnosis, LevelFinding, LimitFinding, examine
+from paddock.doctor import CgroupFinding, Diagnosis, LevelFinding, examine
 from paddock.doctor.diagnosis import NAMES, names_of
 from paddock.isolation.levels import guarantees_missing
 from paddock.isolation.machine import Machine
@@ -56,7 +56,9 @@ def _show(diagnosis: Diagnosis, files: Sequence[FileStatus], screen: Screen) -> 
         _show_level(screen, found, diagnosis)
     screen.labelled([*_of_what_stands_behind(diagnosis)])
     screen.title(f"limits at level {diagnosis.limited_level}")
-    screen.table(("limit", "by default", "enforced by"), [_of_limit(limit) for limit in diagnosis.limits])
+    by = [(one, one.mechanism or "nothing") for one in diagnosis.limits]
+    rows = [(one.limit, one.default, f"{how}: {one.why}" if one.is_best_effort else how) for one, how in by]
+    screen.table(("limit", "by default", "enforced by"), rows)
     if not all(limit.mechanism for limit in diagnosis.limits):
         screen.labelled([("  ", "what nothing enforces is not kept, and refused to a plan or an option that sets it")])
     screen.title("control groups")
@@ -140,11 +142,6 @@ def _of_what_stands_behind(diagnosis: Diagnosis) -> _Rows:
     elif diagnosis.has_proc is False:
         yield "  /proc  ", "workers do without one, which some programs want, since parts of ours are covered"
         yield "", f"fix: {diagnosis.proc_fix}"
-
-
-def _of_limit(found: LimitFinding) -> tuple[str, str, str]:
-    by = found.mechanism or "nothing"
-    return found.limit, found.default, f"{by}: {found.why}" if found.is_best_effort else by
 
 
 def _of_groups(diagnosis: Diagnosis) -> _Rows:

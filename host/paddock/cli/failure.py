@@ -27,7 +27,6 @@ from paddock.errors import (
     CallRefusedError,
     IsolationUnavailableError,
     KindError,
-    LevelFailure,
     ModuleDiedError,
     PaddockError,
     PlanError,
@@ -42,7 +41,6 @@ from paddock_sources.errors import SourceError, without_credentials
 
 if TYPE_CHECKING:  # most commands start no session, and need not load its code
     from paddock.session.session import ModuleStatus
-    from paddock.workers.exit_report import ExitReport
 
 _NEEDED = ("orchestrator", "context", "provider")  # kinds whose end can make a turn fail
 _DEFECT = 3
@@ -96,6 +94,7 @@ _HINTS: Final[Mapping[int, str]] = {
 _LINK_LOOP: Final = "Symlink loop from"  # pathlib's, which is no OSError
 _NO_HOME = ("could not determine the home directory", "Could not determine home directory")
 _NO_THREAD = "can't start new thread"
+_MEMORY = "or that of memory, which threads take too: `ulimit -v`, `LimitAS=` in a unit"
 
 
 class SourceFailedError(PaddockError):
@@ -144,7 +143,9 @@ def of_turn(error: Exception, orchestrator: str, modules: Sequence[ModuleStatus]
     # A user error is no error of a module, so the module's code is no part of the answer.
     trace = str(getattr(error, "remote_traceback", "")) if advice is None else ""
     refused = CallRefusedError.exit_code if isinstance(error, RefusedError) else None
-    turn = TurnError(orchestrator, str(kind), str(error), traceback=trace, report=_death(modules), exit_code=refused)
+    ends = [report for module in modules if module.kind in _NEEDED for report in module.exit_reports]
+    death = ends[-1] if ends else None
+    turn = TurnError(orchestrator, str(kind), str(error), traceback=trace, report=death, exit_code=refused)
     return turn if advice is None else turn.with_hint(advice)
 
 
@@ -165,7 +166,7 @@ def as_dict(error: BaseException) -> dict[str, object]:
     if isinstance(error, CallRefusedError):
         facts["denial"] = error.denial.as_dict()
     if isinstance(error, IsolationUnavailableError):
-        facts["failures"] = {level: _failure_as_dict(one) for level, one in error.failures.items()}
+        facts["failures"] = {level: one.as_dict() for level, one in error.failures.items()}
     more = getattr(error, "facts", None)
     if callable(more):
         facts = {**more(), **facts}
@@ -273,15 +274,6 @@ def defect_report(error: BaseException) -> str:
     )
 
 
-def _failure_as_dict(one: LevelFailure) -> dict[str, object]:
-    return {"step": one.step, "errno": errno.errorcode.get(one.errno), "reason": one.reason, "fix": one.fix or None}
-
-
-def _death(modules: Sequence[ModuleStatus]) -> ExitReport | None:
-    ends = [report for module in modules if module.kind in _NEEDED for report in module.exit_reports]
-    return ends[-1] if ends else None
-
-
 def of_system(error: BaseException) -> BaseException:
     """Return an error that names the system's fault, if `error` is known to be one; else `error` itself.
 
@@ -301,16 +293,13 @@ def of_system(error: BaseException) -> BaseException:
             hints=["set HOME to a folder of this user's, as with `Environment=HOME=/var/lib/NAME` in a unit"],
         )
     if isinstance(error, RuntimeError) and str(error) == _NO_THREAD:
+        is_unlimited = resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY
         return KindError(
             "NoRoomError",
             "the system allows this user no more threads",
             hints=[
                 "raise the limit of processes: `ulimit -u`, `LimitNPROC=` or `TasksMax=` in a unit",
-                *(
-                    ["or that of memory, which threads take too: `ulimit -v`, `LimitAS=` in a unit"]
-                    if _is_memory_limited()
-                    else []
-                ),
+                *([] if is_unlimited else [_MEMORY]),
             ],
         )
     if isinstance(error, BaseExceptionGroup):
@@ -330,11 +319,6 @@ def _number_of(error: BaseException) -> int | None:
     if isinstance(error, MemoryError):
         return errno.ENOMEM
     return errno.ELOOP if isinstance(error, RuntimeError) and str(error).startswith(_LINK_LOOP) else None
-
-
-def _is_memory_limited() -> bool:
-    """Return whether the memory of this process is limited."""
-    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
 def _has_working_dir() -> bool:

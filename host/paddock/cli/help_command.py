@@ -51,14 +51,9 @@ def _contents(pages: dict[str, Path]) -> str:
     formatter.write_usage("paddock help", "[TOPIC]...")
     formatter.write_paragraph()
     with formatter.section("Topics"):
-        formatter.write_dl([(topic, _purpose(page)) for topic, page in sorted(pages.items())])
+        titles = {topic: page.read_text(encoding="utf-8").partition("\n")[0] for topic, page in pages.items()}
+        formatter.write_dl([(topic, title.lstrip("# ").strip()) for topic, title in sorted(titles.items())])
     return formatter.getvalue().rstrip("\n")
-
-
-def _purpose(page: Path) -> str:
-    """Return the page's title."""
-    with page.open(encoding="utf-8") as lines:
-        return next(lines).lstrip("# ").strip()
 
 
 def _command_help(root: click.Context, words: Sequence[str], pages: dict[str, Path]) -> str:

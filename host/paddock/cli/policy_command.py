@@ -94,16 +94,19 @@ def forget(plan: str, as_json: bool) -> int:
         if not (forgotten or is_kept):
             hints = ["`paddock policy show` lists the accepted plans, below `grants.toml`"]
             raise KindError("PlanNotAcceptedError", f"no version of `{shown}` is accepted", hints=hints)
-        facts = {"plan": name, "forgotten": [_facts_of(one) for one in forgotten]}
+        rows = [
+            {
+                "digest": one.digest,
+                "accepted_at": one.accepted_at.isoformat(),
+                "grants": [{"at": grant.place, "source": grant.source} for grant in one.grants],
+            }
+            for one in forgotten
+        ]
+        facts = {"plan": name, "forgotten": rows}
         return CommandAnswer(facts, lambda screen: _show_forgotten(screen, shown, forgotten))
 
     report = CommandReport(Screen(sys.stderr), as_json, beside={"plan": name, "forgotten": []})
     return report.answer(work, "the plan is forgotten")
-
-
-def _facts_of(version: AcceptedPlan) -> dict[str, object]:
-    grants = [{"at": grant.place, "source": grant.source} for grant in version.grants]
-    return {"digest": version.digest, "accepted_at": version.accepted_at.isoformat(), "grants": grants}
 
 
 def _show_forgotten(screen: Screen, name: str, versions: Sequence[AcceptedPlan]) -> None:

@@ -20,7 +20,6 @@ from paddock.cli.command_group import example
 from paddock.cli.finding import find
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
-from paddock.errors import PaddockError
 from paddock.selftest import CATALOGUE, LEVELS, Attack, AttackRunner, AttackTrial, Result, Verdict
 from paddock.text import escape
 from paddock_sandbox.profile import IsolationLevel
@@ -63,7 +62,7 @@ def selftest(attacks: tuple[str, ...], levels: tuple[IsolationLevel, ...], as_js
     result = find(runner.run, screen, lambda: doing[0], as_json=as_json, level=logging.ERROR)
     if isinstance(result, int):
         return result
-    missing = _missing(result, levels)
+    missing = tuple(result.unreachable.values()) if levels or not result.levels else ()
     if as_json:
         print_json(_as_dict(result, is_fine=not (result.problems or missing)))
     else:
@@ -89,13 +88,6 @@ def _chosen(names: Sequence[str]) -> tuple[Attack, ...]:
             instead = meant(name, known, f"there are: {', '.join(known)}")
             raise click.UsageError(f"there is no attack `{name}`; {instead}")
     return tuple(known[name] for name in dict.fromkeys(names)) or CATALOGUE
-
-
-def _missing(result: Result, asked: Sequence[IsolationLevel]) -> tuple[PaddockError, ...]:
-    """Return why a requested level, or every level, was unavailable."""
-    if asked or not result.levels:
-        return tuple(result.unreachable.values())
-    return ()
 
 
 def _as_dict(result: Result, *, is_fine: bool) -> dict[str, object]:
@@ -131,8 +123,5 @@ def _rows(trial: AttackTrial, levels: Sequence[IsolationLevel]) -> Iterator[tupl
     yield "  outside  ", "works" if trial.control.proves_something else _NOWHERE
     for level in levels:
         outcome = trial.outcomes.get(level)
-        yield f"  {level}  ", "-" if outcome is None else _clipped(f"{outcome.verdict.value}: {outcome.by}")
-
-
-def _clipped(text: str) -> str:
-    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
+        text = "-" if outcome is None else f"{outcome.verdict.value}: {outcome.by}"
+        yield f"  {level}  ", text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"

@@ -106,7 +106,10 @@ def export_session(session: str, markdown: bool) -> int:
     def work() -> CommandAnswer:
         messages = _found(session)[0].messages()
         if markdown:
-            lines = [f"## {escape(str(one.get('role')))}\n\n{_quoted(text_of_message(one))}\n" for one in messages]
+            # As quotations, so that no line of one passes for a heading of ours.
+            quoted = ["\n".join(f"> {line}" for line in text_of_message(one).splitlines()) for one in messages]
+            roles = [escape(str(one.get("role"))) for one in messages]
+            lines = [f"## {role}\n\n{text}\n" for role, text in zip(roles, quoted, strict=True)]
         else:
             lines = [json.dumps(message, default=str) for message in messages]
         return CommandAnswer({}, lambda screen: print_answer("\n".join(lines)))
@@ -220,11 +223,6 @@ def _when(time: str) -> str:
     """Return a time as people tell it, in the time zone of this machine."""
     local = datetime.fromisoformat(time).astimezone()
     return f"today {local:%H:%M}" if local.date() == datetime.now().date() else f"{local:%Y-%m-%d %H:%M}"
-
-
-def _quoted(text: str) -> str:
-    """Return text as a quotation in Markdown, so that no line of it passes for a heading of ours."""
-    return "\n".join(f"> {line}" for line in text.splitlines())
 
 
 def _show(screen: Screen, facts: dict[str, Any], messages: Sequence[dict[str, Any]]) -> None:

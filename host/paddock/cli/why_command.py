@@ -205,11 +205,13 @@ def _explain(
             except PaddockError as error:
                 failure.name_plan(error, plan)
                 raise
-            module = record.module(name)
-            if module is None:
-                raise _no_such_module(name, f"plan `{plan}`", preview.names)
+            where, known = f"plan `{plan}`", [*preview.names]
         else:
-            record, module = _recorded(name, place) if session is None else _recorded_in(name, session, place)
+            record = _recorded(name, place) if session is None else SessionRecords().find(session, place)
+            where, known = f"session `{session}`", [one.name for one in record.modules]
+        module = record.module(name)
+        if module is None:
+            raise _no_such_module(name, where, known)
         point, _, tool = target.partition(":")
         if family == "call" and point == "tools" and tool in record.own_names:
             target = f"tools:{record.own_names[tool]}"
@@ -220,17 +222,16 @@ def _explain(
     return _Case(record, module, family, target, found, plan is None, refusals, is_set)
 
 
-def _recorded(name: str, place: Path) -> tuple[SessionRecord, ModuleRecord]:
-    """Return the module in the newest session of a working directory in which it ran."""
+def _recorded(name: str, place: Path) -> SessionRecord:
+    """Return the newest session of a working directory in which a module ran."""
     unread: list[str] = []
     everywhere = SessionRecords().all(lambda error: unread.append(error.summary))
     for summary in unread[:_MAX_UNREAD]:
         Screen(sys.stderr).warning(f"{summary}; a newer session may be in it")
     here = [record for record in everywhere if record.working_dir == str(place)]
     for record in here:
-        module = record.module(name)
-        if module is not None:
-            return record, module
+        if record.module(name) is not None:
+            return record
     elsewhere = next((record for record in everywhere if record.module(name) is not None), None)
     hints = ["`--plan PLAN` explains what a plan would grant, without running it"]
     if elsewhere is not None:
@@ -240,14 +241,6 @@ def _recorded(name: str, place: Path) -> tuple[SessionRecord, ModuleRecord]:
             name, f"the sessions of `{place}`", [one.name for record in here for one in record.modules], hints
         )
     raise KindError("NothingToExplainError", f"no session is known that ran in `{place}`", hints=hints)
-
-
-def _recorded_in(name: str, session: str, place: Path) -> tuple[SessionRecord, ModuleRecord]:
-    record = SessionRecords().find(session, place)
-    module = record.module(name)
-    if module is None:
-        raise _no_such_module(name, f"session `{session}`", [one.name for one in record.modules])
-    return record, module
 
 
 def _no_such_module(name: str, where: str, known: Iterable[str], hints: Iterable[str] = ()) -> KindError:

@@ -5,7 +5,6 @@ They include the consequences for a session: the level it gets, and whether it r
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Final
@@ -43,14 +42,11 @@ class LevelFinding:
 
     def as_dict(self) -> dict[str, object]:
         """Return it as data for JSON."""
-        failure = self.failure
+        nothing = dict.fromkeys(("step", "errno", "reason", "fix"))
         return {
             "level": self.level,
             "reachable": self.is_reachable,
-            "step": failure.step if failure else None,
-            "errno": errno.errorcode.get(failure.errno) if failure else None,
-            "reason": failure.reason if failure else None,
-            "fix": failure.fix if failure else None,
+            **(nothing if self.failure is None else {**self.failure.as_dict(), "fix": self.failure.fix}),
             "missing_guarantees": list(guarantees_missing(self.level)),
             "protections": list(self.protections),
             "lacks": list(self.lacks),

@@ -10,7 +10,7 @@ from paddock.cli.operating import running, top_command
 from paddock.cli.operating.running import Module, Running, Session, of_session
 from paddock.cli.terminal.rows import cells
 from paddock.control.sessions import Place, Seen
-from paddock.control.status import ModuleRow, SessionStatus
+from paddock.control.status import SessionStatus
 from paddock.errors import PaddockError
 from support.rows import each_row
 
@@ -20,8 +20,8 @@ _STATUS = SessionStatus(
 )
 
 
-def _row(name: str, **facts: object) -> ModuleRow:
-    row = ModuleRow(module=name, kind="tool", level="ns", state="idle", memory_bytes=9 << 20, memory_max=256 << 20)
+def _row(name: str, **facts: object) -> Module:
+    row = Module(module=name, kind="tool", level="ns", state="idle", memory_bytes=9 << 20, memory_max=256 << 20)
     return row.model_copy(update=facts)
 
 
@@ -30,10 +30,10 @@ def _session(*modules: Module, id: str = "1234abcd-x") -> Session:
 
 
 _MODULES = (
-    Module(_row("tool-a", state="blocked", call="execute", call_seconds=12.0, last_denial="may not read `/etc/x`")),
-    Module(_row("tool-c", memory_bytes=90 << 20), cpu_percent=3.0),
-    Module(_row("tool-b", last_end=f"killed {_HOSTILE}"), cpu_percent=98.0, calls_per_second=40.0),
-    Module(_row(_HOSTILE, last_denial=_HOSTILE)),
+    _row("tool-a", state="blocked", call="execute", call_seconds=12.0, last_denial="may not read `/etc/x`"),
+    _row("tool-c", memory_bytes=90 << 20, cpu_percent=3.0),
+    _row("tool-b", last_end=f"killed {_HOSTILE}", cpu_percent=98.0, calls_per_second=40.0),
+    _row(_HOSTILE, last_denial=_HOSTILE),
 )
 
 
@@ -53,7 +53,7 @@ def test_keys_sort_by_processor_memory_and_name(key: str, names: str) -> None:
 
 
 def test_what_has_no_room_is_counted() -> None:
-    rows = top_command._frame([_session(*(Module(_row(f"tool-{number}")) for number in range(30)))], "n", 79, 10)
+    rows = top_command._frame([_session(*(_row(f"tool-{number}") for number in range(30)))], "n", 79, 10)
     assert len(rows) == 8 and rows[-2] == "… 26 more rows"
 
 

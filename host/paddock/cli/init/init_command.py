@@ -169,9 +169,12 @@ def init(
         servers = None if client is None else server_modules(client, catalogue, screen)
         modules = _chosen(catalogue, asks_model, tools, approvals, logs, person, servers)
         instruction = _instruction(modules, person)
-        if person is not None and not _is_wanted(path, modules, person):
-            person.note("nothing was written")
-            return 1
+        if person is not None:
+            person.title(f"{path} is to have")
+            person.labelled([*map(_granted, modules)])
+            if not confirm(person, "Write it?", default=True):
+                person.note("nothing was written")
+                return 1
         written = write_plan(path, plan_text(modules, instruction), replace=replaces)
         _lock([*catalogue.fetched, *_depending(modules, folder, screen)])
         if any(one.module == _LOGGING for one in modules):
@@ -236,10 +239,6 @@ def _shipped(kind: Kind, module_id: str) -> PlannedModule:
     return PlannedModule(kind, module_id, purpose=PURPOSES[module_id])
 
 
-def _secrets_of(modules: Sequence[PlannedModule]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(secret.name for module in modules for secret in module.permissions.secrets))
-
-
 def _needs_trust(plan: Path, modules: Sequence[PlannedModule]) -> bool:
     """Whether a start asks about such a plan: for its grants, or for code that lies outside of its folder."""
     folder = plan.absolute().parent
@@ -270,7 +269,8 @@ def _chosen(
     if wanted is None:
         wanted = _tools(catalogue, tools or _TOOLS) if tools or person is None else _asked_tools(catalogue, person)
     if approvals is None:
-        approvals = any(map(_changes_things, wanted))
+        granted = [tool.permissions for tool in wanted]
+        approvals = any(one.preset in ("workspace", "shell") or one.write or one.run for one in granted)
         if approvals and person is not None:
             approvals = confirm(person, "Ask you before a tool writes a file or runs a program?", default=True)
     if logs is None:
@@ -290,7 +290,8 @@ def _chosen(
 def _instruction(modules: Sequence[PlannedModule], person: Screen | None) -> str:
     """Return the plan's instruction; a person is asked about a folder's own text, which a module has to see as well."""
     question = f"Have the model follow ./{_AGENTS} too?"
-    has_text = Path(_AGENTS).is_file() and any(map(_sees_folder, modules))
+    granted = [grants_of(module.permissions) for module in modules]
+    has_text = Path(_AGENTS).is_file() and any("." in (*one.read, *one.write) for one in granted)
     if has_text and person is not None and confirm(person, question, default=True):
         return f"{_INSTRUCTION}Follow @{_AGENTS} too, which is about this folder.\n"
     return _INSTRUCTION
@@ -313,16 +314,6 @@ def _with_script(provider: PlannedModule, tools: Sequence[PlannedModule]) -> Pla
     return replace(provider, config={"responses": [{"tool_calls": calls}, _LISTING], **provider.config})
 
 
-def _changes_things(tool: PlannedModule) -> bool:
-    granted = tool.permissions
-    return bool(granted.preset in ("workspace", "shell") or granted.write or granted.run)
-
-
-def _sees_folder(module: PlannedModule) -> bool:
-    granted = grants_of(module.permissions)
-    return "." in (*granted.read, *granted.write)
-
-
 def _asked_tools(catalogue: ModuleCatalogue, person: Screen) -> tuple[PlannedModule, ...]:
     known = catalogue.known("tool")
     title = "Which tools may it use? Several have commas between them; `none`: no tool."
@@ -337,12 +328,6 @@ def _asked_tools(catalogue: ModuleCatalogue, person: Screen) -> tuple[PlannedMod
 def _tools(catalogue: ModuleCatalogue, written: Sequence[str]) -> tuple[PlannedModule, ...]:
     modules = [catalogue.module("tool", one) for one in written if one != _NO_TOOL]
     return tuple({module.module: module for module in modules}.values())
-
-
-def _is_wanted(plan: Path, modules: Sequence[PlannedModule], person: Screen) -> bool:
-    person.title(f"{plan} is to have")
-    person.labelled([*map(_granted, modules)])
-    return confirm(person, "Write it?", default=True)
 
 
 # -- report --------------------------------------------------------------------------------
@@ -361,7 +346,8 @@ def _tell(
     origin: str | None,
 ) -> None:
     secrets = SecretSources.load(os.environ)
-    missing = [name for name in _secrets_of(modules) if name not in secrets]
+    named = dict.fromkeys(secret.name for module in modules for secret in module.permissions.secrets)
+    missing = [name for name in named if name not in secrets]
     command = shlex.join(["paddock", "run", str(plan), _PROMPT])
     if as_json:
         entries = [

@@ -78,15 +78,11 @@ async def find_servers(ports: Sequence[int], *, seconds: float = _SECONDS) -> tu
 async def _server(port: int) -> LocalServer:
     try:
         answer = _Models.model_validate_json(await _answer(port))
-    except (OSError, anyio.EndOfStream, anyio.BrokenResourceError, h11.ProtocolError, ValidationError, _NoAnswerError):
+    except (OSError, anyio.EndOfStream, anyio.BrokenResourceError, h11.ProtocolError, ValidationError):
         return LocalServer(port, ())
     models = {model.id: model.window for model in answer.data if is_model_name(model.id)}
     windows = {name: size for name, size in models.items() if type(size) is int and size in _USUAL_WINDOW}
     return LocalServer(port, tuple(models), windows)
-
-
-class _NoAnswerError(Exception):
-    """Raised for an answer that is not a success, or is too large."""
 
 
 async def _answer(port: int) -> bytes:
@@ -115,4 +111,4 @@ async def _answer(port: int) -> bytes:
                 case h11.EndOfMessage():
                     return bytes(body)
                 case _:
-                    raise _NoAnswerError
+                    raise h11.RemoteProtocolError("an answer is no success, or too large")

@@ -8,10 +8,10 @@ option names one.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import anyio
 
@@ -35,10 +35,8 @@ _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _MAX_LISTED_MODELS: Final = 20
 
 
-class FindServers(Protocol):
-    """Looks for model servers at ports of 127.0.0.1."""
-
-    async def __call__(self, ports: Sequence[int], /) -> tuple[LocalServer, ...]: ...
+FindServers = Callable[[Sequence[int]], Awaitable[tuple[LocalServer, ...]]]
+"""Looks for model servers at ports of 127.0.0.1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +172,12 @@ class ProviderChoice:
 
     def _local(self) -> list[ModelService]:
         """Return the services that may be on this machine."""
-        return list(_local_services()) if self._speaks_openai else []
+        vendors = LOCAL_VENDORS if self._speaks_openai else ()
+        return [
+            ModelService(one.name, _OPENAI, at, one.words, base_url=f"http://{at.text}/v1")
+            for one in vendors
+            if (at := one.destination) is not None
+        ]
 
     def _with_models(self, services: Sequence[ModelService]) -> list[ModelService]:
         """Return those whose server answers, with the models that it offers."""
@@ -206,18 +209,13 @@ class ProviderChoice:
         service = self._with_key(service)
         if service.is_local and not service.models:
             service = next(iter(self._with_models([service])), service)
-            self._tell_absence(service)
+            if service.base_url and not service.models:  # it may be started later
+                absent = f"no model server answers at {service.destination.text} now: start it before the first turn"
+                if self._person is None:
+                    self.reason = absent
+                else:
+                    self._person.note(absent)
         return self._with_model(service)
-
-    def _tell_absence(self, service: ModelService) -> None:
-        """Say if a server whose address was given does not answer; it may be started later."""
-        if service.models or not service.base_url:
-            return
-        absent = f"no model server answers at {service.destination.text} now: start it before the first turn"
-        if self._person is None:
-            self.reason = absent
-        else:
-            self._person.note(absent)
 
     def _with_key(self, service: ModelService) -> ModelService:
         written = self._options.key_variable
@@ -253,7 +251,8 @@ class ProviderChoice:
         written = self._options.model
         if written is not None:
             return replace(service, model=_model(written, service))
-        suggested = _first_chat_model(service.models) or service.model
+        # Servers list models for embeddings, too.
+        suggested = next((name for name in service.models if "embed" not in name.lower()), service.model)
         if self._person is not None:
             if service.models:
                 self._person.labelled(list(_numbered_rows(service.models)))
@@ -265,13 +264,6 @@ class ProviderChoice:
 
 _OWN_PURPOSE: Final = "another server that speaks OpenAI's protocol; its address is asked for"
 _EXAMPLE_URL: Final = f"http://{LOOPBACK}:8000/v1"
-
-
-def _local_services() -> Iterator[ModelService]:
-    for vendor in LOCAL_VENDORS:
-        if vendor.destination is not None:
-            url = f"http://{vendor.destination.text}/v1"
-            yield ModelService(vendor.name, _OPENAI, vendor.destination, vendor.words, base_url=url)
 
 
 def _at(service: ModelService, written: str) -> ModelService:
@@ -299,11 +291,6 @@ def _model(typed: str, service: ModelService) -> str:
     if not is_model_name(name):
         raise not_usable("that is no name of a model", "type its name as the service has it")
     return name
-
-
-def _first_chat_model(models: Sequence[str]) -> str:
-    """Return the first model that is not for embeddings, since servers list those too; empty if there is none."""
-    return next((name for name in models if "embed" not in name.lower()), "")
 
 
 def _numbered_rows(names: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -224,17 +224,13 @@ def _paths(server: ClientServer, words: tuple[str, ...]) -> Iterator[str]:
             yield str(environment)
         if words[0] != "-m":
             real = _real(server, words[0])
-            projects = filter(_is_project, real.parents)
+            projects = (one for one in real.parents if any((one / name).is_file() for name in _PROJECT_FILES))
             yield str(next(projects, real.parent))
         words = words[1:]
     for word in words:
         path = word.partition("=")[2] if word.startswith("-") else word
         if path and os.path.exists(_real(server, path)):
             yield path
-
-
-def _is_project(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in _PROJECT_FILES)
 
 
 def _real(server: ClientServer, path: str) -> Path:

@@ -84,7 +84,10 @@ def protect(
         if not (writes and new):
             return _answer(path, servers, "--write" if new else "")
         accepted, errors = await _accept(context, path, new, says_yes=yes)
-        commands = {one.server.keys: _command(one) for one in accepted}
+        program = this_program()
+        commands = {
+            one.server.keys: {"command": program, "args": one.flags.words("run")[1:]} for one in accepted if one.flags
+        }
         code = errors[0].exit_code if errors else 0 if accepted else REFUSED
         if client.has_comments or not commands:
             return replace(_answer(path, servers, _BY_HAND if commands else ""), errors=errors, code=code)
@@ -126,11 +129,6 @@ async def _accept(
         except PaddockError as error:
             errors.append(error)
     return accepted, errors
-
-
-def _command(server: FittedServer) -> dict[str, object]:
-    assert server.flags is not None
-    return {"command": this_program(), "args": server.flags.words("run")[1:]}
 
 
 # -- write and undo ------------------------------------------------------------------------

@@ -24,37 +24,29 @@ TITLES: Final = ("MODULE", "STATE", "PID", "CPU%", "MEM/MAX", "TASKS", "CALLS", 
 NOTHING_RUNS: Final = "no session runs that this user may see"
 
 
-@dataclass(frozen=True, slots=True)
-class Module:
+class Module(ModuleRow):
     """One module with its rates: percent of a processor, and calls a second."""
 
-    row: ModuleRow
     cpu_percent: float | None = None
     calls_per_second: float | None = None
 
     @property
     def cells(self) -> tuple[str, ...]:
         """Its row, as in `TITLES`."""
-        row = self.row
-        state = row.state if row.call_seconds is None else f"{row.state} {_short(row.call_seconds)}"
-        last = (f"{row.call}" if row.state == "blocked" else "", row.last_denial, row.last_end)
+        last = (f"{self.call}" if self.state == "blocked" else "", self.last_denial, self.last_end)
         return (
-            row.module,
-            state,
-            _count(row.pid),
-            _count(None if self.cpu_percent is None else round(self.cpu_percent)),
-            _of(_size(row.memory_bytes), _size(row.memory_max)),
-            _of(_count(row.tasks), _count(row.tasks_max)),
-            _count(row.calls),
-            _count(None if self.calls_per_second is None else round(self.calls_per_second)),
-            _count(row.queued),
-            _count(row.restarts),
+            self.module,
+            self.state if self.call_seconds is None else f"{self.state} {_short(self.call_seconds)}",
+            _count(self.pid),
+            _count(self.cpu_percent),
+            _of(_size(self.memory_bytes), _size(self.memory_max)),
+            _of(_count(self.tasks), _count(self.tasks_max)),
+            _count(self.calls),
+            _count(self.calls_per_second),
+            _count(self.queued),
+            _count(self.restarts),
             "; ".join(filter(None, last)),
         )
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it for scripts."""
-        return {**self.row.model_dump(), "cpu_percent": self.cpu_percent, "calls_per_second": self.calls_per_second}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +63,7 @@ class Session:
         turn = "" if not status.turn else f", turn {status.turn}"
         if status.turn_seconds is not None:
             turn += f" for {_short(status.turn_seconds)}"
-        levels = ", ".join(sorted({module.row.level for module in self.modules}))
+        levels = ", ".join(sorted({module.level for module in self.modules}))
         uid = self.seen.place.uid  # of the socket's owner: what the session says of itself may be a lie
         whose = "" if uid == os.geteuid() else f", uid {uid}"
         plan = "no plan file" if status.plan is None else os.path.basename(status.plan)
@@ -82,7 +74,7 @@ class Session:
         return {
             **self.seen.status.model_dump(),
             "uid": self.seen.place.uid,
-            "modules": [module.as_dict() for module in self.modules],
+            "modules": [module.model_dump() for module in self.modules],
         }
 
 
@@ -100,19 +92,16 @@ class Running:
         for one in found:
             modules = []
             for row in one.status.modules:
-                modules.append(self._rated(one, row))
+                at, before = self._before.get((one.place, row.module), (one.status.at, row))
+                rates = {}
+                if (seconds := one.status.at - at) > 0:
+                    rates["cpu_percent"] = 100 * max(0.0, row.cpu_seconds - before.cpu_seconds) / seconds
+                    rates["calls_per_second"] = max(0, row.calls - before.calls) / seconds
+                modules.append(Module.model_validate({**row.model_dump(), **rates}))
                 now[one.place, row.module] = (one.status.at, row)
             sessions.append(Session(one, tuple(modules)))
         self._before = now
         return sessions
-
-    def _rated(self, one: Seen, row: ModuleRow) -> Module:
-        at, before = self._before.get((one.place, row.module), (one.status.at, row))
-        seconds = one.status.at - at
-        if seconds <= 0:
-            return Module(row)
-        used = max(0.0, row.cpu_seconds - before.cpu_seconds)
-        return Module(row, 100 * used / seconds, max(0, row.calls - before.calls) / seconds)
 
 
 def looked_twice(apart: float) -> tuple[list[Session], list[str]]:
@@ -125,8 +114,8 @@ def looked_twice(apart: float) -> tuple[list[Session], list[str]]:
 
 ORDERS: Final[Mapping[str, Callable[[Module], Any]]] = {
     "c": lambda module: -(module.cpu_percent or 0),
-    "m": lambda module: -(module.row.memory_bytes or 0),
-    "n": lambda module: module.row.module,
+    "m": lambda module: -(module.memory_bytes or 0),
+    "n": lambda module: module.module,
 }
 """How modules can be sorted, by the key that a person presses: by processor time, memory, name."""
 
@@ -160,8 +149,8 @@ def names(context: click.Context, parameter: click.Parameter, typed: str) -> lis
     return sorted(name for name in found if name.startswith(typed))
 
 
-def _count(value: int | None) -> str:
-    return "-" if value is None else str(value)
+def _count(value: float | None) -> str:
+    return "-" if value is None else str(round(value))
 
 
 def _size(value: int | None) -> str:

@@ -43,8 +43,9 @@ def top() -> int:
         with _keys_as_pressed() as keyboard:
             while True:
                 screen.show_open(_frame(running.look(), order, screen.width, screen.height))
-                key = _pressed(keyboard)
-                if key == "q":
+                is_pressed = bool(select.select([keyboard], [], [], _SECONDS)[0])
+                key = os.read(keyboard, 1).decode(errors="replace") if is_pressed else order
+                if key in ("q", ""):  # the end of input quits
                     return CommandAnswer({}, lambda shown: shown.note(""))
                 order = key if key in ORDERS else order
 
@@ -94,10 +95,3 @@ def _keys_as_pressed() -> Iterator[int]:
         yield keyboard
     finally:
         termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
-
-
-def _pressed(keyboard: int) -> str:
-    """Return the key that is pressed within a second, or nothing; the end of input quits."""
-    if not select.select([keyboard], [], [], _SECONDS)[0]:
-        return ""
-    return os.read(keyboard, 1).decode(errors="replace") or "q"

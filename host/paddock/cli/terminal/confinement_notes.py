@@ -31,7 +31,11 @@ def tell_confinements(screen: Screen, confined: Confined, *, verbose: bool = Fal
             _tell_what_is_missing(screen, level, names)
     if verbose:
         screen.labelled(
-            [(f"{entry.module}  ", line) for entry, confinement in confined for line in _lines(entry, confinement)]
+            [
+                (f"{entry.module}  ", line)
+                for entry, confinement in confined
+                for line in [*confinement.lines(), *_other_grants(entry)] or ["nothing is granted"]
+            ]
         )
     else:
         for entry, confinement in confined:
@@ -75,23 +79,15 @@ def _tell_what_is_missing(screen: Screen, level: IsolationLevel, names: Sequence
     screen.points(missing)
 
 
-def _lines(entry: ModuleEntry, confinement: Confinement) -> Iterator[str]:
-    lines = [*confinement.lines(), *_other_grants(entry)]
-    yield from lines or ["nothing is granted"]
-
-
 def _other_grants(entry: ModuleEntry) -> Iterator[str]:
     """Yield the grants of other things than files and programs; for variables and secrets only the names."""
     granted = grants_of(entry.permissions)
-    yield from (_host(NetRule.parse(written)) for written in granted.net)
+    rules = map(NetRule.parse, granted.net)
+    yield from (f"net {rule.text}: {_ANY_HOST}" if rule.is_public else f"net {rule.text}" for rule in rules)
     yield from (f"env {grant.partition('=')[0]}" for grant in granted.env)
     yield from (_secret(secret, granted) for secret in granted.secrets)
     for family in ("call", "emit", "hooks", "mount"):
         yield from (f"{family} {grant}" for grant in getattr(granted, family))
-
-
-def _host(rule: NetRule) -> str:
-    return f"net {rule.text}: {_ANY_HOST}" if rule.is_public else f"net {rule.text}"
 
 
 def _secret(secret: SecretGrant, granted: Permissions) -> str:

@@ -86,8 +86,14 @@ class TerminalConsent:
         if not (review.needs_trust or review.has_proposals):
             return ConsentAnswer.AS_IT_IS
         if not self._dialogue.has_person:
-            for line in _unasked(review):
-                screen.note(line)
+            nobody = "there is no terminal to ask at, so"
+            if review.needs_trust and not review.is_accepted:
+                screen.note(f"{nobody} grants that need an accepted plan are refused")
+            if any(module.proposed is not None for module in review.modules):
+                screen.note(
+                    f"{nobody} the proposed grants are not given; `run --print-grants` prints them as lines for the "
+                    "plan, and `--grant MODULE=PRESET` gives a module a preset"
+                )
         word = await self._word(_question(review), *(word for word in _WORDS if word != _OPEN or _opening(review)))
         if word == _OPEN:
             try:
@@ -202,23 +208,15 @@ def _labelled(label: str, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield f"    {label if index == 0 else ''}  ", line
 
 
-def _unasked(review: PlanReview) -> Iterator[str]:
-    if review.needs_trust and not review.is_accepted:
-        yield "there is no terminal to ask at, so grants that need an accepted plan are refused"
-    if any(module.proposed is not None for module in review.modules):
-        yield (
-            "there is no terminal to ask at, so the proposed grants are not given; `run --print-grants` prints them as "
-            "lines for the plan, and `--grant MODULE=PRESET` gives a module a preset"
-        )
-
-
 def _question(review: PlanReview) -> Question:
     names = ", ".join(module.name for module, _ in _opening(review))
     text = f"yes, and write the `write: …` above, which opens that, into the plan, for {names}"
     opening = [Option(_OPEN, text)] if names else []
+    given = " and what would be given" if review.has_proposals else ""
+    needs_consent = "start nothing, and show the lines of the plan that need your consent"
     options = (
-        Option("yes ", _accepting(review)),
-        Option("no  ", _declining(review)),
+        Option("yes ", f"accept the plan{given}; remembered until the plan changes"),
+        Option("no  ", "go on without that, this time" if review.starts_as_it_is else needs_consent),
         *opening,
         Option("stop", "start nothing"),
     )
@@ -285,17 +283,6 @@ def _text(review: PlanReview) -> Iterator[str]:
 
 def _few(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= _NAMED else f"{len(names)} modules, those of agents included"
-
-
-def _accepting(review: PlanReview) -> str:
-    given = " and what would be given" if review.has_proposals else ""
-    return f"accept the plan{given}; remembered until the plan changes"
-
-
-def _declining(review: PlanReview) -> str:
-    if not review.starts_as_it_is:
-        return "start nothing, and show the lines of the plan that need your consent"
-    return "go on without that, this time"
 
 
 def _digits(digest: str) -> str:

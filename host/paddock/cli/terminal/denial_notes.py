@@ -109,18 +109,15 @@ def tell_lines_to_paste(
         written = [permissions_line(lines[name])] if name in lines else []
         written += [KEEP] if name in keeps else []
         where, _, one = _in_plan(name, ", ".join(written), plan).partition(": ")
-        _tell_lines(screen, f"write {where}:", [one] if one.startswith("- ") else written)
+        # Each alone, in rows that YAML takes as one, so that it can be pasted.
+        pasted = [one] if one.startswith("- ") else written
+        screen.text("\n".join([escape(marked(f"write {where}:")), *(f"  {escape(line)}" for line in pasted)]))
     if lines or keeps:
         return
     if is_complete:
         screen.note("no module was refused anything that a line of the plan would grant")
     else:
         screen.note("no line can be proposed: no refusal that a line would lift is known, and not all are reported")
-
-
-def _tell_lines(screen: Screen, label: str, lines: Iterable[str]) -> None:
-    """Write lines that can be pasted: each alone, in rows that YAML takes as one."""
-    screen.text("\n".join([escape(marked(label)), *(f"  {escape(line)}" for line in lines)]))
 
 
 def _pasted(denial: Denial) -> Permissions | None:
@@ -188,7 +185,9 @@ def _remedy(denial: Denial, given: Permissions | None, plan: MountPlan | None) -
         return f"a call keeps nothing; in a plan, write in its entry: {denial.grant}"
     if (option := limit_option_in_line(denial.grant, denial.target.partition(":")[0])) is not None:
         return f"to allow more, add {option}"
-    return f"to allow it, add {_options(denial.grant, given)}"
+    had = frozenset(grants_in_line(permissions_line(given)))
+    lacking = (allow_option(*grant) for grant in grants_in_line(denial.grant) if grant not in had)
+    return f"to allow it, add {' '.join(lacking)}"
 
 
 def _together(denials: Iterable[Denial]) -> Iterator[tuple[str, str]]:
@@ -202,8 +201,3 @@ def _together(denials: Iterable[Denial]) -> Iterator[tuple[str, str]]:
             permissions, left = merged([*several.values()])
             if not left:
                 yield name, permissions_line(permissions)
-
-
-def _options(line: str, given: Permissions) -> str:
-    had = frozenset(grants_in_line(permissions_line(given)))
-    return " ".join(allow_option(*grant) for grant in grants_in_line(line) if grant not in had)

@@ -98,16 +98,14 @@ class FetchProgress:
         if not self._screen.is_terminal:
             return
         steps = [work.step for work in self._works.values()]
-        bars = [(f"{step.phase} {_brief(step)}", _measure(step)) for step in steps[:_MAX_BARS]]
+        bars = []
+        for step in steps[:_MAX_BARS]:
+            subject = without_credentials(step.subject)
+            # Of an address without its scheme: rows are short, and the end is the most specific.
+            bars.append((f"{step.phase} {subject.partition('://')[2] or subject}", _measure(step)))
         if len(steps) > _MAX_BARS:
             bars.append((f"and {len(steps) - _MAX_BARS} more", ""))
         self._screen.show_bars(bars)
-
-
-def _brief(step: ProgressStep) -> str:
-    """Return the subject of an address without its scheme: rows are short, and the end is the most specific."""
-    shown = without_credentials(step.subject)
-    return shown.partition("://")[2] or shown
 
 
 def _measure(step: ProgressStep) -> str:

@@ -45,15 +45,9 @@ def printable_json(value: object, *, indent: int | None = None) -> str:
 
 
 def _shown(text: str, encoding: str) -> str:
-    return "".join(one if one.isprintable() and _has(encoding, one) else json.dumps(one)[1:-1] for one in text)
-
-
-def _has(encoding: str, character: str) -> bool:
-    try:
-        character.encode(encoding)
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
+    return "".join(
+        one if one.isprintable() and one.encode(encoding, "ignore") else json.dumps(one)[1:-1] for one in text
+    )
 
 
 def plain(value: object, mask: Mask = str) -> Any:
