@@ -22,7 +22,7 @@ from paddock.cli.command_group import INTERRUPTED, Interrupted, example
 from paddock.cli.failure import masked
 from paddock.cli.options import GrantFlags, SourceFlags
 from paddock.cli.terminal.approval import TerminalApproval
-from paddock.cli.terminal.confinement_notes import Confined, LevelNote, tell_confinements
+from paddock.cli.terminal.confinement_notes import Confined, levels_of, tell_confinements
 from paddock.cli.terminal.denial_notes import tell_blindness, tell_denials, tell_programs
 from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.interruption import interruptible
@@ -160,9 +160,8 @@ def call(
 def _tell_confined(screen: Screen, confined: Confined, folder: Path, *, verbose: bool) -> None:
     """Show how the module is sandboxed, and the effect of options that open a guarded place."""
     tell_confinements(screen, confined, verbose=verbose)
-    level = LevelNote(screen)
-    level.expect(confined)
-    level.say()
+    if confined:
+        screen.note(levels_of(confined))
     for entry, confinement in confined:
         for granted in confinement.grants.writes:
             if opened := what_writing_opens(granted.path, folder, confinement.home):

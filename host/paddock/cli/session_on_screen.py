@@ -14,7 +14,7 @@ from paddock.authorization.suggestions.vendors import is_scripted
 from paddock.cli.bundle_plan import as_named, is_kept
 from paddock.cli.options import SessionOptions
 from paddock.cli.plan_options import read_presets
-from paddock.cli.terminal.confinement_notes import Confined, LevelNote, tell_confinements
+from paddock.cli.terminal.confinement_notes import Confined, levels_of, tell_confinements
 from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.render import Screen, ScreenDisplay
 from paddock.plan.model import MountPlan
@@ -52,7 +52,7 @@ class SessionOpener:
         self._is_verbose = is_verbose
         self._presets = read_presets(options.grants)
         self._sources = options.sources.read(self.fetching)
-        self._level = LevelNote(screen)
+        self._levels = ""  # of the modules, to be said at the latest before the first word of one of them
         self._shown = as_named(shlex.quote(str(plan)))
         self._add = f"`paddock add provider-openai --to {self._shown}`"
 
@@ -101,7 +101,7 @@ class SessionOpener:
             plan or self._plan,
             working_dir=options.working_dir,
             approval=approval,
-            display=ScreenDisplay(screen, self._level.say),
+            display=ScreenDisplay(screen, self._say_levels),
             journal=None if kept.no_journal else Journals(),
             resume=resume,
             on_output=self._speak,
@@ -127,7 +127,7 @@ class SessionOpener:
         levels = ", ".join(sorted({module.level for module in started}))
         count = "1 module" if len(started) == 1 else f"{len(started)} modules"
         self._screen.note(f"{before}{count} started, isolation: {levels}{more}")
-        self._level.drop()
+        self._levels = ""
         providers = dict.fromkeys(module.module for module in started if module.kind == "provider")
         if providers and all(map(is_scripted, providers)):
             plays = "plays" if len(providers) == 1 else "play"
@@ -178,10 +178,15 @@ class SessionOpener:
 
     def _tell_confined(self, confined: Confined) -> None:
         tell_confinements(self._screen, confined, verbose=self._is_verbose)
-        self._level.expect(confined)
+        self._levels = levels_of(confined)
+
+    def _say_levels(self) -> None:
+        levels, self._levels = self._levels, ""
+        if levels:
+            self._screen.note(levels)
 
     def _speak(self, name: str, line: OutputLine) -> None:
-        self._level.say()
+        self._say_levels()
         self.tracebacks.add(name, line.text)
         self._screen.module_line(name, line.text, verbose=self._is_verbose)
 

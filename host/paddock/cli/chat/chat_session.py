@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +26,16 @@ from paddock.cli import failure
 from paddock.cli.bundle_plan import as_named
 from paddock.cli.chat.conversation import ChatConversation, Spending, follow
 from paddock.cli.chat.prompt_input import PromptInput, open_history
-from paddock.cli.chat.prompted_screen import PromptedDialogue, PromptedScreen
+from paddock.cli.chat.prompted_screen import PromptedScreen
 from paddock.cli.chat.slash_commands import Next, SlashCommands
 from paddock.cli.options import SessionOptions
 from paddock.cli.session_on_screen import SessionOpener
 from paddock.cli.terminal.approval import TerminalApproval
 from paddock.cli.terminal.consent import TerminalConsent
 from paddock.cli.terminal.denial_notes import lines_to_paste
+from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.interruption import ended_by_signals, on_interrupt
+from paddock.cli.terminal.line_input import Keyboard
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.progress import ActivityLine, activity_of
 from paddock.cli.terminal.question import Option, Question
@@ -83,7 +86,8 @@ class ChatSession:
         history = open_history(state_folder, lambda text: self._mask(text))
         self._prompt = PromptInput(self._words, folder, history, has_colour=not os.environ.get("NO_COLOR"))
         self._screen = PromptedScreen(sys.stdout, self._prompt, asyncio.get_running_loop())
-        self._dialogue = PromptedDialogue(self._screen, sys.stdin)
+        at_terminal = partial(self._screen.aside, sys.stdin)
+        self._dialogue = Dialogue(self._screen, Keyboard(sys.stdin), at_terminal)
         self._opener = SessionOpener(plan, options, self._screen, is_verbose=is_verbose)
         self._spending = Spending()
         self._asking = TerminalConsent(self._dialogue, plan)

@@ -60,7 +60,14 @@ class TurnOutcome:
     is_interrupted: bool = False
 
 
-def follow(session: Session, screen: Screen, approval: TerminalApproval, folder: Path, *, is_verbose: bool) -> TurnView:
+def follow(
+    session: Session,
+    screen: Screen,
+    approval: TerminalApproval,
+    folder: Path,
+    *,
+    is_verbose: bool,
+) -> TurnView:
     """Return a view that shows the turns of `session` on `screen` while they run, from the events of its modules.
 
     It handles events after the handlers of modules, so it shows them as hooks left them. Above a question it shows the
@@ -216,7 +223,13 @@ class _Interruption:
     Where no tool runs, the first is as the second.
     """
 
-    def __init__(self, session: Session, screen: Screen, approval: TerminalApproval, scope: anyio.CancelScope) -> None:
+    def __init__(
+        self,
+        session: Session,
+        screen: Screen,
+        approval: TerminalApproval,
+        scope: anyio.CancelScope,
+    ) -> None:
         self.happened = False
         self._session = session
         self._screen = screen

@@ -13,8 +13,6 @@ from functools import partial
 from typing import Any, TextIO
 
 from paddock.cli.chat.prompt_input import PromptInput, echo
-from paddock.cli.terminal.dialogue import Dialogue
-from paddock.cli.terminal.line_input import Keyboard
 from paddock.cli.terminal.render import DrawingBacklog, Screen
 
 
@@ -29,14 +27,15 @@ class PromptedScreen(Screen):
         self._is_aside = False
 
     @asynccontextmanager
-    async def aside(self) -> AsyncIterator[None]:
-        """Set the line aside, if it is open; what is drawn within is drawn at once."""
+    async def aside(self, keys: TextIO) -> AsyncIterator[None]:
+        """Set the line aside, if it is open, and echo `keys`; what is drawn within is drawn at once."""
         async with self._prompt.set_aside():
             with self._lock:
                 self._release()
             self._is_aside = True
             try:
-                yield
+                with echo(keys, wanted=True):
+                    yield
             finally:
                 self._is_aside = False
 
@@ -69,18 +68,3 @@ class PromptedScreen(Screen):
         if waiting is not None:
             draw = super()._draw
             waiting.release(draw, lambda text: draw(partial(self._stream_write, f"{text}\n")))
-
-
-class PromptedDialogue(Dialogue):
-    """A dialogue that sets the line aside for each question, and switches the terminal's echo on for the answer."""
-
-    def __init__(self, screen: PromptedScreen, terminal: TextIO) -> None:
-        super().__init__(screen, Keyboard(terminal))
-        self._prompted = screen
-        self._terminal = terminal
-
-    @asynccontextmanager
-    async def _at_terminal(self) -> AsyncIterator[None]:
-        async with self._prompted.aside():
-            with echo(self._terminal, wanted=True):
-                yield

@@ -45,27 +45,10 @@ def tell_confinements(screen: Screen, confined: Confined, *, verbose: bool = Fal
                 screen.warning(f"{entry.module}: net public: {_ANY_HOST}")
 
 
-class LevelNote:
-    """Says the isolation of the modules once, at the latest before the first word of one of them."""
-
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
-        self._text: str | None = None
-
-    def expect(self, confined: Confined) -> None:
-        """Take the levels of modules that are about to start."""
-        levels = sorted({confinement.profile.level for _, confinement in confined})
-        self._text = f"isolation: {', '.join(levels)}" if levels else None
-
-    def say(self) -> None:
-        """Say it, unless that was done."""
-        if self._text is not None:
-            self._screen.note(self._text)
-        self.drop()
-
-    def drop(self) -> None:
-        """Say nothing more: the screen shows the levels already."""
-        self._text = None
+def levels_of(confined: Confined) -> str:
+    """Return what is said of the isolation of modules that are about to start; empty if there are none."""
+    levels = sorted({confinement.profile.level for _, confinement in confined})
+    return f"isolation: {', '.join(levels)}" if levels else ""
 
 
 def _tell_what_is_missing(screen: Screen, level: IsolationLevel, names: Sequence[str]) -> None:

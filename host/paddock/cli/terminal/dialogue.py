@@ -27,11 +27,17 @@ class NobodyAnsweredError(Exception):
 
 
 class Dialogue:
-    """Asks on `screen` and listens to `keyboard`."""
+    """Asks on `screen` and listens to `keyboard`; it has the terminal while what `at_terminal` opens is entered."""
 
-    def __init__(self, screen: Screen, keyboard: Keyboard) -> None:
+    def __init__(
+        self,
+        screen: Screen,
+        keyboard: Keyboard,
+        at_terminal: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+    ) -> None:
         self.screen = screen
         self._keyboard = keyboard
+        self._at_terminal = at_terminal
         self._turn = anyio.Lock()
 
     @classmethod
@@ -83,10 +89,6 @@ class Dialogue:
                         shown = await self._put(replace(question, is_again=True), drawing)
                     return None
         raise NobodyAnsweredError
-
-    def _at_terminal(self) -> AbstractAsyncContextManager[None]:
-        """Have the terminal for a question and its answer."""
-        return nullcontext()
 
     async def _put(self, question: Question, drawing: Drawing) -> int:
         """Draw a question and the invitation to answer it; return how many options could be shown."""
