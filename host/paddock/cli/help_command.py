@@ -68,19 +68,17 @@ def _command_help(root: click.Context, words: Sequence[str], pages: dict[str, Pa
             known = [" ".join((*before, one)) for one in commands]
             from paddock_sources.near import meant  # only here, as a page that is found needs none of it
 
-            about = [f"`paddock help {topic}`" for topic in _pages_with(" ".join(words), pages)]
+            # The page that has the words most often comes first.
+            texts = {topic: page.read_text(encoding="utf-8").lower() for topic, page in pages.items()}
+            found = {topic: text.count(" ".join(words).lower()) for topic, text in texts.items()}
+            having = sorted(filter(found.__getitem__, found), key=lambda topic: -found[topic])
+            about = [f"`paddock help {topic}`" for topic in having[:_NAMED]]
             others = f"it is in {', '.join(about)}" if about else f"pages are: {', '.join(sorted(pages))}"
             instead = meant(" ".join(words), [*pages, *known], others)
             raise click.UsageError(f"{said}; {instead}", root)
         loaded = command.load() if isinstance(command, LazyCommand) else command
         context = click.Context(loaded, context, word)
     return context.get_help()
-
-
-def _pages_with(words: str, pages: dict[str, Path]) -> list[str]:
-    """Return the topics of the pages that have words, the page that has them most often first."""
-    found = {topic: page.read_text(encoding="utf-8").lower().count(words.lower()) for topic, page in pages.items()}
-    return sorted(filter(found.__getitem__, found), key=lambda topic: -found[topic])[:_NAMED]
 
 
 def _show(text: str) -> None:

@@ -18,11 +18,9 @@ from paddock.plan.model import Kind
 from paddock.plan.writing import PlannedModule
 from paddock.policy.owner import Owner
 from paddock_sources import (
-    BuiltinSource,
     BuiltinUri,
     FileSource,
     FolderUri,
-    Resolution,
     Resolver,
     SourceError,
     kind_of_id,
@@ -83,15 +81,6 @@ class ModuleCatalogue:
         beside = [f"./{name}" for name in found if kind_of_id(name.removeprefix(FOLDER_PREFIX)) == kind]
         return (*shipped, *beside)
 
-    def shipped(self, kind: Kind) -> tuple[Resolution, ...]:
-        """Return the shipped modules of a kind.
-
-        Raises:
-            SourceError: one of them cannot be read.
-        """
-        builtin = BuiltinSource()
-        return tuple(builtin.resolve(module_id) for module_id in builtin.list() if kind_of_id(module_id) == kind)
-
     def module(self, kind: Kind, written: str, also: Sequence[str] = ()) -> PlannedModule:
         """Return the module for the id of a shipped one, for a folder, a repository or a package.
 
@@ -104,8 +93,12 @@ class ModuleCatalogue:
             uri = parse_source(Owner.current(os.environ).with_home(written))
             shipped = uri.module_id if isinstance(uri, BuiltinUri) else uri.bare_id
             if isinstance(uri, FolderUri):
-                resolution = self._in_folder(kind, uri.folder.absolute())
-                source: str | None = self._relative(resolution.root)
+                folder, base = uri.folder.absolute(), self._folder.resolve()
+                ids = HeldModules.read(folder).ids(folder.resolve().name)
+                of_kind = (one for one in ids if kind_of_id(one) == kind)
+                resolution = FileSource(folder).resolve(next(of_kind, ids[0]))
+                root = resolution.root  # as the plan names it: relative to its own folder where it is below that
+                source: str | None = f"./{root.relative_to(base)}" if root.is_relative_to(base) else str(root)
             elif isinstance(uri, BuiltinUri) or shipped in self._resolver.list():
                 resolution, source = self._resolver.resolve(shipped), None
             else:
@@ -125,23 +118,17 @@ class ModuleCatalogue:
         try:
             found = self._fetch(written, self._folder)
         except KindError as error:
-            if installed is not None:
-                raise _not_shipped(kind, installed, (*also, *self.known(kind))) from error
-            raise
+            if installed is None:
+                raise
+            known = (*also, *self.known(kind))
+            hints = [f"did you mean `{one}`?" for one in near(installed, known)]
+            if not installed.isdecimal():
+                hints.append(_SOURCES)
+            there_are = f"of kind {kind} there are: {', '.join(known) or 'none'}"
+            raise not_usable(f"no module `{installed}` is shipped", *hints, detail=there_are) from error
         _check_kind(written, found.kind, kind)
         self.fetched = [*(one for one in self.fetched if one.key != found.key), found]
         return fitted(PlannedModule(kind, found.module_id, found.written), found.advice, self._known)
-
-    def _in_folder(self, kind: Kind, folder: Path) -> Resolution:
-        """Return the module in a folder; of several, the first of that kind."""
-        ids = HeldModules.read(folder).ids(folder.resolve().name)
-        of_kind = (one for one in ids if kind_of_id(one) == kind)
-        return FileSource(folder).resolve(next(of_kind, ids[0]))
-
-    def _relative(self, folder: Path) -> str:
-        """Return a folder as the plan names it: relative to the plan's own where it is below that."""
-        base = self._folder.resolve()
-        return f"./{folder.relative_to(base)}" if folder.is_relative_to(base) else str(folder)
 
 
 def not_usable(problem: str, *hints: str, detail: str = "") -> KindError:
@@ -152,12 +139,3 @@ def not_usable(problem: str, *hints: str, detail: str = "") -> KindError:
 def _check_kind(written: str, found: str, kind: Kind) -> None:
     if found != kind:
         raise not_usable(f"`{without_credentials(written)}` is of kind {found}, not {kind}")
-
-
-def _not_shipped(kind: Kind, name: str, known: Sequence[str]) -> KindError:
-    hints = [f"did you mean `{one}`?" for one in near(name, known)]
-    if not name.isdecimal():
-        hints.append(_SOURCES)
-    return not_usable(
-        f"no module `{name}` is shipped", *hints, detail=f"of kind {kind} there are: {', '.join(known) or 'none'}"
-    )

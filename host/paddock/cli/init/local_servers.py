@@ -64,25 +64,20 @@ async def find_servers(ports: Sequence[int], *, seconds: float = _SECONDS) -> tu
     found: dict[int, LocalServer] = {}
 
     async def ask(port: int) -> None:
-        server = await _server(port)
-        if server.models:
-            found[port] = server
+        try:
+            answer = _Models.model_validate_json(await _answer(port))
+        except (OSError, anyio.EndOfStream, anyio.BrokenResourceError, h11.ProtocolError, ValidationError):
+            return
+        models = {model.id: model.window for model in answer.data if is_model_name(model.id)}
+        windows = {name: size for name, size in models.items() if type(size) is int and size in _USUAL_WINDOW}
+        if models:
+            found[port] = LocalServer(port, tuple(models), windows)
 
     with anyio.move_on_after(seconds):
         async with anyio.create_task_group() as tasks:
             for port in ports:
                 tasks.start_soon(ask, port)
     return tuple(found[port] for port in ports if port in found)
-
-
-async def _server(port: int) -> LocalServer:
-    try:
-        answer = _Models.model_validate_json(await _answer(port))
-    except (OSError, anyio.EndOfStream, anyio.BrokenResourceError, h11.ProtocolError, ValidationError):
-        return LocalServer(port, ())
-    models = {model.id: model.window for model in answer.data if is_model_name(model.id)}
-    windows = {name: size for name, size in models.items() if type(size) is int and size in _USUAL_WINDOW}
-    return LocalServer(port, tuple(models), windows)
 
 
 async def _answer(port: int) -> bytes:

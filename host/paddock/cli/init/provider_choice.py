@@ -8,7 +8,7 @@ option names one.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -26,6 +26,7 @@ from paddock.errors import KindError
 from paddock.plan.host_name import LOOPBACK, Destination
 from paddock.plan.net_rule import DEFAULT_PORT
 from paddock.plan.writing import PlannedModule
+from paddock_sources import BuiltinSource, kind_of_id
 
 _OPENAI: Final = "provider-openai"  # speaks the protocol that all model servers below understand
 _LOCAL: Final = "local"
@@ -71,7 +72,9 @@ class ProviderChoice:
         self._person = person
         self._find = find
         self.reason = ""
-        self._services = tuple(filter(None, map(service_of, catalogue.shipped("provider"))))
+        builtin = BuiltinSource()
+        shipped = (builtin.resolve(one) for one in builtin.list() if kind_of_id(one) == "provider")
+        self._services = tuple(filter(None, map(service_of, shipped)))
 
     def choose(self, written: str | None) -> PlannedModule:
         """Return the provider's entry; `written` is its name in an option, if there is one.
@@ -255,7 +258,10 @@ class ProviderChoice:
         suggested = next((name for name in service.models if "embed" not in name.lower()), service.model)
         if self._person is not None:
             if service.models:
-                self._person.labelled(list(_numbered_rows(service.models)))
+                listed = [(f"  {number}) ", name) for number, name in enumerate(service.models, start=1)]
+                left_out = len(listed) - _MAX_LISTED_MODELS
+                more = [("  ", f"{left_out} more are not shown; each can be typed by its name")] if left_out > 0 else []
+                self._person.labelled([*listed[:_MAX_LISTED_MODELS], *more])
             return replace(service, model=ask(self._person, "model", suggested, lambda typed: _model(typed, service)))
         if not suggested:
             raise not_usable(f"which model of {service.name} answers is missing", "name it: --model NAME")
@@ -291,10 +297,3 @@ def _model(typed: str, service: ModelService) -> str:
     if not is_model_name(name):
         raise not_usable("that is no name of a model", "type its name as the service has it")
     return name
-
-
-def _numbered_rows(names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for number, name in enumerate(names[:_MAX_LISTED_MODELS], start=1):
-        yield f"  {number}) ", name
-    if len(names) > _MAX_LISTED_MODELS:
-        yield "  ", f"{len(names) - _MAX_LISTED_MODELS} more are not shown; each can be typed by its name"

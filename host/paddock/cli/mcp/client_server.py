@@ -110,8 +110,14 @@ async def fitted_servers(
 
 
 def _fitted(context: CommandContext, home: Path, server: ClientServer) -> FittedServer:
-    if server.problem or server.is_protected:
-        return FittedServer(server, problem=server.problem or _problem_of_protected(server))
+    problem = server.problem
+    if server.is_protected and not problem:
+        program = shutil.which(server.command) or server.command
+        if os.path.realpath(program) != os.path.realpath(this_program()):
+            has_its_name = "which has the name of paddock and is another program than this one"
+            problem = f"is started by `{server.command}`, {has_its_name}"
+    if problem or server.is_protected:
+        return FittedServer(server, problem=problem)
     try:
         flags = _started(server)
         uri = parse_source(flags.source)
@@ -131,14 +137,6 @@ def this_program() -> str:
     """Return the whole path of `paddock`; links on the way stay, since an upgrade changes where they lead."""
     own = os.path.abspath(sys.argv[0])
     return own if os.path.basename(own) == "paddock" else shutil.which("paddock") or "paddock"
-
-
-def _problem_of_protected(server: ClientServer) -> str:
-    """Return why a server that something of Paddock's name starts is not protected; empty if it is."""
-    program = shutil.which(server.command) or server.command
-    if os.path.realpath(program) == os.path.realpath(this_program()):
-        return ""
-    return f"is started by `{server.command}`, which has the name of paddock and is another program than this one"
 
 
 # -- programs ------------------------------------------------------------------------------

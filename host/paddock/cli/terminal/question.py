@@ -88,7 +88,8 @@ def lay_out(
     in_ascii: bool = False,
 ) -> Layout:
     """Return the rows of a question for a terminal of this size; `safe` makes text safe to show."""
-    marks = _marks(question, in_ascii=in_ascii)
+    ours, of_modules = (_OURS_IN_ASCII, _OF_MODULES_IN_ASCII) if in_ascii else (_OURS, _OF_MODULES)
+    marks = ours if question.is_ours else of_modules
     width = max(1, width - 1)  # the last column is where terminals differ
     height = max(2, height)
     options = question.options[: max(1, height)]
@@ -130,12 +131,6 @@ def _frame(
     shown = asked[: max(1, room - 1)]
     hidden = len(text) - sum(len(row) - len(marks.side) + 1 for row in shown)
     return (*shown, clip(f"{marks.bottom}{max(1, hidden)} characters are not shown", width))[:room]
-
-
-def _marks(question: Question, *, in_ascii: bool) -> _Marks:
-    if in_ascii:
-        return _OURS_IN_ASCII if question.is_ours else _OF_MODULES_IN_ASCII
-    return _OURS if question.is_ours else _OF_MODULES
 
 
 def _ending(
