@@ -10,12 +10,12 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from failures import failing
 from host.ray.links import MemoryCluster, MemoryNode, attempt
 from integration.acting_server import SERVER
 from integration.command_line import paddock
 from paddock.authorization.authorizer import Authorizer
 from paddock.batch.local import SessionSettings
-from paddock.batch.place import NoPlaceError
 from paddock.plan.load import load_plan
 from paddock.ray.messages import Facts
 from paddock.ray.node import Node, facts_of
@@ -86,7 +86,7 @@ async def test_a_repository_and_its_packages_reach_a_node_that_fetches_nothing(t
             await pool.take()
         assert node.calls.count("take") == len(shipment.trees)
         async with Pool.opened(MemoryCluster(strict).nodes, shipment, RayOptions(wait_seconds=0), own) as pool:
-            with pytest.raises(NoPlaceError, match="b: policy refuses"):
+            with failing("NoPlaceError", "b: policy refuses"):
                 await pool.take()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -226,7 +226,7 @@ async def local_places(
             growing.cancel_scope.cancel()
 
 
-def run(
+async def run(
     plan: Path | str | Mapping[str, Any] | MountPlan,
     tasks: Path | str,
     *,
@@ -248,7 +248,10 @@ def run(
         PaddockError: no session of the plan can be opened.
     """
     places = partial(local_places, settings=settings, most=concurrency)
-    return run_at(places, plan, Path(tasks), Path(out), shard, repeat, resumes=resume)
+    running = run_at(places, plan, Path(tasks), Path(out), shard, repeat, resumes=resume)
+    async with aclosing(running) as results:
+        async for result in results:
+            yield result
 
 
 async def run_at(
@@ -260,7 +263,7 @@ async def run_at(
     repeat: Repeat,
     *,
     resumes: bool,
-) -> AsyncIterator[TaskResult]:
+) -> AsyncGenerator[TaskResult]:
     """Run tasks at the places that are opened for the plan and a first attempt; see `run`."""
     read = plan if isinstance(plan, MountPlan) else load_plan(plan)
     refuse_paths_above(read, out, tasks)

@@ -6,14 +6,13 @@ attempts: the ledger does.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from paddock.batch.result import TaskResult
 from paddock.batch.task import Task
-from paddock.errors import KindError
 
 Acted = Callable[[str, str], Awaitable[None]]
 """Awaited before the first call of a module that can act outside the task's folder; it gets the module and the tool.
@@ -29,13 +28,6 @@ class PlaceLostError(Exception):
 
 class NotBegunError(PlaceLostError):
     """A place is gone before an attempt began there."""
-
-
-class NoPlaceError(KindError):
-    """Raised where no place runs tasks any more, and none has come back for a minute; it says what is missing."""
-
-    def __init__(self, missing: str, *, hints: Iterable[str] = ()) -> None:
-        super().__init__("NoPlaceError", f"no place runs tasks any more: {missing}", hints=hints)
 
 
 class StaleAttemptError(Exception):
@@ -84,7 +76,7 @@ class Places(Protocol):
         """Wait until a place has room for one more attempt, and return it, for the first attempt as for any later one.
 
         Raises:
-            NoPlaceError: there is none, and none has come for a minute.
+            KindError: there is none, and none has come for a minute.
         """
         ...
 

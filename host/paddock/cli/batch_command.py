@@ -214,7 +214,13 @@ class _Run:
 
     def _places(self, plan: MountPlan) -> PlacesOf:
         if self._cluster is None:
-            return partial(local_places, plan, settings=self._settings, most=self._concurrency, tell=self._begin)
+            return partial(
+                local_places,
+                plan,
+                settings=self._settings,
+                most=self._concurrency,
+                tell=self._begin,
+            )
         from paddock.ray.places import ray_places  # an extra, and few runs leave this machine
 
         def left_out(name: str, why: str) -> None:

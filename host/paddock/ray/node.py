@@ -122,7 +122,7 @@ class Node:
         if run is None:
             return pack(Event(kind="stale"))
         if step.may_act:
-            run.permit()
+            run.permitted.set()
         event, told = await run.events.get()
         if event.kind != "asked":
             self._runs.pop(step.ticket, None)
@@ -174,25 +174,21 @@ class _Run:
         self.events: asyncio.Queue[tuple[Event, bytes]] = asyncio.Queue()
         self.is_over = False  # whether it may act no more
         self._asking = asyncio.Lock()  # modules may begin to act at the same time
-        self._permitted = asyncio.Event()
+        self.permitted = asyncio.Event()  # whether it may act, which it asked
 
     def tell(self, event: Event, packed: bytes | None = None) -> None:
         """Have the driver get an event, which is packed with its files if it has any."""
         self.events.put_nowait((event, packed or pack(event)))
-
-    def permit(self) -> None:
-        """Let it act: it asked."""
-        self._permitted.set()
 
     async def acted(self, module: str, tool: str) -> None:
         """Ask the driver whether the attempt may act; see `Acted`."""
         async with self._asking:
             if self.is_over:
                 raise StaleAttemptError
-            self._permitted.clear()
+            self.permitted.clear()
             self.tell(Event(kind="asked", module=module, tool=tool))
             with anyio.move_on_after(_ANSWER_SECONDS) as waiting:
-                await self._permitted.wait()
+                await self.permitted.wait()
             if waiting.cancelled_caught:
                 self.is_over = True
                 raise StaleAttemptError

@@ -60,8 +60,8 @@ def run(
     Raises:
         TaskFileError: the file of tasks has a mistake; nothing was run.
         LedgerError: the folder is that of another run, in use, or cannot be written to.
-        NoPlaceError: no node runs tasks, and none has come for a minute.
-        PaddockError: Ray is not installed or does not answer, or the plan cannot be run on it.
+        PaddockError: Ray is not installed or does not answer, the plan cannot be run on it, or no node runs tasks and
+            none has come for a minute.
     """
     options = RayOptions(address, per_node, send_secrets, tuple(map(Path, shared)))
     places = partial(ray_places, settings=settings, options=options)

@@ -21,7 +21,7 @@ import anyio
 import anyio.to_thread
 
 from paddock.batch.folder import TaskFolder
-from paddock.batch.place import Acted, Attempt, NoPlaceError, NotBegunError, Place, PlaceLostError
+from paddock.batch.place import Acted, Attempt, NotBegunError, Place, PlaceLostError
 from paddock.batch.result import TaskResult
 from paddock.errors import KindError
 from paddock.plan.problems import StrictModel
@@ -203,7 +203,8 @@ class Pool:
                 latest = time.monotonic() + self._options.wait_seconds
             elif time.monotonic() > latest:
                 missing = "; ".join(self._left_out.values()) or self._problem
-                raise NoPlaceError(missing, hints=["`ray status` shows the nodes of the cluster"])
+                problem = f"no place runs tasks any more: {missing}"
+                raise KindError("NoPlaceError", problem, hints=["`ray status` shows the nodes of the cluster"])
             self._changed.clear()
             with anyio.move_on_after(_LOOK_SECONDS):
                 await self._changed.wait()

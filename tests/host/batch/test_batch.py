@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 from host.batch.scripted_places import ScriptedPlaces, kept, run_all, task_file
 from paddock.batch.batch import Batch, Repeat
 from paddock.batch.ledger import LedgerError, Lines
-from paddock.batch.place import Acted, Attempt, NoPlaceError, PlaceLostError, StaleAttemptError
+from paddock.batch.place import Acted, Attempt, PlaceLostError, StaleAttemptError
 from paddock.batch.task_file import TaskFileError
+from paddock.errors import KindError
 from support.examples import IN_FULL
 from support.rows import each_row
 
@@ -123,7 +124,7 @@ async def test_an_interruption_counts_as_an_attempt_once_it_acted(
     ("error", "reported"),
     [
         (OSError(28, "No space left on device"), LedgerError),
-        (NoPlaceError("a node"), NoPlaceError),
+        (KindError("NoPlaceError", "a node"), KindError),
         (ZeroDivisionError("a defect"), ZeroDivisionError),
     ],
     ids=repr,

@@ -11,8 +11,9 @@ from typing import Any
 import msgpack
 import pytest
 
+from failures import failing
 from host.ray.links import OWN, MemoryCluster, MemoryNode, attempt, shipment
-from paddock.batch.place import NoPlaceError, NotBegunError, PlaceLostError, StaleAttemptError
+from paddock.batch.place import NotBegunError, PlaceLostError, StaleAttemptError
 from paddock.ray import node as node_side
 from paddock.ray import pool as driver_side
 from paddock.ray.messages import Done, Facts
@@ -64,7 +65,7 @@ async def test_a_node_that_differs_is_left_out_by_its_name(facts: Facts, told: s
     """And a run without any other fails with what is missing."""
     left_out: list[tuple[str, str]] = []
     async with _pool(MemoryNode("b", facts), left_out=lambda *row: left_out.append(row), wait_seconds=0) as (pool, _):
-        with pytest.raises(NoPlaceError, match="b: ") as caught:
+        with failing("NoPlaceError", "b: ") as caught:
             await pool.take()
     assert told in str(caught.value) and left_out == [("b", told)]
 
@@ -182,7 +183,7 @@ async def test_what_is_no_answer_loses_the_node(answer: bytes, tmp_path: Path) -
 
 async def test_no_node_within_the_wait_is_an_error() -> None:
     async with _pool(wait_seconds=0) as (pool, _):
-        with pytest.raises(NoPlaceError, match="no node is there"):
+        with failing("NoPlaceError", "no node is there"):
             await pool.take()
 
 
