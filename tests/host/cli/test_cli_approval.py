@@ -364,12 +364,6 @@ async def test_the_time_for_an_answer_begins_when_one_can_be_typed(there: Asking
             await there.person.until("no answer")
 
 
-async def test_a_question_without_an_answer_ends_with_its_time(there: Asking) -> None:
-    with anyio.fail_after(60), pytest.raises(ApprovalTimeoutError):
-        await there.ask(seconds=0.05)
-    await there.person.until("no answer; the default is deny")
-
-
 @pytest.mark.parametrize("end", ["\x04", "hang up", "withdraw"])
 async def test_the_end_of_the_input_allows_nothing(there: Asking, end: str) -> None:
     async with there.asked() as answers:
@@ -519,17 +513,12 @@ async def test_off_a_terminal_no_question_is_asked_and_the_default_holds(there: 
     )
 
 
-async def test_whom_a_module_names_is_marked_if_it_passes_for_another(there: Asking) -> None:
-    async with there.asked("Run ls?", requester=replace(_HOOK, on_behalf_of="b\u0430sh")):
-        await there.person.until(_ASKED)
-        assert "warning: not everything that module" in " ".join(" ".join(there.person.all_rows()).split())
-        there.person.type("1\n")
-
-
-async def test_a_prompt_or_option_that_passes_for_another_is_marked(there: Asking) -> None:
-    async with there.asked("Run \u0455udo rm?", "Allow", "D\u0435ny"):
+async def test_a_prompt_option_or_name_that_passes_for_another_is_marked(there: Asking) -> None:
+    async with there.asked(
+        "Run \u0455udo rm?", "Allow", "D\u0435ny", requester=replace(_HOOK, on_behalf_of="b\u0430sh")
+    ):
         await there.person.until(_ASKED)
         shown = " ".join(" ".join(there.person.all_rows()).split())
         assert "warning: not everything that module" in shown
-        assert "U+0455 CYRILLIC SMALL LETTER DZE" in shown and "U+0435 CYRILLIC SMALL LETTER IE" in shown
+        assert all(f"CYRILLIC SMALL LETTER {letter}" in shown for letter in ("DZE", "IE", "A"))
         there.person.type("1\n")

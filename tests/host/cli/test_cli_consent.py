@@ -147,12 +147,6 @@ async def test_nothing_but_the_word_accepts_a_plan(person: Person, typed: str) -
         assert await _answered(person, _REVIEW, typed + "\x04") is ConsentAnswer.STOP
 
 
-@pytest.mark.parametrize("early", ["yes\n", "yes\nyes\n", "yes"])
-async def test_what_was_typed_before_accepts_nothing(person: Person, early: str) -> None:
-    person.type(early)
-    assert await _answered(person, _REVIEW, "\n", "stop\n") is ConsentAnswer.STOP
-
-
 async def test_a_plan_of_any_size_leaves_the_question_in_view(person: Person) -> None:
     hostile = "\x1b[2J╚══\n" * 3 + "x" * 300
     module = ModuleReview(hostile, hostile, hostile, (hostile,), (hostile,), (hostile,), None, (hostile,), (hostile,))
@@ -179,16 +173,6 @@ async def test_a_plan_of_any_size_leaves_the_question_in_view(person: Person) ->
 async def test_a_plan_that_needs_no_trust_raises_no_question(person: Person) -> None:
     assert await _answered(person, PlanReview("plan.yaml", "sha256:00", (_LOOP,))) is ConsentAnswer.AS_IT_IS
     assert not any("Paddock asks" in row for row in person.all_rows())
-
-
-async def test_off_a_terminal_lines_are_plain_without_a_question(person: Person) -> None:
-    stream = io.StringIO()
-    consent = TerminalConsent(Dialogue(Screen(stream), Keyboard(person.keys)), _PLAN)
-    assert await consent.ask(_REVIEW) is ConsentAnswer.AS_IT_IS
-    lines = stream.getvalue().splitlines()
-    assert "- provider-openai (provider) from git+https://example.com/provider" in lines
-    assert "    would be given  net api.openai.com:443" in lines
-    assert lines[-2] == _REFUSED and lines[-1].startswith(_NOT_GIVEN)
 
 
 @pytest.mark.parametrize(

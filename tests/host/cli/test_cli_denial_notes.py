@@ -77,22 +77,14 @@ def test_several_denials_of_a_module_have_one_line_to_paste() -> None:
     assert _told(*denials)[3:] == [f"warning: {together}"]
 
 
-def test_a_line_to_complete_is_never_pasted() -> None:
+def test_a_line_to_complete_and_a_variable_that_a_module_names_are_never_pasted() -> None:
     denials = [
         Denial("connect to", "any host", "x", "network", 'permissions: {net: ["HOST:PORT"]}', "not granted"),
-        Denial("read", "/a", "x", "files", 'permissions: {read: ["/a"]}'),
-        Denial("read", "/b", "x", "files", 'permissions: {read: ["/b"]}'),
-    ]
-    assert _told(*denials)[0].endswith('in the plan: permissions: {net: ["HOST:PORT"]}')
-    assert lines_to_paste([one.as_dict() for one in denials], {})["x"] == Permissions(read=("/a", "/b"))
-
-
-def test_a_variable_that_a_module_names_is_never_pasted() -> None:
-    denials = [
         Denial("see the variable", "EDITOR", "x", "launcher", 'permissions: {env: ["EDITOR"]}'),
         Denial("read", "/a", "x", "files", 'permissions: {read: ["/a"]}'),
         Denial("read", "/b", "x", "files", 'permissions: {read: ["/b"]}'),
     ]
+    assert _told(*denials)[0].endswith('in the plan: permissions: {net: ["HOST:PORT"]}')
     assert lines_to_paste([one.as_dict() for one in denials], {})["x"] == Permissions(read=("/a", "/b"))
 
 

@@ -16,6 +16,7 @@ from paddock.isolation.machine import Machine
 from paddock.policy.files.file_status import FileStatus
 from paddock_sandbox.cgroup import CgroupPlace, CgroupProblem
 from paddock_sandbox.profile import IsolationLevel
+from support.rows import each_row
 
 REACHED: dict[IsolationLevel, LevelFinding] = {
     "ns": LevelFinding("ns", None, ("file system", "tcp")),
@@ -152,24 +153,32 @@ def test_people_are_told_the_step_that_failed_its_error_and_the_fix_once(told: A
     assert lines[-1].startswith("hint: ") and "`--isolation landlock` accepts" in lines[-1]
 
 
-def test_where_nothing_isolates_no_hint_says_to_do_without(told: Any) -> None:
-    _, shown = told(diagnosis())
-    assert "what would help is not known" in shown
-    assert "error: nothing here isolates modules" in shown
-    assert "accepts level" not in shown
+_REFUSED = "refused to a plan or an option that sets it"
+_UNBOUNDED = "- the number of files in the private folder is bounded only by memory"
+_LIMITS = (
+    LimitFinding("memory_max", "256 MiB", "watchdog", "can be overrun"),
+    LimitFinding("cpu_quota", "100% of a CPU", "", "no group"),
+)
 
 
-def test_where_all_is_well_the_last_line_says_so(told: Any) -> None:
-    code, shown = told(diagnosis("ns", "landlock"))
-    assert code == 0
-    assert shown.splitlines()[-1] == "sessions run here at level ns"
-    assert "not given" not in shown
-
-
-def test_a_weaker_default_level_says_what_it_lacks(told: Any) -> None:
-    _, shown = told(diagnosis("bwrap", "landlock"))
-    assert "a session's modules get this one; not given:" in shown
-    assert "- the number of files in the private folder is bounded only by memory" in shown
+@each_row(
+    ("found", "said", "unsaid"),
+    [
+        (diagnosis(), ["what would help is not known", "error: nothing here isolates modules"], "accepts level"),
+        (diagnosis("ns", "landlock"), ["sessions run here at level ns"], "not given"),
+        (diagnosis("ns"), [], "refused to a plan"),
+        (diagnosis("bwrap", "landlock"), ["a session's modules get this one; not given:", _UNBOUNDED], "error"),
+        (diagnosis("ns", landlock_abi=None), ["unknown: the question was refused"], "ABI"),
+        (diagnosis("ns", landlock_abi=0), ["the kernel has none"], "ABI"),
+        (diagnosis("ns", landlock_abi=4), ["ABI 4, protects file system, tcp;"], "unknown"),
+        (diagnosis("ns", limits=_LIMITS), ["watchdog: can be overrun", "nothing: no group", _REFUSED], "error"),
+    ],
+)
+def test_people_are_told_what_a_machine_has_and_lacks(
+    told: Any, found: Diagnosis, said: list[str], unsaid: str
+) -> None:
+    _, shown = told(found)
+    assert all(one in shown for one in said) and unsaid not in shown
 
 
 def test_a_machine_without_a_proc_for_workers_is_told_how_to_uncover_it(told: Any) -> None:
@@ -179,27 +188,6 @@ def test_a_machine_without_a_proc_for_workers_is_told_how_to_uncover_it(told: An
     assert "workers do without one" in shown and "fix: uncover it" in shown
     _, shown = told(found, as_json=True)
     assert json.loads(shown)["proc"] == {"reachable": False, "fix": "uncover it"}
-
-
-@pytest.mark.parametrize(
-    ("abi", "told_of_it"),
-    [(None, "unknown: the question was refused"), (0, "the kernel has none"), (4, "ABI 4, protects file system, tcp;")],
-)
-def test_landlock_is_told_by_its_abi(told: Any, abi: int | None, told_of_it: str) -> None:
-    _, shown = told(diagnosis("ns", landlock_abi=abi))
-    assert told_of_it in shown
-
-
-def test_what_nothing_enforces_is_told_to_be_refused_where_it_is_asked_for(told: Any) -> None:
-    limits = (
-        LimitFinding("memory_max", "256 MiB", "watchdog", "can be overrun"),
-        LimitFinding("cpu_quota", "100% of a CPU", "", "no group"),
-    )
-    _, shown = told(diagnosis("ns", limits=limits))
-    assert "watchdog: can be overrun" in shown and "nothing: no group" in shown
-    assert "refused to a plan or an option that sets it" in shown
-    _, shown = told(diagnosis("ns"))
-    assert "refused to a plan" not in shown
 
 
 @pytest.mark.parametrize("columns", ["60", "80", "200"])

@@ -105,17 +105,10 @@ def test_scripts_get_what_an_error_knows_beyond_its_text() -> None:
     }
 
 
-def test_scripts_get_what_was_refused_and_the_line_that_allows_it() -> None:
+def test_scripts_get_a_denial_a_report_and_the_steps_that_failed_with_their_fixes() -> None:
     denial = Denial("call", "tools:x", "hooks-y", grant="permissions: {call: [tools:x]}")
     assert failure.as_dict(CallRefusedError(denial))["denial"] == denial.as_dict()
-
-
-def test_scripts_get_the_report_on_a_module_that_died() -> None:
-    told = failure.as_dict(ModuleDiedError("provider-x", _REPORT))
-    assert told["report"] == _REPORT.as_dict()
-
-
-def test_scripts_get_the_step_that_failed_and_the_fix() -> None:
+    assert failure.as_dict(ModuleDiedError("provider-x", _REPORT))["report"] == _REPORT.as_dict()
     failures = {"ns": LevelFailure("namespaces", 1, "clone: no", "allow it"), "bwrap": LevelFailure("start", 0, "no")}
     told = failure.as_dict(IsolationUnavailableError(["ns", "bwrap"], place="tools[0]", failures=failures))
     assert told["failures"] == {

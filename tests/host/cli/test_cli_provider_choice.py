@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -82,6 +83,15 @@ class Typing:
         return self._capsys.readouterr().err
 
 
+Types = Callable[..., Typing]
+
+
+@pytest.fixture
+def types(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Types:
+    """Have a person type these lines."""
+    return partial(Typing, monkeypatch, capsys)
+
+
 def choose(
     written: str | None = None,
     *,
@@ -155,22 +165,18 @@ def test_a_local_server_is_asked_for_its_models_when_an_option_says_so(written: 
 
 
 @each_row(
-    ("written", "meant"),
+    ("provider", "written", "meant"),
     [
-        ("localhost:11434", "http://localhost:11434/v1"),
-        ("127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1"),
-        ("llm.example.org/openai/v1", "https://llm.example.org/openai/v1"),
-        ("http://127.0.0.1:8000", "http://127.0.0.1:8000/v1"),
-        ("https://llm.example.org/", "https://llm.example.org/v1"),
+        (None, "localhost:11434", "http://localhost:11434/v1"),
+        (None, "127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1"),
+        (None, "llm.example.org/openai/v1", "https://llm.example.org/openai/v1"),
+        (None, "http://127.0.0.1:8000", "http://127.0.0.1:8000/v1"),
+        (None, "https://llm.example.org/", "https://llm.example.org/v1"),
+        ("anthropic", "https://llm.example.org", "https://llm.example.org"),  # another protocol
     ],
 )
-def test_an_address_gets_its_usual_scheme_and_path(written: str, meant: str) -> None:
-    assert choose(base_url=written, model="m").config["base_url"] == meant
-
-
-def test_another_protocol_s_address_gets_no_path() -> None:
-    entry = choose("anthropic", base_url="https://llm.example.org", model="m")
-    assert entry.config["base_url"] == "https://llm.example.org"
+def test_an_address_gets_its_usual_scheme_and_path(provider: str | None, written: str, meant: str) -> None:
+    assert choose(provider, base_url=written, model="m").config["base_url"] == meant
 
 
 def test_a_local_server_whose_model_is_named_need_not_answer() -> None:
@@ -228,11 +234,9 @@ def test_a_variable_in_small_letters_is_taken_if_it_is_set() -> None:
 # -- by a person ---------------------------------------------------------------------------
 
 
-def test_a_person_is_offered_vendors_servers_and_modules(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_person_is_offered_vendors_servers_and_modules(types: Types) -> None:
     (Path.cwd() / "amplifier-module-provider-mine").mkdir()
-    typing = Typing(monkeypatch, capsys, "3", "2")
+    typing = types("3", "2")
     machine = Machine({11434: ("a", "b\u0430")})
     entry = choose(person=True, machine=machine, secrets=["OPENAI_API_KEY"])
     assert entry.config["default_model"] == "b\u0430"
@@ -253,22 +257,19 @@ def test_a_person_is_offered_vendors_servers_and_modules(
     [({}, (), "provider-mock", "[provider-mock]"), ({1234: ("m",)}, (), "provider-openai", "[lm studio]")],
 )
 def test_what_works_at_once_is_suggested(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    types: Types,
     servers: dict[int, tuple[str, ...]],
     secrets: tuple[str, ...],
     module: str,
     prompt: str,
 ) -> None:
-    typing = Typing(monkeypatch, capsys, "", "")
+    typing = types("", "")
     assert choose(person=True, machine=Machine(servers), secrets=secrets).module == module
     assert prompt in typing.prompts[0]
 
 
-def test_a_person_who_types_a_key_is_asked_again_and_it_is_not_shown(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    typing = Typing(monkeypatch, capsys, "openai", "sk-proj-Abc123", "", "")
+def test_a_person_who_types_a_key_is_asked_again_and_it_is_not_shown(types: Types) -> None:
+    typing = types("openai", "sk-proj-Abc123", "", "")
     entry = choose(person=True)
     shown = typing.shown
     assert entry.permissions == granting("api.openai.com:443", "OPENAI_API_KEY")
@@ -276,28 +277,22 @@ def test_a_person_who_types_a_key_is_asked_again_and_it_is_not_shown(
     assert "never the key itself" in typing.prompts[1] and "[OPENAI_API_KEY]" in typing.prompts[1]
 
 
-def test_a_server_of_ones_own_is_named_by_its_address(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    typing = Typing(monkeypatch, capsys, "server", "no address", "http://127.0.0.1:9000/v1", "", "2")
+def test_a_server_of_ones_own_is_named_by_its_address(types: Types) -> None:
+    typing = types("server", "no address", "http://127.0.0.1:9000/v1", "", "2")
     entry = choose(person=True, machine=Machine({9000: ("a", "b")}))
     assert entry.permissions == granting("127.0.0.1:9000")
     assert entry.config == {"default_model": "b", "base_url": "http://127.0.0.1:9000/v1"}
     assert "no address of a server" in typing.shown
 
 
-def test_a_number_that_is_none_of_those_offered_is_asked_again(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    typing = Typing(monkeypatch, capsys, "ollama", "9", "2")
+def test_a_number_that_is_none_of_those_offered_is_asked_again(types: Types) -> None:
+    typing = types("ollama", "9", "2")
     assert choose(person=True, machine=Machine({11434: ("a", "b")})).config["default_model"] == "b"
     assert "there is no number 9" in typing.shown
 
 
-def test_an_address_where_nothing_answers_is_told_before_the_model(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    typing = Typing(monkeypatch, capsys, "none", "m")
+def test_an_address_where_nothing_answers_is_told_before_the_model(types: Types) -> None:
+    typing = types("none", "m")
     said = "no model server answers at 127.0.0.1:9 now"
     choose(person=True, base_url="http://127.0.0.1:9/v1")
     assert said in typing.shown

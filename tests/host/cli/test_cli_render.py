@@ -119,11 +119,6 @@ def test_off_a_terminal_a_line_stays_one(stream: io.StringIO) -> None:
     assert stream.getvalue().count("\n") == 1
 
 
-def test_every_line_of_a_message_has_its_source(stream: io.StringIO) -> None:
-    ScreenDisplay(Screen(stream)).show_message("one\ntwo", "warning", "hooks-x:hook")
-    assert stream.getvalue() == "warning: hooks-x:hook: one\nwarning: hooks-x:hook: two\n"
-
-
 def test_labelled_text_is_folded_beside_its_label_and_a_path_is_not_broken(stream: io.StringIO) -> None:
     path = "/a-path-that-is-much-longer-than-the-whole-terminal-is-wide-and-must-be-copied"
     Screen(stream).labelled([("  one  ", "word " * 15), ("  number-two  ", path)])

@@ -14,7 +14,7 @@ import pytest
 
 from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.render import Screen
-from paddock_sources.progress import Progress, ProgressStep
+from paddock_sources.progress import ProgressStep
 from support.person import Clock, Person
 from support.rows import each_row
 
@@ -84,14 +84,6 @@ def test_elsewhere_a_phase_is_a_line_as_it_begins_and_one_as_it_ends(elsewhere: 
     ]
 
 
-def test_elsewhere_however_many_steps_there_are_two_lines_a_phase(elsewhere: Elsewhere) -> None:
-    with elsewhere.progress as progress:
-        for done in range(10_000):
-            elsewhere.clock.now += 1
-            progress.step(ProgressStep(of("a"), "fetching", done, 10_000, "objects"))
-    assert len(elsewhere.lines()) == 2
-
-
 def test_off_a_terminal_two_phases_of_one_thing_do_not_alternate(elsewhere: Elsewhere) -> None:
     with elsewhere.progress as progress:
         for done in range(100):
@@ -126,11 +118,6 @@ def test_progress_after_the_end_is_not_shown(elsewhere: Elsewhere) -> None:
     assert elsewhere.lines() == []
 
 
-def test_the_end_of_a_step_that_never_began_is_ignored(elsewhere: Elsewhere) -> None:
-    elsewhere.progress.finished(of("a"))
-    assert elsewhere.lines() == []
-
-
 def test_what_a_stranger_wrote_does_nothing_and_secrets_are_hidden(elsewhere: Elsewhere) -> None:
     elsewhere.screen.mask = lambda text: text.replace("t0ken", "***")
     elsewhere.progress.step(ProgressStep(f"{_HOSTILE}?t0ken", "fetching", 1, 0, "\x1b[2Jthings"))
@@ -141,20 +128,6 @@ def test_what_a_stranger_wrote_does_nothing_and_secrets_are_hidden(elsewhere: El
         "fetching git+https://host/x",
         f"fetching {_CLEAN}?*** took 0.0 s: 1 \\x1b[2Jthings",
     ]
-
-
-def test_a_stream_without_a_reader_is_no_error() -> None:
-    class Closed(io.StringIO):
-        def write(self, text: str) -> int:
-            raise BrokenPipeError
-
-    with FetchProgress(Screen(Closed())) as progress:
-        progress.step(ProgressStep("a", "fetching"))
-
-
-def test_it_is_what_sources_tell_of_their_work(elsewhere: Elsewhere) -> None:
-    progress: Progress = elsewhere.progress
-    progress.finished("x")
 
 
 # -- on a terminal

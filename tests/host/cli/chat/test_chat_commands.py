@@ -23,6 +23,10 @@ from paddock.policy.secrets.values import SecretValues
 from support.rows import each_row
 
 
+async def _no_grant(entry: Any, permissions: Any, keeps_home: bool) -> bool:
+    return False
+
+
 @each_row(
     ("granted", "words", "expected"),
     [
@@ -65,10 +69,7 @@ async def test_a_tools_description_is_masked_then_cut_where_it_shows() -> None:
     screen = Screen(stream)
     screen.mask = SecretValues({"LINES": "one\ntwo"}).mask
 
-    async def grant(entry: Any, permissions: Any) -> bool:
-        return False
-
-    assert await SlashCommands(conversation, screen, None, grant).run("/tools") is Next.GO_ON
+    assert await SlashCommands(conversation, screen, None, _no_grant).run("/tools") is Next.GO_ON
     ask, more, *wide = stream.getvalue().splitlines()
     assert ask == "  ask   asks with [secret LINES] of them" and more == "  more  First. …"
     assert wide[-1].endswith("word …")
@@ -84,11 +85,7 @@ async def test_a_module_of_which_a_plan_has_two_goes_by_its_instance() -> None:
     session = SimpleNamespace(plan=SimpleNamespace(entries=lambda: entries), revoke=revoked.append)
     conversation: Any = SimpleNamespace(session=session)
     stream = io.StringIO()
-
-    async def grant(entry: Any, permissions: Any, keeps_home: bool) -> bool:
-        return False
-
-    commands = SlashCommands(conversation, Screen(stream), None, grant)
+    commands = SlashCommands(conversation, Screen(stream), None, _no_grant)
     for name in ("fast", "tool-x", "provider-x"):
         await commands.run(f"/revoke {name}")
     assert revoked == ["fast", "files"]
@@ -116,9 +113,6 @@ async def test_a_model_of_several_providers_goes_to_the_one_that_has_it(
 
         return SimpleNamespace(default_model=names[0], list_models=listed)
 
-    async def grant(entry: Any, permissions: Any, keeps_home: bool) -> bool:
-        return False
-
     async def set_model(entry: Any, model: str) -> bool:
         chosen.append(f"{entry.instance_id}: {model}")
         return True
@@ -130,7 +124,7 @@ async def test_a_model_of_several_providers_goes_to_the_one_that_has_it(
     conversation: Any = SimpleNamespace(session=SimpleNamespace(plan=plan, coordinator=mounted))
     chosen: list[str] = []
     stream = io.StringIO()
-    following = await SlashCommands(conversation, Screen(stream), None, grant, set_model).run(line)
+    following = await SlashCommands(conversation, Screen(stream), None, _no_grant, set_model).run(line)
     assert chosen == ([] if asked is None else [asked])
     assert following is (Next.GO_ON if asked is None else Next.RESTART)
     assert told in " ".join(stream.getvalue().split())

@@ -87,6 +87,8 @@ def test_a_large_change_is_told_by_its_size() -> None:
     assert lines is not None and lines.lines == () and lines.summary == "0 lines become 3000"
     huge = change_of({"path": "a", "content": "x" * 300_000}, lambda path: "")
     assert huge is not None and huge.summary == "0 characters become 300000"
+    patch = change_of({"path": "a", "patch": "+x\n" * 100_000}, lambda path: None)
+    assert patch is not None and patch.lines == () and patch.summary == "a patch of 300000 characters"
     long = change_of({"path": "a", "content": "\n".join(map(str, range(500)))}, lambda path: None)
     assert long is not None and len(long.lines) == 30 and long.left_out == 470 and long.summary == "+500 -0"
 
@@ -141,8 +143,3 @@ def test_a_change_hides_a_secret_of_several_lines(
 def test_a_changes_path_is_masked_and_its_file_is_read() -> None:
     change = change_of({"path": f"/code/{_KEY}", "content": "b"}, {f"/code/{_KEY}": "a"}.get, "/code", _SECRETS.mask)
     assert change is not None and (change.path, change.lines) == ("[secret KEY]", ("@ line 1", "-a", "+b"))
-
-
-def test_a_large_patch_is_told_by_its_size() -> None:
-    change = change_of({"path": "a", "patch": "+x\n" * 100_000}, lambda path: None)
-    assert change is not None and change.lines == () and change.summary == "a patch of 300000 characters"
