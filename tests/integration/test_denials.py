@@ -346,8 +346,8 @@ async def test_denials_of_a_call_are_given_once_all_are_known(
         assert looks.wait(_SECONDS)
         return look(*args)
 
-    look = attempt._judge
-    monkeypatch.setattr(attempt, "_judge", judge)
+    look = attempt.AttemptJudge.judge
+    monkeypatch.setattr(attempt.AttemptJudge, "judge", judge)
     key = str(home / ".ssh/id_x")
     async with _conversation(write_module("tool-reach", _REACH), home, {"read": key}) as (session, ids):
         await session.execute("now")

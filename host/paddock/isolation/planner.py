@@ -19,7 +19,7 @@ import anyio.to_thread
 from paddock.authorization.authorizer import Authorization, AuthorizedModule
 from paddock.errors import LevelFailure, PlanError, PlanProblem, PolicyRefusedError, Refusal
 from paddock.isolation.compile import Confinement, confine, tree_limits_of
-from paddock.isolation.denials.attempt import AttemptJudge, Explainer
+from paddock.isolation.denials.attempt import AttemptJudge
 from paddock.isolation.denials.explained_module import ExplainedModule
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES, require_enforced
 from paddock.isolation.fixed_paths import FixedPaths
@@ -34,7 +34,6 @@ from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import Permissions, grants_of
 from paddock.plan.problems import path_text
 from paddock.plan.secret_references import names_referred_to
-from paddock.policy.authority import Authority
 from paddock.policy.grants import Grants
 from paddock.policy.guarded_paths import GuardedPaths, runner_of
 from paddock.policy.guarded_places import A_READER
@@ -196,8 +195,8 @@ class SandboxPlanner:
         found = sandboxed.confinement.grants
         return self._sandbox_for(planned, self._network_of(planned, networks), folder, found)
 
-    def explainer_of(self, entry: ModuleEntry, sandboxed: SandboxedModule, networks: Networks) -> Explainer:
-        """Return the explainer of one worker of an entry: its private folder and its gate may be its own."""
+    def judge_of(self, entry: ModuleEntry, sandboxed: SandboxedModule, networks: Networks) -> AttemptJudge:
+        """Return the judge of one worker of an entry: its private folder and its gate may be its own."""
         subject = replace(self._subjects[entry.path], profile=sandboxed.confinement.profile)
         gate = networks.gate_of(entry)
         is_names = gate.is_names if gate is not None else lambda address: False
@@ -253,7 +252,6 @@ class SandboxPlanner:
             profile=sandboxed.confinement.profile,
             working_dir=self._place.working_dir,
             owner=self._owner,
-            rights=Authority(entry),
             fixed=FixedPaths.of(module.resolution, planned.codes, self.host.paths.installation, self._place.kept),
             protected=sandboxed.confinement.protected,
             unseen=sandboxed.confinement.unseen,

@@ -31,7 +31,6 @@ from paddock.plan.permissions import Permissions, grants_of
 from paddock.plan.problems import StrictModel, path_text
 from paddock.plan.secret_references import names_referred_to
 from paddock.plan.source_map import Positions
-from paddock.policy.authority import Authority
 from paddock.policy.limits import ResourceLimits
 from paddock.policy.owner import Owner
 from paddock.policy.rule import ConsultedRule
@@ -247,7 +246,6 @@ class SessionRecord(StrictModel):
             profile=module.profile,
             working_dir=Path(self.working_dir),
             owner=replace(Owner.current({}), home=Path(self.home)),
-            rights=Authority(entry),
             fixed=FixedPaths(tuple(_code_of(one) for one in codes), (*kept, *installed)),
             protected=tuple(map(Path, module.protected)),
             written=module.written,

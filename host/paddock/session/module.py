@@ -20,7 +20,7 @@ import anyio
 from paddock.audit import AuditLog
 from paddock.authorization.suggestions.pasted import line_for
 from paddock.errors import Denial, ModuleDiedError, ModuleLoadError, PlanProblem
-from paddock.isolation.denials.attempt import AccessAttempt, AttemptReview, Explainer
+from paddock.isolation.denials.attempt import AccessAttempt, AttemptJudge, AttemptReview
 from paddock.isolation.denials.log import DenialLog
 from paddock.plan.model import ModuleEntry
 from paddock.plan.units import size_text
@@ -102,7 +102,7 @@ class HostedModule:
         audit: AuditLog,
         *,
         deadlines: ShutdownDeadlines,
-        explainer: Explainer | None,
+        judge: AttemptJudge,
         in_session: InSession,
         own_capability: Encoded | None = None,
     ) -> None:
@@ -122,7 +122,7 @@ class HostedModule:
         self._denials = DenialLog(self.kind, self.name, audit, router.now)
         self.deny, self.denials_since = self._denials.record, self._denials.since
         self.attempts = AttemptReview(
-            self._denials.record, router.tasks.spawn, self.rate_limits.attempts, self._denials.leave_out, explainer
+            self._denials.record, router.tasks.spawn, self.rate_limits.attempts, self._denials.leave_out, judge
         )
         self.limits = limits
         self._peer_limits = PeerLimits(

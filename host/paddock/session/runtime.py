@@ -251,7 +251,7 @@ class SessionRuntime:
             sandboxed.limits,
             self._audit,
             deadlines=self.deadlines,
-            explainer=resources.sandbox_planner.explainer_of(entry, sandboxed, networks),
+            judge=resources.sandbox_planner.judge_of(entry, sandboxed, networks),
             in_session=self.modules.in_session,
             own_capability=headed(self.marshaller, _GRANTED_PATHS, granted),
         )

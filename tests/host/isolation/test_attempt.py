@@ -23,7 +23,6 @@ from paddock.isolation.fixed_paths import FixedPaths
 from paddock.isolation.private_places import PrivatePlaces, is_cover
 from paddock.plan.permissions import Permissions, permissions_line
 from paddock.plan.problems import NotAcceptedError
-from paddock.policy.authority import Authority
 from paddock.policy.programs import Program
 from paddock_sandbox.profile import IsolationLevel, Mount, NetworkAccess, SandboxProfile
 from support.rows import each_row
@@ -69,7 +68,6 @@ class Scene:
             profile=SandboxProfile(level, mounts, programs, scratch=scratch, network=network),
             working_dir=self.work,
             owner=owner(self.root / "home"),
-            rights=Authority(one),
             fixed=FixedPaths.of(self.code, [], [], []),
         )
         return AttemptJudge(subject, lambda address: str(address) in _OF_NAMES)
@@ -302,7 +300,7 @@ def test_what_is_outside_and_not_in_a_folder_of_its_own_is_a_denial(scene: Scene
 def test_a_relative_path_means_the_working_directory_also_to_write(scene: Scene) -> None:
     one, profile = entry(permissions={}), SandboxProfile("ns", (), (), scratch="/scratch")
     fixed = FixedPaths.of(scene.code, [], [], [])
-    subject = ExplainedModule(one, profile, scene.work, owner(scene.root / "home"), Authority(one), fixed)
+    subject = ExplainedModule(one, profile, scene.work, owner(scene.root / "home"), fixed)
     judge = AttemptJudge(subject, lambda address: False)
     for kind, path, line in (
         ("read", "a.txt", 'permissions: {read: ["./a.txt"]}'),
@@ -548,7 +546,6 @@ def test_a_line_for_a_preset_keeps_its_name(scene: Scene) -> None:
         profile=SandboxProfile("ns", (Mount(str(scene.work), str(scene.work)),), scratch="/scratch"),
         working_dir=scene.work,
         owner=owner(scene.root / "home"),
-        rights=Authority(one),
         fixed=FixedPaths.of(scene.code, [], [], []),
     )
     told = AttemptJudge(subject, lambda address: False).tell(AccessAttempt("read", "/elsewhere"))

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
 import anyio
 
 from paddock.errors import Denial
-from paddock.isolation.denials.attempt import AccessAttempt, AttemptReview
+from paddock.isolation.denials.attempt import AccessAttempt, AttemptJudge, AttemptReview
 from paddock.token_bucket import TokenBucket
 
 _SECONDS = 60  # hit only by a hang
 
 
-class SlowExplainer:
+class Judge(AttemptJudge):
+    def __init__(self) -> None: ...
+
+    def tell(self, attempt: AccessAttempt) -> Denial | None:
+        return None
+
+    def started(self, attempt: AccessAttempt) -> str:
+        return ""
+
+    def left(self) -> Iterator[AccessAttempt]:
+        yield from ()
+
+
+class SlowJudge(Judge):
     """Judges nothing until it may, like a file system that takes its time."""
 
     def __init__(self) -> None:
@@ -28,17 +41,8 @@ class SlowExplainer:
         self.may_judge.wait(_SECONDS)
         return None
 
-    def tell(self, attempt: AccessAttempt) -> Denial | None:
-        return None
 
-    def started(self, attempt: AccessAttempt) -> str:
-        return ""
-
-    def left(self) -> list[AccessAttempt]:
-        return []
-
-
-class FullFolder:
+class FullFolder(Judge):
     """Refuses everything, and finds a file in the private folder."""
 
     def __init__(self) -> None:
@@ -47,33 +51,27 @@ class FullFolder:
     def judge(self, attempt: AccessAttempt) -> Denial | None:
         return Denial(attempt.kind, attempt.target, "tool-x")
 
-    def tell(self, attempt: AccessAttempt) -> Denial | None:
-        return None
-
-    def started(self, attempt: AccessAttempt) -> str:
-        return ""
-
-    def left(self) -> list[AccessAttempt]:
+    def left(self) -> Iterator[AccessAttempt]:
         self.looked += 1
-        return [AccessAttempt("left", "/scratch/a")]
+        yield AccessAttempt("left", "/scratch/a")
 
 
 async def test_attempts_that_were_not_judged_in_time_are_counted() -> None:
-    explainer, left_out, tasks = SlowExplainer(), [], []
+    judge, left_out, tasks = SlowJudge(), [], []
 
     def spawn(coroutine: Coroutine[Any, Any, None]) -> None:
         tasks.append(asyncio.ensure_future(coroutine))
 
     review = AttemptReview(
-        lambda denial, has_failed: None, spawn, TokenBucket(1000, 1000), lambda: left_out.append(1), explainer
+        lambda denial, has_failed: None, spawn, TokenBucket(1000, 1000), lambda: left_out.append(1), judge
     )
     with anyio.fail_after(_SECONDS):
         review.weigh([AccessAttempt("read", f"/a/{number}") for number in range(3)], has_failed=False, now=0.0)
-        await anyio.to_thread.run_sync(explainer.judging.wait, _SECONDS)
+        await anyio.to_thread.run_sync(judge.judging.wait, _SECONDS)
         review.weigh([AccessAttempt("read", "/b")], has_failed=False, now=0.0)
         review.drop_waiting()
         assert len(left_out) == 4
-        explainer.may_judge.set()
+        judge.may_judge.set()
         await review.settled()
         review.drop_waiting()
         assert len(left_out) == 4
@@ -81,23 +79,23 @@ async def test_attempts_that_were_not_judged_in_time_are_counted() -> None:
 
 
 async def test_files_left_by_a_module_that_was_cut_short_are_looked_for() -> None:
-    explainer, denied, tasks = FullFolder(), [], []
+    judge, denied, tasks = FullFolder(), [], []
     review = AttemptReview(
         lambda denial, has_failed: denied.append((denial.operation, denial.target, has_failed)),
         lambda coroutine: tasks.append(asyncio.ensure_future(coroutine)),
         TokenBucket(1000, 1000),
         lambda: None,
-        explainer,
+        judge,
     )
     with anyio.fail_after(_SECONDS):
         # The worker's own report asks for no search, whatever it contains.
         review.weigh([AccessAttempt("left", "")], has_failed=False, now=0.0)
         await review.settled()
-        assert explainer.looked == 0
+        assert judge.looked == 0
         denied.clear()
         reported = [AccessAttempt("left", "/scratch/a"), AccessAttempt("read", "/b")]
         review.weigh(reported, has_failed=False, now=0.0, is_cut_short=True)
         await review.settled()
         await asyncio.gather(*tasks)
-    assert explainer.looked == 1
+    assert judge.looked == 1
     assert sorted(denied) == [("left", "/scratch/a", False), ("read", "/b", False)], "each once"

@@ -17,7 +17,6 @@ from paddock.isolation.fixed_paths import FixedPaths
 from paddock.isolation.runtime_paths import RuntimePaths
 from paddock.plan.permissions import Permissions, permissions_line, with_grant
 from paddock.plan.problems import NotAcceptedError
-from paddock.policy.authority import Authority
 from paddock.policy.limits import ResourceLimits
 from paddock_sandbox.profile import IsolationLevel
 from support.rows import each_row
@@ -81,7 +80,6 @@ class Scene:
             profile=confinement.profile,
             working_dir=self.work,
             owner=owner(self.home),
-            rights=Authority(one),
             fixed=FixedPaths.of(self.code, [self.inner_code], [], [self.work / "plan.yaml"]),
             protected=confinement.protected,
         )
@@ -301,7 +299,7 @@ def test_an_injected_secret_is_told_to_stay_outside(scene: Scene) -> None:
 def test_kinds_that_may_do_a_thing_without_a_grant_are_told_so(scene: Scene) -> None:
     one = entry("hook", module="hooks-x")
     subject = scene.subject()
-    hook = replace(subject, entry=one, rights=Authority(one))
+    hook = replace(subject, entry=one)
     assert explain(hook, "hooks", "tool:pre").reason == "a module of its kind (hook) may"
 
 

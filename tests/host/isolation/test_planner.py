@@ -259,9 +259,9 @@ async def test_the_files_that_a_worker_left_are_found_in_its_own_folder(scene: S
         for number, worker in enumerate(workers):
             (Path(worker.confinement.profile.scratch) / f"{number}.txt").touch()
         for number, worker in enumerate(workers):
-            explainer = sandbox_planner.explainer_of(entry, worker, scene.networks)
-            (left,) = explainer.left()
-            denial = explainer.judge(left)
+            judge = sandbox_planner.judge_of(entry, worker, scene.networks)
+            (left,) = judge.left()
+            denial = judge.judge(left)
             assert denial is not None and denial.target == str(scene.place.working_dir / f"{number}.txt")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +14,8 @@ import anyio
 import pytest
 
 from paddock.audit import AuditLog
-from paddock.isolation.denials.attempt import Explainer
+from paddock.errors import Denial
+from paddock.isolation.denials.attempt import AccessAttempt, AttemptJudge
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.policy.limits import ResourceLimits
 from paddock.rpc.host_calls import HostCalls
@@ -136,6 +137,24 @@ class CountedMirrors(Mirrors):
         self.attached.discard(peer)
 
 
+class NoJudge(AttemptJudge):
+    """Finds no attempt that was refused."""
+
+    def __init__(self) -> None: ...
+
+    def tell(self, attempt: AccessAttempt) -> Denial | None:
+        return None
+
+    def judge(self, attempt: AccessAttempt) -> Denial | None:
+        return None
+
+    def started(self, attempt: AccessAttempt) -> str:
+        return ""
+
+    def left(self) -> Iterator[AccessAttempt]:
+        yield from ()
+
+
 class Hosted:
     """The kernel of one session."""
 
@@ -156,7 +175,7 @@ class Hosted:
         self.host_calls = HostCalls(self.router)
         self.audit = AuditLog.silent()
         self.deadlines = ShutdownDeadlines()
-        self.explainer: Explainer | None = None  # of the modules that are added from here on
+        self.judge: AttemptJudge = NoJudge()  # of the modules that are added from here on
         self.own_capability: Encoded | None = None  # likewise
         self.problems: list[dict[str, Any]] = []
         self._stack = stack
@@ -200,7 +219,7 @@ class Hosted:
             limits,
             self.audit,
             deadlines=self.deadlines,
-            explainer=self.explainer,
+            judge=self.judge,
             in_session=self.modules.in_session,
             own_capability=self.own_capability,
         )

@@ -19,12 +19,12 @@ from paddock.isolation.denials.attempt import AccessAttempt
 from paddock.isolation.denials.log import Denials
 from paddock_sdk.protocol.methods import HostMethod
 
-from .conftest import Hosted
+from .conftest import Hosted, NoJudge
 
 _EXISTS = "there is such a file"
 
 
-class Judging:
+class Judging(NoJudge):
     """Knows which files exist, and takes as long over it as a test wants."""
 
     def __init__(self, *exist: str, wait: Callable[[], object] = lambda: None) -> None:
@@ -44,9 +44,6 @@ class Judging:
 
     def started(self, attempt: AccessAttempt) -> str:
         return attempt.target if attempt.kind == "run" else ""
-
-    def left(self) -> list[AccessAttempt]:
-        return []
 
     def _denial(self, attempt: AccessAttempt, reason: str) -> Denial:
         return Denial(attempt.kind, attempt.target, "tool-x", "files", f"line for {attempt.target}", reason)
@@ -161,7 +158,7 @@ async def test_no_name_that_a_module_makes_up_stands_for_another_grant(hosted: H
 
 
 async def test_a_worker_is_told_what_was_not_granted_and_people_what_exists(hosted: Hosted) -> None:
-    judging = hosted.explainer = Judging("/there")
+    judging = hosted.judge = Judging("/there")
     module, worker = await hosted.start("tool", "tool-x")
     asked = [["read", "/there"], ["read", "/missing"]]
     told = await worker.ask(0, HostMethod.EXPLAIN, [asked, 1.0])
@@ -175,7 +172,7 @@ async def test_a_worker_is_told_what_was_not_granted_and_people_what_exists(host
 
 
 async def test_what_was_found_out_by_looking_is_never_told_to_the_worker(hosted: Hosted) -> None:
-    hosted.explainer = Judging("/there")
+    hosted.judge = Judging("/there")
     module, worker = await hosted.start("tool", "tool-x")
     await worker.ask(0, HostMethod.EXPLAIN, [[["read", "/there"]], 1.0])
     await module.attempts.settled()
@@ -187,7 +184,7 @@ async def test_what_was_found_out_by_looking_is_never_told_to_the_worker(hosted:
 
 async def test_no_room_that_a_find_took_is_missing_from_what_a_worker_is_told(hosted: Hosted) -> None:
     there = [f"/there/{number}" for number in range(64)]
-    hosted.explainer = Judging(*there)
+    hosted.judge = Judging(*there)
     module, worker = await hosted.start("tool", "tool-x")
 
     async def is_refused(*names: str) -> None:
@@ -208,7 +205,7 @@ async def test_no_room_that_a_find_took_is_missing_from_what_a_worker_is_told(ho
 
 async def test_a_worker_is_answered_before_anybody_looks(hosted: Hosted) -> None:
     looking = threading.Event()
-    hosted.explainer = Judging("/there", wait=lambda: looking.wait(5))
+    hosted.judge = Judging("/there", wait=lambda: looking.wait(5))
     module, worker = await hosted.start("tool", "tool-x")
     try:
         assert len(await worker.ask(0, HostMethod.EXPLAIN, [[["read", "/there"]], 1.0])) == 1
@@ -245,7 +242,7 @@ async def test_a_refusal_from_before_the_call_is_not_told_of_it(hosted: Hosted) 
 
 
 async def test_attempts_that_are_told_in_passing_are_for_people_alone(hosted: Hosted) -> None:
-    hosted.explainer = Judging("/there")
+    hosted.judge = Judging("/there")
     module, worker = await hosted.start("provider", "provider-x")
     await worker.tell(HostMethod.ATTEMPTED, [["read", "/there"], ["read", "/missing"], ["read", "/there"]])
     await module.attempts.settled()
@@ -253,7 +250,7 @@ async def test_attempts_that_are_told_in_passing_are_for_people_alone(hosted: Ho
 
 
 async def test_an_attempt_that_cannot_be_explained_costs_the_others_nothing(hosted: Hosted) -> None:
-    hosted.explainer = Judging("/there")
+    hosted.judge = Judging("/there")
     module, worker = await hosted.start("tool", "tool-x")
     await worker.tell(HostMethod.ATTEMPTED, [["read", "/defect"], ["read", "/there"]])
     await module.attempts.settled()
@@ -261,7 +258,7 @@ async def test_an_attempt_that_cannot_be_explained_costs_the_others_nothing(host
 
 
 async def test_only_so_many_attempts_are_looked_at(hosted: Hosted) -> None:
-    judging = hosted.explainer = Judging()
+    judging = hosted.judge = Judging()
     module, worker = await hosted.start("tool", "tool-x")
     module.rate_limits.attempts.per_second = 0.0
     for number in range(40):
@@ -273,7 +270,7 @@ async def test_only_so_many_attempts_are_looked_at(hosted: Hosted) -> None:
 
 
 async def test_only_programs_that_were_looked_at_are_noted_as_started(hosted: Hosted) -> None:
-    hosted.explainer = Judging()
+    hosted.judge = Judging()
     module, worker = await hosted.start("tool", "tool-x")
     await worker.tell(HostMethod.ATTEMPTED, [["run", f"p{number}"] for number in range(3)])
     await module.attempts.settled()

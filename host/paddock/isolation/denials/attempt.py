@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 import anyio
 import anyio.to_thread
@@ -29,7 +29,6 @@ from paddock.authorization.suggestions.pasted import line_for
 from paddock.errors import Denial, DenialLayer
 from paddock.isolation.denials.attempted_path import AttemptedPath
 from paddock.isolation.denials.explained_module import ExplainedModule
-from paddock.isolation.denials.reachable_path import ReachablePath
 from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.plan.families import is_program_path
 from paddock.plan.host_name import Destination, parse_authority, split_port
@@ -45,6 +44,9 @@ from paddock.token_bucket import TokenBucket
 from paddock_sandbox.mounts import DEVICES, SHARED_FOLDERS
 from paddock_sandbox.profile import ANY_PROGRAM
 from paddock_sdk.worker.attempts.left_files import left_in
+
+if TYPE_CHECKING:
+    from paddock.isolation.denials.explain import Explanation, Family
 
 AttemptKind = Literal["read", "write", "run", "net", "left", "limit", "env", "serve"]
 ATTEMPT_KINDS: Final[tuple[AttemptKind, ...]] = get_args(AttemptKind)
@@ -93,28 +95,8 @@ class AccessAttempt:
 _ALL_LEFT: Final = AccessAttempt("left", "")  # the files in the private folder of a module that was cut short
 
 
-class Explainer(Protocol):
-    """Decides which attempts of one module were refused."""
-
-    def judge(self, attempt: AccessAttempt) -> Denial | None:
-        """Return the refusal for people, if something may exist behind it. May take a while."""
-        ...
-
-    def tell(self, attempt: AccessAttempt) -> Denial | None:
-        """Return what the module may know: that it was not granted this, whether it exists or not."""
-        ...
-
-    def started(self, attempt: AccessAttempt) -> str:
-        """Return the name of the program that an attempt could start, or nothing. May take a while."""
-        ...
-
-    def left(self) -> Iterable[AccessAttempt]:
-        """Return the files in the module's private folder, if the host has that. May take a while."""
-        ...
-
-
 class AttemptJudge:
-    """The `Explainer` of a sandboxed module."""
+    """Decides which attempts of one module were refused."""
 
     def __init__(
         self, subject: ExplainedModule, is_names: Callable[[IPv4Address], bool], environ: Container[str] = frozenset()
@@ -141,13 +123,13 @@ class AttemptJudge:
         }
 
     def tell(self, attempt: AccessAttempt) -> Denial | None:
-        """Return that the module was not granted this, if its grants show that."""
+        """Return what the module may know: that its grants do not cover this, whether it exists or not."""
         if self._profile.level == "none" or not attempt.target.isprintable():
             return None
         return self._denial_of[attempt.kind](attempt.kind, attempt.target)
 
     def judge(self, attempt: AccessAttempt) -> Denial | None:
-        """Return the refusal, None if the target is known to be missing, or there is nothing to refuse."""
+        """Return the refusal for people, None if the target is known to be missing; may take a while."""
         kind, target = attempt.kind, attempt.target
         if not target.isprintable():
             return None
@@ -175,9 +157,10 @@ class AttemptJudge:
 
     def _judge_variable(self, name: str) -> Denial | None:
         found = self._explained("env", name)
-        if found is None or name in self._environ:
-            return found
-        return replace(found, reason=f"{found.reason}; it is not set there either")
+        if found is None:
+            return None
+        unset = "" if name in self._environ else "; it is not set there either"
+        return replace(found, reason=f"{found.reason}; the module says that it looked for this one{unset}")
 
     # -- files -----------------------------------------------------------------------------
 
@@ -197,8 +180,8 @@ class AttemptJudge:
             place = meant if kind == "read" else folder / meant.relative_to(folder).parts[0]
             line = self._line(kind, self._subject.written_as(place))
             return self._denial(kind, str(meant), "files", line, reason)
-        if kind == "read" and (in_real_home := self._in_real_home(named)) is not None:
-            home = self._subject.owner.home
+        home = self._subject.owner.home
+        if kind == "read" and (in_real_home := self._in_place_of_scratch(named, home, self._at_home)) is not None:
             reason = f'HOME is a private folder of its own; with `env: ["HOME={home}"]` it looks in yours'
             line = self._line(kind, str(in_real_home))
             return self._denial(kind, str(in_real_home), "files", line, reason)
@@ -223,9 +206,8 @@ class AttemptJudge:
             return None  # nor could it be made
         from paddock.isolation.denials.explain import explain_kept  # only here, as most modules are refused nothing
 
-        explanation = explain_kept(self._subject, found.path, found.nearest, is_written=kind == "write")
-        line = redacted_permissions_line(explanation.added) if explanation.added is not None else ""
-        return self._denial(kind, str(found.path), "files", line, explanation.reason)
+        family: Family = "write" if kind == "write" else "read"
+        return self._of(kind, str(found.path), explain_kept(self._subject, family, found.path, found.nearest))
 
     def _judge_left(self, path: Path) -> Denial | None:
         """Return the loss of a file in the private folder, by the name that the module gave it for people."""
@@ -250,7 +232,7 @@ class AttemptJudge:
             line = redacted_permissions_line(self._subject.opened(kind, closed))
             return self._denial(kind, target, "files", line, _EXCLUDED)
         place = _meant(path) if kind == "write" else path
-        is_covered = ReachablePath(path, path, self._subject).why_covered() is not None
+        is_covered = self._subject.why_covered(path) is not None
         line = "" if is_covered else self._line(kind, self._subject.written_as(place))
         return self._denial(kind, target, "files", line, _NOT_GRANTED)
 
@@ -261,15 +243,10 @@ class AttemptJudge:
         return folder if inside and inside[0] not in _names_in(folder) else _meant(path)
 
     def _is_granted(self, path: Path, *, wants_write: bool) -> bool:
-        targets = ((Path(mount.target), mount.writable) for mount in self._profile.mounts)
-        around = [(target, writable) for target, writable in targets if path.is_relative_to(target)]
-        if not around or self._subject.excluded(path) is not None:
+        mount = self._subject.mount_at(path)
+        if mount is None or self._subject.excluded(path) is not None:
             return False
-        if self._profile.level in LEVELS_WITH_NAMESPACES:
-            writable = max(around, key=lambda mount: len(mount[0].parts))[1]
-        else:
-            writable = any(writable for _, writable in around)
-        return writable or not wants_write
+        return mount.writable or not wants_write
 
     def _is_its_own(self, path: Path) -> bool:
         """Whether the module has something of its own there, or no process has."""
@@ -279,10 +256,6 @@ class AttemptJudge:
         if self._profile.level == "ns":
             folders += SHARED_FOLDERS
         return str(path) in DEVICES or any(path.is_relative_to(folder) for folder in folders)
-
-    def _in_real_home(self, path: Path) -> Path | None:
-        """Return the path in the user's home that corresponds to one in the module's own home."""
-        return self._in_place_of_scratch(path, self._subject.owner.home, self._at_home)
 
     def _in_working_dir(self, path: Path) -> Path | None:
         """Return the corresponding path in the working directory; a module that cannot see that runs in its scratch."""
@@ -398,17 +371,17 @@ class AttemptJudge:
     # -- the targets of attempts ------------------------------------------------------------------------------------
 
     def _explained(self, kind: Literal["run", "env"], target: str) -> Denial | None:
-        from paddock.isolation.denials.explain import explain, explain_lookup  # as above
+        from paddock.isolation.denials.explain import explain  # as above
 
         try:
-            look = explain_lookup(self._subject, target) if kind == "env" else None
-            explanation = look or explain(self._subject, kind, target)
+            explanation = explain(self._subject, kind, target)
         except NotAcceptedError:
             return None
-        if explanation.allowed:
-            return None
-        line = redacted_permissions_line(explanation.added) if explanation.added is not None else ""
-        return self._denial(kind, target, cast(DenialLayer, explanation.layer), line, explanation.reason)
+        return None if explanation.allowed else self._of(kind, target, explanation)
+
+    def _of(self, kind: AttemptKind, target: str, found: Explanation) -> Denial:
+        line = redacted_permissions_line(found.added) if found.added is not None else ""
+        return self._denial(kind, target, cast(DenialLayer, found.layer), line, found.reason)
 
     def _line(self, family: str, grant: str) -> str:
         return line_for(self._subject.entry.permissions, family, grant)
@@ -462,7 +435,7 @@ class AttemptReview:
         spawn: runs something beside everything else.
         budget: how many attempts are looked at.
         leave_out: called for each attempt beyond that, which is not looked at.
-        explainer: explains which were refused, and why; without one, nothing is looked at.
+        judge: decides which were refused, and why.
     """
 
     def __init__(
@@ -471,9 +444,9 @@ class AttemptReview:
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         budget: TokenBucket,
         leave_out: Callable[[], None],
-        explainer: Explainer | None,
+        judge: AttemptJudge,
     ) -> None:
-        self._explainer = explainer
+        self._judge = judge
         self._deny = deny
         self._spawn = spawn
         self._budget = budget
@@ -486,9 +459,7 @@ class AttemptReview:
 
     def not_granted(self, attempts: Iterable[AccessAttempt]) -> list[Denial]:
         """Return what the module may know: which of these its grants do not cover. Nothing else is looked at."""
-        if self._explainer is None:
-            return []
-        denials = (self._explainer.tell(attempt) for attempt in attempts)
+        denials = map(self._judge.tell, attempts)
         return [denial for denial in denials if denial is not None]
 
     def weigh(
@@ -498,8 +469,6 @@ class AttemptReview:
 
         If the module `is_cut_short`, look for the files that it left, too: it may not have reported them.
         """
-        if self._explainer is None:
-            return
         if is_cut_short:
             self._waiting.append((_ALL_LEFT, False))
         for attempt in attempts:
@@ -509,7 +478,7 @@ class AttemptReview:
                 self._leave_out()
         if self._waiting and self._settled.is_set():
             self._settled.clear()
-            self._spawn(self._judge_waiting(self._explainer))
+            self._spawn(self._judge_waiting())
 
     @property
     def programs(self) -> tuple[str, ...]:
@@ -533,13 +502,13 @@ class AttemptReview:
         self._under_way = 0
         self._waiting.clear()
 
-    async def _judge_waiting(self, explainer: Explainer) -> None:
+    async def _judge_waiting(self) -> None:
         try:
             while self._waiting:
                 waiting, self._waiting = self._waiting, []
                 self._under_way = len(waiting)
                 # In a thread, and left there if it has to be: a file system may take as long as it likes.
-                judged = await anyio.to_thread.run_sync(_judge, explainer, waiting, abandon_on_cancel=True)
+                judged = await anyio.to_thread.run_sync(_judged, self._judge, waiting, abandon_on_cancel=True)
                 self._under_way = 0
                 for denial, has_failed in judged.denials:
                     self._deny(denial, has_failed)
@@ -558,19 +527,19 @@ class _Judged:
     started: tuple[str, ...]
 
 
-def _judge(explainer: Explainer, waiting: list[tuple[AccessAttempt, bool]]) -> _Judged:
+def _judged(judge: AttemptJudge, waiting: list[tuple[AccessAttempt, bool]]) -> _Judged:
     judged: dict[AccessAttempt, tuple[Denial | None, bool]] = {}
     started: dict[str, None] = {}
     for attempt, has_failed in waiting:
         if attempt is _ALL_LEFT:  # itself: a worker may report an equal one
-            waiting.extend((one, False) for one in explainer.left())
+            waiting.extend((one, False) for one in judge.left())
         elif attempt in judged:
             known, had_failed = judged[attempt]
             judged[attempt] = known, had_failed or has_failed
         else:
             try:
-                judged[attempt] = explainer.judge(attempt), has_failed
-                if name := explainer.started(attempt):
+                judged[attempt] = judge.judge(attempt), has_failed
+                if name := judge.started(attempt):
                     started[name] = None
             except Exception:  # no call fails over advice
                 _log.exception("an attempt of a module could not be explained")

@@ -15,6 +15,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, get_args
 
@@ -23,7 +24,7 @@ from paddock.authorization.suggestions.pasted import pasted
 from paddock.authorization.suggestions.service_needs import is_credential, use_of_secret
 from paddock.errors import CallRefusedError
 from paddock.isolation.denials.explained_module import ExplainedModule
-from paddock.isolation.denials.reachable_path import ONLY_READ, ReachablePath
+from paddock.isolation.denials.reachable_path import ReachablePath
 from paddock.plan.families import MOUNTED_BY_GRANT, is_program_path
 from paddock.plan.host_name import Destination, parse_authority
 from paddock.plan.net_rule import DEFAULT_PORT, SELF, NetRule
@@ -31,6 +32,7 @@ from paddock.plan.permissions import Permissions, permissions_line
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.guarded_paths import runner_of
 from paddock.policy.located_program import locate
+from paddock.policy.path_walk import GrantedPath
 from paddock.policy.programs import SEARCH_PATH, Program
 from paddock_sandbox.profile import ANY_PROGRAM, SandboxProfile
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
@@ -45,6 +47,7 @@ _GIVEN_TO_ALL: Final = (
 )
 _CALLED: Final = ("tools", "providers", "context", "spawn", "state")
 _MOUNT_POINTS: Final = ("tools", *MOUNTED_BY_GRANT, RESOLVER_POINT)
+_Wanted = Callable[[], GrantedPath | None]  # finds what to grant, or raises `NotAcceptedError`
 _NO_ISOLATION: Final = "isolation level `none` refuses nothing"
 
 
@@ -78,39 +81,13 @@ def explain(subject: ExplainedModule, family: Family, target: str) -> Explanatio
     return _EXPLAINED[family](subject, family, target)
 
 
-def explain_kept(
-    subject: ExplainedModule,
-    path: Path,
-    nearest: Path,
-    *,
-    is_written: bool = True,
-) -> Explanation:
+def explain_kept(subject: ExplainedModule, family: Family, path: Path, nearest: Path) -> Explanation:
     """Return why a module may not write to a path, or read one that is excluded; `nearest` is its last existing part.
 
     For a path without links in it: nothing is looked up.
     """
-    if (closed := subject.excluded(path)) is not None:
-        return _closed(subject, "write" if is_written else "read", closed)
-    reachable = ReachablePath(path, path, subject)
-    if (covered := reachable.why_covered()) is not None:
-        return _refused(subject, "write", covered, "files")
-    if reachable.is_around_writable():
-        return _kept(subject, "write", path)
-    grant, why_not = reachable.grantable_as(nearest)
-    reason = f"{ONLY_READ}; it cannot be granted: {why_not}" if why_not else ONLY_READ
-    return _refused(subject, "write", reason, "files", grant)
-
-
-def explain_lookup(subject: ExplainedModule, name: str) -> Explanation:
-    """Return why a module lacks a variable that, by its own account, it looked for.
-
-    Raises:
-        NotAcceptedError: it is no name of a variable.
-    """
-    found = explain(subject, "env", name)
-    if found.allowed:
-        return found
-    return replace(found, reason=f"{found.reason}; the module says that it looked for this one")
+    granted = GrantedPath(subject.written_as(nearest), nearest, nearest, (), is_directory=True)
+    return _withheld(subject, family, path, path) or _only_read(subject, path, path, lambda: granted)
 
 
 def _allowed(reason: str, layer: str, by: str = "") -> Explanation:
@@ -154,41 +131,59 @@ def _file(subject: ExplainedModule, family: Family, target: str) -> Explanation:
     if subject.profile.level == "none":
         return _allowed(f"{_NO_ISOLATION}: it may do all that the user who runs it may", "files")
     path = ReachablePath.find(target, subject)
-    if (closed := subject.excluded(path.real)) is not None:
-        return _closed(subject, family, closed)
+    if (withheld := _withheld(subject, family, path.real, path.place)) is not None:
+        return withheld
     wants_write = family == "write"
+    wanted = partial(path.wanted, wants_write=wants_write)
     standing = path.standing(wants_write=wants_write)
+    if standing is None:
+        return _only_read(subject, path.real, path.place, wanted)
     if standing.allowed:
         return _allowed(standing.reason, "files", standing.by)
-    if standing.is_covered:
-        return _refused(subject, family, standing.reason, "files")
-    if standing.is_kept:
-        return _kept(subject, family, path.real)
-    grant, why_not = path.grantable(wants_write=wants_write)
-    reason = f"{standing.reason}; it cannot be granted: {why_not}" if why_not else standing.reason
-    return _refused(subject, family, reason, "files", grant)
+    return _ungranted(subject, family, standing.reason, wanted)
 
 
-def _closed(subject: ExplainedModule, family: Family, place: Path) -> Explanation:
-    """Explain a place that is excluded from what may be read."""
-    added = subject.opened(family, place)
-    reason = f"`{place}` is excluded from what it may read, so it is there and cannot be opened"
-    return replace(_refused_without(subject, reason, "files", added), grant=permissions_line(added), added=added)
+def _withheld(subject: ExplainedModule, family: Family, real: Path, place: Path) -> Explanation | None:
+    """Explain a path that is excluded from what may be read, or Paddock's own, if it is either."""
+    if (closed := subject.excluded(real)) is not None:
+        added = subject.opened(family, closed)
+        reason = f"`{closed}` is excluded from what it may read, so it is there and cannot be opened"
+        return replace(_refused_without(subject, reason, "files", added), grant=permissions_line(added), added=added)
+    covered = subject.why_covered(place)
+    return None if covered is None else _refused(subject, family, covered, "files")
 
 
-def _kept(subject: ExplainedModule, family: Family, real: Path) -> Explanation:
+def _only_read(subject: ExplainedModule, real: Path, place: Path, wanted: _Wanted) -> Explanation:
+    """Explain a path that may be read, and not written to."""
+    if subject.is_around_writable(place):
+        return _kept(subject, real)
+    return _ungranted(subject, "write", "it may be read, and not written to", wanted)
+
+
+def _ungranted(subject: ExplainedModule, family: Family, reason: str, wanted: _Wanted) -> Explanation:
+    try:
+        granted = wanted()
+        if granted is not None and family == "write":
+            granted.refuse_writing_to_the_system()
+            subject.fixed.refuse(granted, by_mounts=subject.has_namespaces)
+    except NotAcceptedError as error:
+        return _refused(subject, family, f"{reason}; it cannot be granted: {error.problem}", "files")
+    return _refused(subject, family, reason, "files", "" if granted is None else granted.written)
+
+
+def _kept(subject: ExplainedModule, real: Path) -> Explanation:
     """Explain a place in a folder that may be written to, which itself may not."""
     for kept in subject.protected:
         if real.is_relative_to(kept):
             reason = (
                 f"{runner_of(kept)} may run what is in `{kept}`, so it stays as it is unless it is granted by itself"
             )
-            return _refused(subject, family, reason, "files", subject.written_as(kept))
+            return _refused(subject, "write", reason, "files", subject.written_as(kept))
     codes = ((code.root, f"which is the code of module `{code.module_id}`") for code in subject.fixed.codes)
     for fixed, what in (*codes, *subject.fixed.others):
         if real.is_relative_to(fixed):
-            return _refused(subject, family, f"no module may change `{fixed}`, {what}", "files")
-    return _refused(subject, family, "Paddock runs from it, or its session depends on it", "files")
+            return _refused(subject, "write", f"no module may change `{fixed}`, {what}", "files")
+    return _refused(subject, "write", "Paddock runs from it, or its session depends on it", "files")
 
 
 def _program(subject: ExplainedModule, family: Family, target: str) -> Explanation:

@@ -5,39 +5,21 @@ It is made for each module that starts; the explanations, which few need, are lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Protocol
 
+from paddock.isolation.enforcement import LEVELS_WITH_NAMESPACES
 from paddock.isolation.fixed_paths import FixedPaths
+from paddock.isolation.private_places import is_cover
 from paddock.plan.families import EXCLUDED_SECRETS, EXCLUSION, is_exclusion
 from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import Permissions, by_preset, grants_of, with_grant
+from paddock.policy.authority import Authority
 from paddock.policy.outer_repository import OuterRepository
 from paddock.policy.owner import Owner
-from paddock_sandbox.profile import SandboxProfile
-
-
-class Rights(Protocol):
-    """What a module may do through the host."""
-
-    def may_emit(self, event: str) -> bool:
-        """Whether it may emit an event."""
-        ...
-
-    def may_call(self, point: str, name: str | None) -> bool:
-        """Whether it may call the object mounted at a point, or all of it, without having been handed it."""
-        ...
-
-    def check_handler(self, event: str) -> None:
-        """Raise `CallRefusedError` for an event that it may not handle."""
-        ...
-
-    def may_mount(self, point: str) -> bool:
-        """Whether it may mount objects of its own at a point."""
-        ...
+from paddock_sandbox.profile import Mount, SandboxProfile
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +35,6 @@ class ExplainedModule:
     profile: SandboxProfile
     working_dir: Path
     owner: Owner
-    rights: Rights
     fixed: FixedPaths
     protected: tuple[Path, ...] = ()
     written: Permissions | None = None
@@ -71,12 +52,43 @@ class ExplainedModule:
         return grants_of(self.entry.permissions)
 
     @property
+    def rights(self) -> Authority:
+        """What it may do through the host."""
+        return Authority(self.entry)
+
+    @property
     def programs_text(self) -> str:
         """Which programs it may run, as a clause for people."""
         granted = self.permissions.run
         if not granted and self.profile.programs:
             return "of programs it may run only those that come with its source"
         return f"of programs it may run only {', '.join(granted)}" if granted else "it may run no program at all"
+
+    @property
+    def has_namespaces(self) -> bool:
+        """Whether it has a file system of its own."""
+        return self.profile.level in LEVELS_WITH_NAMESPACES
+
+    def mounts_around(self, place: Path) -> Iterator[Mount]:
+        """Yield the mounts that a place, without links in it, is at or below."""
+        return (mount for mount in self.profile.mounts if place.is_relative_to(mount.target))
+
+    def mount_at(self, place: Path) -> Mount | None:
+        """Return the mount that decides what it may do at a place: the deepest, but rules of Landlock add up."""
+        if not self.has_namespaces:
+            return max(self.mounts_around(place), key=lambda mount: mount.writable, default=None)
+        return max(self.mounts_around(place), key=lambda mount: len(Path(mount.target).parts), default=None)
+
+    def is_around_writable(self, place: Path) -> bool:
+        """Whether a place is in a folder that it may write to."""
+        return any(mount.writable for mount in self.mounts_around(place))
+
+    def why_covered(self, place: Path) -> str | None:
+        """Return why no grant lets it have what is at a place outside; None if one may. Nothing is looked up."""
+        mount = self.mount_at(place)
+        if mount is None or not is_cover(mount):
+            return None
+        return f"it is in `{mount.target}`, which is Paddock's own: modules find an empty folder in its place"
 
     def excluded(self, path: Path) -> Path | None:
         """Return the closed place that a path, without links in it, is at or below; None where it is in none."""
