@@ -7,7 +7,7 @@ loading; it is complete and consistent, or it does not exist.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -184,13 +184,13 @@ class ModuleEntry(StrictModel):
         inherited = {name: getattr(base, name) for name in base.model_fields_set}
         return self.model_copy(update={**inherited, **own, "config": merged(base.config, self.config)})
 
-    def config_problems(self, environ: Mapping[str, str]) -> tuple[PlanProblem, ...]:
+    def config_problems(self, known: Container[str]) -> tuple[PlanProblem, ...]:
         """Return the problems of its configuration.
 
-        There is one for each `${NAME}` that is not granted to this entry or not set in `environ`, and one for a command
+        There is one for each `${NAME}` that is not granted to this entry or not `known`, and one for a command
         where its source is an MCP server, which brings its own.
         """
-        problems = tuple(reference_problems(self.config, self._place.config_path, self.permissions, environ))
+        problems = tuple(reference_problems(self.config, self._place.config_path, self.permissions, known))
         if not self.brings_server or "command" not in self.config:
             return problems
         said = f"`{self.source}` says itself how its server is started"

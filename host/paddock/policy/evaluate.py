@@ -51,7 +51,7 @@ class EvaluationContext:
     trust: Trust
     working_dir: Path
     owner: Owner
-    secrets: Mapping[str, str]
+    secrets: Container[str]
     positions: Positions | None = None
     folder: Path | None = None
 
@@ -106,18 +106,16 @@ def lacks_secrets(entry: ModuleEntry, secrets: Container[str]) -> bool:
     return any(name not in secrets for name in secrets_in_use(entry.config, grants_of(entry.permissions)))
 
 
-def refuse_secrets(entries: Iterable[ModuleEntry], secrets: Mapping[str, str], positions: Positions) -> None:
+def refuse_secrets(entries: Iterable[ModuleEntry], secrets: Container[str], positions: Positions) -> None:
     """Refuse entries whose references and secrets cannot be had; this takes no look at their code.
 
     Raises:
         PlanError: the problems of all of them.
     """
-    found: list[PolicyFindings] = []
+    findings = PolicyFindings()
     for entry in entries:
-        findings = PolicyFindings()
         _judge_secrets(entry, ModuleRequest(entry, "").grants(), secrets, findings)
-        found.append(findings)
-    raise_findings(found, positions)
+    raise_findings([findings], positions)
 
 
 def raise_findings(found: Iterable[PolicyFindings], positions: Positions | None) -> None:
@@ -259,7 +257,7 @@ def _judge_paths(
 
 
 def _judge_secrets(
-    entry: ModuleEntry, grants: Sequence[RequestedGrant], secrets: Mapping[str, str], findings: PolicyFindings
+    entry: ModuleEntry, grants: Sequence[RequestedGrant], secrets: Container[str], findings: PolicyFindings
 ) -> None:
     """Note references that cannot be resolved, and injected secrets without a value or without a place of use."""
     permissions = grants_of(entry.permissions)

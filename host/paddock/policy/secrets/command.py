@@ -8,16 +8,16 @@ its process group behind. No error contains its output.
 from __future__ import annotations
 
 import os
-import selectors
 import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
+
+import anyio
 
 from paddock.text import reason_of
 
@@ -64,22 +64,22 @@ def find_program(name: str, environ: Mapping[str, str]) -> str:
     return found
 
 
-def run_secret_command(
+async def run_secret_command(
     argv: Sequence[str],
     environ: Mapping[str, str],
     folder: Path,
     *,
-    stop: int | None = None,
     timeout: float = TIMEOUT_SECONDS,
 ) -> bytes:
-    """Return a command's output; it is ended when the descriptor `stop` becomes readable. Blocks: run it in a thread.
+    """Return a command's output; it is ended if the wait is cancelled.
 
     Raises:
         NoSecretError: it could not be run, failed, or took too long, or printed too much.
     """
     program = find_program(argv[0], environ)
     try:
-        child = subprocess.Popen(  # noqa: S603 - the operator's own command, from a file that only they can write
+        # The operator's own command, from a file that only they can write; starting it takes a millisecond.
+        child = subprocess.Popen(  # noqa: ASYNC220, S603
             [*argv],
             executable=program,
             env=dict(environ),
@@ -91,8 +91,9 @@ def run_secret_command(
         )
     except (OSError, ValueError) as error:
         raise NoSecretError(f"`{argv[0]}` cannot be run: {reason_of(error)}") from None
+    output = _Output()
     try:
-        output = _Output.of(child, stop, time.monotonic() + timeout)
+        await output.listen(child, timeout)
     except OSError as error:  # of a host that has no descriptors left, for example
         raise NoSecretError(f"`{argv[0]}` cannot be listened to: {reason_of(error)}") from None
     finally:
@@ -115,72 +116,38 @@ def _end(child: subprocess.Popen[bytes]) -> int:
 
 @dataclass(slots=True)
 class _Output:
-    """A command's output so far, and why reading stopped."""
+    """A command's output so far, and whether it has ended."""
 
     printed: bytearray = field(default_factory=bytearray, repr=False)
     complaint: bytearray = field(default_factory=bytearray, repr=False)
     has_ended: bool = False
-    is_stopped: bool = False
 
-    @classmethod
-    def of(cls, child: subprocess.Popen[bytes], stop: int | None, deadline: float) -> _Output:
-        output = cls()
+    async def listen(self, child: subprocess.Popen[bytes], timeout: float) -> None:
+        """Read until the command has ended and its pipes are empty, or too much was read, or it takes too long."""
         assert child.stdout is not None and child.stderr is not None
-        pidfd = os.pidfd_open(child.pid)
-        try:
-            with selectors.DefaultSelector() as selector:
-                for pipe in (child.stdout, child.stderr):
-                    os.set_blocking(pipe.fileno(), False)
-                    selector.register(pipe, selectors.EVENT_READ, pipe)
-                selector.register(pidfd, selectors.EVENT_READ)
-                if stop is not None:
-                    selector.register(stop, selectors.EVENT_READ)
-                output._listen(selector, child, pidfd, stop, deadline)
-        finally:
-            os.close(pidfd)
-        return output
+        with (
+            open(os.pidfd_open(child.pid), "rb") as end,  # noqa: ASYNC230 - a descriptor to wait for, and no file
+            anyio.move_on_after(timeout) as scope,
+        ):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._read, child.stdout, scope)
+                tasks.start_soon(self._complain, child.stderr)
+                await anyio.wait_readable(end)
+                self.has_ended = True
+                scope.deadline = min(scope.deadline, anyio.current_time() + _DRAIN_SECONDS)
 
-    def _listen(
-        self,
-        selector: selectors.BaseSelector,
-        child: subprocess.Popen[bytes],
-        pidfd: int,
-        stop: int | None,
-        deadline: float,
-    ) -> None:
-        pipes = 2
-        while (pipes or not self.has_ended) and len(self.printed) <= MAX_BYTES:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return
-            for key, _ in selector.select(left):
-                if key.fd == stop:
-                    self.is_stopped = True
-                    return
-                if key.fd == pidfd:
-                    self.has_ended = True
-                    selector.unregister(pidfd)
-                    deadline = min(deadline, time.monotonic() + _DRAIN_SECONDS)
-                elif not self._take(key.data, is_complaint=key.data is child.stderr):
-                    selector.unregister(key.fileobj)
-                    pipes -= 1
+    async def _read(self, pipe: IO[bytes], scope: anyio.CancelScope) -> None:
+        async for chunk in _chunks(pipe):
+            self.printed += chunk
+            if len(self.printed) > MAX_BYTES:
+                scope.cancel()
 
-    def _take(self, pipe: IO[bytes], *, is_complaint: bool) -> bool:
-        """Read what is available; return whether there may be more."""
-        try:
-            chunk = os.read(pipe.fileno(), _CHUNK_BYTES)
-        except BlockingIOError:
-            return True
-        if is_complaint:
+    async def _complain(self, pipe: IO[bytes]) -> None:
+        async for chunk in _chunks(pipe):
             self.complaint += chunk
             del self.complaint[:-_MAX_ERROR_BYTES]
-        else:
-            self.printed += chunk
-        return bool(chunk)
 
     def result(self, name: str, status: int, timeout: float) -> bytes:
-        if self.is_stopped:
-            raise NoSecretError(f"`{name}` was ended before it was done")
         if len(self.printed) > MAX_BYTES:
             raise NoSecretError(f"`{name}` prints more than {MAX_BYTES // 1024} KiB", "it is to print the secret alone")
         if not self.has_ended:
@@ -202,3 +169,12 @@ class _Output:
                 line = line.replace(printed, "…")
         shown = line if len(line) <= _MAX_SHOWN_CHARACTERS else line[:_MAX_SHOWN_CHARACTERS] + "…"
         return f": {shown}" if shown else ""
+
+
+async def _chunks(pipe: IO[bytes]) -> AsyncIterator[bytes]:
+    while True:
+        await anyio.wait_readable(pipe)
+        chunk = os.read(pipe.fileno(), _CHUNK_BYTES)
+        if not chunk:
+            return
+        yield chunk

@@ -2,15 +2,14 @@
 
 `secrets.toml` in the user's configuration folder names the place of a secret, and precedes the environment variable of
 its name; only the operator may have written it. A value is read once, when it is first asked for: `fetch` reads those
-of a session before anything of it starts, and from then on this is a plain mapping. No error contains a value, and no
-object of this file shows one in its own text form.
+of a session before anything of it starts. No error contains a value, and no object of this file shows one in its own
+text form.
 """
 
 from __future__ import annotations
 
-import os
 import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
@@ -50,7 +49,7 @@ class SecretError(PaddockError):
         return {"problems": [{**problem.as_dict(), "file": self.origin} for problem in self.problems]}
 
 
-class SecretSources(Mapping[str, str]):
+class SecretSources:
     """The secrets by name: those of `entries`, from the file at `path`, and the variables of `environ`."""
 
     def __init__(
@@ -76,31 +75,6 @@ class SecretSources(Mapping[str, str]):
     def __contains__(self, name: object) -> bool:
         return name in self._entries or bool(self._environ.get(str(name)))
 
-    def __iter__(self) -> Iterator[str]:
-        yield from self._entries
-        yield from (name for name, value in self._environ.items() if value and name not in self._entries)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def __getitem__(self, name: str) -> str:
-        """Return a value; unless it was fetched before, this waits for its file or command.
-
-        Raises:
-            KeyError: there is no such secret.
-            SecretError: it exists, and cannot be read.
-        """
-        if name not in self:
-            raise KeyError(name)
-        missed: dict[str, PlanProblem] = {}
-        self._get(name, None, missed)
-        if missed:
-            raise SecretError(missed.values())
-        return self._values[name]
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(self._entries)} and the environment)"
-
     def where(self, name: str) -> str:
         """Describe where a secret is looked for."""
         entry = self._entries.get(name)
@@ -125,39 +99,24 @@ class SecretSources(Mapping[str, str]):
         places = dict(names) if isinstance(names, Mapping) else dict.fromkeys(names, "")
         missed: dict[str, PlanProblem] = {}
         try:
-            await self._get_all(places, missed)
+            async with anyio.create_task_group() as getting:
+                for name in places:
+                    getting.start_soon(self._get, name, missed)
         except BaseExceptionGroup as group:
             raise _alone(group) from None
         if missed:
             raise _error_of([(missed[name], place) for name, place in places.items() if name in missed], positions)
         return {name: self._values[name] for name in places}
 
-    async def _get_all(self, names: Collection[str], missed: dict[str, PlanProblem]) -> None:
-        try:
-            stop = os.eventfd(0, os.EFD_CLOEXEC)
-        except OSError as error:
-            problem = f"it cannot be asked for: {reason_of(error)}"
-            missed |= {name: PlanProblem(name, f"{self.where(name)}: {problem}") for name in names}
-            return
-        try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_signal_the_end, stop)
-                async with anyio.create_task_group() as getting:
-                    for name in names:
-                        getting.start_soon(anyio.to_thread.run_sync, self._get, name, stop, missed)
-                tasks.cancel_scope.cancel()
-        finally:
-            os.close(stop)
-
-    def _get(self, name: str, stop: int | None, missed: dict[str, PlanProblem]) -> None:
+    async def _get(self, name: str, missed: dict[str, PlanProblem]) -> None:
         if name in self._values:
             return
         try:
-            self._values[name] = _checked(self._looked_up(name, stop), self.where(name))
+            self._values[name] = _checked(await self._looked_up(name), self.where(name))
         except NoSecretError as error:
             missed[name] = PlanProblem(name, error.problem, error.hint)
 
-    def _looked_up(self, name: str, stop: int | None) -> str:
+    async def _looked_up(self, name: str) -> str:
         entry = self._entries.get(name)
         if entry is None:
             value = self._environ.get(name)
@@ -165,9 +124,9 @@ class SecretSources(Mapping[str, str]):
                 raise self._missing(name, is_set=value is not None)
             return value
         if isinstance(entry.what, tuple):
-            return self._printed(name, entry.what, stop)
+            return await self._printed(name, entry.what)
         if entry.way == "file":
-            return self._read(name, entry.what)
+            return await anyio.to_thread.run_sync(self._read, name, entry.what)
         value = self._environ.get(entry.what)
         if value is None:
             hint = f"set it first: `{command_to_set(entry.what)}` takes it from the keyboard"
@@ -180,11 +139,11 @@ class SecretSources(Mapping[str, str]):
         )
         return NoSecretError(f"secret `{name}` is nowhere: {looked}", how_to_set(name))
 
-    def _printed(self, name: str, argv: tuple[str, ...], stop: int | None) -> str:
+    async def _printed(self, name: str, argv: tuple[str, ...]) -> str:
         home = self._owner.home
         folder = home if home.is_dir() else Path("/")
         try:
-            printed = run_secret_command(argv, self._environ, folder, stop=stop)
+            printed = await run_secret_command(argv, self._environ, folder)
         except NoSecretError as error:
             raise NoSecretError(f"{self.where(name)}: {error.problem}", error.hint) from None
         text = _decoded(printed)
@@ -211,14 +170,6 @@ class SecretSources(Mapping[str, str]):
         if text is None:
             raise NoSecretError(f"{self.where(name)}: it does not exist", f"make it, for you alone: {path}")
         return text
-
-
-async def _signal_the_end(stop: int) -> None:
-    """Wait to be cancelled, and then signal the threads, which only watch descriptors."""
-    try:
-        await anyio.sleep_forever()
-    finally:
-        os.eventfd_write(stop, 1)
 
 
 def _alone(error: BaseException) -> BaseException:
