@@ -108,7 +108,7 @@ class Authorizer:
         self._working_dir = working_dir
         self._owner = Owner.current(environ)
         self._environ = environ
-        self._policy = policy
+        self.policy = policy  # that bounds every grant
         self._secrets = secrets
         self._grants_file = GrantsFile.of_user(environ)
 
@@ -126,11 +126,6 @@ class Authorizer:
         written = Policy.load(environ)
         bounds = written if policy is None else written.narrowed_by(policy)
         return cls(working_dir, environ, bounds, SecretSources.load(environ))
-
-    @property
-    def policy(self) -> Policy:
-        """The policy that bounds every grant."""
-        return self._policy
 
     async def is_accepted(self, plan: MountPlan, *, trust_plan: bool = False) -> bool:
         """Return whether the operator accepted a plan as it is.
@@ -162,7 +157,7 @@ class Authorizer:
         """
         given = _given_by_flags(plan, grants)
         # A rule of a policy may be about the code of a module, so what it decides is known later.
-        if not (self._policy.files or getattr(consent, "is_attended", consent is not None)):
+        if not (self.policy.files or getattr(consent, "is_attended", consent is not None)):
             act = partial(self._refuse_unaccepted, plan, given, named, trust_plan=trust_plan)
             await anyio.to_thread.run_sync(act)
         lacking = [one for one in plan.entries() if lacks_secrets(one, self._secrets)]
@@ -254,7 +249,7 @@ class Authorizer:
         """
         asked = ModuleRequest(entry, resolution.source, (), named, resolution.commit, resolution.tree)
         authorization = await self._authorize([asked], [resolution], _BY_FLAGS, None)
-        return replace(authorization, totals=judge_totals(None, self._policy, [entry], PolicyFindings()))
+        return replace(authorization, totals=judge_totals(None, self.policy, [entry], PolicyFindings()))
 
     def check_call(self, granted: Permissions) -> None:
         """Refuse a variable or a secret that a flag names and that is not set, before any code is looked for.
@@ -344,7 +339,7 @@ class Authorizer:
         if trust_plan or given or acceptance != acceptance.of_today():
             await anyio.to_thread.run_sync(self._tell_of_presets, today)
         in_general = instruction_findings(plan, acceptance.trust)
-        totals = judge_totals(plan, self._policy, tuple(plan.own_entries()), in_general)
+        totals = judge_totals(plan, self.policy, tuple(plan.own_entries()), in_general)
         raise_findings([in_general], plan.positions)
         codes = [resolutions[one.entry.path] for one in asked]
         authorization = await self._authorize(asked, codes, acceptance.trust, plan.positions, plan.folder)
@@ -431,7 +426,7 @@ class Authorizer:
             (state_folder(self._environ) / _TOLD).write_text(str(permission_request.PRESETS_VERSION), encoding="ascii")
 
     def _context(self, trust: Trust, positions: Positions | None, folder: Path | None) -> EvaluationContext:
-        return EvaluationContext(self._policy, trust, self._working_dir, self._owner, self._secrets, positions, folder)
+        return EvaluationContext(self.policy, trust, self._working_dir, self._owner, self._secrets, positions, folder)
 
     async def _authorize(
         self,

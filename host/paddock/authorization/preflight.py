@@ -67,7 +67,8 @@ def checked_resolutions(plan: MountPlan, found: Mapping[str, Resolution | Module
         PlanProblem(entry.path, "; ".join([exc.summary, *exc.detail]), _in_a_row(exc.hints)) for entry, exc in missing
     ]
     if problems or misplaced:
-        raise _plan_error(plan, [*problems, *misplaced])
+        origin = str(plan.origin) if plan.origin is not None else None
+        raise PlanError([*problems, *misplaced], origin=origin)
     return resolutions
 
 
@@ -77,7 +78,3 @@ def _in_a_row(hints: Iterable[str]) -> str:
     for hint in hints:
         text += f"{' Or ' if text.endswith('?') else ', or '}{hint}" if text else hint
     return text
-
-
-def _plan_error(plan: MountPlan, problems: list[PlanProblem]) -> PlanError:
-    return PlanError(problems, origin=str(plan.origin) if plan.origin is not None else None)

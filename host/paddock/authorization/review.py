@@ -7,7 +7,7 @@ as the policy and the machine permit. Code is read as data; nothing is started, 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -170,7 +170,11 @@ def _given(request: ModuleRequest, needs: Needs, context: EvaluationContext) -> 
     against = [one for one in _refusals(with_it, accepted) if one.message not in before]
     stands = [f"{one.rule_file}{f':{one.rule_line}' if one.rule_line is not None else ''}" for one in against]
     problems = [f"not given: {place} is against it" for place in dict.fromkeys(stands)]
-    problems += [f"not given: {problem}" for problem in _grant_problems(request, needs.permissions, context)]
+    entry = request.entry.model_copy(update={"permissions": needs.permissions})
+    try:
+        Grants.of(entry, Path(context.working_dir), context.owner, lambda path, is_written: None)
+    except PlanError as error:  # paths and programs that cannot be granted as written on this machine
+        problems += [f"not given: {problem.message}" for problem in error.problems]
     return Needs(Permissions(), (), (*needs.lacks, *problems)) if problems else needs
 
 
@@ -182,12 +186,3 @@ def _refusals(request: ModuleRequest, context: EvaluationContext) -> tuple[Refus
     except PlanError:  # mistakes are reported when the plan is started, after any answer
         return ()
     return ()
-
-
-def _grant_problems(request: ModuleRequest, proposed: Permissions, context: EvaluationContext) -> Iterator[str]:
-    """Yield the reasons why paths and programs cannot be granted as written on this machine."""
-    entry = request.entry.model_copy(update={"permissions": proposed})
-    try:
-        Grants.of(entry, Path(context.working_dir), context.owner, lambda path, is_written: None)
-    except PlanError as error:
-        yield from (problem.message for problem in error.problems)

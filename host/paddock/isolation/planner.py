@@ -302,12 +302,12 @@ class SandboxPlanner:
             kept=(*self._place.kept, self.host.folder),
             earlier=self._guarded.values(),
             holds_links=isinstance(tried, Available) and NO_LINKS not in tried.missing,
-            lets_see=module.decision.lets_see,
+            lets_see=module.decision.paths.lets_see,
             found=found,
             private=self._place.private,
             covers=self.host.workers.folder,
         )
-        module.decision.check_paths(confinement.grants)
+        module.decision.paths.check(confinement.grants)
         environ = dict(network.environ) if network is not None else {}
         environ |= environment_of(
             entry.permissions,

@@ -283,9 +283,13 @@ def with_permissions(
     section, plan = match[1], load_plan(path)
     index = _own_index(path, plan, section, int(match[2]))
     if index is None:
-        entry = next(one for one in plan.own_entries() if one.path == place)
-        named = {"module": entry.module, **({"instance_id": entry.instance_id} if entry.instance_id else {})}
-        return _with_own(path, section, {**named, **keys}, lines)
+        own = {**_named(next(one for one in plan.own_entries() if one.path == place)), **keys}
+
+        def add(content: dict[str, Any]) -> str:
+            content.setdefault(section, []).append(_unshared(own))
+            return f"{section}[{len(content[section]) - 1}]"
+
+        return _edited(path, add, lambda text: with_item(text, section, own), lines)
 
     told: list[tuple[tuple[str, ...], object]] = []  # families alone, so that comments of others stay
 
@@ -387,22 +391,15 @@ def _own_entry(
     plan = load_plan(path, written=written)
     own = _own_index(path, plan, section, index, written)
     if own is None:
-        entry: ModuleEntry = getattr(plan, section)[index]
-        named = {"module": entry.module, **({"instance_id": entry.instance_id} if entry.instance_id else {})}
-        content.setdefault(section, []).append(named)
+        content.setdefault(section, []).append(_named(getattr(plan, section)[index]))
         own = -1
     found: dict[str, Any] = content[section][own]
     return found
 
 
-def _with_own(path: Path, section: str, entry: Mapping[str, Any], lines: Sequence[str]) -> PlanEdit:
-    """Return the plan with an entry of its own over one of a bundle."""
-
-    def add(content: dict[str, Any]) -> str:
-        content.setdefault(section, []).append(_unshared(dict(entry)))
-        return f"{section}[{len(content[section]) - 1}]"
-
-    return _edited(path, add, lambda text: with_item(text, section, entry), lines)
+def _named(entry: ModuleEntry) -> dict[str, Any]:
+    """Return the keys of an entry over this one, which a bundle has."""
+    return {"module": entry.module, **({"instance_id": entry.instance_id} if entry.instance_id else {})}
 
 
 def entry_lines(path: Path, entry: Mapping[str, Any]) -> list[str]:

@@ -146,10 +146,6 @@ def _covers_env(cap: str, granted: str) -> bool:
     return cap == granted if "=" in cap else _covers(cap, granted.partition("=")[0])
 
 
-def _covers_net(cap: str, granted: str) -> bool:
-    return NetRule.parse(cap).covers(NetRule.parse(granted))
-
-
 def _matches(grant: str, target: str) -> bool:
     return fnmatchcase(target, grant)
 
@@ -245,7 +241,7 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
             "A host that it may connect to, at port 443 unless you write another; `public` is any public host.",
             act="connect to",
             comment="where it may connect to, and nowhere else",
-            covers=_covers_net,
+            covers=lambda cap, granted: NetRule.parse(cap).covers(NetRule.parse(granted)),
             takes_trust=True,
             acts_outside=lambda grant, folder: grant != SELF,
         ),

@@ -10,9 +10,8 @@ from __future__ import annotations
 import copy
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -94,8 +93,9 @@ def load_plan(
         path = Path(plan)
         document = read_document(path, written, converts=converts)
         origin = path.resolve()
+        digest = _digest(b"file", os.fsencode(origin), document.written)
         reading = _Reading(origin.parent, origin, document.positions, trees_of)
-        loaded = reading.mount_plan(document.content, partial(_digest_of_file, origin, document.written))
+        loaded = reading.mount_plan(document.content, lambda raw: digest)
     else:
         reading = _Reading(Path.cwd(), None, Positions(_UNWRITTEN), trees_of)
         loaded = reading.mount_plan(plan, partial(_digest_of_mapping, Path.cwd()))
@@ -111,10 +111,6 @@ def _pinned_trees(environ: Mapping[str, str], base: Path, lock: LockFile) -> Ite
 
     with SourceCache.of_user(environ) as cache:
         yield PinnedTrees(cache, lock, base)
-
-
-def _digest_of_file(origin: Path, written: bytes, raw: Mapping[str, Any]) -> str:
-    return _digest(b"file", os.fsencode(origin), written)
 
 
 def _digest_of_mapping(base: Path, raw: Mapping[str, Any]) -> str:
@@ -197,9 +193,11 @@ class _Reading:
         modules = {section: entries.section(section, raw) for section in SECTIONS}
         plan_wide = entries.plan_wide(raw)
         instruction = entries.instruction(session)
-        own = OwnEntries(orchestrator, context, modules["providers"], modules["tools"], modules["hooks"])
+        own = Agent("", orchestrator, context, modules["providers"], modules["tools"], modules["hooks"], raw)
         agents = read_agents(raw.get("agents", {}), own, entries)
-        self._put_first(plain.problems)
+        # A part that could not be copied is missing in the copy, so problems about its absence are noise.
+        places = {problem.path for problem in plain.problems}
+        self.problems[:] = [*plain.problems, *(problem for problem in self.problems if problem.path not in places)]
         if self.problems or orchestrator is None or context is None:
             return None
         plan = MountPlan(
@@ -254,11 +252,6 @@ class _Reading:
             error.locate(self._positions.file, self._positions.spot_of)
             raise
 
-    def _put_first(self, problems: list[PlanProblem]) -> None:
-        # A part that could not be copied is missing in the copy, so problems about its absence are noise.
-        places = {problem.path for problem in problems}
-        self.problems[:] = [*problems, *(problem for problem in self.problems if problem.path not in places)]
-
     def _session(self, raw: dict[str, Any]) -> dict[str, Any]:
         if "session" not in raw:
             self.problems.append(PlanProblem("session", "is missing", _EXAMPLE))
@@ -286,19 +279,8 @@ class _Reading:
         return read
 
 
-@dataclass(frozen=True, slots=True)
-class OwnEntries:
-    """The modules of a plan itself, as far as they could be read."""
-
-    orchestrator: ModuleEntry | None
-    context: ModuleEntry | None
-    providers: tuple[ModuleEntry, ...]
-    tools: tuple[ModuleEntry, ...]
-    hooks: tuple[ModuleEntry, ...]
-
-
-def read_agents(written: object, own: OwnEntries, reading: EntryReading) -> dict[str, Agent]:
-    """Return the agents of a plan by their names; the reading collects the problems.
+def read_agents(written: object, own: Agent, reading: EntryReading) -> dict[str, Agent]:
+    """Return the agents of a plan by their names; `own` has the plan's modules. The reading collects the problems.
 
     An entry that is a list is no agent: other programs take it for folders to look in.
     """
@@ -325,7 +307,7 @@ def _read(
     name: str,
     raw: dict[str, Any],
     path: str,
-    own: OwnEntries,
+    own: Agent,
     reading: EntryReading,
 ) -> Agent:
     table = copy.deepcopy(raw)  # a copy in which sources become absolute
@@ -346,9 +328,9 @@ def _read(
         name,
         _session_module("orchestrator", session, table, path, own.orchestrator, reading),
         _session_module("context", session, table, path, own.context, reading),
-        _section("providers", table, path, own.providers, reading),
-        _section("tools", table, path, own.tools, reading),
-        _section("hooks", table, path, own.hooks, reading),
+        entries_over(own.providers, reading.section("providers", table, path)),
+        entries_over(own.tools, reading.section("tools", table, path)),
+        entries_over(own.hooks, reading.section("hooks", table, path)),
         raw,
     )
 
@@ -383,9 +365,3 @@ def _session_module(
         session = {**session, key: {"module": base.module, **written}}
     read, _ = reading.session_module(key, session, table, path)
     return read.over(base) if read is not None and base is not None and read.module == base.module else read
-
-
-def _section(
-    section: str, table: Mapping[str, Any], path: str, base: Sequence[ModuleEntry], reading: EntryReading
-) -> tuple[ModuleEntry, ...]:
-    return entries_over(base, reading.section(section, table, path))

@@ -27,7 +27,7 @@ from paddock.plan.limits import Limits, Totals
 from paddock.plan.permissions import FAMILIES, Permissions, SecretGrant
 from paddock.plan.plain_data import merged
 from paddock.plan.problems import NotAcceptedError, StrictModel, must_be, path_text, problems_of
-from paddock.plan.secret_references import reference_problems
+from paddock.plan.secret_references import reference_problems, references
 from paddock.plan.source_map import Location, Positions
 from paddock_sources import ModuleIdError, SourceUriError, checked_module_id, parse_source
 from paddock_sources.constraints import MAX_CONSTRAINTS, Constraint, ConstraintTextError, DependencyRules
@@ -190,7 +190,8 @@ class ModuleEntry(StrictModel):
         There is one for each `${NAME}` that is not granted to this entry or not `known`, and one for a command
         where its source is an MCP server, which brings its own.
         """
-        problems = tuple(reference_problems(self.config, self._place.config_path, self.permissions, known))
+        found = references(self.config, self._place.config_path)
+        problems = tuple(reference_problems(found, self.permissions, known))
         if not self.brings_server or "command" not in self.config:
             return problems
         said = f"`{self.source}` says itself how its server is started"

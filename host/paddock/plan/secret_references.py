@@ -8,7 +8,7 @@ reference: it stands for the text `${NAME}`. Nothing here reads the process's ow
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -64,23 +64,11 @@ def variable_references(permissions: Permissions, path: str = "") -> Iterator[Re
         yield from references(grant.partition("=")[2], path_text(path, "env", number))
 
 
-def reference_problems(
-    config: Any, path: str, permissions: Permissions, known: Container[str]
-) -> Iterator[PlanProblem]:
-    """Yield a problem for every reference in `config` that cannot be resolved; `known` are the existing secrets."""
-    yield from _problems(references(config, path), permissions, known)
-
-
 def malformed_references(config: Any, path: str) -> Iterator[PlanProblem]:
     """Yield a problem for every reference in `config`, at `path`, that no grant could make valid."""
     for one in references(config, path):
         if one.has_default:
-            yield from reference_problems(one.written, one.place, Permissions(), ())
-
-
-def variable_problems(permissions: Permissions, path: str, known: Container[str]) -> Iterator[PlanProblem]:
-    """Yield a problem for every reference in `env` that cannot be resolved; `path` is where the permissions stand."""
-    yield from _problems(variable_references(permissions, path), permissions, known)
+            yield from reference_problems([one], Permissions(), ())
 
 
 def names_referred_to(config: Any, permissions: Permissions) -> tuple[str, ...]:
@@ -120,7 +108,10 @@ def expanded(
     return config
 
 
-def _problems(found: Iterator[Reference], permissions: Permissions, known: Container[str]) -> Iterator[PlanProblem]:
+def reference_problems(
+    found: Iterable[Reference], permissions: Permissions, known: Container[str]
+) -> Iterator[PlanProblem]:
+    """Yield a problem for every reference that cannot be resolved; `known` are the existing secrets."""
     for one in found:
         if one.has_default:
             yield PlanProblem(

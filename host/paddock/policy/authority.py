@@ -101,10 +101,10 @@ class Authority:
     def __init__(self, entry: ModuleEntry, line_for: Callable[[str, str], str] = lambda family, grant: "") -> None:
         rights = RIGHTS[entry.kind]
         self.line_for = line_for
-        self._entry = entry
+        self.entry = entry
         self._rights = rights
         self._kind = entry.kind
-        self._name = entry.instance_id or entry.module
+        self.name = entry.instance_id or entry.module
         self._mounts = frozenset((*rights.mounts, *entry.permissions.mount))
         self._emits = (*rights.emits, *entry.permissions.emit)
         self._handles = (*rights.handles, *entry.permissions.hooks)
@@ -113,31 +113,22 @@ class Authority:
         self.use = GrantUse(entry.permissions)
 
     @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def entry(self) -> ModuleEntry:
-        """The plan's entry of the module."""
-        return self._entry
-
-    @property
     def acts_for_the_session(self) -> bool:
         """Whether it is of a kind that decides for all modules: a hook or the orchestrator."""
         return self._rights.decides
 
     def is_of_the_same_code(self, other: Authority) -> bool:
         """Whether another entry names the same module from the same source."""
-        mine, theirs = self._entry, other._entry
+        mine, theirs = self.entry, other.entry
         return (mine.module, mine.source) == (theirs.module, theirs.source)
 
     def replaces(self, name: object) -> bool:
         """Whether the plan lets the module replace another module's object under a name."""
-        return name in self._entry.replaces
+        return name in self.entry.replaces
 
     def replaces_line(self, name: str) -> str:
         """Return the line of a plan that lets the module replace another module's object under `name`."""
-        return f"replaces: {json.dumps([*self._entry.replaces, name], ensure_ascii=False)}"
+        return f"replaces: {json.dumps([*self.entry.replaces, name], ensure_ascii=False)}"
 
     def may_take_over(self, owner: Authority) -> bool:
         """Whether the module may replace an object of `owner`.
@@ -149,7 +140,7 @@ class Authority:
             owner is self
             or self.is_of_the_same_code(owner)
             or owner._kind in self._rights.replaces
-            or owner.name in self._entry.replaces
+            or owner.name in self.entry.replaces
         )
 
     def may_mount(self, point: str) -> bool:
@@ -165,13 +156,11 @@ class Authority:
         if self.may_mount(point) or point not in _ACTING_POINTS:
             self.use.note("mount", point)
             return
-        if point == RESOLVER_POINT:
-            reason = "a resolver decides which code is trusted, so the application mounts it, not a module"
-            raise CallRefusedError(Denial("mount at", point, self._name, reason=reason))
+        line = self.line_for("mount", point)
         reason = f"what is mounted there acts for the session, and the module is of kind {self._kind}"
-        raise CallRefusedError(
-            Denial("mount at", point, self._name, grant=self.line_for("mount", point), reason=reason)
-        )
+        if point == RESOLVER_POINT:
+            line, reason = "", "a resolver decides which code is trusted, so the application mounts it, not a module"
+        raise CallRefusedError(Denial("mount at", point, self.name, grant=line, reason=reason))
 
     def may_emit(self, event: str) -> bool:
         """Whether the module may emit `event`."""
@@ -203,7 +192,7 @@ class Authority:
         """
         if not _matches(event, self._handles):
             raise CallRefusedError(
-                Denial("register a handler for", event, self._name, grant=self.line_for("hooks", event))
+                Denial("register a handler for", event, self.name, grant=self.line_for("hooks", event))
             )
         self.use.note("hooks", event)
 
@@ -215,7 +204,7 @@ class Authority:
         """
         is_the_hosts = name.startswith(HOST_NAMES) and not name.startswith(self._rights.reserves)
         if is_the_hosts or name in _APPLICATION_NAMES:
-            raise CallRefusedError(Denial("register the capability", name, self._name))
+            raise CallRefusedError(Denial("register the capability", name, self.name))
 
     def check_hook_results(self) -> None:
         """Refuse acting on hook results for kinds that do not decide.
@@ -224,7 +213,7 @@ class Authority:
             CallRefusedError: for tools, providers and contexts.
         """
         if not self.acts_for_the_session:
-            raise CallRefusedError(Denial("act on", "hook results", self._name))
+            raise CallRefusedError(Denial("act on", "hook results", self.name))
 
     def check_default_fields(self) -> None:
         """Refuse setting the fields that every event carries, those of other modules included.
@@ -234,7 +223,7 @@ class Authority:
         """
         if not self._rights.marks:
             reason = "every module's events carry them, and the orchestrator sets them"
-            raise CallRefusedError(Denial("set", "default fields", self._name, reason=reason))
+            raise CallRefusedError(Denial("set", "default fields", self.name, reason=reason))
 
     def check_cancellation(self, operation: str, what: str) -> None:
         """Refuse access to the turn's cancellation for kinds that do not decide on it.
@@ -244,7 +233,7 @@ class Authority:
         """
         if not self.acts_for_the_session:
             reason = "that is for the application, the orchestrator and hooks"
-            raise CallRefusedError(Denial(operation, what, self._name, reason=reason))
+            raise CallRefusedError(Denial(operation, what, self.name, reason=reason))
 
 
 def is_kept(capability: str) -> bool:

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paddock.plan.model import ModuleEntry
-from paddock.policy.grants import Grants
 from paddock.policy.limits import ResourceLimits
 from paddock.policy.paths import PathRules
-from paddock.policy.programs import Program
 from paddock.policy.rule import ConsultedRule, Floor, Rule
 
 if TYPE_CHECKING:
@@ -40,15 +38,3 @@ class Decision:
     paths: PathRules
     closed_networks: tuple[ClosedNetwork, ...] = ()
     loopback_is_written: bool = False
-
-    def check_paths(self, grants: Grants) -> None:
-        """Refuse paths that the module would see if they differ from those that were decided on.
-
-        Raises:
-            PolicyRefusedError: a path now leads elsewhere, to a place that no rule permits.
-        """
-        self.paths.check(grants)
-
-    def lets_see(self, program: Program) -> bool:
-        """Return whether the module may see a program that it was not granted by its path."""
-        return self.paths.lets_see(program)

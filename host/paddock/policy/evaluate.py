@@ -19,7 +19,7 @@ from paddock.plan.model import ModuleEntry
 from paddock.plan.net_rule import SELF, NetRule
 from paddock.plan.permissions import OfPreset, SecretGrant, grants_of
 from paddock.plan.problems import NotAcceptedError, path_text
-from paddock.plan.secret_references import how_to_set, secrets_in_use, variable_problems
+from paddock.plan.secret_references import how_to_set, reference_problems, secrets_in_use, variable_references
 from paddock.plan.source_map import Positions
 from paddock.policy.decision import ClosedNetwork, Decision
 from paddock.policy.files.policy import JudgedMirror, Policy, rules_about
@@ -145,7 +145,10 @@ def _judged(request: ModuleRequest, context: EvaluationContext, tasks: Cap) -> t
     findings = PolicyFindings()
     entry = request.effective()
     grants = tuple(request.grants())
-    _note_grants(request, context.positions, findings)
+    for rule, families in families_written(request.entry, context.positions):
+        findings.consult(rule, f"asks for {families}")
+    for given in request.given:
+        findings.consult(given.rule, "gives it")
     held: list[tuple[PolicyFile, ModuleRule]] = []
     if context.policy.files:  # otherwise no rule about sources exists
         held = _rules_held(request, context.policy, findings)
@@ -157,10 +160,10 @@ def _judged(request: ModuleRequest, context: EvaluationContext, tasks: Cap) -> t
     if held:
         from paddock.policy.caps import judge_caps  # only where there is a policy
 
-        for file, rule in held:
+        for file, module in held:
             path_rules += judge_caps(
                 file,
-                rule,
+                module,
                 grants,
                 grants_of(entry.permissions),
                 working_dir=context.working_dir,
@@ -177,13 +180,6 @@ def _judged(request: ModuleRequest, context: EvaluationContext, tasks: Cap) -> t
     written = any(SELF in one.net and not isinstance(one, OfPreset) for one in stated)
     decided = with_lowered(entry, limits)
     return findings, Decision(decided, limits, floor, tuple(findings.consulted), rules, closed, written)
-
-
-def _note_grants(request: ModuleRequest, positions: Positions | None, findings: PolicyFindings) -> None:
-    for rule, families in families_written(request.entry, positions):
-        findings.consult(rule, f"asks for {families}")
-    for given in request.given:
-        findings.consult(given.rule, "gives it")
 
 
 def _rules_held(
@@ -263,7 +259,8 @@ def _judge_secrets(
     permissions = grants_of(entry.permissions)
     effective = entry.model_copy(update={"permissions": permissions})
     findings.problems.extend(effective.config_problems(secrets))
-    findings.problems.extend(variable_problems(permissions, path_text(entry.path, "permissions"), secrets))
+    of_variables = variable_references(permissions, path_text(entry.path, "permissions"))
+    findings.problems.extend(reference_problems(of_variables, permissions, secrets))
     for grant in grants:
         secret = grant.value
         if not isinstance(secret, SecretGrant) or secret.inject is None:

@@ -37,10 +37,6 @@ _MAX_INDEX: Final = 64 << 20  # of git's list of what it tracks; Linux has nine
 _NOT_SEARCHED: Final = frozenset({GIT, "node_modules", ".venv", "venv", "__pycache__", ".tox"})  # packages of others
 
 
-def _any(content: bytes) -> bool:
-    return True
-
-
 _HAS_PRIVATE_KEY: Final = re.compile(rb"-----BEGIN [A-Z ]{0,40}PRIVATE KEY").search
 # Of a setting that npm sends to a server, a value that is no reference to a variable.
 _HAS_TOKEN: Final = re.compile(rb"(?m)^[^#;\n=]*_(?:authToken|auth|password)[ \t]*=[ \t]*[\"']?(?!\$\{)[^\s\"']").search
@@ -56,7 +52,7 @@ class SecretFile:
     names: tuple[str, ...]
     reason: str
     but: tuple[str, ...] = ()
-    holds: Callable[[bytes], object] = _any
+    holds: Callable[[bytes], object] = lambda content: True
 
     def is_named(self, name: str) -> bool:
         """Whether a file of this name may be one."""

@@ -97,29 +97,22 @@ def contradictions(entry: ModuleEntry, asked: Iterable[RequestedGrant]) -> Itera
     """Yield a problem for each grant that contradicts an earlier one."""
     secrets: dict[str, SecretGrant] = {}
     variables: dict[str, str] = {}
-    for grant in asked:
+    placed = [(grant.path or path_text(entry.path, "permissions"), grant) for grant in asked]
+    for path, grant in placed:
         value = grant.value
         if isinstance(value, SecretGrant):
             first = secrets.setdefault(value.name, value)
             if first != value:
-                yield PlanProblem(
-                    grant.path or path_text(entry.path, "permissions"),
-                    f"{grant.text} is granted twice, and not alike: {_use(first)} and {_use(value)}",
-                    "keep one of the two",
-                )
-        elif grant.family == "env":
-            name = value.partition("=")[0]
-            if variables.setdefault(name, value) != value:
-                yield PlanProblem(
-                    grant.path or path_text(entry.path, "permissions"),
-                    f"{grant.text} is granted twice, with different values",
-                    "keep one of the two",
-                )
-    for grant in asked:
+                problem = f"{grant.text} is granted twice, and not alike: {_use(first)} and {_use(value)}"
+                yield PlanProblem(path, problem, "keep one of the two")
+        elif grant.family == "env" and variables.setdefault(value.partition("=")[0], value) != value:
+            problem = f"{grant.text} is granted twice, with different values"
+            yield PlanProblem(path, problem, "keep one of the two")
+    for path, grant in placed:
         name = grant.value if isinstance(grant.value, str) else ""
         if grant.family == "env" and name in secrets and secrets[name].inject is not None:
             yield PlanProblem(
-                grant.path or path_text(entry.path, "permissions"),
+                path,
                 f"{grant.text} would show the module the secret `{name}`, which the host is to inject",
                 f'write "{name}=${{{name}}}", which shows it a stand-in',
             )

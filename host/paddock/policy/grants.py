@@ -47,19 +47,10 @@ class Brought:
         server = resolution.server
         if server is None:
             return cls()
-        programs = tuple(
-            locate(str(program), working_dir, owner)  # with all that it needs
-            for program in server.programs
-        )
-        folders = tuple(
-            GrantedPath.resolve(str(folder), working_dir, owner)  # as any granted path
-            for folder in server.beside
-        )
-        for program in programs:
-            for shown in program.located:
-                check(shown, False)
-        for folder in folders:
-            check(folder, False)
+        programs = tuple(locate(str(program), working_dir, owner) for program in server.programs)
+        folders = tuple(GrantedPath.resolve(str(folder), working_dir, owner) for folder in server.beside)
+        for shown in (*(one for program in programs for one in program.located), *folders):
+            check(shown, False)
         return cls(brought_line(resolution), programs, folders)
 
 

@@ -142,7 +142,7 @@ def judge_limits(
     """
     defaults = ResourceLimits.of(entry)
     excused = frozenset[str]().union(*(file.allow_unenforced for file in policy.files))
-    caps = [tasks, *_caps_of_files(policy), *_caps_of_rules(held)]
+    caps = [tasks, *_caps(policy, held)]
     lowered: dict[str, Any] = {}
     demanded: dict[str, Rule] = {}
     for cap in sorted(caps, key=lambda one: one.value):
@@ -177,15 +177,13 @@ def judge_limits(
     return replace(defaults, **lowered, written=written, capped=tuple(demanded.items()))
 
 
-def _caps_of_files(policy: Policy) -> Iterator[Cap]:
+def _caps(policy: Policy, held: Sequence[tuple[PolicyFile, ModuleRule]]) -> Iterator[Cap]:
     for file in policy.files:
         for name, value in file.max_limits:
             if value is not None and name in Limits.model_fields:
                 rule = file.rule(f"max_limits.{name}", limit_text(name, value))
                 yield Cap(name, value, rule, name in file.allow_unenforced)
 
-
-def _caps_of_rules(held: Sequence[tuple[PolicyFile, ModuleRule]]) -> Iterator[Cap]:
     for file, module in held:
         for name, value in module.limits:
             if value is not None:

@@ -41,7 +41,7 @@ class Pin:
         """Return a short text that distinguishes this pin from another of the same source, for people."""
         if self.commit:
             return self.commit[:_DIGITS] if _COMMIT.fullmatch(self.commit) else self.commit
-        return self.digest.partition(":")[2][:_DIGITS]
+        return _short(self.digest)
 
 
 Pins = Mapping[str, Pin | None]

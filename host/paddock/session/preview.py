@@ -164,10 +164,10 @@ class Preview:
             scratch=Path("/tmp" if level == "bwrap" else "/scratch"),  # noqa: S108 - in a root of its own
             modules=self._codes(),
             kept=() if self.plan.origin is None else kept_with(self.plan.origin),
-            lets_see=decision.lets_see,
+            lets_see=decision.paths.lets_see,
             private=self._private,
         )
-        decision.check_paths(confinement.grants)
+        decision.paths.check(confinement.grants)
         return ModuleRecord.of(
             decision.entry,
             resolution,
@@ -204,7 +204,7 @@ def refusals_of(
     context = EvaluationContext(Policy.load(environ), _AS_IF_ACCEPTED, Path(record.working_dir), owner, _EverySecret())
     try:
         (decision,) = evaluate([ModuleRequest(entry, module.source)], context)
-        decision.check_paths(Grants.of(entry, context.working_dir, owner, lambda granted, is_written: None))
+        decision.paths.check(Grants.of(entry, context.working_dir, owner, lambda granted, is_written: None))
     except PolicyRefusedError as error:
         return error.refusals
     except PlanError:

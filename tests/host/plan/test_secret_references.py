@@ -14,7 +14,7 @@ from paddock.plan.secret_references import (
     reference_problems,
     references,
     secrets_in_use,
-    variable_problems,
+    variable_references,
 )
 from support.rows import each_row
 
@@ -68,13 +68,14 @@ def test_a_reference_in_a_variable_is_checked_like_one_in_a_configuration(
     env: str, secrets: list[str], said: str | None
 ) -> None:
     permissions = Permissions(env=("FIRST=1", env), secrets=tuple(SecretGrant(name=name) for name in secrets))
-    found = list(variable_problems(permissions, "tools[0].permissions", {"KEY", "OTHER"}))
+    named = variable_references(permissions, "tools[0].permissions")
+    found = list(reference_problems(named, permissions, {"KEY", "OTHER"}))
     assert [problem.path for problem in found] == (["tools[0].permissions.env[1]"] if said else [])
     assert all(said in problem.message for problem in found if said)
 
 
 def test_what_has_no_value_says_where_one_can_come_from() -> None:
-    (problem,) = reference_problems({"k": "${KEY}"}, "config", GRANTED, {})
+    (problem,) = reference_problems(references({"k": "${KEY}"}, "config"), GRANTED, {})
     assert "export KEY`" in problem.hint and "secrets.toml" in problem.hint
 
 

@@ -775,10 +775,10 @@ def test_a_path_that_leads_elsewhere_by_the_time_it_is_shown_is_refused(work: Pa
     def look() -> Grants:
         return Grants.of(decision.entry, work, owner(), lambda path, is_written: None)
 
-    decision.check_paths(look())
+    decision.paths.check(look())
     os.rename(work / "src", work / "was-src")
     (work / "src").symlink_to("../secret")
-    ((path, message, *_),) = refused(lambda: decision.check_paths(look()))
+    ((path, message, *_),) = refused(lambda: decision.paths.check(look()))
     assert path == "tools[0].permissions.read[0]" and str(work.parent / "secret") in message
 
 
@@ -787,7 +787,7 @@ def test_a_program_whose_interpreter_lies_elsewhere_by_then_is_refused(work: Pat
     (decision,) = evaluate([ModuleRequest(one, REPOSITORY)], situation(work, accepted=False))
     (work / "src/tool").write_text(f"#!{work.parent}/secret/tool\n")
     shown = Grants.of(decision.entry, work, owner(), lambda path, is_written: None)
-    ((path, message, *_),) = refused(lambda: decision.check_paths(shown))
+    ((path, message, *_),) = refused(lambda: decision.paths.check(shown))
     assert path == "tools[0].permissions.run[0]" and str(work.parent / "secret/tool") in message
 
 
@@ -815,7 +815,7 @@ def test_an_environment_shows_its_python_as_rules_let_it(
     (work / ".venv/pyvenv.cfg").touch()
     keys: dict[str, Any] = {"given": "shell"} if given else {"permissions": "shell"}
     decision = decide(work, text, accepted=accepted, **keys)
-    grants = Grants.of(decision.entry, work, owner(work.parent), lambda path, is_written: None, decision.lets_see)
+    grants = Grants.of(decision.entry, work, owner(work.parent), lambda path, is_written: None, decision.paths.lets_see)
     found, left_out = (grants.environments, grants.left_out)
     assert [one.name for one in (found if is_seen else left_out)] == [".venv/bin/python"]
     assert not (left_out if is_seen else found)
@@ -852,7 +852,7 @@ def test_a_repository_that_is_a_link_by_now_is_not_shown(work: Path) -> None:
     decision = decide(work, permissions={"read": ["."], "run": ["git"]})
 
     def look() -> None:
-        decision.check_paths(Grants.of(decision.entry, work, owner(work.parent), lambda path, is_written: None))
+        decision.paths.check(Grants.of(decision.entry, work, owner(work.parent), lambda path, is_written: None))
 
     look()
     git.rename(work.parent / "moved")
@@ -871,7 +871,7 @@ def test_no_repository_in_a_kept_home_is_brought(work: Path, monkeypatch: pytest
 def test_a_path_that_the_operator_gave_may_lead_anywhere(work: Path) -> None:
     one = ModuleRequest(entry(), REPOSITORY, (OperatorGrant(Permissions(read=("~/secret",)), FLAG),))
     (decision,) = evaluate([one], situation(work, accepted=False))
-    decision.check_paths(Grants.of(decision.entry, work, owner(work.parent), lambda path, is_written: None))
+    decision.paths.check(Grants.of(decision.entry, work, owner(work.parent), lambda path, is_written: None))
 
 
 def test_a_refusal_is_told_of_a_call_in_the_words_of_its_options(work: Path) -> None:

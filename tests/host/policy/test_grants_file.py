@@ -20,7 +20,7 @@ import pytest
 
 from paddock.errors import PolicyFileError, render
 from paddock.plan.permissions import Permissions
-from paddock.policy.files.accepted_plans import AcceptedGrant
+from paddock.policy.files.accepted_plans import AcceptedGrant, AcceptedPlan
 from paddock.policy.files.grants import GrantsFile, GrantsNotKeptError
 from paddock.policy.pins import MovedPin, Pin
 from paddock_sources.manifest import permission_request
@@ -28,6 +28,10 @@ from paddock_sources.manifest import permission_request
 from .entries import owner
 
 PATHS = [path for path in sys.path if path]
+
+
+def found_in(file: GrantsFile, wanted: str) -> AcceptedPlan | None:
+    return next((one for one in file.all() if one.digest == wanted), None)
 
 
 def digest(number: int) -> str:
@@ -59,7 +63,7 @@ GRANTS = (
 
 def test_without_a_file_nothing_was_accepted(file: GrantsFile) -> None:
     assert file.all() == ()
-    assert file.find(digest(1)) is None
+    assert found_in(file, digest(1)) is None
     assert file.forget("/home/me/plan.yaml") == ()
     assert not file.path.parent.exists()
 
@@ -67,7 +71,7 @@ def test_without_a_file_nothing_was_accepted(file: GrantsFile) -> None:
 def test_an_acceptance_is_found_by_digest_with_its_lines(file: GrantsFile) -> None:
     before = datetime.now(UTC) - timedelta(seconds=1)
     accepted = file.accept(digest(1), "/home/me/plan.yaml", GRANTS)
-    found = file.find(digest(1))
+    found = found_in(file, digest(1))
     assert found == accepted
     assert (found.plan, found.short_digest) == ("/home/me/plan.yaml", "0" * 12)
     assert before <= found.accepted_at <= datetime.now(UTC)
@@ -78,7 +82,7 @@ def test_an_acceptance_is_found_by_digest_with_its_lines(file: GrantsFile) -> No
     assert found.line is not None and lines[found.line - 1] == "[[plan]]"
     for one in found.grants:
         assert one.line is not None and f'at = "{one.place}"' in lines[one.line - 1]
-    assert file.find(digest(2)) is None
+    assert found_in(file, digest(2)) is None
 
 
 def test_an_acceptance_has_the_version_of_the_presets(file: GrantsFile, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,10 +223,10 @@ def test_a_corrupt_file_is_an_error_and_not_an_empty_one(
 ) -> None:
     start = f"[[plan]]\ndigest = '{digest(1)}'\nplan = '/a'\naccepted_at = 2026-01-01T00:00:00Z"
     written(file, start)
-    assert file.find(digest(1)) is not None
+    assert found_in(file, digest(1)) is not None
     broken = text.replace("{start}", start)
     written(file, broken)
-    for act in (file.all, lambda: file.find(digest(1)), lambda: file.accept(digest(2), "/b")):
+    for act in (file.all, lambda: found_in(file, digest(1)), lambda: file.accept(digest(2), "/b")):
         with pytest.raises(PolicyFileError) as caught:
             act()
         told = render(caught.value)
@@ -254,10 +258,10 @@ def _others_may_move_its_folder(file: GrantsFile) -> None:
 )
 def test_a_file_that_others_may_write_is_not_believed(file: GrantsFile, spoil: Callable[[GrantsFile], None]) -> None:
     file.accept(digest(1), "/a")
-    assert file.find(digest(1)) is not None
+    assert found_in(file, digest(1)) is not None
     spoil(file)
     with pytest.raises(PolicyFileError) as caught:
-        file.find(digest(1))
+        found_in(file, digest(1))
     assert "chmod go-w" in render(caught.value)
     assert caught.value.exit_code == 4
 
@@ -340,7 +344,7 @@ def test_a_killed_writer_leaves_a_whole_file_and_no_waiter(tmp_path: Path) -> No
         new = {f"sha256:{64 * 'f'}"} if step == "after" else set()
         assert {one.digest for one in file.all()} == {digest(1)} | new, step
         file.accept(digest(2), "/2.yaml")
-        assert file.find(digest(2)) is not None and file.find(digest(1)) is not None, step
+        assert found_in(file, digest(2)) is not None and found_in(file, digest(1)) is not None, step
         assert sorted(path.name for path in file.path.parent.iterdir()) == ["grants.toml", "grants.toml.lock"], step
 
 

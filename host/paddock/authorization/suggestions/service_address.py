@@ -58,7 +58,8 @@ def addresses_in(
             for name in variables:
                 text = text.replace(f"${{{name}}}", environ.get(name, ""))
             if not text.strip():
-                yield ServiceAddress(key, None, problem=_unset(variables), variables=variables)
+                problem = f"`{variables[0]}` is not set" if variables else "it is empty"
+                yield ServiceAddress(key, None, problem=problem, variables=variables)
             elif not urls_only or _SCHEME.match(text.strip()):
                 yield parse_address(key, text, port=port, variables=variables)
 
@@ -94,7 +95,3 @@ def _why_never(host: str | IPv4Address | IPv6Address) -> str:
     if host.is_unspecified:
         return "is an address to listen at, and none to connect to"
     return "is no address of one machine" if host.is_multicast else ""
-
-
-def _unset(variables: tuple[str, ...]) -> str:
-    return f"`{variables[0]}` is not set" if variables else "it is empty"

@@ -178,8 +178,7 @@ class AttemptJudge:
             folder = self._subject.working_dir
             # What is to be written may be new, so the place in the working directory that is known is named for it.
             place = meant if kind == "read" else folder / meant.relative_to(folder).parts[0]
-            line = self._line(kind, self._subject.written_as(place))
-            return self._denial(kind, str(meant), "files", line, reason)
+            return self._at(kind, meant, place, reason)
         home = self._subject.owner.home
         if kind == "read" and (in_real_home := self._in_place_of_scratch(named, home, self._at_home)) is not None:
             reason = f'HOME is a private folder of its own; with `env: ["HOME={home}"]` it looks in yours'
@@ -188,8 +187,7 @@ class AttemptJudge:
         for one in self._subject.unseen:  # git looked for it, or for any in the folder and around it
             is_git_in_it = named.name == GIT and named.is_relative_to(one.folder)
             if kind == "read" and (named == one.place or is_git_in_it):
-                line = "" if one.is_doubtful else self._line("read", self._subject.written_as(one.place))
-                return self._denial(kind, str(one.place), "files", line, one.describe())
+                return self._at(kind, one.place, None if one.is_doubtful else one.place, one.describe())
         # The target of a module's own link is named by its real path. Otherwise a person would be asked about a
         # harmless path, and grant another one.
         found = AttemptedPath.follow(named, self._profile.mounts)
@@ -200,8 +198,7 @@ class AttemptJudge:
             return None
         if found.nearest is None:
             wanted = self._place_to_write(found.path) if kind == "write" else found.path
-            line = self._line(kind, self._subject.written_as(wanted))
-            return self._denial(kind, str(found.path), "files", line, _NOT_LOOKED_AT)
+            return self._at(kind, found.path, wanted, _NOT_LOOKED_AT)
         if not found.is_there and found.nearest != found.path.parent:
             return None  # nor could it be made
         from paddock.isolation.denials.explain import explain_kept  # only here, as most modules are refused nothing
@@ -233,8 +230,7 @@ class AttemptJudge:
             return self._denial(kind, target, "files", line, _EXCLUDED)
         place = _meant(path) if kind == "write" else path
         is_covered = self._subject.why_covered(path) is not None
-        line = "" if is_covered else self._line(kind, self._subject.written_as(place))
-        return self._denial(kind, target, "files", line, _NOT_GRANTED)
+        return self._at(kind, target, None if is_covered else place, _NOT_GRANTED)
 
     def _place_to_write(self, path: Path) -> Path:
         """Return what to grant for a path that was not looked at: its folder, where it is known to be a new name."""
@@ -385,6 +381,11 @@ class AttemptJudge:
 
     def _line(self, family: str, grant: str) -> str:
         return line_for(self._subject.entry.permissions, family, grant)
+
+    def _at(self, kind: AttemptKind, target: Path | str, place: Path | None, reason: str) -> Denial:
+        """Return the denial of a file, with the line that grants a place, where one does."""
+        line = "" if place is None else self._line(kind, self._subject.written_as(place))
+        return self._denial(kind, str(target), "files", line, reason)
 
     def _denial(self, kind: AttemptKind, target: str, layer: DenialLayer, grant: str, reason: str) -> Denial:
         return Denial(_OPERATIONS[kind], target, self._subject.name, layer=layer, grant=grant, reason=reason)

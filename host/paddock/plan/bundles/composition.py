@@ -137,7 +137,8 @@ class Composition:
                 name = include.text.partition(":")[0]
                 hint = f"include the bundle that is named `{name}` first"
                 raise _problem(include.place, f"`{include.text}`: no bundle that is included is named `{name}`", hint)
-        return tuple(one for one in self._agents_wanted() if one not in self._given)
+        files = (self._file_of_agent(name, agent) for name, agent in self._all().agents.items())
+        return tuple(one for one in files if one is not None and one not in self._given)
 
     def take(self, wanted: Wanted, found: tuple[str, str] | None) -> None:
         """Take the name and the text of what was wanted, or None if there is no such file.
@@ -247,12 +248,6 @@ class Composition:
             if known.tree == file.root.tree and len(file.root.path) < len(known.path):
                 self._roots[file.name] = file.root  # that of the whole repository
         return self._files[at]
-
-    def _agents_wanted(self) -> Iterator[Wanted]:
-        for name, agent in self._all().agents.items():
-            at = self._file_of_agent(name, agent)
-            if at is not None:
-                yield at
 
     def _file_of_agent(self, name: str, agent: _Agent) -> Wanted | None:
         """Return the file of an agent; None where it is written in the bundle and belongs to no namespace."""

@@ -31,6 +31,8 @@ from paddock_sources.settings import SourceSettings
 
 FileState = Literal["in force", "valid", "absent", "refused"]
 
+_LOCAL_GIT: Final = "that counts for repositories on this machine, which are on `127.0.0.1`"
+_OUTLIVES_POWER: Final = "turns and the beginnings of tool calls outlive a power failure"
 _NAMES: Final = ("policy.toml", "grants.toml", "secrets.toml", "sources.toml")
 
 
@@ -101,49 +103,34 @@ def _of_policy(path: Path, file: PolicyFile | None, state: FileState) -> FileSta
 
 
 def _bounds_of_all(file: PolicyFile) -> Iterator[str]:
-    if file.minimum_isolation is not None:
-        yield _line(file, "minimum_isolation", f"no module runs below `{file.minimum_isolation}`")
-    if file.allow_unenforced:
-        names = ", ".join(sorted(file.allow_unenforced))
-        yield _line(file, "allow_unenforced", f"{names}: may be written where the machine cannot enforce it")
-    if file.git_hosts is not None:
-        yield _line(file, "git_hosts", f"code by git comes from {', '.join(file.git_hosts) or 'nowhere'}")
-    if file.bind_local_git:
-        yield _line(file, "bind_local_git", "that counts for repositories on this machine, which are on `127.0.0.1`")
-    if file.mirrors:
-        yield _line(file, "mirrors", f"these stand for public addresses: {', '.join(file.mirrors)}")
-    if file.require_pinned:
-        yield _line(file, "require_pinned", "a git source names a whole commit, or is locked")
-    if file.refused_networks:
-        networks = ", ".join(map(str, file.refused_networks))
-        yield _line(file, "refused_networks", f"no module connects to {networks}")
-    yield from _about_journals(file)
-    if file.audit.forward is not None:
-        yield _line(file, "audit.forward", f"each line of the audit log is also sent to {file.audit.forward}")
-    if file.audit.required:
-        yield _line(file, "audit.required", "nothing starts or goes on where the audit log cannot be written")
+    rule, networks, sent = file.journal, ", ".join(map(str, file.refused_networks)), file.audit.forward
+    unenforced, hosts = ", ".join(sorted(file.allow_unenforced)), file.git_hosts
+    kept = "" if rule.keep is None else f"sessions are kept for {rule.keep / 86_400:g} days"
+    kept = "no session is kept" if rule.is_off else "sessions are kept, however old" if rule.is_forever else kept
+    most = "" if rule.size is None else f"kept sessions take {size_text(rule.size)} at most"
+    bounds: list[tuple[str, object, str]] = [
+        # the place, whether it is there, what it says
+        ("minimum_isolation", file.minimum_isolation, f"no module runs below `{file.minimum_isolation}`"),
+        ("allow_unenforced", unenforced, f"{unenforced}: may be written where the machine cannot enforce it"),
+        ("git_hosts", hosts is not None, f"code by git comes from {', '.join(hosts or ()) or 'nowhere'}"),
+        ("bind_local_git", file.bind_local_git, _LOCAL_GIT),
+        ("mirrors", file.mirrors, f"these stand for public addresses: {', '.join(file.mirrors)}"),
+        ("require_pinned", file.require_pinned, "a git source names a whole commit, or is locked"),
+        ("refused_networks", networks, f"no module connects to {networks}"),
+        ("journal.keep", kept, kept),
+        ("journal.size", most, most),
+        ("journal.durability", rule.outlives_power, _OUTLIVES_POWER),
+        ("journal.required", rule.required, "a session whose journal cannot be written does not go on"),
+        ("audit.forward", sent, f"each line of the audit log is also sent to {sent}"),
+        ("audit.required", file.audit.required, "nothing starts or goes on where the audit log cannot be written"),
+    ]
+    yield from (_line(file, place, said) for place, is_there, said in bounds if is_there)
     for name, value in file.max_limits:
         if value is not None:
             yield _line(file, f"max_limits.{name}", f"{name} is at most {limit_text(name, value)}")
     for name, value in file.user_limits:
         if value is not None:
             yield _line(file, f"user_limits.{name}", f"all sessions of a user: {name} is {limit_text(name, value)}")
-
-
-def _about_journals(file: PolicyFile) -> Iterator[str]:
-    rule = file.journal
-    if rule.is_off:
-        yield _line(file, "journal.keep", "no session is kept")
-    elif rule.is_forever:
-        yield _line(file, "journal.keep", "sessions are kept, however old")
-    elif rule.keep is not None:
-        yield _line(file, "journal.keep", f"sessions are kept for {rule.keep / 86_400:g} days")
-    if rule.size is not None:
-        yield _line(file, "journal.size", f"kept sessions take {size_text(rule.size)} at most")
-    if rule.outlives_power:
-        yield _line(file, "journal.durability", "turns and the beginnings of tool calls outlive a power failure")
-    if rule.required:
-        yield _line(file, "journal.required", "a session whose journal cannot be written does not go on")
 
 
 def _bounds_of_rule(file: PolicyFile, rule: ModuleRule) -> str:

@@ -67,10 +67,6 @@ class GrantsFile:
         text = self._read()
         return () if text is None else self._parsed(text)
 
-    def find(self, digest: str) -> AcceptedPlan | None:
-        """Return the accepted plan with this digest, if there is one; raises as `all` does."""
-        return next((one for one in self.all() if one.digest == digest), None)
-
     def rule_of(self, line: int | None, text: str) -> Rule:
         """Return an entry of the file, on a line, as a rule."""
         return Rule(Location(str(self.path), line), text)
