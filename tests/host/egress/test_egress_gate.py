@@ -10,10 +10,11 @@ import anyio
 import pytest
 
 from host.egress.ground import LOOPBACK, PATIENCE, Ledger, Line, Names, brief, gate_for, look_up, serving
+from paddock.audit import AuditLog
 from paddock.egress.gate import PROXY_PORT, EgressGate
 from paddock.egress.limits import EgressLimits
 from paddock.egress.rules import NetRules
-from paddock.isolation.denials.log import Denials
+from paddock.isolation.denials.log import DenialLog
 from paddock.plan.net_rule import NetRule
 from paddock_sandbox.network import GATEWAY
 from support.rows import each_row
@@ -229,7 +230,7 @@ async def test_a_name_that_did_not_exist_hides_no_refusal_of_it() -> None:
                 raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
             return found
 
-    kept = Denials()
+    kept = DenialLog("tool", "tool-x", AuditLog.silent(), lambda: 0.0)
     async with gate_for("turning.test", names=Turning({"turning.test": [["169.254.169.254"]]})) as ground:
         for _ in range(3):
             line = await ground.connect("turning.test", 443)

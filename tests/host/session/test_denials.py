@@ -16,7 +16,7 @@ import pytest
 from paddock.audit import AuditLog
 from paddock.errors import Denial
 from paddock.isolation.denials.attempt import AccessAttempt
-from paddock.isolation.denials.log import Denials
+from paddock.isolation.denials.log import DenialLog
 from paddock_sdk.protocol.methods import HostMethod
 
 from .conftest import Hosted, NoJudge
@@ -50,7 +50,7 @@ class Judging(NoJudge):
 
 
 def test_the_same_refusal_is_counted_and_another_is_kept_up_to_a_bound() -> None:
-    denials = Denials()
+    denials = DenialLog("tool", "tool-x", AuditLog.silent(), lambda: 0.0)
     noted = [denials.note(Denial("read", f"/{number % 150}", "tool-x"), float(number)) for number in range(300)]
     assert len(denials.all) == 100
     assert {denial.times for denial in denials.all} == {2}
@@ -58,14 +58,14 @@ def test_the_same_refusal_is_counted_and_another_is_kept_up_to_a_bound() -> None
 
 
 def test_denials_since_a_time_include_repeated_ones() -> None:
-    denials = Denials()
+    denials = DenialLog("tool", "tool-x", AuditLog.silent(), lambda: 0.0)
     for target, now in (("/a", 1.0), ("/b", 2.0), ("/c", 3.0), ("/a", 4.0)):
         denials.note(Denial("read", target, "tool-x"), now)
     assert [denial.target for denial in denials.since(3.0)] == ["/a", "/c"]
 
 
 def test_what_the_host_saw_as_well_counts_as_seen_by_the_host() -> None:
-    denials = Denials()
+    denials = DenialLog("tool", "tool-x", AuditLog.silent(), lambda: 0.0)
     reported = Denial("connect to", "a:1", "tool-x", "egress", seen_by="module")
     for denial, seen_by in ((reported, "module"), (replace(reported, seen_by="host"), "host"), (reported, "host")):
         noted = denials.note(denial, 0.0)
@@ -73,7 +73,7 @@ def test_what_the_host_saw_as_well_counts_as_seen_by_the_host() -> None:
 
 
 def test_a_refusal_by_another_layer_is_another_denial() -> None:
-    denials = Denials()
+    denials = DenialLog("tool", "tool-x", AuditLog.silent(), lambda: 0.0)
     unknown = Denial("connect to", "a:1", "tool-x", "destination", reason="no address was found (DNS)")
     refused = Denial("connect to", "a:1", "tool-x", "egress", reason="it leads to 169.254.169.254")
     noted = [denials.note(denial, 0.0) for denial in (unknown, refused, refused)]
@@ -89,7 +89,7 @@ def test_a_refusal_by_another_layer_is_another_denial() -> None:
 
 
 def test_a_refusal_that_the_module_reported_first_is_new_to_the_host() -> None:
-    denials = Denials()
+    denials = DenialLog("tool", "tool-x", AuditLog.silent(), lambda: 0.0)
     denial = Denial("connect to", "a:1", "tool-x", "egress")
     denials.note(replace(denial, seen_by="module"), 0.0)
     noted = denials.note(denial, 0.0)
@@ -99,7 +99,7 @@ def test_a_refusal_that_the_module_reported_first_is_new_to_the_host() -> None:
 
 
 def test_texts_of_any_length_are_cut_and_a_line_is_whole_or_none() -> None:
-    denials = Denials()
+    denials = DenialLog("tool", "tool-x", AuditLog.silent(), lambda: 0.0)
     denials.note(Denial("read", "x" * 10_000, "tool-x", grant="g" * 10_000, reason="r" * 10_000), 0.0)
     (denial,) = denials.all
     assert len(denial.target) < 600 and len(denial.reason) < 600 and denial.grant == ""

@@ -33,11 +33,18 @@ class _Noted(NamedTuple):
     last: float
 
 
-class Denials:
-    """The denials of one module, the earliest first."""
+class DenialLog:
+    """The denials of one module, the earliest first, written to the audit log as they come; `now` is the loop's time.
 
-    def __init__(self) -> None:
+    The same act again is written the 10th, the 100th, the 1000th time and so on.
+    """
+
+    def __init__(self, kind: str, name: str, audit: AuditLog, now: Callable[[], float]) -> None:
         self.left_out = 0  # acts that were refused, or perhaps were, and are noted nowhere
+        self._kind = kind
+        self._name = name
+        self._audit = audit
+        self._now = now
         self._seen: dict[_Witness, dict[_Act, _Noted]] = {"host": {}, "module": {}}
         self._order: dict[_Act, None] = {}
 
@@ -82,20 +89,6 @@ class Denials:
             return one
         times = by_host.denial.times + by_module.denial.times
         return _Noted(replace(by_host.denial, times=times), max(by_host.last, by_module.last))
-
-
-class DenialLog(Denials):
-    """The denials of one module, written to the audit log as they come; `now` is the loop's time.
-
-    The same act again is written the 10th, the 100th, the 1000th time and so on.
-    """
-
-    def __init__(self, kind: str, name: str, audit: AuditLog, now: Callable[[], float]) -> None:
-        super().__init__()
-        self._kind = kind
-        self._name = name
-        self._audit = audit
-        self._now = now
 
     def record(self, denial: Denial, is_urgent: bool = True) -> None:
         """Note a refused act; only one that is urgent is logged by default."""
