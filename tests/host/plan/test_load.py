@@ -230,18 +230,6 @@ def test_a_source_that_is_neither_text_nor_table_is_refused(source: object, said
     assert problem.path == "tools[0].source" and said in problem.message
 
 
-def test_a_source_above_the_plan_file_is_followed(tmp_path: Path) -> None:
-    (tmp_path / "plans").mkdir()
-    path = tmp_path / "plans" / "plan.json"
-    written = plan(tools=[{"module": "tool-a", "source": "../tool-a"}])
-    written["session"]["context_source"] = "./c"
-    path.write_text(json.dumps(written))
-    loaded = load(path)
-    assert loaded.tools[0].source == str(tmp_path.resolve() / "tool-a")
-    assert loaded.context.source == str(tmp_path.resolve() / "plans" / "c")
-    assert loaded.raw["session"]["context_source"] == loaded.context.source
-
-
 def test_a_relative_source_of_a_mapping_starts_at_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,16 +88,6 @@ def test_a_grant_outside_the_grammar_is_refused_at_its_family(family: str, grant
     assert "empty" in text or grant in text
 
 
-def test_a_refused_network_grant_says_what_would_be_accepted() -> None:
-    assert problem_of(permissions={"net": ["*"]}) == (
-        "tools[0].permissions.net",
-        (
-            "`*` is every host | name the hosts; `*.suffix` is all names below one, "
-            "`public` every public host at 443 and 80"
-        ),
-    )
-
-
 def test_a_lone_grant_is_told_to_be_a_list() -> None:
     assert problem_of(permissions={"read": "."}) == (
         "tools[0].permissions.read",

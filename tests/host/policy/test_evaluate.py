@@ -484,11 +484,6 @@ def test_the_lowest_cap_of_all_files_and_rules_holds(work: Path) -> None:
     assert decide(work, "max_limits = {tasks_max = 16}", rule, source="/srv/x").limits.tasks_max == 16
 
 
-def test_programs_do_not_raise_memory_above_a_cap(work: Path) -> None:
-    assert decide(work, permissions="shell").limits.memory_max == 1 << 30
-    assert decide(work, "max_limits = {memory_max = '300M'}", permissions="shell").limits.memory_max == 300 << 20
-
-
 def test_an_unenforceable_cap_is_refused_unless_its_file_allows_it(work: Path) -> None:
     cap, excuse = "max_limits = {cpu_quota = '50%'}", "allow_unenforced = ['cpu_quota']\n"
 
