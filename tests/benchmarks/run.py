@@ -35,7 +35,6 @@ from bench.history import last_recorded, record
 from bench.hooks import measure_hooks
 from bench.journal import measure_journal
 from bench.many_tasks import measure_many_tasks
-from bench.mcp_client import measure_mcp_client
 from bench.mcp_peer import measure_mcp
 from bench.mcp_serve import measure_mcp_serve
 from bench.memory import measure_memory
@@ -68,7 +67,6 @@ _PARTS: dict[str, Part] = {
     "calls": measure_calls,
     "calls in flight": measure_in_flight,
     "calls beside MCP": measure_mcp,
-    "client of MCP": measure_mcp_client,
     "mcp servers": measure_tool_mcp,
     "server of MCP": measure_mcp_serve,
     "checks of calls": measure_checks,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from bench.row import Row, Target
 from bench.sampling import Effort, Samples, interleave
+from bench.timing import called
 from paddock.audit import AuditLog
 from paddock.state_folder import open_own
 
@@ -52,17 +53,7 @@ async def _lines(folder: Path, rounds: int) -> Samples:
     seconds = iter(range(0, 1 << 40, 1000))
     linked = AuditLog("a session", path=folder / "linked", clock=lambda: float(next(seconds)))
     plain = _Unlinked("a session", path=folder / "plain", clock=lambda: float(next(seconds)))
-
-    async def of_linked() -> list[float]:
-        return [_taken(linked) for _ in range(_LINES)]
-
-    async def of_plain() -> list[float]:
-        return [_taken(plain) for _ in range(_LINES)]
-
-    return await interleave({"linked": of_linked, "plain": of_plain}, rounds)
-
-
-def _taken(log: AuditLog) -> float:
-    before = time.perf_counter_ns()
-    log.record("denial", **_FACTS)
-    return (time.perf_counter_ns() - before) / 1000
+    cases = {"linked": linked, "plain": plain}
+    return await interleave(
+        {name: called(partial(log.record, "denial", **_FACTS), _LINES) for name, log in cases.items()}, rounds
+    )

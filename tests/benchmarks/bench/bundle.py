@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import tempfile
 import time
@@ -14,7 +13,7 @@ import psutil
 from bench.affinity import every_core
 from bench.row import Row, Target
 from bench.sampling import Effort, interleave
-from bench.yardstick import in_bare_interpreters, run_bare_interpreter
+from bench.yardstick import in_bare_interpreters, pass_block
 from paddock import Session
 
 _ROUNDS: Final = 8
@@ -52,11 +51,8 @@ async def measure_bundle(effort: Effort) -> list[Row]:
                 processes.append(len(below))
             return [taken]
 
-        async def bare() -> list[float]:
-            return [await asyncio.to_thread(run_bare_interpreter)]
-
         with every_core():
-            samples = await interleave({"start": start, "pass": bare}, effort.of(_ROUNDS))
+            samples = await interleave({"start": start, "pass": pass_block}, effort.of(_ROUNDS))
     return [
         Row.compared(
             "start of a session of eleven modules, to `python -c pass`",

@@ -18,6 +18,7 @@ from bench.chat import PADDOCK
 from bench.row import Row, Target
 from bench.sampling import Effort, interleave
 from bench.sources import remove
+from bench.timing import called
 from paddock.module_sources.bundles import BundleOptions, pin_bundles
 from paddock.plan.bundles.bundle_file import Named
 from paddock.plan.bundles.composition import Composition
@@ -80,10 +81,10 @@ async def _composed(folder: Path, effort: Effort) -> list[Row]:
 
     samples = await interleave(
         {
-            "composed": _timed(compose),
-            "loaded": _timed(lambda: load_plan(folder / "plan.yaml")),
-            "parsed": _timed(lambda: each(read_yaml)),
-            "SafeLoader": _timed(lambda: each(lambda text: yaml.load(text, yaml.SafeLoader))),
+            "composed": called(compose, 1),
+            "loaded": called(lambda: load_plan(folder / "plan.yaml"), 1),
+            "parsed": called(lambda: each(read_yaml), 1),
+            "SafeLoader": called(lambda: each(lambda text: yaml.load(text, yaml.SafeLoader)), 1),
         },
         effort.of(_ROUNDS),
     )
@@ -92,7 +93,7 @@ async def _composed(folder: Path, effort: Effort) -> list[Row]:
         Row.compared(
             f"{what}, to the parse of their texts",
             "From their texts to the table of a plan, with its lines, beside the loader in use on the same tables.",
-            "ms",
+            "us",
             samples,
             ("composed", "parsed"),
             Target(2.0),
@@ -100,7 +101,7 @@ async def _composed(folder: Path, effort: Effort) -> list[Row]:
         Row.compared(
             f"{what}, to `yaml.SafeLoader`",
             "The same, beside PyYAML's loader in Python.",
-            "ms",
+            "us",
             samples,
             ("composed", "SafeLoader"),
             Target(0.5),
@@ -108,7 +109,7 @@ async def _composed(folder: Path, effort: Effort) -> list[Row]:
         Row.compared(
             "  read the plan that extends them, to the parse of their texts",
             "The same, with the files, and each entry and agent as a plan has it.",
-            "ms",
+            "us",
             samples,
             ("loaded", "parsed"),
         ),
@@ -119,15 +120,6 @@ def _module(bundle: int, module: int) -> str:
     source = f"git+https://example.org/org/tool-{bundle}-{module}@main#subdirectory=modules/tool"
     config = "    config:\n      search_paths: [one, two]\n      limits: {most: 10, seconds: 2.5}\n"
     return f"  - module: tool-{bundle}-{module}\n    source: {source}\n{config}"
-
-
-def _timed(work: Callable[[], Any]) -> Callable[[], Any]:
-    async def block() -> list[float]:
-        before = time.perf_counter_ns()
-        work()
-        return [(time.perf_counter_ns() - before) / 1e6]
-
-    return block
 
 
 async def _run(folder: Path, effort: Effort) -> list[Row]:

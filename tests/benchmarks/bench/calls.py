@@ -13,6 +13,7 @@ from bench.reference import AsyncioReference, BlockingReference, ResultReference
 from bench.row import Row, Target
 from bench.sampling import Effort, interleave
 from bench.stage import Stage
+from bench.timing import called, repeated
 
 _ROUNDS: Final = 30
 _CALLS: Final = 150  # in one block
@@ -58,20 +59,12 @@ async def _measure_calls(stage: Stage, references: _References, rounds: int) -> 
     async def brokered() -> list[float]:
         return [taken / 1000 for taken in json.loads(await turn.execute(order))]
 
-    async def block_calls() -> list[float]:
-        taken = []
-        for _ in range(_CALLS):
-            before = time.perf_counter_ns()
-            references.blocking.call("execute", INPUT)
-            taken.append((time.perf_counter_ns() - before) / 1000)
-        return taken
-
     samples = await interleave(
         {
-            "direct": lambda: _timed(lambda: echo.execute(INPUT)),
-            "asyncio": lambda: _timed(lambda: references.asyncio.call("execute", INPUT)),
-            "results": lambda: _timed(lambda: references.results.call("execute", INPUT)),
-            "blocking": block_calls,
+            "direct": repeated(lambda: echo.execute(INPUT), _CALLS),
+            "asyncio": repeated(lambda: references.asyncio.call("execute", INPUT), _CALLS),
+            "results": repeated(lambda: references.results.call("execute", INPUT), _CALLS),
+            "blocking": called(lambda: references.blocking.call("execute", INPUT), _CALLS),
             "brokered": brokered,
         },
         rounds,
@@ -164,15 +157,6 @@ async def measure_in_flight(effort: Effort) -> list[Row]:
             ("results", "asyncio"),
         ),
     ]
-
-
-async def _timed(call: Callable[[], Awaitable[Any]]) -> list[float]:
-    taken = []
-    for _ in range(_CALLS):
-        before = time.perf_counter_ns()
-        await call()
-        taken.append((time.perf_counter_ns() - before) / 1000)
-    return taken
 
 
 async def _rate(call: Callable[[], Awaitable[Any]]) -> list[float]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from statistics import median
@@ -20,8 +19,9 @@ from bench.hooks import EVENT_DATA
 from bench.published import published_python
 from bench.reference import AsyncioReference
 from bench.row import Row, Target
-from bench.sampling import Effort, Samples, interleave
+from bench.sampling import Block, Effort, Samples, interleave
 from bench.stage import MODULES, Stage
+from bench.timing import repeated
 from bench.yardstick import bare_interpreter, plain_call
 from paddock import Session
 from paddock_sources.builtin import BuiltinSource
@@ -48,16 +48,12 @@ async def measure_event(effort: Effort) -> list[Row]:
     ):
         await stage.start("hook", "hooks-nod", {"event": _HEARD_ELSEWHERE, "handlers": 1})
         hooks = stage.coordinator.hooks
-
-        async def ours() -> list[float]:
-            return [await _timed(lambda: hooks.emit(_HEARD_ELSEWHERE, EVENT_DATA)) for _ in range(_EVENTS)]
-
-        async def plain() -> list[float]:
-            return [await _timed(lambda: asynchronous.call("event", EVENT_DATA)) for _ in range(_EVENTS)]
-
-        samples = await interleave(
-            {"ours": ours, "plain": plain, "published": lambda: published.tell(events=_EVENTS)}, effort.of(_ROUNDS)
-        )
+        cases: dict[str, Block] = {
+            "ours": repeated(lambda: hooks.emit(_HEARD_ELSEWHERE, EVENT_DATA), _EVENTS),
+            "plain": repeated(lambda: asynchronous.call("event", EVENT_DATA), _EVENTS),
+            "published": lambda: published.tell(events=_EVENTS),
+        }
+        samples = await interleave(cases, effort.of(_ROUNDS))
     return [
         Row.compared(
             "an event heard in another process, to amplifier-core in process",
@@ -142,7 +138,7 @@ async def _turns(
 
         async def workers() -> list[float]:
             await context.clear()  # else each turn carries those before it
-            return read([await _timed(lambda: session.execute("hello")) for _ in range(turns)])
+            return read(await repeated(lambda: session.execute("hello"), turns)())
 
         async def one_process() -> list[float]:
             return read(await plain.tell(turns=turns))
@@ -221,9 +217,3 @@ def plan_of(loop: str) -> dict[str, Any]:
 def _folder(module: str) -> Path:
     own = MODULES / module
     return own if own.exists() else BuiltinSource().resolve(module).root
-
-
-async def _timed(act: Callable[[], Awaitable[Any]]) -> float:
-    before = time.perf_counter_ns()
-    await act()
-    return (time.perf_counter_ns() - before) / 1000

@@ -9,12 +9,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from unittest.mock import patch
 
 from bench.contract import plan_of
 from bench.row import Row, Target
 from bench.sampling import Effort, Samples, interleave
+from bench.timing import repeated
 from paddock import Session
 from paddock.session import operated
 
@@ -62,14 +63,11 @@ async def _looks(folder: Path, rounds: int) -> Samples:
         context = session.coordinator.get("context")
         socket = next(folder.glob("*.sock"))  # noqa: ASYNC240
 
-        async def look() -> list[float]:
-            return [await _timed(lambda: _status(socket)) for _ in range(_TURNS)]
-
         async def turn() -> list[float]:
             await context.clear()  # else each turn carries those before it
-            return [await _timed(lambda: session.execute("hello")) for _ in range(_TURNS)]
+            return await repeated(lambda: session.execute("hello"), _TURNS)()
 
-        return await interleave({"look": look, "turn": turn}, rounds)
+        return await interleave({"look": repeated(lambda: _status(socket), _TURNS), "turn": turn}, rounds)
 
 
 async def _status(socket: Path) -> None:
@@ -88,9 +86,3 @@ async def _waits(rounds: int) -> float:
             await asyncio.sleep(_WAIT_SECONDS)
             taken.append((time.process_time() - before) / _WAIT_SECONDS * 1000)
     return min(taken)
-
-
-async def _timed(act: Any) -> float:
-    before = time.perf_counter_ns()
-    await act()
-    return (time.perf_counter_ns() - before) / 1000

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 from bench.calls import INPUT
 from bench.row import Row, Target
 from bench.sampling import Effort, interleave
 from bench.stage import Stage
+from bench.timing import repeated
 
 _HANDLERS: Final = 20
 _ROUNDS: Final = 25
@@ -39,9 +38,9 @@ async def _measure_hooks(stage: Stage, rounds: int) -> list[Row]:
 
     samples = await interleave(
         {
-            "one worker": lambda: _timed(lambda: hooks.emit(_ONE_WORKER, EVENT_DATA)),
-            "many workers": lambda: _timed(lambda: hooks.emit(_MANY_WORKERS, EVENT_DATA)),
-            "calls": lambda: _timed(calls),
+            "one worker": repeated(lambda: hooks.emit(_ONE_WORKER, EVENT_DATA), _EVENTS),
+            "many workers": repeated(lambda: hooks.emit(_MANY_WORKERS, EVENT_DATA), _EVENTS),
+            "calls": repeated(calls, _EVENTS),
         },
         rounds,
     )
@@ -62,12 +61,3 @@ async def _measure_hooks(stage: Stage, rounds: int) -> list[Row]:
             ("many workers", "calls"),
         ),
     ]
-
-
-async def _timed(act: Callable[[], Awaitable[Any]]) -> list[float]:
-    taken = []
-    for _ in range(_EVENTS):
-        before = time.perf_counter_ns()
-        await act()
-        taken.append((time.perf_counter_ns() - before) / 1000)
-    return taken

@@ -16,6 +16,7 @@ from typing import Any, Final
 from bench.contract import plan_of
 from bench.row import Row, Target
 from bench.sampling import Effort, Samples, interleave
+from bench.timing import called, repeated, timed
 from paddock import Session
 from paddock.rpc.marshal import Marshaller
 from paddock.session.journals.context_journal import ContextJournal
@@ -116,7 +117,7 @@ async def _turns(folder: Path, rounds: int) -> Samples:
 
             async def block() -> list[float]:
                 await context.clear()  # else each turn carries those before it
-                return [await _timed(lambda: session.execute("hello")) for _ in range(_TURNS)]
+                return await repeated(lambda: session.execute("hello"), _TURNS)()
 
             return block
 
@@ -133,13 +134,10 @@ async def _notes(folder: Path, rounds: int) -> Samples:
     async def noted() -> list[float]:
         journal = ContextJournal(marshaller, store)
         journal.note("clear", message, 0)
-        return [_taken(lambda: journal.note("add_message", message, 0)) for _ in range(_NOTES)]
-
-    async def written() -> list[float]:
-        return [_taken(lambda: os.write(bare, body)) for _ in range(_NOTES)]
+        return await called(lambda: journal.note("add_message", message, 0), _NOTES)()
 
     try:
-        return await interleave({"journal": noted, "write": written}, rounds)
+        return await interleave({"journal": noted, "write": called(lambda: os.write(bare, body), _NOTES)}, rounds)
     finally:
         os.close(bare)
         store.close()
@@ -200,10 +198,10 @@ async def _restarts(rounds: int, messages: int) -> tuple[Samples, Samples]:
             await process.wait()
             while module.is_running:
                 await asyncio.sleep(0.001)
-            return [await _timed(act) / 1000]
+            return [await timed(act) / 1000]
 
         async def plain() -> list[float]:
-            return [await _timed(context.get_messages) / 1000 for _ in range(3)]
+            return [await timed(context.get_messages) / 1000 for _ in range(3)]
 
         contexts = {"killed": lambda: killed("context", context.get_messages), "plain": plain}
         tools = {"killed": lambda: killed("tool", lambda: tool.execute({})), "start": _started}
@@ -213,9 +211,9 @@ async def _restarts(rounds: int, messages: int) -> tuple[Samples, Samples]:
 async def _started(**options: Any) -> list[float]:
     """Return how long the start of a session takes, in ms."""
     session = _session(**options)
-    taken = await _timed(session.initialize)
+    lasted = await timed(session.initialize)
     await session.cleanup()
-    return [taken / 1000]
+    return [lasted / 1000]
 
 
 async def _starts(folder: Path, rounds: int, messages: int) -> Samples:
@@ -239,15 +237,3 @@ async def _starts(folder: Path, rounds: int, messages: int) -> Samples:
 
 def _session(**options: Any) -> Session:
     return Session(plan_of("loop-basic"), trust_plan=True, **options)
-
-
-async def _timed(act: Callable[[], Awaitable[Any]]) -> float:
-    before = time.perf_counter_ns()
-    await act()
-    return (time.perf_counter_ns() - before) / 1000
-
-
-def _taken(act: Callable[[], Any]) -> float:
-    before = time.perf_counter_ns()
-    act()
-    return (time.perf_counter_ns() - before) / 1000

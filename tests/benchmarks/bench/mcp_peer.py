@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Final
 
@@ -10,8 +9,9 @@ from bench.calls import INPUT
 from bench.child import Child
 from bench.published import published_python
 from bench.row import Row
-from bench.sampling import Effort, interleave
+from bench.sampling import Block, Effort, interleave
 from bench.stage import Stage
+from bench.timing import repeated
 
 _PEER: Final = "mcp==2.3.0"
 _ROUNDS: Final = 20
@@ -24,18 +24,11 @@ async def measure_mcp(effort: Effort) -> list[Row]:
     async with Stage.open() as stage, Child.running([published_python(_PEER), program]) as peer:
         await stage.start("tool", "tool-echo")
         echo = stage.tool("echo")
-
-        async def ours() -> list[float]:
-            taken = []
-            for _ in range(_CALLS):
-                before = time.perf_counter_ns()
-                await echo.execute(INPUT)
-                taken.append((time.perf_counter_ns() - before) / 1000)
-            return taken
-
-        samples = await interleave(
-            {"ours": ours, "mcp": lambda: peer.tell(input=INPUT, calls=_CALLS)}, effort.of(_ROUNDS)
-        )
+        cases: dict[str, Block] = {
+            "ours": repeated(lambda: echo.execute(INPUT), _CALLS),
+            "mcp": lambda: peer.tell(input=INPUT, calls=_CALLS),
+        }
+        samples = await interleave(cases, effort.of(_ROUNDS))
     return [
         Row.compared(
             "small call, to `mcp` over stdio",

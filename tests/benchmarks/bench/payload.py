@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import Final
 
 from bench.reference import RawPayload, reference_child
@@ -11,6 +10,7 @@ from bench.reference_child import PAYLOAD_BYTES
 from bench.row import Row, Target
 from bench.sampling import Effort, interleave
 from bench.stage import Stage
+from bench.timing import called, repeated
 
 _ROUNDS: Final = 30
 _PUSHES: Final = 10  # in one block
@@ -27,25 +27,13 @@ async def _measure_payload(stage: Stage, raw: RawPayload, rounds: int) -> list[R
     payload = os.urandom(PAYLOAD_BYTES)
     swallow = stage.tool("swallow")
 
-    async def ours() -> list[float]:
-        taken = []
-        for _ in range(_PUSHES):
-            before = time.perf_counter_ns()
-            result = await swallow.execute({"data": payload})
-            taken.append((time.perf_counter_ns() - before) / 1000)
-            if result.output != PAYLOAD_BYTES:
-                raise RuntimeError(f"the tool got {result.output!r}")
-        return taken
+    async def push() -> None:
+        result = await swallow.execute({"data": payload})
+        if result.output != PAYLOAD_BYTES:
+            raise RuntimeError(f"the tool got {result.output!r}")
 
-    async def reference() -> list[float]:
-        taken = []
-        for _ in range(_PUSHES):
-            before = time.perf_counter_ns()
-            raw.push(payload)
-            taken.append((time.perf_counter_ns() - before) / 1000)
-        return taken
-
-    samples = await interleave({"ours": ours, "raw": reference}, rounds)
+    cases = {"ours": repeated(push, _PUSHES), "raw": called(lambda: raw.push(payload), _PUSHES)}
+    samples = await interleave(cases, rounds)
     return [
         Row.compared(
             "1 MiB one way, to a bare socket",

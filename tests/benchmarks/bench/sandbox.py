@@ -12,6 +12,7 @@ from bench.reference import BareForks, reference_child
 from bench.row import Row, Target
 from bench.sampling import Effort, interleave
 from bench.stage import Stage
+from bench.timing import repeated
 from bench.yardstick import bare_interpreter, in_bare_interpreters
 
 _ROUNDS: Final = 30
@@ -23,20 +24,11 @@ _MANY: Final = 100
 
 async def measure_sandboxed_calls(effort: Effort) -> list[Row]:
     """Measure the same call into a worker that is shut in and into one that is not."""
-
-    async def calls(tool: object) -> list[float]:
-        taken = []
-        for _ in range(_CALLS):
-            before = time.perf_counter_ns()
-            await tool.execute(INPUT)  # type: ignore[attr-defined]
-            taken.append((time.perf_counter_ns() - before) / 1000)
-        return taken
-
     async with Stage.open() as stage:
         await stage.start("tool", "tool-echo")
         await stage.start("tool", "tool-echo", {"name": "echo_free"}, isolation="none")
-        shut_in, free = stage.tool("echo"), stage.tool("echo_free")
-        cases = {"shut in": lambda: calls(shut_in), "free": lambda: calls(free)}
+        tools = {"shut in": stage.tool("echo"), "free": stage.tool("echo_free")}
+        cases = {name: repeated(lambda tool=tool: tool.execute(INPUT), _CALLS) for name, tool in tools.items()}
         samples = await interleave(cases, effort.of(_ROUNDS))
     return [
         Row.compared(

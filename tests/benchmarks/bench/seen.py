@@ -16,7 +16,8 @@ from bench.chat import PADDOCK
 from bench.contract import plan_of
 from bench.row import Row, Target
 from bench.sampling import Effort, Samples, interleave
-from bench.yardstick import run_bare_interpreter
+from bench.timing import repeated
+from bench.yardstick import pass_block
 from paddock import Session
 from paddock.rpc.trace import Trace
 from paddock.session.journals.journal_file import JournalFile, Kind
@@ -63,17 +64,11 @@ async def _turns(rounds: int) -> Samples:
 
             async def block() -> list[float]:
                 await context.clear()  # else each turn carries those before it
-                return [await _timed(session) for _ in range(_TURNS)]
+                return await repeated(lambda: session.execute("hello"), _TURNS)()
 
             return block
 
         return await interleave({"trace": await case(Trace()), "none": await case(None)}, rounds)
-
-
-async def _timed(session: Session) -> float:
-    before = time.perf_counter_ns()
-    await session.execute("hello")
-    return (time.perf_counter_ns() - before) / 1000
 
 
 async def _reports(rounds: int) -> Samples:
@@ -99,7 +94,4 @@ async def _reports(rounds: int) -> Samples:
         async def reported() -> list[float]:
             return [await asyncio.to_thread(report)]
 
-        async def bare() -> list[float]:
-            return [await asyncio.to_thread(run_bare_interpreter)]
-
-        return await interleave({"report": reported, "pass": bare}, rounds)
+        return await interleave({"report": reported, "pass": pass_block}, rounds)

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from bench.row import Row, Target
 from bench.sampling import Effort, interleave
 from bench.stage import Stage
-from bench.yardstick import run_bare_interpreter
+from bench.yardstick import pass_block
 
 _ROUNDS: Final = 20
 
@@ -34,15 +34,12 @@ async def _measure_start(stage: Stage, rounds: int) -> list[Row]:
         await stage.stop([module], [name])
         return [taken]
 
-    async def passing() -> list[float]:
-        return [run_bare_interpreter()]
-
     samples = await interleave(
         {
             "template": lambda: started_by("template"),
             "free": lambda: started_by("template", "none"),
             "exec": lambda: started_by("exec"),
-            "pass": passing,
+            "pass": pass_block,
         },
         rounds,
     )

@@ -10,6 +10,7 @@ import asyncio
 import sys
 import time
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,13 +23,25 @@ from bench.calls import INPUT
 from bench.row import Row, Target
 from bench.sampling import Effort, interleave
 from bench.stage import Stage
+from bench.timing import repeated
 from paddock.session.module import HostedModule
 from paddock_sdk.mcp.client import Client
 
 _ROUNDS: Final = 20
 _STARTS: Final = 4
 _CALLS: Final = 60  # in one block
-_AT_ONCE: Final = 10
+_STARTED: Final = {  # by how many are started at once: the row, what it measures, the target
+    1: (
+        "start of an MCP server in a sandbox, to the official client's",
+        "Up to its tools, beside the official client's connection to it and list of them.",
+        1.2,
+    ),
+    10: (
+        "10 MCP servers started in sandboxes, to the official client's",
+        "Side by side, up to the tools of all.",
+        1.5,
+    ),
+}
 _OTHERS: Final = 4  # modules of a small session, which share with it what its template has loaded
 _MIB: Final = 1 << 20
 _SERVER: Final = [sys.executable, str(Path(__file__).with_name("mcp_child.py")), "serve"]
@@ -44,20 +57,13 @@ async def measure_tool_mcp(effort: Effort) -> list[Row]:
 async def _measure_calls(stage: Stage, effort: Effort) -> list[Row]:
     module = await _started(stage, "shut_in")
     client = await Client.start(_SERVER)
-
-    async def shut_in() -> list[float]:
-        tool = stage.tool("shut_in_echo")
-        return [await _timed(tool.execute(INPUT)) for _ in range(_CALLS)]
-
-    async def own() -> list[float]:
-        return [await _timed(client.call_tool("echo", INPUT)) for _ in range(_CALLS)]
-
+    tool = stage.tool("shut_in_echo")
     async with OfficialClient(_PARAMETERS) as official:
-
-        async def by_official() -> list[float]:
-            return [await _timed(official.call_tool("echo", INPUT)) for _ in range(_CALLS)]
-
-        cases = {"shut in": shut_in, "own": own, "official": by_official}
+        cases = {
+            "shut in": repeated(lambda: tool.execute(INPUT), _CALLS),
+            "own": repeated(lambda: client.call_tool("echo", INPUT), _CALLS),
+            "official": repeated(lambda: official.call_tool("echo", INPUT), _CALLS),
+        }
         samples = await interleave(cases, effort.of(_ROUNDS))
     await client.close()
     others = [await stage.start("tool", "tool-trivial", {"name": f"other_{number}"}) for number in range(_OTHERS)]
@@ -82,6 +88,14 @@ async def _measure_calls(stage: Stage, effort: Effort) -> list[Row]:
             ("shut in", "own"),
             Target(3.0),
         ),
+        Row.compared(
+            "call of an MCP server by our client",
+            "A tool call of six arguments by our client, beside the official client's to the same server.",
+            "us",
+            samples,
+            ("own", "official"),
+            Target(1.0),
+        ),
         Row(
             "memory of an MCP server in a sandbox, over its own (PSS)",
             "The module's worker and its init, without the server itself, in a session of five modules.",
@@ -93,8 +107,6 @@ async def _measure_calls(stage: Stage, effort: Effort) -> list[Row]:
 
 
 async def _measure_starts(stage: Stage, effort: Effort) -> list[Row]:
-    many = effort.of(_AT_ONCE)
-
     async def shut_in(count: int) -> list[float]:
         names = [f"desk_{number}" for number in range(count)]
         starts = [await _cast(stage, name) for name in names]
@@ -118,31 +130,14 @@ async def _measure_starts(stage: Stage, effort: Effort) -> list[Row]:
             ended.set()
         return [taken]
 
-    cases: dict[str, Any] = {
-        "one": lambda: shut_in(1),
-        "one by official": lambda: official(1),
-        "many": lambda: shut_in(many),
-        "many by official": lambda: official(many),
-    }
+    starts = {count: told for count, told in _STARTED.items() if count == 1 or effort is Effort.FULL}
+    cases = {f"{count}": partial(shut_in, count) for count in starts}
+    cases |= {f"{count} by official": partial(official, count) for count in starts}
     with every_core():
         samples = await interleave(cases, effort.of(_STARTS, 1), 60)
     return [
-        Row.compared(
-            "start of an MCP server in a sandbox, to the official client's",
-            "Up to its tools, beside the official client's connection to it and list of them.",
-            "s",
-            samples,
-            ("one", "one by official"),
-            Target(1.2),
-        ),
-        Row.compared(
-            f"{many} MCP servers started in sandboxes, to the official client's",
-            "Side by side, up to the tools of all.",
-            "s",
-            samples,
-            ("many", "many by official"),
-            Target(1.5),
-        ),
+        Row.compared(what, measures, "s", samples, (f"{count}", f"{count} by official"), Target(bound))
+        for count, (what, measures, bound) in starts.items()
     ]
 
 
@@ -164,9 +159,3 @@ async def _cast(stage: Stage, name: str) -> Any:
         {"command": _SERVER, "prefix": name, "name": name},
         permissions={"run": [sys.executable], "read": [_SERVER[1]]},
     )
-
-
-async def _timed(call: Any) -> float:
-    before = time.perf_counter_ns()
-    await call
-    return (time.perf_counter_ns() - before) / 1000

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import time
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
@@ -17,6 +16,7 @@ from bench.calls import INPUT
 from bench.reference import AsyncioReference
 from bench.row import Row, Target
 from bench.sampling import Effort
+from bench.timing import repeated, taken
 from paddock.workers.runtime import base_interpreter
 
 PASS: Final = ("-I", "-S", "-c", "pass")
@@ -57,24 +57,23 @@ def in_bare_interpreters(seconds: float) -> Target:
 
 async def bare_interpreter(effort: Effort) -> Yardstick:
     """Measure an interpreter that does nothing, on the cores that this process runs on."""
-    taken = [await asyncio.to_thread(run_bare_interpreter) for _ in range(effort.of(_RUNS))]
-    return Yardstick("`python -c pass`", median(taken), _INTERPRETER_THERE)
+    runs = [await asyncio.to_thread(run_bare_interpreter) for _ in range(effort.of(_RUNS))]
+    return Yardstick("`python -c pass`", median(runs), _INTERPRETER_THERE)
 
 
 async def plain_call(effort: Effort) -> Yardstick:
     """Measure a call without any check between two processes that run plain asyncio."""
     async with AsyncioReference.running() as reference:
-        taken = []
-        for _ in range(effort.of(_CALLS)):
-            before = time.perf_counter_ns()
-            await reference.call("execute", INPUT)
-            taken.append((time.perf_counter_ns() - before) / 1e6)
-    return Yardstick("a plain call", median(taken), _CALL_THERE)
+        calls = await repeated(lambda: reference.call("execute", INPUT), effort.of(_CALLS))()
+    return Yardstick("a plain call", median(calls) / 1000, _CALL_THERE)
+
+
+async def pass_block() -> list[float]:
+    """Run an interpreter that does nothing, as a block of one."""
+    return [await asyncio.to_thread(run_bare_interpreter)]
 
 
 def run_bare_interpreter() -> float:
     """Return the milliseconds from the start of an interpreter that does nothing to its end."""
     command = [base_interpreter(), *PASS]
-    before = time.perf_counter_ns()
-    subprocess.run(command, check=True, close_fds=False, timeout=_PASS_SECONDS)
-    return (time.perf_counter_ns() - before) / 1e6
+    return taken(lambda: subprocess.run(command, check=True, close_fds=False, timeout=_PASS_SECONDS)) / 1000
