@@ -64,21 +64,6 @@ permission_request.PRESETS_VERSION = {version}
 from paddock.cli import main
 main()
 """
-_APPLICATION = """\
-import asyncio, logging, sys
-from paddock_sources.manifest import permission_request
-permission_request.PRESETS = {table!r}
-permission_request.PRESETS_VERSION = {version}
-from paddock import Session
-
-async def main():
-    plan, work, trust = sys.argv[1:]
-    async with Session(plan, working_dir=work, trust_plan=trust == "trusted") as session:
-        print(await session.execute("hello"))
-
-logging.basicConfig(level=logging.WARNING)
-asyncio.run(main())
-"""
 _ASKS = "type the word yes"
 
 
@@ -104,10 +89,10 @@ class Project:
         """Write the plan; `preset` is that of its tool."""
         self.plan.write_text(_PLAN.format(source=self.source, outside=self.outside, work=self.work, preset=preset))
 
-    def program(self, second: _Meaning | None, text: str = _PATCHED) -> str:
-        """Return the command, or another program, as one in which `workspace` has a second meaning."""
+    def program(self, second: _Meaning | None) -> str:
+        """Return the command as one in which `workspace` has a second meaning."""
         meanings = {1: PRESETS["workspace"][1], **({2: second} if second is not None else {})}
-        return text.format(table={**PRESETS, "workspace": meanings}, version=max(meanings))
+        return _PATCHED.format(table={**PRESETS, "workspace": meanings}, version=max(meanings))
 
     def arguments(self, *options: str) -> list[str]:
         return [*accepting(["run", str(self.plan), "hello", "-C", str(self.work), *options])]
@@ -198,40 +183,12 @@ def test_what_is_trusted_for_one_run_means_what_it_means_now(project: Project, o
     assert project.run(project.more)[0] == "It reads no, writes yes", "it was for one run"
 
 
-@pytest.mark.exhaustive
-def test_an_application_that_trusts_a_plan_gets_the_newest_meaning(project: Project) -> None:
-    def runs(trust: str) -> tuple[str, str]:
-        arguments = (str(project.plan), str(project.work), trust)
-        done = python(project.program(project.more, _APPLICATION), *arguments, cwd=project.work, environ={})
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip(), done.stderr
-
-    answer, said = runs("accepted")
-    assert answer == "It reads no, writes yes" and "tools[0] keeps its preset as you accepted it" in said
-    answer, said = runs("trusted")
-    assert answer == "It reads yes, writes yes" and "keeps its preset" not in said
-
-
 def test_what_a_preset_gains_and_loses_is_neither_gained_nor_kept(project: Project) -> None:
     for _ in range(2):
         answer, said = project.run({"read": (".", str(project.outside))})
         assert answer == "It reads no, writes no"
         assert f"without read `{project.outside}`" in said
     assert "preset `workspace`" not in said
-
-
-@pytest.mark.exhaustive
-def test_a_preset_given_beside_the_plan_keeps_its_meaning_too(project: Project) -> None:
-    project.plan.write_text(project.plan.read_text().replace("permissions: workspace\n", "permissions: {}\n"))
-    project.plan.write_text(project.plan.read_text().replace("tool-todo", "tool-filesystem"))
-    text = project.plan.read_text()
-    project.plan.write_text(text.replace(f", permissions: {{read: [{project.outside}/other]}}", ""))
-    project.answers(None, "yes", "would be given")
-    assert 'permissions = "workspace"' in _accepted(project)
-    _, said = project.run(project.more)
-    assert f"tools[1] keeps its preset as you accepted it, without read `{project.outside}`" in said
-    project.answers(project.more, "yes", f"read `{project.outside}`", "which its preset grants by now")
-    assert "keeps its preset" not in project.run(project.more)[1]
 
 
 def test_an_edited_plan_is_asked_about_as_one_and_has_todays_meaning(project: Project) -> None:

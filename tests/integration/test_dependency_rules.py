@@ -295,23 +295,6 @@ def test_the_module_s_own_lock_decides_versions_when_asked_for(_shared: tuple[In
 
 
 @pytest.mark.exhaustive
-def test_the_module_s_own_lock_decides_files_as_well(index: IndexServer) -> None:
-    (kept,) = index.hashes_of("leaf", "1.0")
-    other = index.add_wheel("leaf", "1.0", {"leaf_of_2.py": ""}, tag="py2.py3-none-any")
-    uv_lock("1.0", hashes=f'wheels = [{{ url = "https://x/leaf.whl", hash = "{kept}" }}]')
-    plan('constraints: ["leaf<2"]')
-    code, facts = answered("lock")
-    assert code == 0, facts
-    assert locked() == "1.0" and other in Path("paddock.lock").read_text()
-    plan('constraints: ["leaf<2"]\n    dependencies: locked')
-    done = paddock("run", "plan.yaml", "hi", "--trust-plan", "--frozen")
-    assert done.returncode == 1
-    assert "leaf 1.0 with other files than the module's uv.lock has" in done.stderr, done.stderr
-    assert answered("lock")[0] == 0 and locked() == "1.0"
-    assert kept in Path("paddock.lock").read_text() and other not in Path("paddock.lock").read_text()
-
-
-@pytest.mark.exhaustive
 def test_add_takes_the_module_s_own_lock() -> None:
     uv_lock("1.0")
     plan()
@@ -332,31 +315,6 @@ def test_add_keeps_to_the_rules_of_the_source_s_other_entries(index: IndexServer
     index.add_wheel("leaf", "1.0", tag="py2.py3-none-any")  # the same bytes under another name
     assert answered("lock")[0] == 0 and locked() == "1.0"
     assert imported() == "1.0"
-
-
-@pytest.mark.exhaustive
-def test_an_own_lock_that_cannot_be_followed_says_why(index: IndexServer) -> None:
-    plan("dependencies: locked")
-    asked = len(index.requests)
-    for text, said in (
-        (None, "there is no such file in the module's folder or repository"),
-        ("version = 9\n", "it is of version 9, and this Paddock knows version 1"),
-        ("version", "the version of `leaf` has a form that uv does not write"),
-        ("path", "`leaf` in it comes from a file beside the project (`path`)"),
-    ):
-        if text == "path":
-            uv_lock("1.0", '{ path = "../leaf.whl" }')
-        elif text == "version":
-            uv_lock("abc")
-        elif text is not None:
-            Path("tool-greet/uv.lock").write_text(text)
-        done = paddock("lock")
-        assert done.returncode == 1 and said in done.stderr, done.stderr
-        assert "dependencies: locked" in done.stderr
-    assert len(index.requests) == asked and locked() is None
-    uv_lock("1.0", hashes=f'wheels = [{{ url = "https://x/l.whl", hash = "sha256:{"0" * 64}" }}]')
-    done = paddock("lock")
-    assert done.returncode == 1 and "other files of `leaf` 1.0 than the lock" in done.stderr, done.stderr
 
 
 @pytest.mark.exhaustive

@@ -124,19 +124,6 @@ async def test_an_agents_own_module_starts_with_it_by_its_entry(
     assert granted.exists() and not other.exists()
 
 
-@pytest.mark.exhaustive
-async def test_a_sub_session_starts_others_as_deep_as_that_may_go(open_family: OpenAgentSession) -> None:
-    async with open_family() as family:
-        orders = "see"
-        for _ in range(9):
-            orders = json.dumps({"tool": "task", "input": {"agent_name": "self", "instruction": orders}})
-        answer, above, depth = json.loads(await family.session.execute(orders)), family.session.session_id, 0
-        while answer["success"]:
-            assert answer["output"]["session_id"].startswith(above)
-            answer, above, depth = json.loads(answer["output"]["output"]), answer["output"]["session_id"], depth + 1
-        assert depth == 8 and "nested 8 deep" in answer["error"]["message"]
-
-
 async def test_a_spawns_history_precedes_its_instruction(
     open_family: OpenAgentSession, write_module: WriteModule
 ) -> None:
