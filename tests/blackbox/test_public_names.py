@@ -10,6 +10,7 @@ import pytest
 from blackbox.commands import World
 from blackbox.documented_names import documented, in_a_worker
 from blackbox.frozen import assert_as_frozen
+from support.plain_pytest import PLAIN
 
 
 def test_documented_modules_offer_the_same_names() -> None:
@@ -22,7 +23,7 @@ def test_modules_import_the_same_names_in_a_worker(world: World) -> None:
 
 
 def test_pytest_takes_the_plugins_documented_options(world: World) -> None:
-    program = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "paddock.authoring.sandboxed_plugin"]
+    program = [sys.executable, "-m", "pytest", *PLAIN, "-p", "paddock.authoring.sandboxed_plugin"]
     done = subprocess.run(
         [*program, "--help"], cwd=world.work, capture_output=True, encoding="utf-8", timeout=200, check=False
     )

@@ -133,7 +133,7 @@ def test_a_clients_file_widens_no_plan(plan: Path, tmp_path_factory: pytest.Temp
     done = _served(str(plan), "-C", str(others), stdin=stdin)
     assert done.returncode == 4 and "theirs" not in done.stdout and "another folder" in done.stdout
     for options in (["--trust-plan"], ["--grant", "tool-mine=safe"], ["--isolation", "none"]):
-        assert _served(*options, stdin=stdin).returncode == 2
+        assert paddock("mcp", "serve", *options).returncode == 2
         assert paddock("run", *options, "--help").returncode == 0
 
 

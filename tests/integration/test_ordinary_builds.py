@@ -21,7 +21,7 @@ from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.profile import IsolationLevel
 
 _SECONDS = 100  # for a whole session; hit only by a hang
-_MAKEFILE = "all: $(addprefix job,$(shell seq 24))\njob%:\n\t@sleep 1 | cat\n"
+_MAKEFILE = "all: $(addprefix job,$(shell seq 24))\njob%:\n\t@sleep 0.5 | cat\n"
 _POOL = """
 import os, threading
 children, ready, gate = [], os.pipe(), os.pipe()
@@ -163,7 +163,7 @@ def test_a_module_that_waits_for_its_quota_says_so(project: Path, monkeypatch: p
     require_level("ns")
     monkeypatch.chdir(project)
     given = ["call", "builtin:tool-bash", "bash", '{"command": "while :; do :; done"}', "--allow-run=bash"]
-    done = paddock(*given, "--allow-read=.", "--limit=cpu_quota=1%", "--limit=runtime_max=3s")
+    done = paddock(*given, "--allow-read=.", "--limit=cpu_quota=5%", "--limit=runtime_max=1s")
     assert done.returncode == 5, done.stderr
     assert "for its share of a processor, `cpu_quota`" in done.stderr, done.stderr
 
