@@ -26,7 +26,7 @@ from support.examples import IN_FULL, examples
 from support.few_certificates import load_no_roots
 from support.found_once import Locate, found_once
 from support.loaded_late import load_late
-from support.unwritten_cache import write_nothing_out
+from support.unwritten_cache import ask_once, write_nothing_out
 from support.warm_templates import WarmTemplates, warm_templates
 
 # How long an example takes says how busy the machine is.
@@ -38,6 +38,7 @@ settings.load_profile("steady")
 load_late("anthropic", "openai")  # thousands of models, for a few files of tests
 load_no_roots()
 write_nothing_out()
+ask_once()
 
 _LONGEST_NAME = 26  # characters; sockets are made in folders of this name, and theirs may have a hundred in all
 _FEW = 40  # files of tests, a twelfth of all

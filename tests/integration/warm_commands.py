@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from integration.policed_machine import enter
 from support.found_once import found_once
-from support.unwritten_cache import write_nothing_out
+from support.unwritten_cache import ask_once, write_nothing_out
 from support.warm_process import WarmProcess, become_each, run_and_end
 from support.warm_templates import WarmTemplates
 
@@ -53,6 +53,7 @@ def serve() -> None:
     templates = WarmTemplates(socket.socket(fileno=int(sys.argv.pop())))
     WorkerRuntime.spawn = templates.spawner()  # type: ignore[method-assign]
     write_nothing_out()
+    ask_once()
     _check_nothing_leaks(connection, templates.connection)
     _build_models()
     RuntimePaths.locate = found_once()  # type: ignore[method-assign, assignment]

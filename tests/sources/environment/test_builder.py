@@ -31,13 +31,6 @@ from sources.index_server import IndexServer, wheel
 from sources.warm.warm_runner import WarmRunner
 
 
-class ImpatientUv(Uv):
-    """Does not ask a dead index again and again, each time later than the last."""
-
-    def environ(self, index: Index) -> Mapping[str, str]:
-        return {**super().environ(index), "UV_HTTP_RETRIES": "0"}
-
-
 class Bench:
     """Resolves and installs with one index."""
 
@@ -252,7 +245,6 @@ def test_an_index_that_is_gone_is_told_as_that(fresh: Bench) -> None:
         server.add_wheel("leaf", "1.0")
         gone, locked = server.url, pinned(server, "leaf")
     fresh.index = Index.of({"PIP_INDEX_URL": gone})
-    fresh.uv = ImpatientUv(fresh.uv.path)
     for attempt in (partial(fresh.resolve, "leaf"), partial(fresh.install, locked)):
         with failing("IndexAccessError") as caught:
             attempt()
