@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -158,6 +158,14 @@ def redirected(*args: str, stdout: int, stderr: int) -> int:
         return done.returncode
     with open(os.devnull) as nothing:
         return _warm.begin(accepting(args), [nothing.fileno(), stdout, stderr], None, os.environ).wait(_SECONDS)
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Return once something is so."""
+    deadline = time.monotonic() + _ENDING_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def without_reader() -> int:

@@ -26,10 +26,9 @@ from coding_agent.demonstration import (
     write_plan,
 )
 from coding_agent.mending_model import MendingModel
-from host.authoring.installed_wheels import offer
+from host.authoring.installed_wheels import index_of
 from integration.command_line import Terminal, largest_worker, nothing_outlives_its_command, require_level
 from modules import shipped
-from sources.index_server import IndexServer
 from vendors.script import Fault
 from vendors.server import VendorServer
 
@@ -39,11 +38,7 @@ _TESTS = "python3 -m unittest -q"
 @pytest.fixture
 def packages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An index with what the provider depends on, as it is installed here."""
-    with IndexServer() as index:
-        offer(index, *shipped.installed_for(shipped.project("provider-openai")["dependencies"]))
-        monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
-        for name in ("PIP_INDEX_URL", "PIP_FIND_LINKS", "UV_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
-            monkeypatch.delenv(name, raising=False)
+    with index_of(monkeypatch, *shipped.installed_for(shipped.project("provider-openai")["dependencies"])):
         yield
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from integration.command_line import Terminal, nothing_outlives_its_command, paddock
-from sources.git_repositories import module_files, repository
+from sources.git_repositories import lay_out, module_files, repository
 from sources.index_server import IndexServer
 
 _PLAN = """\
@@ -59,9 +59,7 @@ def folder_with_module(
     module = module_files(
         answer="metadata.version('leaf')", imports="import importlib.metadata as metadata", requires=["branch"]
     )
-    for path, content in module.items():
-        (tmp_path / "tool-greet" / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "tool-greet" / path).write_text(content)
+    lay_out(tmp_path / "tool-greet", module)
     with nothing_outlives_its_command(tmp_path / "scratch", monkeypatch):
         yield
 

@@ -10,12 +10,11 @@ from typing import Any
 import anyio
 import pytest
 
-from host.authoring.installed_wheels import offer
+from host.authoring.installed_wheels import index_of
 from integration.command_line import require_level
 from integration.community import listen
 from modules import shipped
 from paddock import Session
-from sources.index_server import IndexServer
 
 _SECONDS = 90  # for a whole session on a busy machine; hit only by a hang
 # Names one file of two, which shows that it was asked.
@@ -24,11 +23,7 @@ _RIPGREP = "#!/bin/sh\nprintf './notes/a.txt\\0'\n"
 
 @pytest.fixture(autouse=True)
 def _index(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with IndexServer() as index:
-        offer(index, *shipped.installed_for(shipped.project("tool-search")["dependencies"]))
-        monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
-        for name in ("PIP_INDEX_URL", "PIP_FIND_LINKS", "UV_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
-            monkeypatch.delenv(name, raising=False)
+    with index_of(monkeypatch, *shipped.installed_for(shipped.project("tool-search")["dependencies"])):
         yield
 
 

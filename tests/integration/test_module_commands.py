@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from host.authoring.installed_wheels import TEST_RUNNERS, offer
+from host.authoring.installed_wheels import TEST_RUNNERS, index_of
 from integration import command_line
 from integration.command_line import diagnosis, reachable_level
 from paddock.authoring.module_name import ModuleName
@@ -31,11 +31,7 @@ def _shared_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.
 @pytest.fixture
 def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[IndexServer]:
     """An index with what runs tests, and no more."""
-    with IndexServer() as index:
-        offer(index, *TEST_RUNNERS)
-        monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
-        for name in ("PIP_INDEX_URL", "PIP_FIND_LINKS", "UV_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
-            monkeypatch.delenv(name, raising=False)
+    with index_of(monkeypatch, *TEST_RUNNERS) as index:
         yield index
 
 

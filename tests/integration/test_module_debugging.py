@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from host.authoring.installed_wheels import TEST_RUNNERS, offer
+from host.authoring.installed_wheels import TEST_RUNNERS, index_of
 from integration.command_line import Terminal, paddock, reachable_level, redirected, without_reader
-from sources.index_server import IndexServer
 
 _README = Path(__file__).parents[2] / "README.md"
 _TEST = """
@@ -37,11 +36,7 @@ cache_dir = ".cache"
 @pytest.fixture(autouse=True)
 def _index(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("PADDOCK_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "module-cache"))
-    with IndexServer() as index:
-        offer(index, *TEST_RUNNERS)
-        monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
-        for name in ("PIP_INDEX_URL", "PIP_FIND_LINKS", "UV_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
-            monkeypatch.delenv(name, raising=False)
+    with index_of(monkeypatch, *TEST_RUNNERS):
         yield
 
 

@@ -12,13 +12,14 @@ import anyio
 import pytest
 import typing_extensions
 
+from host.authoring.installed_wheels import index_of
 from host.egress.certificates import TestAuthority
 from paddock import Session
 from paddock.errors import ModuleMissingError, PolicyRefusedError, UnknownContractError
 from paddock.module_sources.resolve import SourceOptions
 from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
 from paddock_sources.locked_sources import LockUse
-from sources.git_repositories import library_files, module_files, repository
+from sources.git_repositories import lay_out, library_files, module_files, repository
 from sources.git_server import GitServer, store_credentials
 from sources.index_server import IndexServer
 
@@ -39,23 +40,13 @@ def git(tmp_path: Path) -> Iterator[GitServer]:
 @pytest.fixture
 def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[IndexServer]:
     """An index that this user's installers take packages from."""
-    with IndexServer() as index:
-        monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
-        for name in ("PIP_INDEX_URL", "PIP_FIND_LINKS", "UV_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
-            monkeypatch.delenv(name, raising=False)
+    with index_of(monkeypatch) as index:
         yield index
-
-
-def _write(folder: Path, files: dict[str, str]) -> str:
-    for path, content in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(content)
-    return str(folder)
 
 
 def _module(root: Path, answer: str, *requires: str, name: str = "tool-greet") -> str:
     imports = "import importlib.metadata as metadata, os, sys"
-    return _write(root / name, module_files(name, answer=answer, imports=imports, requires=requires))
+    return str(lay_out(root / name, module_files(name, answer=answer, imports=imports, requires=requires)))
 
 
 async def _call(source: str, tool: str = "tool_greet", folder: Path | None = None, **options: Any) -> ToolCallOutcome:

@@ -16,7 +16,7 @@ import pytest
 
 from integration.command_line import Terminal, paddock
 from sources.git.origin_repository import OriginRepository
-from sources.git_repositories import module_files, repository
+from sources.git_repositories import lay_out, module_files, repository
 
 pytestmark = pytest.mark.usefixtures("commands_end")
 
@@ -135,7 +135,7 @@ def project(_place: Path, _kept: list[Project], root: Path) -> Project:
 def test_what_is_pinned_otherwise_is_asked_about_once(project: Project) -> None:
     # What is no pin of the plan is not asked about.
     elsewhere = project.folder.parent / "elsewhere"
-    _write(elsewhere / "mine", module_files("tool-mine"))
+    lay_out(elsewhere / "mine", module_files("tool-mine"))
     assert paddock("add", "./mine", cwd=elsewhere).returncode == 0
     other = (elsewhere / "paddock.lock").read_text()
     project.lock.write_text("# of a colleague\n" + _together(project.lock.read_text(), other, "./mine"))
@@ -202,13 +202,13 @@ def test_without_a_terminal_a_pin_that_moved_is_refused_by_name(
 def test_what_paddock_moves_for_a_folder_stays_accepted(root: Path) -> None:
     made = Project(root / "project")
     folder = made.folder / "mine"
-    _write(folder, module_files(answer="'one'"))
+    lay_out(folder, module_files(answer="'one'"))
     made.source = "./mine"
     made.plan.write_text(_PLAN.format(source=made.source))
     made.paddock("add", "./mine")
     made.accept()
     for answer, command in [("two", ["lock"]), ("three", ["add", "./mine"]), ("four", ["run", "plan.yaml", "hello"])]:
-        _write(folder, module_files(answer=f"'{answer}'"))
+        lay_out(folder, module_files(answer=f"'{answer}'"))
         before = made.lock.read_text()
         made.paddock(*command)
         assert made.lock.read_text() != before, command
@@ -216,7 +216,7 @@ def test_what_paddock_moves_for_a_folder_stays_accepted(root: Path) -> None:
 
 
 def test_no_command_makes_an_accepted_pin_of_a_moved_one(project: Project) -> None:
-    _write(project.folder / "mine", module_files("tool-mine"))
+    lay_out(project.folder / "mine", module_files("tool-mine"))
     project.paddock("add", "./mine")
     project.commit("two")
     mine = project.lock.read_text()
@@ -282,7 +282,7 @@ def test_commands_at_the_same_time_leave_the_plan_accepted(project: Project) -> 
     project.commit("two")
     names = [f"mine{number}" for number in range(3)]
     for name in names:
-        _write(project.folder / name, module_files(f"tool-{name}"))
+        lay_out(project.folder / name, module_files(f"tool-{name}"))
     commands = [["update"], *(["add", f"./{name}"] for name in names)]
     with ThreadPoolExecutor(len(commands)) as pool:
         began = [pool.submit(paddock, *args, cwd=project.folder) for args in commands]
@@ -291,12 +291,6 @@ def test_commands_at_the_same_time_leave_the_plan_accepted(project: Project) -> 
         assert [one.result(60).returncode for one in began] == [0] * len(began)
     assert all(f'"./{name}"' in project.lock.read_text() for name in names)
     project.says("two")
-
-
-def _write(folder: Path, files: dict[str, str]) -> None:
-    for path, content in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(content)
 
 
 def _together(lock: str, other: str, source: str) -> str:

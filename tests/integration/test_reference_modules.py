@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 import pytest
 
-from host.authoring.installed_wheels import offer
+from host.authoring.installed_wheels import index_of
 from integration.command_line import require_level
 from integration.community import Heard, contents, listen, messages, until
 from integration.session_internals import kill
@@ -23,7 +23,6 @@ from modules import shipped
 from paddock import Session
 from paddock.authorization.consent import ConsentAnswer, PlanReview
 from paddock_sandbox.profile import IsolationLevel
-from sources.index_server import IndexServer
 
 _SECONDS = 90  # for a whole session on a busy machine; hit only by a hang
 _BROKEN = "# adds two numbers, with the key AKIAIOSFODNN7EXAMPLE\necho $(($1 - $2))\n"
@@ -87,11 +86,7 @@ def packages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An index with what the modules depend on, but for providers, as it is installed here."""
     used = [one for one in shipped.IDS if not one.startswith("provider-")]
     wanted = [one for module_id in used for one in shipped.project(module_id).get("dependencies", ())]
-    with IndexServer() as index:
-        offer(index, *shipped.installed_for(wanted))
-        monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
-        for name in ("PIP_INDEX_URL", "PIP_FIND_LINKS", "UV_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
-            monkeypatch.delenv(name, raising=False)
+    with index_of(monkeypatch, *shipped.installed_for(wanted)):
         yield
 
 

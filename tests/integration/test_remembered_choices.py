@@ -13,7 +13,7 @@ import pytest
 from host.authoring.installed_wheels import TEST_RUNNERS, offer
 from integration.command_line import paddock
 from paddock import Session
-from sources.git_repositories import module_files
+from sources.git_repositories import lay_out, module_files
 from sources.index_server import IndexServer
 
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
@@ -30,10 +30,7 @@ _PLAN: dict[str, Any] = {
 @pytest.fixture(autouse=True)
 def index(in_tmp_path: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[IndexServer]:
     """An index, and a folder with a module that depends on a package in it, in any version."""
-    files = module_files(answer="'hello'", imports="import leaf", requires=["leaf"])
-    for path, content in {f"tool-greet/{path}": content for path, content in files.items()}.items():
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text(content)
+    lay_out(Path("tool-greet"), module_files(answer="'hello'", imports="import leaf", requires=["leaf"]))
     Path("plan.json").write_text(json.dumps(_PLAN))
     with IndexServer() as index:
         index.add_wheel("leaf", "1.0")

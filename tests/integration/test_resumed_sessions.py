@@ -6,14 +6,12 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from integration.command_line import Terminal, paddock
+from integration.command_line import Terminal, paddock, wait_until
 from integration.conftest import WriteModule
 from integration.probe import tool_code
 from integration.tricky_tool import json_output, plan_of
@@ -69,13 +67,6 @@ def _start(plan: str, prompt: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=quiet, stderr=quiet, stdin=quiet, env=environ)
 
 
-def _until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def _has(marks: Path, what: str) -> bool:
     return marks.exists() and what in marks.read_text().split()
 
@@ -94,7 +85,7 @@ def test_a_killed_session_goes_on(work: Path, write_module: WriteModule, context
     plan = _plan(work, write_module, [*calls, "never"], context)
     host = _start(plan, "first")
     try:
-        _until(lambda: _has(work / "marks.txt", "c") and _has_ended("mark"))
+        wait_until(lambda: _has(work / "marks.txt", "c") and _has_ended("mark"))
     finally:
         host.kill()
         host.wait()
@@ -157,7 +148,7 @@ def test_a_session_that_runs_is_not_taken_or_deleted(work: Path, write_module: W
     plan = _plan(work, write_module, [_calls({"what": "a", "waits": True})])
     host = _start(plan, "first")
     try:
-        _until(lambda: _has(work / "marks.txt", "a"))
+        wait_until(lambda: _has(work / "marks.txt", "a"))
         for command in (["run", plan, "more", "--resume", "last", "--trust-plan"], ["sessions", "delete", "last"]):
             refused = paddock(*command)
             assert refused.returncode == 1

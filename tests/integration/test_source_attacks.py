@@ -17,7 +17,7 @@ import pytest
 
 from integration.command_line import Terminal, paddock
 from paddock_sources.cache import tree_digest
-from sources.git_repositories import module_files, repository
+from sources.git_repositories import lay_out, module_files, repository
 from sources.index_server import IndexServer
 
 pytestmark = pytest.mark.usefixtures("commands_end")
@@ -42,12 +42,6 @@ def _plan(folder: Path, tools: str, tool: str = "tool_greet") -> None:
     (folder / "plan.yaml").write_text(_PLAN.replace("TOOL", tool) + textwrap.indent(textwrap.dedent(tools), "  "))
 
 
-def _write(folder: Path, files: dict[str, str]) -> None:
-    for path, content in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(content)
-
-
 def _run(folder: Path, *options: str, environ: dict[str, str] | None = None) -> tuple[int, str, str]:
     done = paddock("run", "plan.yaml", "hello", *options, cwd=folder, environ=environ or {})
     return done.returncode, done.stdout, done.stderr
@@ -55,7 +49,7 @@ def _run(folder: Path, *options: str, environ: dict[str, str] | None = None) -> 
 
 def test_a_lock_file_cannot_name_another_tree_for_a_commit(project: Path, tmp_path: Path) -> None:
     good = repository(tmp_path / "good", module_files(answer="'good'"))
-    _write(project / "evil", module_files(answer="'EVIL'"))
+    lay_out(project / "evil", module_files(answer="'EVIL'"))
     source = f"git+file://{good.folder}@v1"
     assert paddock("add", "./evil", cwd=project).returncode == 0
     evil = re.findall(r'tree = "(sha256:\w+)"', (project / "paddock.lock").read_text())[0]
@@ -106,7 +100,7 @@ def test_a_link_that_took_the_place_of_a_lock_file_ends_the_start(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project)
-    _write(project / "mine", module_files())
+    lay_out(project / "mine", module_files())
     (project.parent / "other").mkdir()
     _plan(project, "- {module: tool-greet, source: ./mine, permissions: {write: [.], read: [../other]}}")
     with Terminal("run", "plan.yaml", "hello") as terminal:
@@ -131,7 +125,7 @@ def test_nothing_is_locked_for_a_plan_that_is_refused(project: Path, tmp_path: P
 def test_a_module_that_may_write_the_folder_cannot_change_what_is_run_next(is_there: bool, project: Path) -> None:
     answer = "[__import__('pathlib').Path('paddock.lock').write_text('mine'), 'written']"
     answer = f"(lambda: {answer})() if __import__('os').access('.', 2) else 'not even the folder'"
-    _write(project / "evil", module_files(answer=answer))
+    lay_out(project / "evil", module_files(answer=answer))
     if is_there:
         (project / "paddock.lock").write_text("version = 1\n")
     _plan(project, "- {module: tool-greet, source: ./evil, permissions: workspace}")
@@ -144,7 +138,7 @@ def test_a_module_that_may_write_the_folder_cannot_change_what_is_run_next(is_th
 
 
 def test_an_unaccepted_plan_takes_no_code_from_beside_its_folder(project: Path, tmp_path: Path) -> None:
-    _write(tmp_path / "outside", module_files(answer="open(__file__).read()[:4]"))
+    lay_out(tmp_path / "outside", module_files(answer="open(__file__).read()[:4]"))
     elsewhere = repository(tmp_path / "elsewhere.git", module_files(answer="'private'")).folder
     (project / "inside.git").symlink_to(elsewhere)
     lies = f"git+file://{elsewhere}@v1"
@@ -181,7 +175,7 @@ def test_no_module_writes_the_users_own_folder_of_modules(project: Path, tmp_pat
     config = Path(os.environ["HOME"]) / ".config/paddock"
     config.mkdir(parents=True, mode=0o700)
     (config / "sources.toml").write_text(f'workspace = "{workspace}"\n')
-    _write(
+    lay_out(
         project / "evil", module_files(answer="__import__('os').mkdir(__import__('os').path.expanduser('~/modules/x'))")
     )
     _plan(project, "- {module: tool-greet, source: ./evil, permissions: {write: ['~/modules']}}")

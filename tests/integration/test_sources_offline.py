@@ -14,7 +14,7 @@ import pytest
 
 from host.egress.certificates import TestAuthority
 from integration.command_line import paddock
-from sources.git_repositories import below, library_files, module_files, repository
+from sources.git_repositories import below, lay_out, library_files, module_files, repository
 from sources.git_server import GitServer, store_credentials
 from sources.index_server import IndexServer
 
@@ -81,13 +81,8 @@ def world(tmp_path: Path) -> Iterator[World]:
     with GitServer(tmp_path / "remote", authority) as git, IndexServer() as index:
         _publish(git, index)
         folder = tmp_path / "mine"
-        for module_id, files in {
-            "tool-here": module_files("tool-here", answer="'from a folder'"),
-            "loop-all": module_files("loop-all") | {"amplifier_module_loop_all/__init__.py": _LOOP},
-        }.items():
-            for path, content in below(module_id, files).items():
-                (folder / path).parent.mkdir(parents=True, exist_ok=True)
-                (folder / path).write_text(content)
+        lay_out(folder / "tool-here", module_files("tool-here", answer="'from a folder'"))
+        lay_out(folder / "loop-all", module_files("loop-all") | {"amplifier_module_loop_all/__init__.py": _LOOP})
         (folder / "plan.yaml").write_text(
             "session:\n  orchestrator: {module: loop-all, source: ./loop-all}\n  context: context-simple\n"
         )

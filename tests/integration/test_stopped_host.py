@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 import pytest
 
+from integration.command_line import wait_until
 from integration.conftest import WriteModule
 from integration.tricky_tool import json_output
 from support.examples import repeating
@@ -72,7 +73,7 @@ def test_a_module_keeps_its_time_while_the_host_is_stopped(
         with _stopped(host, folder, waits_in):
             if goes_on == "while the host is stopped":
                 (folder / f"go on from {waits_in}").touch()
-                _until((folder / f"went on from {waits_in}").exists)
+                wait_until((folder / f"went on from {waits_in}").exists)
         (folder / f"go on from {waits_in}").touch()
         assert json_output(_ended(host, 0))["output"] == "answered" * 100_000
     # An answer that is read late counts even if its module was ended meanwhile.
@@ -112,12 +113,12 @@ def _calling(write_module: WriteModule, folder: Path, waits_in: str) -> Iterator
 @contextmanager
 def _stopped(host: subprocess.Popen[str], folder: Path, waits_in: str) -> Iterator[None]:
     """Stop the host once the module waits, and let it go on only when the module's time is over by any clock."""
-    _until((folder / waits_in).exists)
+    wait_until((folder / waits_in).exists)
     os.kill(host.pid, signal.SIGSTOP)
-    _until(lambda: psutil.Process(host.pid).status() == psutil.STATUS_STOPPED)
+    wait_until(lambda: psutil.Process(host.pid).status() == psutil.STATUS_STOPPED)
     over = time.monotonic() + _LIMITS[waits_in][1] + 0.5
     yield
-    _until(lambda: time.monotonic() > over)
+    wait_until(lambda: time.monotonic() > over)
     os.kill(host.pid, signal.SIGCONT)
 
 
@@ -125,10 +126,3 @@ def _ended(host: subprocess.Popen[str], code: int) -> subprocess.CompletedProces
     stdout, stderr = host.communicate(timeout=_SECONDS)
     assert host.returncode == code, stderr
     return subprocess.CompletedProcess(host.args, host.returncode, stdout, stderr)
-
-
-def _until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 import pytest
 
-from host.authoring.installed_wheels import offer
+from host.authoring.installed_wheels import index_of
 from host.egress.certificates import TestAuthority
 from host.egress.ground import redirect
 from modules import shipped
@@ -98,12 +98,8 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[IndexServer]:
     """Have an index with what the tool depends on, as it is installed here, and a cache with nothing in it."""
-    with IndexServer() as index:
-        offer(index, *shipped.installed_for(shipped.project("tool-web")["dependencies"]))
-        monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
+    with index_of(monkeypatch, *shipped.installed_for(shipped.project("tool-web")["dependencies"])) as index:
         monkeypatch.setenv("PADDOCK_CACHE_DIR", str(tmp_path / "cache"))
-        for name in ("PIP_INDEX_URL", "PIP_FIND_LINKS", "UV_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
-            monkeypatch.delenv(name, raising=False)
         yield index
 
 

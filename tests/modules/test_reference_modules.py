@@ -15,7 +15,7 @@ from xml.etree.ElementTree import Element
 import pytest
 from packaging.requirements import Requirement
 
-from host.authoring.installed_wheels import TEST_RUNNERS, offer
+from host.authoring.installed_wheels import TEST_RUNNERS, index_of
 from host.policy.entries import owner
 from integration.command_line import diagnosis, paddock, reachable_level
 from modules import shipped
@@ -176,11 +176,7 @@ def _passed(kernel: Python, repositories: Path, projects: Iterable[str]) -> list
 def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[IndexServer]:
     """An index with what the chosen modules and their tests depend on, as it is installed here."""
     wanted = [one for module_id in shipped.IDS for one in shipped.requirements(module_id)]
-    with IndexServer() as index:
-        offer(index, *shipped.installed_for([*TEST_RUNNERS, *wanted]))
-        monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
-        for name in ("PIP_INDEX_URL", "PIP_FIND_LINKS", "UV_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
-            monkeypatch.delenv(name, raising=False)
+    with index_of(monkeypatch, *shipped.installed_for([*TEST_RUNNERS, *wanted])) as index:
         yield index
 
 

@@ -93,6 +93,14 @@ def collection_repository(folder: Path, *module_ids: str) -> OriginRepository:
     return repository(folder, files)
 
 
+def lay_out(folder: Path, files: Mapping[str, str]) -> Path:
+    """Write files below a folder, and return the folder."""
+    for path, content in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(content)
+    return folder
+
+
 def large_repository(folder: Path, files: int = 1000, *, modules: Sequence[str] = ("tool-greet",)) -> OriginRepository:
     """Make a repository of so many files in all, some of which are modules in `modules/<id>`, or the only one's own."""
     made = OriginRepository(folder)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import anyio
 import pytest
 
-from host.authoring.installed_wheels import TEST_RUNNERS, offer
+from host.authoring.installed_wheels import TEST_RUNNERS, index_of
 from integration.command_line import reachable_level
 from paddock.authoring.module_folder import ModuleFolder
 from paddock.authoring.provided import FetchOptions
@@ -107,9 +107,5 @@ def trials(tmp_path: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.fixture
 def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[IndexServer]:
     """An index with what runs tests, and no more."""
-    with IndexServer() as index:
-        offer(index, *TEST_RUNNERS)
-        monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
-        for name in ("PIP_INDEX_URL", "PIP_FIND_LINKS", "UV_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
-            monkeypatch.delenv(name, raising=False)
+    with index_of(monkeypatch, *TEST_RUNNERS) as index:
         yield index

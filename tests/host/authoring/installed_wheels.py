@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import metadata
+
+import pytest
 
 from sources.index_server import IndexServer
 
@@ -26,3 +30,14 @@ def offer(index: IndexServer, *names: str) -> None:
                 files[str(path)] = path.read_binary()
         entry_points = found.read_text("entry_points.txt") or ""
         index.add_wheel(name, found.version, files, requires=found.requires or (), entry_points=entry_points)
+
+
+@contextmanager
+def index_of(monkeypatch: pytest.MonkeyPatch, *names: str) -> Iterator[IndexServer]:
+    """Have the installers of this user ask one index, which offers these distributions as they are installed here."""
+    with IndexServer() as index:
+        offer(index, *names)
+        monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
+        for name in ("PIP_INDEX_URL", "PIP_FIND_LINKS", "UV_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+            monkeypatch.delenv(name, raising=False)
+        yield index
