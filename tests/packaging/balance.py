@@ -7,7 +7,8 @@ is more than 2 % denser than the recorded one, in statements or tokens a line. A
 
 The product is the Python files below `host`, `sdk`, `sources` and `modules`, without tests. A line of code is one that
 is neither blank nor a comment nor part of a docstring. A data file is any other file there, but a document. Density
-leaves out imports: the formatter decides how many names stand on a line, so code that imports fewer would be denser.
+leaves out imports and `__all__`: the formatter decides how many names stand on a line there, so code that lists fewer
+would be denser.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def size_of(path: Path) -> Size:
         return Size(data_files=1, data_lines=lines)
     statements, documentation, imports = 0, set[int](), set[int]()
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, _IMPORTS):
+        if isinstance(node, _IMPORTS) or (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"):
             imports.update(range(node.lineno, (node.end_lineno or 0) + 1))
             continue
         statements += isinstance(node, ast.stmt)

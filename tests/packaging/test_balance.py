@@ -72,7 +72,12 @@ def test_a_formatted_string_is_one_token_in_all_versions(tree: Path) -> None:
 
 
 def test_density_is_the_same_however_imports_are_laid_out(tree: Path) -> None:
-    imports = ("from os import path, sep\n", "from os import (\n    path,\n    sep,\n)\n", "")
+    imports = (
+        "from os import path, sep\n",
+        "from os import (\n    path,\n    sep,\n)\n",
+        '__all__ = [\n    "path",\n    "sep",\n]\n',
+        "",
+    )
     densities = set[str]()
     for text in imports:
         write(tree, "host/paddock/first.py", text + _CODE)
