@@ -4,8 +4,6 @@ They are unrelated to the capabilities that modules register with a coordinator.
 known.
 """
 
-from __future__ import annotations
-
 TOOLS = "tools"
 STREAMING = "streaming"
 THINKING = "thinking"

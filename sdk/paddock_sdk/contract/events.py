@@ -3,8 +3,6 @@
 Any string is a legal event name; these are the ones whose spelling is part of the contract.
 """
 
-from __future__ import annotations
-
 SESSION_START = "session:start"
 SESSION_END = "session:end"
 SESSION_FORK = "session:fork"

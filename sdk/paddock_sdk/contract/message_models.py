@@ -24,7 +24,6 @@ from paddock_sdk.contract.block_models import (
 __all__ = [
     "ChatRequest",
     "ChatResponse",
-    "ContentBlockUnion",
     "Degradation",
     "ImageBlock",
     "Message",

@@ -17,7 +17,6 @@ __all__ = [
     "REQUEST_EVENTS",
     "TERMINAL_EVENTS",
     "INTERIM_EVENTS",
-    "CORRELATED_EVENTS",
     "new_request_id",
     "current_request_id",
     "resolve_request_id",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from paddock_sdk.kernel.coordinator import ModuleCoordinator
 
 __all__ = [
-    "REASON_CODES",
+    "MODULE_FAILURE_REASONS",
     "TYPE_TO_MOUNT_POINT",
     "ModuleLoading",
     "ModuleValidationError",
@@ -37,7 +37,7 @@ TYPE_TO_MOUNT_POINT: Final = {
     "resolver": RESOLVER_POINT,
 }
 
-REASON_CODES: Final = frozenset(
+MODULE_FAILURE_REASONS: Final = frozenset(
     {
         "invalid_package_layout",
         "missing_source",
@@ -105,13 +105,13 @@ async def load_entry(coordinator: ModuleCoordinator, entry: dict[str, Any]) -> N
 
 
 def module_failure_reason(exc: BaseException) -> str:
-    """Return why a module could not be loaded, as one of `REASON_CODES`, looking through the chain of causes."""
+    """Return why a module could not be loaded, one of `MODULE_FAILURE_REASONS`; causes count, however far down."""
     cause: BaseException | None = exc
     seen: set[int] = set()
     while cause is not None and id(cause) not in seen:
         seen.add(id(cause))
         code = getattr(cause, "reason_code", None)
-        if isinstance(code, str) and code in REASON_CODES:
+        if isinstance(code, str) and code in MODULE_FAILURE_REASONS:
             return code
         if isinstance(cause, SourceNotFoundError):
             return "missing_source"

@@ -24,7 +24,7 @@ from paddock_sdk.contract.llm_errors import (
     RateLimitError,
 )
 
-__all__ = ["RetryConfig", "classify_error_message", "compute_delay", "error_category", "retry_with_backoff"]
+__all__ = ["RetryConfig", "classify_error_message", "retry_with_backoff"]
 
 _T = TypeVar("_T")
 OnRetry = Callable[[int, float, LLMError], Awaitable[object]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-__all__ = ["CheckList", "Severity", "ValidationCheck", "ValidationResult"]
+__all__ = ["ValidationCheck", "ValidationResult"]
 
 Severity: TypeAlias = Literal["error", "warning", "info"]
 

@@ -1,8 +1,10 @@
-"""Every name that module code imports, as a table: where it is, and where it is the same thing again."""
+"""The import name that modules use: what it offers, what it costs, and that it offers nothing of its own."""
 
 from __future__ import annotations
 
+import ast
 import inspect
+import json
 import subprocess
 import sys
 from importlib import import_module, metadata
@@ -12,143 +14,100 @@ from typing import Any
 
 import amplifier_core
 import pytest
-from amplifier_core import _async_compat, _collect_helper, _engine, _session_exec, _session_init, events
+from amplifier_core import _async_compat, _collect_helper, _engine, _session_exec, _session_init, events, models
 
 from support.rows import each_row
 
-# By subject; together the whole of the top level.
-TOP_LEVEL = {
-    "kernel": (
-        "AmplifierSession ModuleCoordinator ModuleLoader ModuleValidationError HookRegistry CancellationToken "
-        "CancellationState capabilities"
-    ),
-    "aliases": "RustSession RustCoordinator RustHookRegistry RustCancellationToken RUST_AVAILABLE",
-    "models": (
-        "ToolResult HookResult ContextInjection ConfigField ModelInfo ModuleInfo Pricing ProviderInfo SessionStatus"
-    ),
-    "protocols and approval": (
-        "Orchestrator Provider Tool ContextManager HookHandler ApprovalProvider ApprovalRequest ApprovalResponse"
-    ),
-    "envelope": (
-        "ChatRequest ChatResponse Message TextBlock ThinkingBlock RedactedThinkingBlock ToolCallBlock ToolResultBlock "
-        "ImageBlock ReasoningBlock ToolCall ToolSpec Usage Degradation ResponseFormat ResponseFormatText "
-        "ResponseFormatJson ResponseFormatJsonSchema"
-    ),
-    "errors of models": (
-        "LLMError RateLimitError QuotaExceededError AuthenticationError AccessDeniedError ContextLengthError "
-        "ContentFilterError InvalidRequestError ProviderUnavailableError NetworkError LLMTimeoutError NotFoundError "
-        "StreamError AbortError InvalidToolCallError ConfigurationError"
-    ),
-    "streaming": "ContentBlock ContentBlockType TextContent ThinkingContent ToolCallContent ToolResultContent",
-    "for tests": (
-        "MockCoordinator MockTool MockContextManager EventRecorder ScriptedOrchestrator create_test_coordinator "
-        "wait_for"
-    ),
-    "the source of a module": "AmplifierModuleLoader ModuleLoadError",  # at the top here alone
-    "retries": "RetryConfig retry_with_backoff classify_error_message",
-}
-
-SUBMODULES = {
-    "models": TOP_LEVEL["models"] + " _sanitize_for_llm",
-    "message_models": TOP_LEVEL["envelope"] + " ContentBlockUnion",
-    "content_models": TOP_LEVEL["streaming"],
-    "interfaces": TOP_LEVEL["protocols and approval"],
-    "hooks": "HookRegistry",
-    "events": "ALL_EVENTS SESSION_START MODULE_LOAD_FAILED",
-    "capabilities": "ALL_WELL_KNOWN_CAPABILITIES TOOLS BATCH",
-    "llm_errors": TOP_LEVEL["errors of models"],
-    "testing": TOP_LEVEL["for tests"] + " MockProvider TestCoordinator",
-    "utils": "truncate_values redact_secrets SENSITIVE_KEYS RetryConfig retry_with_backoff classify_error_message",
-    "utils.retry": TOP_LEVEL["retries"],
-    "utils.truncate": "truncate_values",
-    "retry": TOP_LEVEL["retries"],
-    "truncate": "truncate_values",
-    "cancellation": "CancellationState CancellationToken",
-    "approval": "ApprovalSystem ApprovalTimeoutError",
-    "display": "DisplaySystem",
-    "module_sources": ("ModuleNotFoundError ModuleLoadError ModuleSource ModuleSourceResolver FileSystemModuleSource"),
-    "loader": (
-        "AmplifierModuleLoader ModuleLoadError TYPE_TO_MOUNT_POINT ModuleValidationError module_failure_reason "
-        "ModuleLoader"
-    ),
-    "session": "AmplifierSession",
-    "coordinator": "ModuleCoordinator",
-    "correlation": (
-        "REQUEST_ID_FIELD REQUEST_EVENTS TERMINAL_EVENTS INTERIM_EVENTS new_request_id current_request_id "
-        "resolve_request_id reset_request_id"
-    ),
-    "cli": "main",
-    "validation": (
-        "ValidationResult ValidationCheck ToolValidator ProviderValidator HookValidator OrchestratorValidator "
-        "ContextValidator MountPlanValidator MountPlanValidationResult"
-    ),
-    "validation.base": "ValidationResult ValidationCheck",
-    "validation.tool": "ToolValidator",
-    "validation.provider": "ProviderValidator",
-    "validation.hook": "HookValidator",
-    "validation.orchestrator": "OrchestratorValidator",
-    "validation.context": "ContextValidator",
-    "validation.mount_plan": "MountPlanValidator MountPlanValidationResult",
-    "_engine": (
-        "RustSession RustHookRegistry RustCancellationToken RustCoordinator RUST_AVAILABLE ALL_EVENTS RetryConfig "
-        "compute_delay classify_error_message ProviderError resolve_module"
-    ),
-    "_session_init": "initialize_session _safe_exception_str",
-    "_session_exec": "run_orchestrator emit_raw_field_if_configured",
-    "_collect_helper": "collect_contributions",
-    "_async_compat": "_wrap",
-}
-
-# Test classes, marked with what only a pytest that has the plugin knows.
-BASES = {
-    "validation.structural": (
-        "ToolStructuralTests ProviderStructuralTests HookStructuralTests OrchestratorStructuralTests "
-        "ContextStructuralTests"
-    ),
-    "validation.behavioral": (
-        "ToolBehaviorTests ProviderBehaviorTests HookBehaviorTests OrchestratorBehaviorTests ContextBehaviorTests"
-    ),
-}
-STAND_IN = Path(amplifier_core.__file__).parents[1]
+_PACKAGE = Path(amplifier_core.__file__).parent
+_STAND_IN = _PACKAGE.parent
+_OTHERS_BY_NAME = {("amplifier_core.session", "AmplifierSession"), ("amplifier_core._engine", "classify_error_message")}
+_OF_PYTEST = {"behavioral", "structural", "pytest_plugin"}  # for one that has the plugin
 
 
-def run(code: str, *path: Path) -> None:
-    """Run code in an interpreter of its own, which is to raise nothing."""
-    folders = ":".join(map(str, (STAND_IN, *path)))
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env={"PYTHONPATH": folders})
+def run(code: str) -> object:
+    """Return what a fresh interpreter that sees only the stand-in prints as JSON."""
+    answer = subprocess.run(
+        [sys.executable, "-W", "error", "-c", f"import json, sys\n{code}"],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={"PYTHONPATH": f"{_STAND_IN.parents[1]}:{_STAND_IN}"},
+    )
+    return json.loads(answer.stdout)
 
 
-def test_the_top_level_has_these_names_and_no_others() -> None:
-    names = " ".join(TOP_LEVEL.values()).split()
-    assert sorted(amplifier_core.__all__) == sorted(names)
+# Which names there are, `tests/blackbox/test_public_names.py` and `tests/twins/test_twin_surface.py` show.
 
 
-@each_row(("module", "names"), SUBMODULES.items())
-def test_a_submodule_has_its_names(module: str, names: str) -> None:
-    found = import_module(f"amplifier_core.{module}")
-    assert [name for name in names.split() if not hasattr(found, name)] == []
+def test_a_name_at_the_top_is_the_same_thing_in_each_submodule() -> None:
+    paths = [path.relative_to(_STAND_IN).with_suffix("") for path in _PACKAGE.rglob("*.py")]
+    names = [".".join(path.parts).removesuffix(".__init__") for path in paths if not _OF_PYTEST & {*path.parts}]
+    both = [(name, known) for name in names for known in amplifier_core.__all__ if hasattr(import_module(name), known)]
+    assert len(both) > 150
+    others = {pair for pair in both if getattr(import_module(pair[0]), pair[1]) is not getattr(amplifier_core, pair[1])}
+    assert others == _OTHERS_BY_NAME
 
 
-@each_row(("module", "names"), BASES.items())
-def test_a_submodule_of_test_classes_has_its_names(module: str, names: str) -> None:
-    run(f"from amplifier_core.{module} import {', '.join(names.split())}", STAND_IN.parents[1])
+def test_the_session_at_the_top_and_the_one_in_its_module_are_two_classes() -> None:
+    from amplifier_core.session import AmplifierSession as plain
+
+    from paddock_sdk.in_process.session import AmplifierSession, PlainAmplifierSession
+
+    assert amplifier_core.AmplifierSession is amplifier_core.RustSession is AmplifierSession
+    assert plain is PlainAmplifierSession
+    assert plain is not amplifier_core.AmplifierSession
 
 
-@each_row(
-    ("module", "name"),
-    [
-        (module, name)
-        for module, names in SUBMODULES.items()
-        for name in names.split()
-        if name in amplifier_core.__all__
-    ],
-)
-def test_a_name_at_the_top_is_the_same_thing_in_its_submodule(module: str, name: str) -> None:
-    both = getattr(amplifier_core, name), getattr(import_module(f"amplifier_core.{module}"), name)
-    if (module, name) in [("session", "AmplifierSession"), ("_engine", "classify_error_message")]:
-        assert both[0] is not both[1]
-    else:
-        assert both[0] is both[1]
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
+        amplifier_core.Nonsense  # noqa: B018
+    with pytest.raises(ImportError):
+        from amplifier_core import Nonsense  # noqa: F401
+
+
+def test_importing_the_package_brings_in_nothing_of_ours_and_no_pydantic() -> None:
+    loaded = run("import amplifier_core; print(json.dumps([*sys.modules]))")
+    assert isinstance(loaded, list)
+    assert [name for name in loaded if name.partition(".")[0] in ("paddock_sdk", "pydantic", "amplifier_core")] == [
+        "amplifier_core"
+    ]
+
+
+@each_row("imported", ["from amplifier_core import RateLimitError", "import amplifier_core.hooks"])
+def test_what_needs_no_pydantic_is_reached_without(imported: str) -> None:
+    assert run(f"{imported}; print(json.dumps('pydantic' in sys.modules))") is False
+
+
+def test_importing_everything_gives_everything_listed() -> None:
+    names: dict[str, Any] = {}
+    exec("from amplifier_core import *", names)
+    assert set(amplifier_core.__all__) == names.keys() - {"__builtins__"}
+    assert len(set(amplifier_core.__all__)) == len(amplifier_core.__all__)
+    assert set(amplifier_core.__all__) <= set(dir(amplifier_core))
+
+
+def test_a_submodule_is_an_attribute_before_import_except_events() -> None:
+    # Each in a process of its own: what is looked up may load others.
+    names = sorted(path.stem for path in _PACKAGE.glob("[a-z]*") if path.stem not in ("cli", "py", "pytest_plugin"))
+    reached = run(
+        "import os, amplifier_core\n"
+        f"reached = {{}}\nfor name in {names!r}:\n"
+        "    if (pid := os.fork()) == 0:\n"
+        "        os._exit(hasattr(amplifier_core, name))\n"
+        "    reached[name] = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])\n"
+        "print(json.dumps(reached))"
+    )
+    assert reached == {name: int(name != "events") for name in names}
+
+
+def test_type_checkers_are_told_the_very_things_that_are_looked_up() -> None:
+    tree = ast.parse((_PACKAGE / "__init__.py").read_text())
+    [guarded] = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    told: dict[str, Any] = {"__name__": "amplifier_core", "__package__": "amplifier_core"}
+    exec(compile(ast.Module(guarded.body, []), "told", "exec"), told)
+    told = {name: value for name, value in told.items() if not name.startswith("__")}
+    assert told == {name: getattr(amplifier_core, name) for name in amplifier_core.__all__ if name != "RUST_AVAILABLE"}
 
 
 def test_errors_are_also_imported_as_one_module_by_another_name() -> None:
@@ -228,6 +187,7 @@ async def test_the_private_functions_do_what_they_are_called_for() -> None:
     assert await _async_compat._wrap(seven()) == 7
     assert await _collect_helper.collect_contributions({"c": [{"name": "n", "callback": seven}]}, "c") == [7]
     assert _session_init._safe_exception_str(ValueError("no")) == "no"
+    assert models._sanitize_for_llm("a\0b") == "ab"
 
 
 # The distribution.
@@ -253,4 +213,4 @@ def test_the_distribution_declares_its_entry_points(group: str, name: str, value
     assert (found.name, found.value) == (name, value)
     # In a program of its own: the plugin is one for another pytest than this.
     module = value.partition(":")[0]
-    run(f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)")
+    assert run(f"import importlib.util; print(json.dumps(importlib.util.find_spec({module!r}) is None))") is False

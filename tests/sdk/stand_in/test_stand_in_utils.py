@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from importlib import import_module
 from typing import Any
 
 import anyio
@@ -268,23 +267,3 @@ def test_a_value_under_a_secret_key_is_replaced_at_any_depth(key: str) -> None:
 
 def test_other_keys_can_be_named_in_their_place() -> None:
     assert redact_secrets({"token": 1, "pin": 2}, {"pin"}) == {"token": 1, "pin": "[REDACTED]"}
-
-
-@each_row(
-    ("module", "names"),
-    [
-        (
-            "utils",
-            "truncate_values redact_secrets SENSITIVE_KEYS RetryConfig retry_with_backoff classify_error_message",
-        ),
-        ("utils.retry", "RetryConfig retry_with_backoff classify_error_message"),
-        ("retry", "RetryConfig retry_with_backoff classify_error_message"),
-        ("utils.truncate", "truncate_values redact_secrets SENSITIVE_KEYS"),
-        ("truncate", "truncate_values redact_secrets SENSITIVE_KEYS"),
-    ],
-)
-def test_each_module_gives_the_same_objects(module: str, names: str) -> None:
-    utils, found = import_module("amplifier_core.utils"), import_module(f"amplifier_core.{module}")
-    assert {name: getattr(found, name) for name in names.split()} == {
-        name: getattr(utils, name) for name in names.split()
-    }

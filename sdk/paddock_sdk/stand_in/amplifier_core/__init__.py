@@ -12,182 +12,35 @@ from importlib import import_module
 # Spelled out, which type checkers know too: importing `typing` would be most of what this file costs.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from paddock_sdk.contract.content_models import (
-        ContentBlock,
-        ContentBlockType,
-        TextContent,
-        ThinkingContent,
-        ToolCallContent,
-        ToolResultContent,
-    )
-    from paddock_sdk.contract.interfaces import (
-        ApprovalProvider,
-        ApprovalRequest,
-        ApprovalResponse,
-        ContextManager,
-        HookHandler,
-        Orchestrator,
-        Provider,
-        Tool,
-    )
-    from paddock_sdk.contract.llm_errors import (
-        AbortError,
-        AccessDeniedError,
-        AuthenticationError,
-        ConfigurationError,
-        ContentFilterError,
-        ContextLengthError,
-        InvalidRequestError,
-        InvalidToolCallError,
-        LLMError,
-        LLMTimeoutError,
-        NetworkError,
-        NotFoundError,
-        ProviderUnavailableError,
-        QuotaExceededError,
-        RateLimitError,
-        StreamError,
-    )
-    from paddock_sdk.contract.message_models import (
-        ChatRequest,
-        ChatResponse,
-        Degradation,
-        ImageBlock,
-        Message,
-        ReasoningBlock,
-        RedactedThinkingBlock,
-        ResponseFormat,
-        ResponseFormatJson,
-        ResponseFormatJsonSchema,
-        ResponseFormatText,
-        TextBlock,
-        ThinkingBlock,
-        ToolCall,
-        ToolCallBlock,
-        ToolResultBlock,
-        ToolSpec,
-        Usage,
-    )
-    from paddock_sdk.contract.models import (
-        ConfigField,
-        ContextInjection,
-        HookResult,
-        ModelInfo,
-        ModuleInfo,
-        Pricing,
-        ProviderInfo,
-        SessionStatus,
-        ToolResult,
-    )
-    from paddock_sdk.contract.module_sources import ModuleLoadError
-    from paddock_sdk.in_process.module_loader import ModuleLoader
-    from paddock_sdk.in_process.module_loader import ModuleLoader as AmplifierModuleLoader
-    from paddock_sdk.in_process.session import AmplifierSession
-    from paddock_sdk.in_process.session import AmplifierSession as RustSession
-    from paddock_sdk.kernel.cancellation import CancellationState, CancellationToken
-    from paddock_sdk.kernel.cancellation import CancellationToken as RustCancellationToken
-    from paddock_sdk.kernel.coordinator import ModuleCoordinator
-    from paddock_sdk.kernel.coordinator import ModuleCoordinator as RustCoordinator
-    from paddock_sdk.kernel.hooks import HookRegistry
-    from paddock_sdk.kernel.hooks import HookRegistry as RustHookRegistry
-    from paddock_sdk.kernel.loading import ModuleValidationError
-    from paddock_sdk.kernel.retry import RetryConfig, classify_error_message, retry_with_backoff
-    from paddock_sdk.testing import (
-        EventRecorder,
-        MockContextManager,
-        MockCoordinator,
-        MockTool,
-        ScriptedOrchestrator,
-        create_test_coordinator,
-        wait_for,
-    )
+    from paddock_sdk.contract.content_models import *
+    from paddock_sdk.contract.interfaces import *
+    from paddock_sdk.contract.llm_errors import *
+    from paddock_sdk.contract.message_models import *
+    from paddock_sdk.contract.models import *
+    from paddock_sdk.contract.module_sources import ModuleLoadError as ModuleLoadError
+    from paddock_sdk.in_process.module_loader import ModuleLoader as ModuleLoader
+    from paddock_sdk.in_process.session import AmplifierSession as AmplifierSession
+    from paddock_sdk.kernel.cancellation import *
+    from paddock_sdk.kernel.cancellation import CancellationToken
+    from paddock_sdk.kernel.coordinator import ModuleCoordinator as ModuleCoordinator
+    from paddock_sdk.kernel.hooks import HookRegistry as HookRegistry
+    from paddock_sdk.kernel.loading import ModuleValidationError as ModuleValidationError
+    from paddock_sdk.kernel.retry import *
+    from paddock_sdk.testing import EventRecorder as EventRecorder
+    from paddock_sdk.testing import MockContextManager as MockContextManager
+    from paddock_sdk.testing import MockCoordinator as MockCoordinator
+    from paddock_sdk.testing import MockTool as MockTool
+    from paddock_sdk.testing import ScriptedOrchestrator as ScriptedOrchestrator
+    from paddock_sdk.testing import create_test_coordinator as create_test_coordinator
+    from paddock_sdk.testing import wait_for as wait_for
 
-    from . import capabilities
+    from . import capabilities as capabilities
 
-__all__ = [
-    "AmplifierSession",
-    "ModuleCoordinator",
-    "ModuleLoader",
-    "AmplifierModuleLoader",
-    "ModuleValidationError",
-    "ModuleLoadError",
-    "HookRegistry",
-    "CancellationToken",
-    "CancellationState",
-    "capabilities",
-    "RustSession",
-    "RustCoordinator",
-    "RustHookRegistry",
-    "RustCancellationToken",
-    "RUST_AVAILABLE",
-    "ToolResult",
-    "HookResult",
-    "ContextInjection",
-    "ConfigField",
-    "ModelInfo",
-    "ModuleInfo",
-    "Pricing",
-    "ProviderInfo",
-    "SessionStatus",
-    "Orchestrator",
-    "Provider",
-    "Tool",
-    "ContextManager",
-    "HookHandler",
-    "ApprovalProvider",
-    "ApprovalRequest",
-    "ApprovalResponse",
-    "ChatRequest",
-    "ChatResponse",
-    "Message",
-    "TextBlock",
-    "ThinkingBlock",
-    "RedactedThinkingBlock",
-    "ToolCallBlock",
-    "ToolResultBlock",
-    "ImageBlock",
-    "ReasoningBlock",
-    "ToolCall",
-    "ToolSpec",
-    "Usage",
-    "Degradation",
-    "ResponseFormat",
-    "ResponseFormatText",
-    "ResponseFormatJson",
-    "ResponseFormatJsonSchema",
-    "LLMError",
-    "RateLimitError",
-    "QuotaExceededError",
-    "AuthenticationError",
-    "AccessDeniedError",
-    "ContextLengthError",
-    "ContentFilterError",
-    "InvalidRequestError",
-    "ProviderUnavailableError",
-    "NetworkError",
-    "LLMTimeoutError",
-    "NotFoundError",
-    "StreamError",
-    "AbortError",
-    "InvalidToolCallError",
-    "ConfigurationError",
-    "ContentBlock",
-    "ContentBlockType",
-    "TextContent",
-    "ThinkingContent",
-    "ToolCallContent",
-    "ToolResultContent",
-    "MockCoordinator",
-    "MockTool",
-    "MockContextManager",
-    "EventRecorder",
-    "ScriptedOrchestrator",
-    "create_test_coordinator",
-    "wait_for",
-    "RetryConfig",
-    "retry_with_backoff",
-    "classify_error_message",
-]
+    AmplifierModuleLoader = ModuleLoader
+    RustSession = AmplifierSession
+    RustCoordinator = ModuleCoordinator
+    RustHookRegistry = HookRegistry
+    RustCancellationToken = CancellationToken
 
 # The version of the contracts, which modules compare against; not the version of this distribution.
 __version__ = "2.0.2"
@@ -240,33 +93,13 @@ _ORIGIN |= {
 
 # Reached as attributes without having been imported; `events` is not among them and never was.
 _SUBMODULES = frozenset(
-    [
-        "approval",
-        "cancellation",
-        "capabilities",
-        "content_models",
-        "coordinator",
-        "correlation",
-        "display",
-        "hooks",
-        "interfaces",
-        "llm_errors",
-        "loader",
-        "message_models",
-        "models",
-        "module_sources",
-        "retry",
-        "session",
-        "testing",
-        "truncate",
-        "utils",
-        "validation",
-    ]
+    "approval cancellation capabilities content_models coordinator correlation display hooks interfaces llm_errors "
+    "loader message_models models module_sources retry session testing truncate utils validation".split()
 )
-
 
 # Hidden from type checkers, which would otherwise accept any name.
 if not TYPE_CHECKING:
+    __all__ = ["RUST_AVAILABLE", "capabilities", *_ORIGIN]
 
     def __getattr__(name: str) -> object:
         if name in _SUBMODULES:

@@ -1,33 +1,12 @@
 """The command `amplifier-core`."""
 
-# Written from the table in tests/sdk/stand_in/reexports.py.
+from paddock_sdk.validation import VALIDATORS as VALIDATORS
+from paddock_sdk.validation.command_line import *
+from paddock_sdk.validation.command_line import main
+from paddock_sdk.validation.result import ValidationResult as ValidationResult
+from paddock_sdk.validation.validators import *
 
-from paddock_sdk.validation import (
-    VALIDATORS,
-    ContextValidator,
-    HookValidator,
-    OrchestratorValidator,
-    ProviderValidator,
-    ToolValidator,
-    ValidationResult,
-)
-from paddock_sdk.validation.command_line import list_types, main, print_result, validate
-from paddock_sdk.validation.command_line import main as cli
-
-__all__ = [
-    "VALIDATORS",
-    "ContextValidator",
-    "HookValidator",
-    "OrchestratorValidator",
-    "ProviderValidator",
-    "ToolValidator",
-    "ValidationResult",
-    "list_types",
-    "main",
-    "print_result",
-    "validate",
-    "cli",
-]
+cli = main
 
 if __name__ == "__main__":
     main()

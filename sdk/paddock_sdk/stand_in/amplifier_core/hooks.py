@@ -3,8 +3,6 @@
 The answers are looked up when they are first asked for: a module that only registers handlers pays for no pydantic.
 """
 
-from __future__ import annotations
-
 from paddock_sdk.kernel.hooks import HookRegistry
 
 # Spelled out, as in the package itself.
@@ -21,8 +19,7 @@ if not TYPE_CHECKING:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from paddock_sdk.contract import models
 
-        value = globals()[name] = getattr(models, name)
-        return value
+        return getattr(models, name)
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})

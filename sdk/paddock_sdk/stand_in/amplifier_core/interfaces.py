@@ -1,34 +1,10 @@
 """What each kind of module offers, and what it is given and gives back."""
 
-# Written from the table in tests/sdk/stand_in/reexports.py.
-
-from paddock_sdk.contract.interfaces import (
-    ApprovalProvider,
-    ApprovalRequest,
-    ApprovalResponse,
-    ContextManager,
-    HookHandler,
-    Orchestrator,
-    Provider,
-    Tool,
-)
-from paddock_sdk.contract.message_models import ChatRequest, ChatResponse, ToolCall
-from paddock_sdk.contract.models import HookResult, ModelInfo, ProviderInfo, ToolResult
-
-__all__ = [
-    "ApprovalProvider",
-    "ApprovalRequest",
-    "ApprovalResponse",
-    "ContextManager",
-    "HookHandler",
-    "Orchestrator",
-    "Provider",
-    "Tool",
-    "ChatRequest",
-    "ChatResponse",
-    "ToolCall",
-    "HookResult",
-    "ModelInfo",
-    "ProviderInfo",
-    "ToolResult",
-]
+from paddock_sdk.contract.interfaces import *
+from paddock_sdk.contract.message_models import ChatRequest as ChatRequest
+from paddock_sdk.contract.message_models import ChatResponse as ChatResponse
+from paddock_sdk.contract.message_models import ToolCall as ToolCall
+from paddock_sdk.contract.models import HookResult as HookResult
+from paddock_sdk.contract.models import ModelInfo as ModelInfo
+from paddock_sdk.contract.models import ProviderInfo as ProviderInfo
+from paddock_sdk.contract.models import ToolResult as ToolResult

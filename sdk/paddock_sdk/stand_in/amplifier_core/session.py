@@ -4,20 +4,11 @@ The class is not the one at the top level of the package: this one raises what t
 and takes a loader.
 """
 
-# Written from the table in tests/sdk/stand_in/reexports.py.
+from paddock_sdk.contract.models import SessionStatus as SessionStatus
+from paddock_sdk.in_process import session as _session
+from paddock_sdk.in_process.module_loader import ModuleLoader as ModuleLoader
+from paddock_sdk.in_process.session import initialize_session as initialize_session
+from paddock_sdk.kernel.coordinator import ModuleCoordinator as ModuleCoordinator
+from paddock_sdk.kernel.redaction import redact_secrets as redact_secrets
 
-from paddock_sdk.contract.models import SessionStatus
-from paddock_sdk.in_process.module_loader import ModuleLoader
-from paddock_sdk.in_process.session import PlainAmplifierSession as AmplifierSession
-from paddock_sdk.in_process.session import initialize_session
-from paddock_sdk.kernel.coordinator import ModuleCoordinator
-from paddock_sdk.kernel.redaction import redact_secrets
-
-__all__ = [
-    "SessionStatus",
-    "ModuleLoader",
-    "AmplifierSession",
-    "initialize_session",
-    "ModuleCoordinator",
-    "redact_secrets",
-]
+AmplifierSession = _session.PlainAmplifierSession

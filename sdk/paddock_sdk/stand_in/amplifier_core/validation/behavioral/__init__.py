@@ -1,19 +1,7 @@
 """What every module of a kind does, as tests to inherit from."""
 
-# Written from the table in tests/sdk/stand_in/reexports.py.
-
-from paddock_sdk.validation.behavioral import (
-    ContextBehaviorTests,
-    HookBehaviorTests,
-    OrchestratorBehaviorTests,
-    ProviderBehaviorTests,
-    ToolBehaviorTests,
-)
-
-__all__ = [
-    "ContextBehaviorTests",
-    "HookBehaviorTests",
-    "OrchestratorBehaviorTests",
-    "ProviderBehaviorTests",
-    "ToolBehaviorTests",
-]
+from paddock_sdk.validation.behavioral import ContextBehaviorTests as ContextBehaviorTests
+from paddock_sdk.validation.behavioral import HookBehaviorTests as HookBehaviorTests
+from paddock_sdk.validation.behavioral import OrchestratorBehaviorTests as OrchestratorBehaviorTests
+from paddock_sdk.validation.behavioral import ProviderBehaviorTests as ProviderBehaviorTests
+from paddock_sdk.validation.behavioral import ToolBehaviorTests as ToolBehaviorTests

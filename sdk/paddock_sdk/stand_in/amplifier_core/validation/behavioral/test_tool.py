@@ -1,9 +1,6 @@
 """What every tool does, as tests to inherit from and to run with `--module-path`."""
 
-# Written from the table in tests/sdk/stand_in/reexports.py.
+from paddock_sdk.contract.models import ToolResult as ToolResult
+from paddock_sdk.validation.behavioral import ToolBehaviorTests as ToolBehaviorTests
 
-from paddock_sdk.contract.models import ToolResult
-from paddock_sdk.validation.behavioral import ToolBehaviorTests
-from paddock_sdk.validation.behavioral import ToolBehaviorTests as TestTool
-
-__all__ = ["ToolResult", "ToolBehaviorTests", "TestTool"]
+TestTool = ToolBehaviorTests
