@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from paddock_sdk.kernel.loading import TYPE_TO_MOUNT_POINT
 from paddock_sdk.kernel.mounts import MULTI_POINTS, own_names
-from paddock_sdk.testing.mocks import MockCoordinator
+from paddock_sdk.testing import MockCoordinator
 from paddock_sdk.validation.members import check_async
 from paddock_sdk.validation.result import ValidationResult
 from paddock_sdk.validation.validator import ModuleValidator

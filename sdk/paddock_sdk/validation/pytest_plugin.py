@@ -19,8 +19,7 @@ from typing import Any
 import pytest
 
 from paddock_sdk.kernel.settle import settled
-from paddock_sdk.testing import EventRecorder, MockContextManager, MockTool
-from paddock_sdk.testing.mocks import MockCoordinator, MockProvider
+from paddock_sdk.testing import EventRecorder, MockContextManager, MockCoordinator, MockProvider, MockTool
 from paddock_sdk.validation import ValidationResult, validator_for
 from paddock_sdk.validation.module_under_test import ModuleUnderTest
 from paddock_sdk.validation.mounted_object import MountedObjectValidator, other_names

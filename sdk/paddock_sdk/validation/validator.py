@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 
 from paddock_sdk.kernel.settle import CancelWatch
 from paddock_sdk.kernel.startup.entry_point import ENTRY_POINT_GROUPS, EntryPointError, home_of, mount_in
-from paddock_sdk.testing.mocks import MockCoordinator
+from paddock_sdk.testing import MockCoordinator
 from paddock_sdk.validation.members import check_on_session_ready, count_parameters, described, is_async
 from paddock_sdk.validation.package_import import import_package, name_of, own_imports
 from paddock_sdk.validation.result import ValidationResult

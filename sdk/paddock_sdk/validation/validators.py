@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from paddock_sdk.contract.models import ProviderInfo
-from paddock_sdk.testing.mocks import MockCoordinator
+from paddock_sdk.testing import MockCoordinator
 from paddock_sdk.validation.members import check_name, count_parameters, described, is_async
 from paddock_sdk.validation.mounted_object import MountedObjectValidator
 from paddock_sdk.validation.result import ValidationResult

@@ -1,7 +1,8 @@
-"""Mocks of a module's surroundings in a session, a coordinator with some of them on it, and a wait for a condition.
+"""What an author needs to test a module without a host: mocks of its surroundings in a session, and a coordinator.
 
-Objects that ask people, keep a conversation or answer calls are `AsyncMock`s, so a test may assert on them or replace
-their `side_effect`. A mock has only the contract's methods, since code looks for optional ones.
+All runs in the test's own process, on the same kernel classes as a session. Objects that ask people, keep a
+conversation or answer calls are `AsyncMock`s, so a test may assert on them or replace their `side_effect`. A mock has
+only the contract's methods, since code looks for optional ones.
 """
 
 from __future__ import annotations
