@@ -26,8 +26,8 @@ from paddock.session.sub_sessions.agent_plan import may_guard
 from paddock.workers.exit_report import ExitReport
 from paddock_sdk.contract.approval import ApprovalSystem
 from paddock_sdk.contract.display import DisplaySystem
+from paddock_sdk.kernel.loading import ReadyQueue
 from paddock_sdk.kernel.session import AmplifierSession
-from paddock_sdk.kernel.startup.ready_queue import ReadyQueue
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,11 +30,10 @@ from paddock_sdk.in_process.module_code import (
 )
 from paddock_sdk.in_process.module_package import ModulePackage
 from paddock_sdk.kernel.execution import takes_keyword
-from paddock_sdk.kernel.loading import ModuleValidationError, Mount
+from paddock_sdk.kernel.loading import ModuleValidationError, Mount, ReadyQueue
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
 from paddock_sdk.kernel.settle import safe_exception_str, settled
 from paddock_sdk.kernel.startup.entry_point import session_ready_of
-from paddock_sdk.kernel.startup.ready_queue import ReadyQueue
 
 if TYPE_CHECKING:
     from paddock_sdk.contract.models import ModuleInfo

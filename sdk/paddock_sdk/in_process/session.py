@@ -50,7 +50,7 @@ class PlainAmplifierSession(AmplifierSession, kernel.PlainAmplifierSession):
             clean_up()
 
     def _accept_loader(self, loader: ModuleLoading | None) -> None:
-        self.loader = self._make_loader() if loader is None else loader
+        super()._accept_loader(self._make_loader() if loader is None else loader)
 
 
 async def initialize_session(

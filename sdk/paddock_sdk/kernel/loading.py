@@ -23,6 +23,7 @@ __all__ = [
     "ModuleValidationError",
     "Mount",
     "ReadyCallback",
+    "ReadyQueue",
     "SessionReadyQueue",
     "load_entry",
     "module_failure_reason",
@@ -78,6 +79,25 @@ class SessionReadyQueue(Protocol):
     def enqueue_on_session_ready(self, module_id: str, fn: ReadyCallback) -> None: ...
 
     def clear_on_session_ready_queue(self) -> None: ...
+
+
+class ReadyQueue:
+    """A `SessionReadyQueue`, to inherit from or to have."""
+
+    def __init__(self) -> None:
+        self._ready_queue: list[tuple[str, ReadyCallback]] = []
+
+    def get_on_session_ready_queue(self) -> list[tuple[str, ReadyCallback]]:
+        """Return the `on_session_ready` of each mounted module that has one, in the order they were mounted."""
+        return list(self._ready_queue)
+
+    def enqueue_on_session_ready(self, module_id: str, fn: ReadyCallback) -> None:
+        """Add one at the end."""
+        self._ready_queue.append((module_id, fn))
+
+    def clear_on_session_ready_queue(self) -> None:
+        """Forget them all."""
+        self._ready_queue.clear()
 
 
 class ModuleValidationError(ModuleLoadError):

@@ -291,21 +291,6 @@ class PlainAmplifierSession(AmplifierSession):
     config = _replaceable("_config")
     coordinator = _replaceable("_coordinator")
 
-    def __init__(
-        self,
-        config: dict[str, Any],
-        loader: ModuleLoading | None = None,
-        session_id: str | None = None,
-        parent_id: str | None = None,
-        approval_system: ApprovalSystem | None = None,
-        display_system: DisplaySystem | None = None,
-        is_resumed: bool = False,
-    ) -> None:
-        super().__init__(config, loader, session_id, parent_id, approval_system, display_system, is_resumed)
-        from paddock_sdk.contract.models import SessionStatus
-
-        self.status: SessionStatus = SessionStatus(session_id=self._session_id)
-
     async def initialize(self) -> None:
         """Load and mount the plan's modules with this session's loader, once."""
         if not self._initialized and self.loader is not None:
@@ -335,7 +320,10 @@ class PlainAmplifierSession(AmplifierSession):
             self.status.last_error = {"message": safe_exception_str(error)}
 
     def _accept_loader(self, loader: ModuleLoading | None) -> None:
+        from paddock_sdk.contract.models import SessionStatus
+
         self.loader = loader
+        self.status: SessionStatus = SessionStatus(session_id=self._session_id)
 
     def _fail_initialization(self, error: Exception) -> NoReturn:
         raise error

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
-from paddock_sdk.kernel.startup.ready_queue import ReadyQueue
+from paddock_sdk.kernel.loading import ReadyQueue
 
 MountFunction = Callable[[ModuleCoordinator, dict[str, Any]], Awaitable[Any]]
 
