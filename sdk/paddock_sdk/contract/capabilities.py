@@ -21,21 +21,4 @@ EMBEDDINGS = "embeddings"
 LONG_CONTEXT = "long_context"
 BATCH = "batch"
 
-ALL_WELL_KNOWN_CAPABILITIES = [
-    TOOLS,
-    STREAMING,
-    THINKING,
-    VISION,
-    JSON_MODE,
-    FAST,
-    CODE_EXECUTION,
-    WEB_SEARCH,
-    DEEP_RESEARCH,
-    LOCAL,
-    AUDIO,
-    IMAGE_GENERATION,
-    COMPUTER_USE,
-    EMBEDDINGS,
-    LONG_CONTEXT,
-    BATCH,
-]
+ALL_WELL_KNOWN_CAPABILITIES: list[str] = [value for name, value in list(globals().items()) if name.isupper()]

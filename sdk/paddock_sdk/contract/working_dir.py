@@ -7,20 +7,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 __all__ = ["get_working_dir", "set_working_dir"]
 
 _CAPABILITY: Final = "session.working_dir"
 
 
-class _Capabilities(Protocol):
-    def register_capability(self, name: str, value: Any) -> None: ...
-
-    def get_capability(self, name: str) -> Any: ...
-
-
-def get_working_dir(coordinator: _Capabilities, fallback: str | os.PathLike[str] | None = None) -> Path:
+def get_working_dir(coordinator: Any, fallback: str | os.PathLike[str] | None = None) -> Path:
     """Return the session's folder; if it is not set, the fallback, or else this process's."""
     folder = coordinator.get_capability(_CAPABILITY)
     if folder:
@@ -28,6 +22,6 @@ def get_working_dir(coordinator: _Capabilities, fallback: str | os.PathLike[str]
     return Path.cwd() if fallback is None else Path(fallback)
 
 
-def set_working_dir(coordinator: _Capabilities, path: str | os.PathLike[str]) -> None:
+def set_working_dir(coordinator: Any, path: str | os.PathLike[str]) -> None:
     """Set the folder the session works in."""
     coordinator.register_capability(_CAPABILITY, os.fspath(path))
