@@ -7,64 +7,11 @@ same code. `sdk/PROTOCOL.md` is its description.
 
 from __future__ import annotations
 
-from paddock_sdk.protocol.connection import Connection, Role
-from paddock_sdk.protocol.decoder import FrameDecoder
-from paddock_sdk.protocol.errors import LocalProtocolError, OverBudgetError, ProtocolError, RemoteProtocolError
-from paddock_sdk.protocol.frames import (
-    MAX_DEPTH,
-    MAX_ELEMENTS,
-    MAX_FRAME_BYTES,
-    MAX_HANDLES,
-    PROTOCOL_VERSION,
-    Cancel,
-    Credit,
-    Discarded,
-    Failure,
-    Flag,
-    Frame,
-    Goodbye,
-    HandleEntry,
-    HandleSide,
-    Hello,
-    Item,
-    Kind,
-    Mirror,
-    Notify,
-    Release,
-    Request,
-    Response,
-    Welcome,
-)
-
-__all__ = [
-    "Connection",
-    "Role",
-    "FrameDecoder",
-    "ProtocolError",
-    "LocalProtocolError",
-    "RemoteProtocolError",
-    "OverBudgetError",
-    "Frame",
-    "Kind",
-    "Flag",
-    "HandleEntry",
-    "HandleSide",
-    "Hello",
-    "Welcome",
-    "Request",
-    "Response",
-    "Failure",
-    "Notify",
-    "Cancel",
-    "Item",
-    "Credit",
-    "Mirror",
-    "Release",
-    "Goodbye",
-    "Discarded",
-    "PROTOCOL_VERSION",
-    "MAX_FRAME_BYTES",
-    "MAX_HANDLES",
-    "MAX_DEPTH",
-    "MAX_ELEMENTS",
-]
+from paddock_sdk.protocol.connection import Connection as Connection
+from paddock_sdk.protocol.connection import Role as Role
+from paddock_sdk.protocol.decoder import FrameDecoder as FrameDecoder
+from paddock_sdk.protocol.errors import LocalProtocolError as LocalProtocolError
+from paddock_sdk.protocol.errors import OverBudgetError as OverBudgetError
+from paddock_sdk.protocol.errors import ProtocolError as ProtocolError
+from paddock_sdk.protocol.errors import RemoteProtocolError as RemoteProtocolError
+from paddock_sdk.protocol.frames import *

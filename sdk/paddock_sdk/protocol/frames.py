@@ -14,6 +14,32 @@ from typing import Final, NamedTuple
 
 from paddock_sdk.protocol.errors import LocalProtocolError, RemoteProtocolError
 
+__all__ = [
+    "Frame",
+    "Kind",
+    "Flag",
+    "HandleEntry",
+    "HandleSide",
+    "Hello",
+    "Welcome",
+    "Request",
+    "Response",
+    "Failure",
+    "Notify",
+    "Cancel",
+    "Item",
+    "Credit",
+    "Mirror",
+    "Release",
+    "Goodbye",
+    "Discarded",
+    "PROTOCOL_VERSION",
+    "MAX_FRAME_BYTES",
+    "MAX_HANDLES",
+    "MAX_DEPTH",
+    "MAX_ELEMENTS",
+]
+
 PROTOCOL_VERSION: Final = 1
 
 MAX_FRAME_BYTES: Final = 16 * 1024 * 1024  # a 16 MiB message is already more than a model reads
