@@ -514,9 +514,7 @@ class Driver:
                     self.objects.resolve(entry)
             case Kind.WELCOME:
                 self.receiver.on_welcome(frame)
-            case Kind.NOTIFY:
-                self.receiver.on_notify(frame)
-            case Kind.GOODBYE:
+            case Kind.GOODBYE:  # the last of them: a host of this version notifies nothing
                 self.receiver.on_goodbye()
 
     def _send_releases(self) -> None:

@@ -16,8 +16,7 @@ import selectors
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, NoReturn
 
 from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.contract.vocabulary import ContractVocabulary
@@ -28,7 +27,6 @@ from paddock_sdk.protocol import MAX_FRAME_BYTES, PROTOCOL_VERSION, Connection, 
 from paddock_sdk.protocol.body import Codec
 from paddock_sdk.protocol.frames import FrameParts, encode_frame
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection, WorkerMethod
-from paddock_sdk.worker import forked_child
 from paddock_sdk.worker.attempts import attempt_log
 from paddock_sdk.worker.attempts.noticing import AttemptRecorder
 from paddock_sdk.worker.breakpoints import explain_breakpoints
@@ -45,6 +43,8 @@ _REHEARSED_BYTES: Final = 1 << 16
 _Ready = list[tuple[selectors.SelectorKey, int]]
 _NOTHING: Final[_Ready] = []
 
+_log = logging.getLogger(__name__)
+
 
 def serve(rpc: socket.socket, name: str) -> None:
     """Run the worker of module `name` until its host ends the connection."""
@@ -57,8 +57,32 @@ def serve(rpc: socket.socket, name: str) -> None:
 
 async def _serve(rpc: socket.socket, name: str) -> None:
     worker = Worker(rpc, name, AttemptRecorder(attempt_log.shared()))
-    os.register_at_fork(after_in_child=functools.partial(forked_child.part, worker.driver, asyncio.get_running_loop()))
+    os.register_at_fork(after_in_child=functools.partial(part_forked_child, worker.driver, asyncio.get_running_loop()))
     await worker.run()
+
+
+def part_forked_child(driver: Driver, loop: asyncio.AbstractEventLoop) -> None:
+    """Part the calling process, a child that module code forked, from the connection that its parent serves on `loop`.
+
+    In such a child every call of the host raises `ModuleGoneError`. Where the module's code returns or raises into the
+    runtime, the child would go on as its parent's double: it says so on stderr and ends with status 1.
+    """
+    driver.part(_end_child)
+    loop.call_soon_threadsafe = _end_child  # type: ignore[method-assign]  # where the work of a thread is done
+    loop.call_soon(_end_child)  # the loop polls descriptors that it shares with the parent's, but runs this first
+
+
+def _end_child(*_: object, **__: object) -> NoReturn:
+    try:
+        _log.error(
+            "process %d, which this module forked, came back from the module's code and ends: only its parent answers "
+            "the host; end a child with os._exit(), or start it with subprocess or multiprocessing",
+            os.getpid(),
+            exc_info=sys.exception(),
+        )
+        sys.stdout.flush()
+    finally:
+        os._exit(1)
 
 
 def rehearse() -> ToolResult:
@@ -191,9 +215,6 @@ class ModuleRuntime:
         self.before_send = mirror.send_changes
         self.circumstances = contexts.going_out
 
-    def on_notify(self, notice: Frame) -> None:
-        """Ignore it: hosts of this version notify nothing."""
-
     def on_welcome(self, welcome: Frame) -> None:
         """Keep to the size of frame that the host accepts from this module."""
         match self._driver.decode(welcome):
@@ -217,7 +238,7 @@ class ModuleRuntime:
                 self._attempts.install([import_root, *libraries], granted)
                 sys.path.extend(libraries)
                 outcome = await mount_module(self.coordinator, import_root, package, attribute, config)
-                if isinstance(outcome, Mounted):
+                if outcome.error is None:
                     self._ready = outcome.on_session_ready
                     return {"mounted": True, "on_session_ready": self._ready is not None}
                 self._attempts.note_failure(outcome.error)
@@ -231,24 +252,17 @@ class ModuleRuntime:
         raise ValueError(f"the worker runtime has no method {method} that takes this")
 
 
-@dataclass(frozen=True, slots=True)
-class Mounted:
-    """The module is mounted; `on_session_ready` is its function to call later, if any."""
+class MountOutcome(NamedTuple):
+    """A mounted module's function to call later, if any; or the stage that failed, and how."""
 
-    on_session_ready: SessionReady | None
-
-
-@dataclass(frozen=True, slots=True)
-class NotMounted:
-    """The module could not be mounted: the stage that failed, and how."""
-
-    stage: str  # "import", "lookup" or "mount"
-    error: BaseException
+    on_session_ready: SessionReady | None = None
+    stage: str = ""  # "import", "lookup" or "mount"
+    error: BaseException | None = None
 
 
 async def mount_module(
     coordinator: ModuleCoordinator, import_root: str, package: str, attribute: str, config: dict[str, Any]
-) -> Mounted | NotMounted:
+) -> MountOutcome:
     """Import `package` from `import_root` and mount it; failures of the module are returned, not raised.
 
     The first untrusted line runs here, and nowhere before. Import it, look up `mount`, call it: each step may fail in
@@ -259,10 +273,11 @@ async def mount_module(
     try:
         module = importlib.import_module(package)
     except BaseException as exc:  # a module may also raise SystemExit while it is imported
-        return NotMounted("import", exc)
+        return MountOutcome(stage="import", error=exc)
     mount = getattr(module, attribute, None)
     if not callable(mount):
-        return NotMounted("lookup", AttributeError(f"package `{package}` has no function `{attribute}`"))
+        error = AttributeError(f"package `{package}` has no function `{attribute}`")
+        return MountOutcome(stage="lookup", error=error)
     try:
         cleanup = mount(coordinator, config)
         if inspect.isawaitable(cleanup):
@@ -270,8 +285,8 @@ async def mount_module(
         if cleanup:
             coordinator.register_cleanup(cleanup)
     except BaseException as exc:  # as above
-        return NotMounted("mount", exc)
-    return Mounted(session_ready_of(mount))
+        return MountOutcome(stage="mount", error=exc)
+    return MountOutcome(session_ready_of(mount))
 
 
 class PatientSelector(selectors.DefaultSelector):
