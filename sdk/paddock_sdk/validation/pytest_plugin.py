@@ -22,9 +22,9 @@ from paddock_sdk.kernel.settle import settled
 from paddock_sdk.testing import EventRecorder, MockContextManager, MockCoordinator, MockProvider, MockTool
 from paddock_sdk.validation import ValidationResult, validator_for
 from paddock_sdk.validation.module_under_test import ModuleUnderTest
-from paddock_sdk.validation.mounted_object import MountedObjectValidator, other_names
 from paddock_sdk.validation.package_import import import_package, name_of, own_imports
 from paddock_sdk.validation.validator import find_mount
+from paddock_sdk.validation.validators import MountedObjectValidator, other_names
 
 try:
     from pytest_asyncio import fixture as _async_fixture
