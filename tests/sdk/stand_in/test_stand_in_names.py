@@ -14,7 +14,9 @@ from typing import Any
 
 import amplifier_core
 import pytest
-from amplifier_core import _async_compat, _collect_helper, _engine, _session_exec, _session_init, events, models
+from amplifier_core import _async_compat, _collect_helper, _engine, _session_init, events, loader, models
+from amplifier_core.cancellation import CancellationToken
+from amplifier_core.module_sources import FileSystemModuleSource, ModuleSource
 
 from support.rows import each_row
 
@@ -37,7 +39,7 @@ def run(code: str) -> object:
     return json.loads(answer.stdout)
 
 
-# Which names there are, `tests/blackbox/test_public_names.py` and `tests/twins/test_twin_surface.py` show.
+# `tests/blackbox/test_public_names.py` shows which names there are, and with what each is called.
 
 
 def test_a_name_at_the_top_is_the_same_thing_in_each_submodule() -> None:
@@ -165,21 +167,6 @@ def test_a_folder_is_resolved_to_how_its_module_is_run(tmp_path: Path) -> None:
     assert _engine.resolve_module(package.parent)["transport"] == "wasm"
 
 
-@each_row(
-    ("function", "parameters"),
-    [
-        (_session_init.initialize_session, ["config", "coordinator", "session_id", "parent_id"]),
-        (_session_exec.run_orchestrator, ["coordinator", "prompt"]),
-        (_session_exec.emit_raw_field_if_configured, ["coordinator", "config", "session_id", "event_base"]),
-        (_collect_helper.collect_contributions, ["channels", "channel"]),
-        (_async_compat._wrap, ["value"]),
-    ],
-)
-def test_a_private_function_is_async_with_parameters_in_order(function: Any, parameters: list[str]) -> None:
-    assert inspect.iscoroutinefunction(function)
-    assert list(inspect.signature(function).parameters)[: len(parameters)] == parameters
-
-
 async def test_the_private_functions_do_what_they_are_called_for() -> None:
     async def seven() -> int:
         return 7
@@ -188,6 +175,30 @@ async def test_the_private_functions_do_what_they_are_called_for() -> None:
     assert await _collect_helper.collect_contributions({"c": [{"name": "n", "callback": seven}]}, "c") == [7]
     assert _session_init._safe_exception_str(ValueError("no")) == "no"
     assert models._sanitize_for_llm("a\0b") == "ab"
+
+
+def test_a_token_s_properties_cannot_be_set() -> None:
+    properties = [name for name, member in vars(CancellationToken).items() if isinstance(member, property)]
+    assert {"state", "is_cancelled"} < {*properties}
+    for name in properties:
+        with pytest.raises(AttributeError):
+            setattr(CancellationToken(), name, None)
+
+
+def test_mount_points_are_known_by_kind() -> None:
+    assert loader.TYPE_TO_MOUNT_POINT == {
+        "orchestrator": "orchestrator",
+        "provider": "providers",
+        "tool": "tools",
+        "hook": "hooks",
+        "context": "context",
+        "resolver": "module-source-resolver",
+    }
+
+
+def test_a_folder_of_modules_is_no_source_of_one() -> None:
+    assert not issubclass(FileSystemModuleSource, ModuleSource)
+    assert inspect.isabstract(ModuleSource)
 
 
 # The distribution.
