@@ -15,14 +15,16 @@ from typing import Any, Final
 
 from paddock_sdk.contract.module_sources import ModuleLoadError
 from paddock_sdk.contract.module_sources import ModuleNotFoundError as SourceNotFoundError
-from paddock_sdk.in_process.discovery import requirements_of
-from paddock_sdk.in_process.module_package import ModulePackage, distribution_name, kind_by_id, package_name
+from paddock_sdk.in_process.module_package import (
+    ModulePackage,
+    distribution_name,
+    kind_by_id,
+    package_name,
+    requirements_of,
+)
 from paddock_sdk.kernel.loading import TYPE_TO_MOUNT_POINT, ModuleValidationError
 from paddock_sdk.kernel.settle import safe_exception_str
 from paddock_sdk.kernel.startup.entry_point import EntryPointError, mount_in
-
-__all__ = ["declared_kind", "import_installed", "import_package", "mount_at", "mount_of"]
-
 
 #: What the module contracts behave as here.
 CONTRACT_VERSION: Final = "2.0.2"

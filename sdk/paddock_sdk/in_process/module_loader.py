@@ -19,7 +19,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from paddock_sdk.contract.module_sources import ModuleNotFoundError as SourceNotFoundError
-from paddock_sdk.in_process.discovery import entry_points, installed_modules, modules_in, packages_of
 from paddock_sdk.in_process.module_code import (
     check_contract_requirement,
     declared_kind,
@@ -28,7 +27,13 @@ from paddock_sdk.in_process.module_code import (
     mount_at,
     mount_of,
 )
-from paddock_sdk.in_process.module_package import ModulePackage
+from paddock_sdk.in_process.module_package import (
+    ModulePackage,
+    entry_points,
+    installed_modules,
+    modules_in,
+    packages_of,
+)
 from paddock_sdk.kernel.execution import takes_keyword
 from paddock_sdk.kernel.loading import ModuleValidationError, Mount, ReadyQueue
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
@@ -38,8 +43,6 @@ from paddock_sdk.kernel.startup.entry_point import session_ready_of
 if TYPE_CHECKING:
     from paddock_sdk.contract.models import ModuleInfo
     from paddock_sdk.kernel.coordinator import ModuleCoordinator
-
-__all__ = ["ModuleLoader"]
 
 _log = logging.getLogger(__name__)
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from paddock_sdk.kernel.coordinator import ModuleCoordinator
     from paddock_sdk.kernel.loading import ModuleLoading
 
-__all__ = ["AmplifierSession", "PlainAmplifierSession", "initialize_session"]
-
 
 class AmplifierSession(kernel.AmplifierSession):
     """A session that loads its modules into this process."""

@@ -586,7 +586,7 @@ async def test_an_entry_point_without_a_distribution_loads(monkeypatch: pytest.M
     async def mount(coordinator: Any, config: dict[str, Any]) -> None:
         coordinator.mounted = config
 
-    for module in ("module_loader", "discovery"):
+    for module in ("module_loader", "module_package"):
         monkeypatch.setattr(f"paddock_sdk.in_process.{module}.entry_points", lambda: iter([Bare()]))
     loader, coordinator = ModuleLoader(), MockCoordinator()
     await (await loader.load("tool-bare", {"a": 1}))(coordinator)
