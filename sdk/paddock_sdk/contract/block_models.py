@@ -10,8 +10,6 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, PlainSerializer
 
-__all__ = ["FIRST_ERROR", "Envelope", "FieldsByName", "ImageBlock", "Money", "TextBlock", "Visibility"]
-
 Visibility: TypeAlias = Literal["internal", "developer", "user"] | None
 
 

@@ -22,13 +22,6 @@ def generate_sub_session_id(
     agent_name: str | None = None, parent_session_id: str | None = None, parent_trace_id: str | None = None
 ) -> str:
     """Return a new id; the parent's span is that in its id, else the middle of its trace's id, else nothing but 0."""
-    return f"{_parent_span(parent_session_id, parent_trace_id)}-{secrets.token_hex(_SPAN_BYTES)}_{_agent(agent_name)}"
-
-
-def _parent_span(session_id: str | None, trace_id: str | None) -> str:
-    found = _SUB_SESSION.search(session_id or "") or _TRACE.fullmatch((trace_id or "").lower())
-    return found[1] if found else _NO_SPAN
-
-
-def _agent(name: str | None) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", (name or "").lower()).strip("-") or _DEFAULT_AGENT
+    found = _SUB_SESSION.search(parent_session_id or "") or _TRACE.fullmatch((parent_trace_id or "").lower())
+    agent = re.sub(r"[^a-z0-9]+", "-", (agent_name or "").lower()).strip("-") or _DEFAULT_AGENT
+    return f"{found[1] if found else _NO_SPAN}-{secrets.token_hex(_SPAN_BYTES)}_{agent}"

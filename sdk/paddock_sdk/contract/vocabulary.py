@@ -307,9 +307,8 @@ def _describe_error(error: BaseException, hidden: tuple[str, ...], depth: int = 
     Exceptions of a group share its room, and have no traces of their own: the group has them.
     """
     share = 4 * depth  # a sixteenth at each level
-    names = [
-        _text(functools.partial(getattr, base, "__name__"), "Exception", _NAME_CHARACTERS) for base in _lineage(error)
-    ]
+    lineage = [base for base in type(error).__mro__ if base is not object][:_LINEAGE]
+    names = [_text(functools.partial(getattr, base, "__name__"), "Exception", _NAME_CHARACTERS) for base in lineage]
     # One that crossed before keeps its first name and place.
     first = _carried(error, "remote_type")[:_NAME_CHARACTERS] or names[0]
     return [
@@ -335,10 +334,6 @@ def _group(error: BaseExceptionGroup[Any], hidden: tuple[str, ...], depth: int) 
 
 def _carried(error: BaseException, attribute: str) -> str:
     return _text(lambda: vars(error).get(attribute), "", -_TRACEBACK_CHARACTERS)
-
-
-def _lineage(error: BaseException) -> list[type]:
-    return [base for base in type(error).__mro__ if base is not object][:_LINEAGE]
 
 
 def _text(read: Callable[[], object], otherwise: str, characters: int) -> str:

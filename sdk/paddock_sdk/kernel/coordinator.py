@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from paddock_sdk.contract.display import DisplaySystem
     from paddock_sdk.contract.models import ContextInjection, HookResult
 
-__all__ = ["CoordinatorObserver", "ModuleCoordinator"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -12,11 +12,7 @@ from contextvars import ContextVar
 __all__ = ["answer_emitter_with", "event_emitter"]
 
 
-def _nobody() -> str | None:
-    return None
-
-
-_source: ContextVar[Callable[[], str | None]] = ContextVar("paddock_event_emitter", default=_nobody)
+_source: ContextVar[Callable[[], str | None]] = ContextVar("paddock_event_emitter", default=lambda: None)
 
 
 def event_emitter() -> str | None:

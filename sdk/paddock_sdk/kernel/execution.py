@@ -14,8 +14,6 @@ from paddock_sdk.kernel.redaction import redact_secrets
 if TYPE_CHECKING:
     from paddock_sdk.kernel.coordinator import ModuleCoordinator
 
-__all__ = ["coordinator_for", "emit_raw_field_if_configured", "run_orchestrator"]
-
 _CONFIG_EVENT = "session:config"
 
 

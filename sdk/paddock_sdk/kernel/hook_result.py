@@ -19,8 +19,6 @@ from paddock_sdk.kernel.settle import settled
 if TYPE_CHECKING:
     from paddock_sdk.contract.models import ContextInjection, HookResult
 
-__all__ = ["as_hook_result", "process_hook_result"]
-
 _log = logging.getLogger(__name__)
 
 _CHARACTERS_PER_TOKEN: Final = 4

@@ -28,8 +28,6 @@ from paddock_sdk.kernel.settle import CancelWatch, safe_exception_str
 if TYPE_CHECKING:
     from paddock_sdk.contract.models import HookResult
 
-__all__ = ["HandlerRegistration", "HookObserver", "HookRegistry", "Payload", "PayloadHandler"]
-
 _log = logging.getLogger(__name__)
 
 _MAX_DESERTED: Final = 1000  # events that are listed without a handler; a module can make up as many as it likes

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from paddock_sdk.contract.models import ContextInjection, HookResult
 
-__all__ = ["INJECTION_SEPARATOR", "carries_injection", "injection_of", "merged_injections", "scalar_fields"]
-
 INJECTION_SEPARATOR: Final = "\n\n"
 
 
@@ -30,7 +28,9 @@ def merged_injections(collected: list[tuple[str, HookResult]], event: str) -> Ho
 
     if len(collected) == 1:
         name, only = collected[0]
-        return _with_origin(only, name, event)
+        items = _items(only, name, event)
+        derived = scalar_fields(items) if only.context_injections else {}
+        return only.model_copy(update={"context_injections": items, **derived})
 
     items = [item for name, result in collected for item in _items(result, name, event)]
     return HookResult(
@@ -49,12 +49,6 @@ def scalar_fields(items: list[ContextInjection]) -> dict[str, Any]:
         "ephemeral": any(item.ephemeral for item in items),
         "append_to_last_tool_result": any(item.append_to_last_tool_result for item in items),
     }
-
-
-def _with_origin(result: HookResult, name: str, event: str) -> HookResult:
-    items = _items(result, name, event)
-    derived = scalar_fields(items) if result.context_injections else {}
-    return result.model_copy(update={"context_injections": items, **derived})
 
 
 def _items(result: HookResult, name: str, event: str) -> list[ContextInjection]:

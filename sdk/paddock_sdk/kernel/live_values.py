@@ -15,8 +15,6 @@ import types
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["FunctionName", "LiveKind", "live_kind"]
-
 
 @dataclass(frozen=True, slots=True)
 class LiveKind:

@@ -16,19 +16,6 @@ from paddock_sdk.kernel.mounts import RESOLVER_POINT
 if TYPE_CHECKING:
     from paddock_sdk.kernel.coordinator import ModuleCoordinator
 
-__all__ = [
-    "MODULE_FAILURE_REASONS",
-    "TYPE_TO_MOUNT_POINT",
-    "ModuleLoading",
-    "ModuleValidationError",
-    "Mount",
-    "ReadyCallback",
-    "ReadyQueue",
-    "SessionReadyQueue",
-    "load_entry",
-    "module_failure_reason",
-]
-
 TYPE_TO_MOUNT_POINT: Final = {
     "orchestrator": "orchestrator",
     "provider": "providers",

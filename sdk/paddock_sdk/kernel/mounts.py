@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NoReturn, Protocol, Self, TypeVar, overload
 
-__all__ = ["MULTI_POINTS", "RESOLVER_POINT", "SINGLE_POINTS", "MountObserver", "MountPoints", "MountSlot", "own_names"]
-
 RESOLVER_POINT: Final = "module-source-resolver"
 SINGLE_POINTS: Final = ("orchestrator", "context", RESOLVER_POINT)
 MULTI_POINTS: Final = ("providers", "tools")

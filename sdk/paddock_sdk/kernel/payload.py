@@ -16,8 +16,6 @@ from typing import Any, Final
 from paddock_sdk.contract.boundary_errors import CannotCrossError
 from paddock_sdk.kernel.live_values import FunctionName, LiveKind, live_kind
 
-__all__ = ["Payload"]
-
 # Where common JSON readers stop, too; it also bounds the recursion below on data that holds itself.
 _MAX_DEPTH: Final = 128
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from paddock_sdk.contract.models import SessionStatus
     from paddock_sdk.kernel.loading import ModuleLoading
 
-__all__ = ["AmplifierSession", "PlainAmplifierSession"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -18,8 +18,6 @@ from paddock_sdk.contract.events import LLM_RESPONSE, PROVIDER_RESPONSE, SESSION
 if TYPE_CHECKING:
     from paddock_sdk.kernel.hooks import HookRegistry
 
-__all__ = ["SessionStats", "Spending", "Spent", "money"]
-
 _COUNTS: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 _LARGEST: Final = 10**12  # tokens of one request; a larger number is ignored
 _FIRST: Final = -(2**31)  # before every handler that could keep an event from others

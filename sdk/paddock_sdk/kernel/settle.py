@@ -9,8 +9,6 @@ import asyncio
 import inspect
 from typing import Any
 
-__all__ = ["CancelWatch", "safe_exception_str", "settled"]
-
 
 async def settled(value: Any) -> Any:
     """Return the value, or its awaited result."""

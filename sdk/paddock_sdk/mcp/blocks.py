@@ -11,8 +11,6 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["result_fields", "to_result"]
-
 _NAMED: Final = ("type", "uri", "title", "name", "description", "mimeType")  # of content without a block
 _MAX_CHARACTERS: Final = 200  # of each
 

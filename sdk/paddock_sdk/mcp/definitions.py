@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["FIELDS", "MAX_TOOLS", "canonical", "defined", "difference", "of_mounted", "usable"]
-
 FIELDS: Final = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 MAX_TOOLS: Final = 512  # in one list
 

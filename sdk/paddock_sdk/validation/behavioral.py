@@ -16,6 +16,7 @@ import pytest
 from paddock_sdk.contract.llm_errors import LLMError
 from paddock_sdk.contract.message_models import ChatResponse, TextBlock
 from paddock_sdk.contract.models import HookResult, ModelInfo, ProviderInfo, ToolResult
+from paddock_sdk.kernel.settle import settled
 
 __all__ = [
     "ContextBehaviorTests",
@@ -239,9 +240,7 @@ class StrictHookTests:
 
 
 async def _clean_up(cleanup: Any) -> None:
-    done = None if cleanup is None else cleanup()
-    if inspect.isawaitable(done):
-        await done
+    await settled(None if cleanup is None else cleanup())
 
 
 async def _emit_all(coordinator: Any, data: Any) -> None:
@@ -388,8 +387,7 @@ class ContextBehaviorTests:
         required = _required_parameters(should_compact)
         if required not in (0, len(_NUMBERS_OF_TOKENS)):
             pytest.skip(f"`_should_compact` takes {required} arguments, and what they are is not known")
-        found = should_compact(*_NUMBERS_OF_TOKENS[:required])
-        found = await found if inspect.isawaitable(found) else found
+        found = await settled(should_compact(*_NUMBERS_OF_TOKENS[:required]))
         assert isinstance(found, bool), f"_should_compact() has to return a bool, not {type(found).__name__}"
 
     @pytest.mark.asyncio
@@ -397,9 +395,7 @@ class ContextBehaviorTests:
         if not hasattr(context_module, "_compact_internal"):
             return  # it need not be there
         with _only_refusals("_compact_internal()", AttributeError, TypeError):
-            done = context_module._compact_internal()
-            if inspect.isawaitable(done):
-                await done
+            await settled(context_module._compact_internal())
 
 
 class StrictContextTests:

@@ -8,8 +8,6 @@ from typing import Any
 
 from paddock_sdk.validation.result import ValidationCheck, ValidationResult
 
-__all__ = ["count_parameters", "described", "is_async", "check_async", "check_name", "check_on_session_ready"]
-
 
 def is_async(function: Any) -> bool:
     """Return whether this is a function defined with `async def`, or a mock of one."""

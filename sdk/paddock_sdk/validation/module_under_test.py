@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["ModuleUnderTest"]
-
 _DECLARATION: Final = "__amplifier_module_type__"
 
 _TYPE_BY_WORD: Final = {

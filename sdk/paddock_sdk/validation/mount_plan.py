@@ -48,28 +48,21 @@ class MountPlanValidator:
             result.fail("root_type", f"a mount plan must be a dict, not {_kind(plan)}")
             return result
         result.succeed("root_type", "the mount plan is a dict")
-        _check_session_present(result, plan)
-        _check_sections(result, plan)
+        if "session" in plan:
+            result.succeed("session_present", "`session` is there")
+        else:
+            result.fail("session_present", "`session` is missing; it names the orchestrator and the context")
+        unknown = [str(section) for section in plan if section not in _SECTIONS]
+        if unknown:
+            named = ", ".join(f"`{section}`" for section in unknown)
+            words = f"{named}: not among the sections of a mount plan ({', '.join(_SECTIONS)})"
+            result.warn("unknown_sections", words)
         if "session" in plan:
             _check_session(result, plan["session"])
         for section in _LISTS:
             if section in plan:
                 _check_list(result, section, plan[section])
         return result
-
-
-def _check_session_present(result: CheckList, plan: dict[Any, Any]) -> None:
-    if "session" in plan:
-        result.succeed("session_present", "`session` is there")
-    else:
-        result.fail("session_present", "`session` is missing; it names the orchestrator and the context")
-
-
-def _check_sections(result: CheckList, plan: dict[Any, Any]) -> None:
-    unknown = [str(section) for section in plan if section not in _SECTIONS]
-    if unknown:
-        named = ", ".join(f"`{section}`" for section in unknown)
-        result.warn("unknown_sections", f"{named}: not among the sections of a mount plan ({', '.join(_SECTIONS)})")
 
 
 def _check_session(result: CheckList, session: Any) -> None:
@@ -99,9 +92,9 @@ def _check_spec(result: CheckList, path: str, spec: Any) -> None:
         result.fail(f"{path}_type", f"`{path}` must be a dict, not {_kind(spec)}{written}")
         return
     _check_module(result, path, spec)
-    for name, type_ in (("config", dict), ("source", str)):
-        if name in spec:
-            _check_type(result, f"{path}_{name}_type", f"{path}.{name}", spec[name], type_)
+    for name, type_, wanted in (("config", dict, "dict"), ("source", str, "string")):
+        if name in spec and not isinstance(spec[name], type_):
+            result.fail(f"{path}_{name}_type", f"`{path}.{name}` must be a {wanted}, not {_kind(spec[name])}")
 
 
 def _check_module(result: CheckList, path: str, spec: dict[Any, Any]) -> None:
@@ -113,12 +106,6 @@ def _check_module(result: CheckList, path: str, spec: dict[Any, Any]) -> None:
         result.fail(f"{path}_module_empty", f"`{path}.module` is empty; it is the id of a module")
     else:
         result.succeed(f"{path}_module_valid", f"`{path}.module` is {spec['module']}")
-
-
-def _check_type(result: CheckList, name: str, path: str, value: Any, type_: type) -> None:
-    wanted = "string" if type_ is str else type_.__name__
-    if not isinstance(value, type_):
-        result.fail(name, f"`{path}` must be a {wanted}, not {_kind(value)}")
 
 
 def _kind(value: Any) -> str:

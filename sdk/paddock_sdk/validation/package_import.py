@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-__all__ = ["import_module_from_path", "import_package", "name_of", "own_imports"]
-
 
 def name_of(package: Path) -> str:
     """Return the name that the package in a folder, or the module in a file, is imported by."""

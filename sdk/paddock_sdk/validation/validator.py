@@ -25,8 +25,6 @@ from paddock_sdk.validation.members import check_on_session_ready, count_paramet
 from paddock_sdk.validation.package_import import import_package, name_of, own_imports
 from paddock_sdk.validation.result import ValidationResult
 
-__all__ = ["ModuleValidator"]
-
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Lock]] = WeakKeyDictionary()
 
 

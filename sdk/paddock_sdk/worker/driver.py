@@ -485,7 +485,8 @@ class Driver:
                 else:
                     self._on_other(frame)
                 if self.objects.has_dropped:
-                    self._send_releases()
+                    for object_id, times in self.objects.dropped():
+                        self.write(self.connection.send_release(object_id, times))
             except Exception as exc:  # the frames behind it are others' business, and have to be acted on
                 _log.exception("a frame of kind %d (method %d) could not be acted on", kind, frame.method)
                 if kind == _REQUEST:
@@ -516,10 +517,6 @@ class Driver:
                 self.receiver.on_welcome(frame)
             case Kind.GOODBYE:  # the last of them: a host of this version notifies nothing
                 self.receiver.on_goodbye()
-
-    def _send_releases(self) -> None:
-        for object_id, times in self.objects.dropped():
-            self.write(self.connection.send_release(object_id, times))
 
     def _turn(self) -> None:
         """Take one step of a call that waits in place."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import importlib
-import inspect
 import logging
 import os
 import selectors
@@ -22,6 +21,7 @@ from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.emitter import answer_emitter_with
+from paddock_sdk.kernel.settle import settled
 from paddock_sdk.kernel.startup.entry_point import session_ready_of
 from paddock_sdk.protocol import MAX_FRAME_BYTES, PROTOCOL_VERSION, Connection, Frame, Kind, Role
 from paddock_sdk.protocol.body import Codec
@@ -279,9 +279,7 @@ async def mount_module(
         error = AttributeError(f"package `{package}` has no function `{attribute}`")
         return MountOutcome(stage="lookup", error=error)
     try:
-        cleanup = mount(coordinator, config)
-        if inspect.isawaitable(cleanup):
-            cleanup = await cleanup
+        cleanup = await settled(mount(coordinator, config))
         if cleanup:
             coordinator.register_cleanup(cleanup)
     except BaseException as exc:  # as above

@@ -15,8 +15,6 @@ from typing import Any, Final
 
 from paddock_sdk.kernel.settle import safe_exception_str
 
-__all__ = ["ENTRY_POINT_GROUPS", "EntryPointError", "home_of", "mount_in", "session_ready_of"]
-
 #: Where modules say what mounts them; the second is how a few of them spell it.
 ENTRY_POINT_GROUPS: Final = ("amplifier.modules", "amplifier.tools")
 

@@ -21,8 +21,6 @@ from paddock_sdk.kernel.settle import safe_exception_str, settled
 if TYPE_CHECKING:
     from paddock_sdk.kernel.coordinator import ModuleCoordinator
 
-__all__ = ["LoadEntry", "initialize_session", "session_extras"]
-
 _log = logging.getLogger(__name__)
 
 #: Load and mount one plan entry: its kind, the entry, its place in its section.
@@ -43,11 +41,9 @@ async def initialize_session(
         ValueError: several provider entries of one module lack an `instance_id`.
         TypeError: a section of the plan is not a list, or an entry not a mapping.
     """
-
-    async def load_with_loader(kind: str, entry: dict[str, Any], index: int) -> None:
-        await load_entry(coordinator, entry)
-
-    initialization = _Initialization(config, coordinator, load or load_with_loader)
+    initialization = _Initialization(
+        config, coordinator, load or (lambda kind, entry, index: load_entry(coordinator, entry))
+    )
     await initialization.load_required("orchestrator", "orchestrator")
     await initialization.load_required("context", "context manager")
     initialization.check_provider_instances()

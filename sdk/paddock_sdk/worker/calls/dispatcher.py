@@ -21,7 +21,7 @@ from typing import Any, Final
 from paddock_sdk.contract.boundary_errors import CannotCrossError
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.execution import coordinator_for
-from paddock_sdk.kernel.settle import safe_exception_str
+from paddock_sdk.kernel.settle import safe_exception_str, settled
 from paddock_sdk.protocol import Frame, RemoteProtocolError
 from paddock_sdk.protocol.describing import is_function
 from paddock_sdk.protocol.description import Flavour, encode_description
@@ -151,7 +151,7 @@ class Dispatcher:
             if args:
                 _take_whole_numbers(args[0], exported.description.attributes.get("input_schema"))
             with self._contexts.arrived(extra) if extra else _NO_CONTEXT:
-                result = await _outcome(function(*args, **kwargs))
+                result = await settled(function(*args, **kwargs))
         except asyncio.CancelledError:
             raise
         except BaseException as exc:  # as in _serve
@@ -182,7 +182,7 @@ class Dispatcher:
     async def _run_stream(
         self, id: int, exported: Exported, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
     ) -> None:
-        source = await _outcome(function(*args, **kwargs))
+        source = await settled(function(*args, **kwargs))
         async with contextlib.aclosing(source) if hasattr(source, "aclose") else contextlib.nullcontext():
             async for item in source:
                 await self._driver.send_item(id, item)
@@ -265,11 +265,6 @@ def _take_whole_numbers(arguments: Any, schema: Any) -> None:
             value = arguments.get(name)
             if type(value) is float and value.is_integer() and about.get("type") in _INTEGERS:
                 arguments[name] = int(value)
-
-
-async def _outcome(returned: Any) -> Any:
-    """Return the result of module code; behind a decorator a coroutine function may be a plain one, or the reverse."""
-    return await returned if inspect.isawaitable(returned) else returned
 
 
 def _as_result(returned: Any) -> Any:

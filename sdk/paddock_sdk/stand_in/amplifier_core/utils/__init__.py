@@ -2,4 +2,3 @@
 
 from paddock_sdk.kernel.redaction import *
 from paddock_sdk.kernel.retry import *
-from paddock_sdk.kernel.truncation import *

@@ -1,4 +1,3 @@
 """Long texts inside data, shortened, and secrets in it, replaced."""
 
 from paddock_sdk.kernel.redaction import *
-from paddock_sdk.kernel.truncation import *
