@@ -42,11 +42,11 @@ class ModuleStatus:
 
     module: str
     kind: str
-    level: str = ""
-    is_mounted: bool = False
-    restarts: int = 0
-    denials: tuple[Mapping[str, object], ...] = ()
-    exit_reports: tuple[ExitReport, ...] = ()
+    level: str
+    is_mounted: bool
+    restarts: int
+    denials: tuple[Mapping[str, object], ...]
+    exit_reports: tuple[ExitReport, ...]
     printed_bytes: int = 0
     kept_bytes: int = 0
     problem: PaddockError | None = None
@@ -271,6 +271,11 @@ class HostedSession(AmplifierSession):
         planned = ModuleStatus(
             entry.instance_id or entry.module,
             entry.kind,
+            level="",
+            is_mounted=False,
+            restarts=0,
+            denials=(),
+            exit_reports=(),
             problem=self._problems.get(path),
             live_from=code.root if code.is_live else None,
             place=path,

@@ -194,9 +194,10 @@ def _table(plan: AcceptedPlan) -> Any:
         table["presets"] = plan.presets
     grants = tomlkit.array().multiline(multiline=True)
     for one in plan.grants:
-        row = {"at": one.place, "source": one.source, "permissions": one.permissions.as_written()}
+        row = tomlkit.inline_table()
+        row.update({"at": one.place, "source": one.source, "permissions": _inline(one.permissions.as_written())})
         if one.without != Permissions():
-            row["without"] = one.without.as_written()
+            row["without"] = _inline(one.without.as_written())
         if one.keeps:
             row["state"] = "keep"
         grants.append(row)
@@ -211,6 +212,19 @@ def _pins(pins: Iterable[Pin]) -> Any:
 
     rows = tomlkit.array().multiline(multiline=True)
     for pin in pins:
-        row = {"source": pin.source, "commit": pin.commit, "digest": pin.digest}
-        rows.append({**row, "dependencies": [*pin.dependencies]})
+        row = tomlkit.inline_table()
+        row.update({"source": pin.source, "commit": pin.commit, "digest": pin.digest})
+        row["dependencies"] = [*pin.dependencies]
+        rows.append(row)
     return rows
+
+
+def _inline(value: Any) -> Any:
+    # A plain dict becomes a table without spaces behind its commas.
+    import tomlkit
+
+    if isinstance(value, dict):
+        table = tomlkit.inline_table()
+        table.update({key: _inline(item) for key, item in value.items()})
+        return table
+    return [_inline(item) for item in value] if isinstance(value, list) else value
