@@ -18,6 +18,7 @@ from dataclasses import replace
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 import pytest
@@ -140,6 +141,16 @@ class Ground:
         """Connect as a worker would."""
         return await Line.to(await self.place(host, port))
 
+    async def proxied(self, target: str, *headers: str, **more: Any) -> tuple[int, dict[str, str], bytes]:
+        """Return what the proxy of a worker's own network answers to a request on a connection of its own."""
+        return await answered(self.proxy(), asking(target, *headers, **more))
+
+    async def heard(self, host: str, port: int, said: bytes = b"") -> bytes:
+        """Connect as a worker would, and return all that comes back upon these bytes."""
+        line = await self.connect(host, port)
+        await line.say(said)
+        return await line.rest()
+
 
 class Line:
     """A client's end of a connection, as bytes."""
@@ -167,7 +178,7 @@ class Line:
             return await self.reader.readuntil(end)
 
     async def rest(self) -> bytes:
-        """Return everything up to the end; `RESET` in the place of an end that is none."""
+        """Return everything up to the end, `RESET` in the place of an end that is none, and close it."""
         heard = b""
         with anyio.fail_after(PATIENCE):
             try:
@@ -175,7 +186,13 @@ class Line:
                     heard += data
             except ConnectionResetError:
                 heard += b"RESET"
+        await self.close()
         return heard
+
+    async def ask(self, request: bytes) -> tuple[int, dict[str, str], bytes]:
+        """Say a request of HTTP and return its answer."""
+        await self.say(request)
+        return await self.answer()
 
     async def answer(self) -> tuple[int, dict[str, str], bytes]:
         """Return the status, the headers and the body of an answer that says how long it is."""
@@ -191,6 +208,20 @@ class Line:
         self.writer.close()
         with suppress(OSError, ssl.SSLError), anyio.fail_after(PATIENCE):
             await self.writer.wait_closed()
+
+
+def asking(target: str, *headers: str, method: str = "GET", host: str | None = None) -> bytes:
+    """Return a request as a proxy is asked."""
+    named = host if host is not None else urlsplit(target).netloc or target
+    return "\r\n".join([f"{method} {target} HTTP/1.1", f"Host: {named}", *headers, "", ""]).encode("latin-1")
+
+
+async def answered(where: tuple[str, int], request: bytes, **tls: Any) -> tuple[int, dict[str, str], bytes]:
+    """Return the answer to a request on a connection of its own."""
+    line = await Line.to(where, **tls)
+    answer = await line.ask(request)
+    await line.close()
+    return answer
 
 
 @asynccontextmanager

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from host.egress.ground import serving
+import pytest
+
+from host.egress.ground import LOOPBACK, Ground, Names, gate_for, redirect_ports, serving
+
+SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
 
 
 @dataclass
@@ -58,6 +62,16 @@ async def say_ok(asked: Asked, writer: asyncio.StreamWriter) -> bool:
     return True
 
 
+def says(data: bytes, *, goes_on: bool = False) -> Respond:
+    """Return what answers these bytes to every request."""
+
+    async def respond(asked: Asked, writer: asyncio.StreamWriter) -> bool:
+        writer.write(data)
+        return goes_on
+
+    return respond
+
+
 @asynccontextmanager
 async def origin(respond: Respond = say_ok, **tls: Any) -> AsyncIterator[Origin]:
     """Have such a server."""
@@ -78,6 +92,19 @@ async def origin(respond: Respond = say_ok, **tls: Any) -> AsyncIterator[Origin]
 
     async with serving(handle, **tls) as kept.port:
         yield kept
+
+
+@asynccontextmanager
+async def granted(
+    *ports: int, names: Sequence[str] = ("api.test",), respond: Respond = say_ok, tls: Any = None, **given: Any
+) -> AsyncIterator[tuple[Ground, Origin]]:
+    """Have such a server, and a gate for a module that was granted it by these names at these ports."""
+    rules = [f"{host}:{port}" for host in (*names, LOOPBACK) for port in ports]
+    with pytest.MonkeyPatch.context() as patch:
+        async with origin(respond, ssl=tls) as site:
+            redirect_ports(patch, **{f"p{port}": site.port for port in ports})
+            async with gate_for(*rules, names=Names.all_here(*names), **given) as ground:
+                yield ground, site
 
 
 async def _body(asked: Asked, reader: asyncio.StreamReader) -> bytes:

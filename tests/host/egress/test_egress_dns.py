@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from host.egress.c_resolver import addresses_of, in_a_thread_that_asks, why_no_glibc
-from paddock.egress.dns import MAX_DATAGRAM_BYTES, TTL, answer
+from paddock.egress.dns import MAX_DATAGRAM_BYTES, TTL, DnsAnswer, Lookup, answer
 from support.examples import examples
 from support.rows import each_row
 
@@ -59,80 +59,38 @@ def opt(
     return owner + struct.pack(">HHBBHH", OPT, size, 0, version, flags, len(options)) + options
 
 
-class Record(NamedTuple):
-    name: str
-    kind: int
-    rdclass: int
-    ttl: int
-    data: bytes
-
-
 class Reply(NamedTuple):
-    identity: int
     flags: int
-    question: tuple[str, int, int] | None
-    answers: list[Record]
-    additional: list[Record]
+    addresses: list[bytes]
+    extension: bytes
 
     @property
     def code(self) -> int:
         return self.flags & 0xF
 
 
-def parsed(reply: bytes) -> Reply:
-    """Read a reply with nothing of the answerer's: every byte of it must have a meaning."""
-    identity, flags, questions, answers, authorities, additional = struct.unpack_from(">HHHHHH", reply)
-    at = 12
-    question = None
-    assert questions in (0, 1)
-    if questions:
-        name, at = parsed_name(reply, at)
-        question = (name, *struct.unpack_from(">HH", reply, at))
-        at += 4
-    records = []
-    for _ in range(answers + authorities + additional):
-        name, at = parsed_name(reply, at)
-        kind, rdclass, ttl, size = struct.unpack_from(">HHIH", reply, at)
-        data = reply[at + 10 : at + 10 + size]
-        assert len(data) == size
-        at += 10 + size
-        records.append(Record(name, kind, rdclass, ttl, data))
-    assert at == len(reply)
-    assert authorities == 0
-    return Reply(identity, flags, question, records[:answers], records[answers:])
+_BEFORE_AN_ADDRESS = struct.pack(">HHHIH", 0xC00C, A, 1, TTL, 4)  # of the name that was asked for
 
 
-def parsed_name(data: bytes, at: int) -> tuple[str, int]:
-    labels = []
-    while (size := data[at]) != 0:
-        if size >= 0xC0:
-            target = struct.unpack_from(">H", data, at)[0] & 0x3FFF
-            assert target < at
-            return ".".join([*labels, parsed_name(data, target)[0]]), at + 2
-        labels.append(data[at + 1 : at + 1 + size].decode("latin-1"))
-        at += 1 + size
-    return ".".join(labels), at + 1
-
-
-def asked(datagram: bytes) -> Reply:
+def asked(datagram: bytes, lookup: Lookup = lookup) -> tuple[DnsAnswer, Reply]:
+    """Return the answer, and its reply taken apart: each byte of it has to be one that can be foretold."""
     answered = answer(datagram, lookup)
     assert answered is not None
-    assert len(answered.reply) <= MAX_DATAGRAM_BYTES
-    return parsed(answered.reply)
+    reply = answered.reply
+    assert len(reply) <= MAX_DATAGRAM_BYTES and reply[:2] == datagram[:2]
+    flags, questions, answers, authorities, additional = struct.unpack_from(">HHHHH", reply, 2)
+    assert flags & 0x8000 and max(questions, answers, additional) <= 1 and not authorities
+    end = len(reply) - len(opt()) * additional
+    at = end - (len(_BEFORE_AN_ADDRESS) + 4) * answers
+    assert bool(reply[12:at]) == questions and datagram[12:at] == reply[12:at]  # its capitals as they were
+    assert reply[at : end - 4 * answers] == _BEFORE_AN_ADDRESS * answers
+    return answered, Reply(flags, [reply[end - 4 : end]] * answers, reply[end:])
 
 
 def test_a_granted_name_has_the_address_it_was_given() -> None:
-    answered = answer(query(), lookup)
-    assert answered is not None
+    answered, reply = asked(query())
     assert (answered.name, answered.known) == (GRANTED, True)
-    assert parsed(answered.reply) == Reply(
-        0xBEEF, 0x8180, (GRANTED, A, 1), [Record(GRANTED, A, 1, TTL, ADDRESS.packed)], []
-    )
-
-
-def test_the_bytes_of_a_reply_are_these() -> None:
-    answered = answer(query(), lookup)
-    assert answered is not None
+    assert reply == Reply(0x8180, [ADDRESS.packed], b"")
     assert answered.reply.hex(" ") == (
         "be ef 81 80 00 01 00 01 00 00 00 00 "  # a reply without error, recursion as desired; one question, one answer
         "07 67 72 61 6e 74 65 64 04 74 65 73 74 00 00 01 00 01 "
@@ -142,33 +100,25 @@ def test_the_bytes_of_a_reply_are_these() -> None:
 
 @each_row("kind", [NS, SOA, PTR, MX, TXT, AAAA, SRV, SVCB, HTTPS, AXFR, ANY, 65535])
 def test_whatever_else_is_asked_about_a_granted_name_has_an_empty_answer(kind: int) -> None:
-    answered = answer(query(kind=kind), lookup)
-    assert answered is not None
-    assert (answered.name, answered.known) == (GRANTED, True)
-    reply = parsed(answered.reply)
-    assert (reply.code, reply.question, reply.answers) == (NO_ERROR, (GRANTED, kind, 1), [])
+    answered, reply = asked(query(kind=kind))
+    assert (answered.name, answered.known, reply.code, reply.addresses) == (GRANTED, True, NO_ERROR, [])
 
 
 @each_row("kind", [A, AAAA, HTTPS, TXT])
 def test_a_name_that_was_not_granted_does_not_exist_and_is_told_of(kind: int) -> None:
-    answered = answer(query("Secrets.In.Labels.evil.test", kind), lookup)
-    assert answered is not None
+    answered, reply = asked(query("Secrets.In.Labels.evil.test", kind))
     assert (answered.name, answered.known) == ("secrets.in.labels.evil.test", False)
-    reply = parsed(answered.reply)
-    assert (reply.code, reply.answers) == (NO_SUCH_NAME, [])
+    assert (reply.code, reply.addresses) == (NO_SUCH_NAME, [])
 
 
 def test_a_lookup_ignores_capitals_and_returns_them() -> None:
-    reply = asked(query("GrAnTeD.tEsT"))
-    assert reply.question == ("GrAnTeD.tEsT", A, 1)
-    assert [(record.name, record.data) for record in reply.answers] == [("GrAnTeD.tEsT", ADDRESS.packed)]
+    assert asked(query("GrAnTeD.tEsT"))[1].addresses == [ADDRESS.packed]
 
 
 @each_row("name", ["localhost", "db.LOCALHOST"])
 def test_localhost_is_itself(name: str) -> None:
-    assert [record.data for record in asked(query(name)).answers] == [bytes((127, 0, 0, 1))]
-    empty = asked(query(name, AAAA))
-    assert (empty.code, empty.answers) == (NO_ERROR, [])
+    assert asked(query(name))[1].addresses == [bytes((127, 0, 0, 1))]
+    assert asked(query(name, AAAA))[1] == Reply(0x8180, [], b"")
 
 
 @each_row(
@@ -193,11 +143,9 @@ def test_localhost_is_itself(name: str) -> None:
 )
 @each_row("kind", [A, PTR])
 def test_a_query_that_names_no_host_is_refused_without_a_lookup(name: bytes, kind: int) -> None:
-    looked_up = []
-    answered = answer(query(name, kind), lambda name: looked_up.append(name) or ADDRESS)
-    assert answered is not None
-    assert (answered.name, answered.known, looked_up) == (None, False, [])
-    assert parsed(answered.reply).code == NO_SUCH_NAME
+    looked_up: list[str] = []
+    answered, reply = asked(query(name, kind), lambda name: looked_up.append(name) or ADDRESS)
+    assert (answered.name, answered.known, looked_up, reply.code) == (None, False, [], NO_SUCH_NAME)
 
 
 @each_row(
@@ -234,12 +182,8 @@ def test_a_query_that_names_no_host_is_refused_without_a_lookup(name: bytes, kin
     ],
 )
 def test_a_query_that_is_not_answered_is_told_why(datagram: bytes, code: int) -> None:
-    answered = answer(datagram, lookup)
-    assert answered is not None
-    assert (answered.name, answered.known) == (None, False)
-    reply = parsed(answered.reply)
-    assert (reply.identity, reply.code, reply.answers) == (0xBEEF, code, [])
-    assert reply.flags & 0x8000
+    answered, reply = asked(datagram)
+    assert (answered.name, answered.known, reply.code, reply.addresses) == (None, False, code, [])
 
 
 @each_row("datagram", [b"", b"\0" * 11, query(flags=0x8100), query(flags=0xFFFF)])
@@ -249,26 +193,19 @@ def test_what_is_no_query_is_met_with_silence(datagram: bytes) -> None:
 
 @each_row("options", [b"", b"\0\x0a\0\x08cookie!!"])
 def test_a_client_that_speaks_edns_is_answered_in_it(options: bytes) -> None:
-    reply = asked(query(counts=(1, 0, 0, 1), more=opt(options=options)))
-    assert [record.data for record in reply.answers] == [ADDRESS.packed]
-    assert reply.additional == [Record("", OPT, 512, 0, b"")]
+    _, reply = asked(query(counts=(1, 0, 0, 1), more=opt(options=options)))
+    assert reply == Reply(0x8180, [ADDRESS.packed], opt(size=512, flags=0))
 
 
 def test_a_version_of_edns_to_come_is_told_which_there_is() -> None:
-    answered = answer(query(counts=(1, 0, 0, 1), more=opt(version=1)), lookup)
-    assert answered is not None
-    reply = parsed(answered.reply)
-    (extension,) = reply.additional
-    assert (reply.code, extension.ttl >> 24, reply.answers) == (0, 1, [])  # together: 16, bad version
+    _, reply = asked(query(counts=(1, 0, 0, 1), more=opt(version=1)))
+    assert (reply.code, reply.extension[5], reply.addresses) == (0, 1, [])  # together: 16, bad version
 
 
 def test_the_longest_name_there_is_fits_into_a_reply() -> None:
     longest = ".".join(["a" * 63, "b" * 63, "c" * 63, "d" * 61])
-    datagram = query(longest, counts=(1, 0, 0, 1), more=opt())
-    answered = answer(datagram, {longest: ADDRESS}.get)
-    assert answered is not None
-    assert [record.name for record in parsed(answered.reply).answers] == [longest]
-    assert len(answered.reply) < MAX_DATAGRAM_BYTES
+    answered, reply = asked(query(longest, counts=(1, 0, 0, 1), more=opt()), {longest: ADDRESS}.get)
+    assert (answered.name, reply.addresses) == (longest, [ADDRESS.packed])
 
 
 REAL = query(counts=(1, 0, 0, 1), more=opt(options=b"\0\x0a\0\x08cookie!!"))
@@ -277,11 +214,8 @@ REAL = query(counts=(1, 0, 0, 1), more=opt(options=b"\0\x0a\0\x08cookie!!"))
 @settings(max_examples=examples(600), deadline=None, database=None)
 @given(st.binary(max_size=600) | st.binary(max_size=100).map(lambda data: REAL[:12] + data))
 def test_any_datagram_has_a_reply_that_can_be_read_or_none(datagram: bytes) -> None:
-    answered = answer(datagram, lookup)
-    if answered is not None:
-        reply = parsed(answered.reply)
-        assert reply.identity == int.from_bytes(datagram[:2], "big")
-        assert len(answered.reply) <= MAX_DATAGRAM_BYTES
+    if answer(datagram, lookup) is not None:
+        asked(datagram)
 
 
 @settings(max_examples=examples(600), deadline=None, database=None)
@@ -290,9 +224,9 @@ def test_a_damaged_query_never_gets_another_names_address(at: int, byte: int, cu
     changed = bytearray(REAL)
     changed[at] = byte
     for datagram in (bytes(changed), REAL[:cut]):
-        answered = answer(datagram, lookup)
-        if answered is not None and parsed(answered.reply).answers:
-            assert answered.name == GRANTED
+        if answer(datagram, lookup) is not None:
+            answered, reply = asked(datagram)
+            assert answered.name == GRANTED or not reply.addresses
 
 
 class Served(NamedTuple):

@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from host.egress.ground import PATIENCE, Ledger
+from host.egress.origin import SWITCHED
 from paddock.egress.connection_record import ConnectionRecord, UpstreamConnection
 from paddock.egress.errors import AnswerError
 from paddock.egress.http.exchange import HttpExchange
@@ -23,7 +24,6 @@ from paddock.plan.net_rule import NetRule
 HEAD = b"POST / HTTP/1.1\r\nHost: api.test\r\nContent-Length: 10\r\n\r\n"
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 WEBSOCKET = b"GET / HTTP/1.1\r\nHost: api.test\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
-SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
 KEY = KeyInjection("KEY", "placeholder", "value-of-the-key", NetRule.parse("api.test"))
 
 

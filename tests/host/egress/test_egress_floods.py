@@ -10,7 +10,7 @@ from contextlib import suppress
 import anyio
 import pytest
 
-from host.egress.ground import LOOPBACK, PATIENCE, Ground, Line, brief, gate_for, serving
+from host.egress.ground import LOOPBACK, PATIENCE, Ground, Line, answered, brief, gate_for, serving
 from host.egress.origin import origin
 from host.egress.test_egress_gate import shout
 from host.egress.test_egress_http import get
@@ -82,7 +82,6 @@ async def test_a_flood_of_connections_is_taken_a_few_at_a_time() -> None:
         lines = [await ground.connect(LOOPBACK, port) for _ in range(15)]
         for line in lines:
             assert await line.rest() == b"RESET"
-            await line.close()
         assert len(await ground.ledger.has(15)) == 15
         # Ten more than there were tokens for, at twenty a second.
         assert asyncio.get_running_loop().time() - started > 0.4
@@ -163,8 +162,5 @@ async def test_pipelined_requests_and_a_stalled_client_hold_up_no_other() -> Non
 
 
 async def _one_request(ground: Ground, port: int) -> bool:
-    line = await ground.connect(LOOPBACK, port)
-    await line.say(get(f"localhost:{port}"))
-    status, _, body = await line.answer()
-    await line.close()
+    status, _, body = await answered(await ground.place(LOOPBACK, port), get(f"localhost:{port}"))
     return (status, body) == (200, b"ok")

@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from host.egress.ground import LOOPBACK, PATIENCE, Ledger, Line, Names, brief, gate_for, look_up, serving
+from host.egress.test_egress_addresses import NOT_PUBLIC
 from paddock.audit import AuditLog
 from paddock.egress.gate import PROXY_PORT, EgressGate
 from paddock.egress.limits import EgressLimits
@@ -35,7 +36,6 @@ async def test_a_granted_address_is_reached_and_recorded() -> None:
         assert ground.gate.used["net"] == {f"{LOOPBACK}:{port}"}  # as long as it is open as well
         line.end()
         assert await line.rest() == b""
-        await line.close()
         record = await ground.ledger.only()
     assert record.pop("seconds") < PATIENCE
     assert record == {
@@ -54,9 +54,7 @@ async def test_a_granted_address_is_reached_and_recorded() -> None:
 
 async def test_what_was_not_granted_is_reset_told_and_recorded() -> None:
     async with serving(shout) as port, gate_for("127.0.0.1:1") as ground:
-        line = await ground.connect(LOOPBACK, port)
-        assert await line.rest() == b"RESET"
-        await line.close()
+        assert await ground.heard(LOOPBACK, port) == b"RESET"
         record = await ground.ledger.only()
     (denial,) = ground.ledger.denials
     assert (denial.operation, denial.target, denial.caller, denial.layer) == (
@@ -101,7 +99,6 @@ async def test_any_other_address_or_port_is_refused_without_an_attempt(
         monkeypatch.setattr("paddock.egress.dialer._connect", connect)
         line = await Line.to(ground.place_at(host, port))
         assert await line.rest() == b"RESET"
-        await line.close()
         assert (await ground.ledger.only())["outcome"] == "refused"
     assert [denial.target for denial in ground.ledger.denials] == [f"{host}:{port}"]
     assert names.asked == []
@@ -115,7 +112,6 @@ async def test_a_granted_name_is_looked_up_and_reached_at_that_address() -> None
         assert await line.hear(3) == b"{}\n"
         line.end()
         await line.rest()
-        await line.close()
         record = await ground.ledger.only()
     assert (record["destination"], record["address"], record["rule"]) == (
         f"api.test:{port}",
@@ -137,35 +133,14 @@ async def test_names_that_were_not_granted_do_not_exist_and_are_told() -> None:
     ]
 
 
-PRIVATE = [
-    "127.0.0.1",
-    "10.0.0.1",
-    "192.168.1.1",
-    "172.16.0.1",
-    "100.64.0.1",
-    "169.254.169.254",
-    "0.0.0.0",
-    "198.18.0.7",
-    "224.0.0.1",
-    "::1",
-    "::ffff:127.0.0.1",
-    "fe80::1",
-    "fd00:ec2::254",
-    "64:ff9b::7f00:1",
-    "2002:7f00:1::1",
-]
-
-
-@each_row("address", PRIVATE)
-async def test_a_name_that_leads_to_what_is_not_public_is_refused(address: str) -> None:
+@each_row(("address", "what"), NOT_PUBLIC)
+async def test_a_name_that_leads_to_what_is_not_public_is_refused(address: str, what: str) -> None:
     async with gate_for("api.test", names=Names({"api.test": [[address]]})) as ground:
-        line = await ground.connect("api.test", 443)
-        assert await line.rest() == b"RESET"
-        await line.close()
+        assert await ground.heard("api.test", 443) == b"RESET"
         record = await ground.ledger.only()
     (denial,) = ground.ledger.denials
     assert denial.target == "api.test:443"
-    assert "it leads to" in denial.reason
+    assert "it leads to" in denial.reason and what in denial.reason
     assert (record["outcome"], record["address"]) == ("refused", "")
     assert not ground.gate.used["net"]
 
@@ -199,9 +174,7 @@ async def test_only_allowed_addresses_are_tried_in_turn() -> None:
             assert await line.hear(3) == b"{}\n"
             await line.close()
             assert (await ground.ledger.has(1))[0]["address"] == LOOPBACK
-            line = await ground.connect(LOOPBACK, unused)
-            assert await line.rest() == b"RESET"
-            await line.close()
+            assert await ground.heard(LOOPBACK, unused) == b"RESET"
             record = (await ground.ledger.has(2))[1]
     assert (record["outcome"], record["reason"]) == ("failed", f"no connection to {LOOPBACK}: Connection refused")
     assert [one.layer for one in ground.ledger.denials] == ["destination"]
@@ -209,9 +182,7 @@ async def test_only_allowed_addresses_are_tried_in_turn() -> None:
 
 async def test_a_name_that_does_not_exist_fails_and_is_no_refusal() -> None:
     async with gate_for("gone.test") as ground:
-        line = await ground.connect("gone.test", 443)
-        assert await line.rest() == b"RESET"
-        await line.close()
+        assert await ground.heard("gone.test", 443) == b"RESET"
         record = await ground.ledger.only()
     assert (record["outcome"], record["reason"]) == (
         "failed",
@@ -233,9 +204,7 @@ async def test_a_name_that_did_not_exist_hides_no_refusal_of_it() -> None:
     kept = DenialLog("tool", "tool-x", AuditLog.silent(), lambda: 0.0)
     async with gate_for("turning.test", names=Turning({"turning.test": [["169.254.169.254"]]})) as ground:
         for _ in range(3):
-            line = await ground.connect("turning.test", 443)
-            assert await line.rest() == b"RESET"
-            await line.close()
+            assert await ground.heard("turning.test", 443) == b"RESET"
         for denial in ground.ledger.denials:
             kept.note(denial, 0.0)
     assert [(one.layer, one.times) for one in kept.all] == [("destination", 1), ("egress", 2)]
@@ -249,9 +218,7 @@ async def test_a_lookup_that_takes_too_long_is_given_up() -> None:
             raise AssertionError
 
     async with gate_for("slow.test", names=Silent(), bounds=brief()) as ground:
-        line = await ground.connect("slow.test", 443)
-        assert await line.rest() == b"RESET"
-        await line.close()
+        assert await ground.heard("slow.test", 443) == b"RESET"
         record = await ground.ledger.only()
     assert (record["outcome"], record["reason"]) == ("failed", "no connection to slow.test:443 within 1 s")
 
@@ -277,7 +244,6 @@ async def test_a_client_that_only_listens_is_served_too() -> None:
         line = await ground.connect(LOOPBACK, port)
         line.end()
         assert await line.rest() == b"the time is now"
-        await line.close()
         assert (await ground.ledger.only())["outcome"] == "ended"
 
 
@@ -291,10 +257,7 @@ async def test_nothing_of_the_client_goes_up_before_it_is_known_what_it_speaks()
             came.set()
 
     async with serving(listen) as port, gate_for(f"{LOOPBACK}:{port}", bounds=brief()) as ground:
-        line = await ground.connect(LOOPBACK, port)
-        await line.say(b"GE")
-        assert await line.rest() == b"RESET"
-        await line.close()
+        assert await ground.heard(LOOPBACK, port, b"GE") == b"RESET"
         assert (await ground.ledger.only())["outcome"] == "refused"
     assert bytes(heard) == b""
     assert not came.is_set()
@@ -308,7 +271,6 @@ async def test_a_connection_on_which_nothing_happens_is_ended() -> None:
             await line.say(b"{}\n")
             assert await line.hear(3) == b"{}\n"
         assert await line.rest() == b"RESET"
-        await line.close()
         assert (await ground.ledger.only())["outcome"] == "idle"
 
 
@@ -321,7 +283,6 @@ async def test_detaching_ends_the_connections_of_one_life() -> None:
         with anyio.fail_after(PATIENCE):
             await ground.gate.detach()
         assert await line.rest() == b"RESET"
-        await line.close()
         assert (await ground.ledger.only())["outcome"] == "cut"
         with pytest.raises(OSError):
             await ground.connect(LOOPBACK, port)
@@ -360,7 +321,6 @@ async def test_a_gate_that_is_closed_at_any_moment_leaves_nothing_open(moment: s
             await ground.gate.aclose()
         await ground.gate.aclose()
         assert await line.rest() == b"RESET"
-        await line.close()
 
 
 async def test_a_second_life_cannot_begin_before_the_first_has_ended() -> None:

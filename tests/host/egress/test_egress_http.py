@@ -11,8 +11,17 @@ import re
 import anyio
 import pytest
 
-from host.egress.ground import LOOPBACK, PATIENCE, Ground, Line, Names, brief, gate_for, redirect_ports, serving
-from host.egress.origin import Asked, answer, origin
+from host.egress.ground import (
+    LOOPBACK,
+    PATIENCE,
+    Ground,
+    Line,
+    answered,
+    brief,
+    gate_for,
+    serving,
+)
+from host.egress.origin import SWITCHED, Asked, answer, granted, origin, says
 from support.rows import each_row
 
 
@@ -31,8 +40,7 @@ async def test_requests_on_a_kept_connection_are_passed_on_one_by_one() -> None:
     async with origin() as site, gate_for(f"{LOOPBACK}:{site.port}") as ground:
         line = await ground.connect(LOOPBACK, site.port)
         for number in range(3):
-            await line.say(get(f"localhost:{site.port}", f"/{number}?q=a%20b"))
-            assert (await line.answer())[::2] == (200, b"ok")
+            assert (await line.ask(get(f"localhost:{site.port}", f"/{number}?q=a%20b")))[::2] == (200, b"ok")
         await line.close()
         record = await ground.ledger.only()
     assert site.lines == [f"GET /{number}?q=a%20b HTTP/1.1" for number in range(3)]
@@ -137,16 +145,9 @@ REFUSED = {
 
 @each_row("request_bytes", ACCEPTED)
 async def test_requests_for_the_destination_arrive_there(request_bytes: bytes) -> None:
-    async with origin() as site:
-        names = Names.all_here("api.test")
-        with pytest.MonkeyPatch.context() as patch:
-            redirect_ports(patch, p8080=site.port)
-            async with gate_for("api.test:8080", f"{LOOPBACK}:8080", names=names) as ground:
-                line = await ground.connect("api.test", 8080)
-                await line.say(request_bytes)
-                assert (await line.answer())[0] == 200
-                await line.close()
-            assert not ground.ledger.denials
+    async with granted(8080) as (ground, site):
+        assert (await answered(await ground.place("api.test", 8080), request_bytes))[0] == 200
+    assert not ground.ledger.denials
     (asked,) = site.asked
     target = re.sub(rb"http://[^/?]*", b"", request_bytes.split(b" ")[1]) or b"/"
     assert asked.line.encode() == b"%s %s HTTP/1.1" % (
@@ -159,17 +160,10 @@ async def test_requests_for_the_destination_arrive_there(request_bytes: bytes) -
 
 @each_row("case", REFUSED)
 async def test_ambiguous_requests_and_other_hosts_are_refused(case: str) -> None:
-    async with origin() as site:
-        names = Names.all_here("api.test")
-        with pytest.MonkeyPatch.context() as patch:
-            redirect_ports(patch, p8080=site.port)
-            async with gate_for("api.test:8080", f"{LOOPBACK}:8080", names=names, bounds=brief()) as ground:
-                line = await ground.connect("api.test", 8080)
-                await line.say(REFUSED[case])
-                heard = await line.rest()
-                await line.close()
-                record = await ground.ledger.only()
-            assert len(ground.ledger.denials) == 1
+    async with granted(8080, bounds=brief()) as (ground, site):
+        heard = await ground.heard("api.test", 8080, REFUSED[case])
+        record = await ground.ledger.only()
+    assert len(ground.ledger.denials) == 1
     assert record["outcome"] == "refused", record
     assert re.match(rb"HTTP/1\.1 4\d\d |HTTP/1\.1 50[15] ", heard), heard
     # No request was ever whole there: at most the beginning of one whose body was malformed further on.
@@ -184,7 +178,6 @@ async def test_a_second_request_for_another_host_is_refused() -> None:
         assert (status, headers["proxy-status"]) == (403, "paddock")  # a client takes it for no answer of the server
         assert b'net: ["evil.test:80"]' in body
         assert await line.rest() == b""
-        await line.close()
         assert (await ground.ledger.only())["outcome"] == "refused"
     assert len(site.asked) == 1
     assert [denial.target for denial in ground.ledger.denials] == ["evil.test:80"]
@@ -200,9 +193,10 @@ async def test_a_request_hidden_in_a_body_stays_a_body() -> None:
     assert [asked.body for asked in site.asked] == [hidden]
 
 
-async def test_hop_by_hop_headers_are_not_passed_on() -> None:
+@each_row("listed", ["Host, Cookie", "Host, Cookie, Upgrade, HTTP2-Settings"])
+async def test_hop_by_hop_headers_are_not_passed_on(listed: str) -> None:
     headers = (
-        "Connection: close, X-Mine, Host, Cookie",
+        f"Connection: close, X-Mine, {listed}",
         "Keep-Alive: timeout=5",
         "Proxy-Authorization: Basic c2VjcmV0",
         "Proxy-Connection: keep-alive",
@@ -219,20 +213,10 @@ async def test_hop_by_hop_headers_are_not_passed_on() -> None:
         assert body == b"ok"
         assert told["connection"] == "close"
         assert await line.rest() == b""
-        await line.close()
     (asked,) = site.asked
     assert asked.head == (
         f"GET / HTTP/1.1\r\nHost: {LOOPBACK}:{site.port}\r\nCookie: a=b\r\nX-Kept: 2\r\n\r\n".encode()
     )
-
-
-async def test_an_upgrade_to_anything_but_a_websocket_is_not_passed_on() -> None:
-    headers = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: x")
-    async with origin() as site, gate_for(f"{LOOPBACK}:{site.port}") as ground:
-        line = await asked_through(ground, site.port, get(f"{LOOPBACK}:{site.port}", "/", *headers))
-        assert (await line.answer())[0] == 200
-        await line.close()
-    assert [asked.headers("upgrade") + asked.headers("connection") for asked in site.asked] == [[]]
 
 
 async def test_a_websocket_is_carried_as_it_is_once_it_is_accepted() -> None:
@@ -257,15 +241,11 @@ async def test_a_websocket_is_carried_as_it_is_once_it_is_accepted() -> None:
         assert accept.encode() in head
         assert await line.hear(7) == b"\x81\x05first"
         assert await line.rest() == b""
-        await line.close()
     assert site.asked[0].headers("upgrade") == ["websocket"]
 
 
 async def test_both_sides_of_a_websocket_speak_when_they_like() -> None:
-    async def upgrade(asked: Asked, writer: asyncio.StreamWriter) -> bool:
-        writer.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
-        return True
-
+    upgrade = says(SWITCHED, goes_on=True)
     async with origin(upgrade) as site, gate_for(f"{LOOPBACK}:{site.port}") as ground:
         headers = ("Connection: Upgrade", "Upgrade: websocket")
         line = await asked_through(ground, site.port, get(f"{LOOPBACK}:{site.port}", "/ws", *headers))
@@ -300,8 +280,7 @@ async def test_a_client_that_waits_to_be_told_to_go_on_is_told_by_the_server() -
             b"POST / HTTP/1.1\r\nHost: localhost:%d\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n" % site.port
         )
         await encourage()
-        await line.say(b"abc")
-        assert (await line.answer())[0] == 200
+        assert (await line.ask(b"abc"))[0] == 200
         await line.close()
     assert site.asked[0].headers("expect") == ["100-continue"]
     assert site.asked[0].body == b"abc"
@@ -309,10 +288,7 @@ async def test_a_client_that_waits_to_be_told_to_go_on_is_told_by_the_server() -
 
 @each_row("status", ["100 Continue", "103 Early Hints"])
 async def test_what_a_server_says_before_its_answer_is_passed_on(status: str) -> None:
-    async def hint(asked: Asked, writer: asyncio.StreamWriter) -> bool:
-        writer.write(f"HTTP/1.1 {status}\r\nX: 1\r\n\r\n".encode() + answer(b"ok"))
-        return True
-
+    hint = says(f"HTTP/1.1 {status}\r\nX: 1\r\n\r\n".encode() + answer(b"ok"), goes_on=True)
     async with origin(hint) as site, gate_for(f"{LOOPBACK}:{site.port}") as ground:
         line = await asked_through(ground, site.port, get(f"localhost:{site.port}"))
         assert (await line.hear_until(b"\r\n\r\n")).startswith(f"HTTP/1.1 {status}\r\n".encode())
@@ -330,8 +306,7 @@ async def test_an_answer_that_comes_before_the_request_has_ended_arrives() -> No
     async with serving(handle) as port, gate_for(f"{LOOPBACK}:{port}") as ground:
         line = await ground.connect(LOOPBACK, port)
         await line.say(b"POST / HTTP/1.1\r\nHost: localhost:%d\r\nContent-Length: 1000000\r\n\r\n" % port)
-        await line.say(b"x" * 1000)
-        assert (await line.answer())[::2] == (413, b"too large")
+        assert (await line.ask(b"x" * 1000))[::2] == (413, b"too large")
         await line.close()
 
 
@@ -347,7 +322,6 @@ async def test_nothing_is_said_into_an_answer_that_has_begun() -> None:
         await line.hear_until(b"begun")
         await line.say(b"no chunk\r\n")
         assert b"HTTP/1.1" not in await line.rest()
-        await line.close()
         assert (await ground.ledger.only())["outcome"] == "refused"
 
 
@@ -377,9 +351,7 @@ async def test_large_bodies_arrive_whole_both_ways() -> None:
 async def test_bodies_in_many_pieces_arrive_whole_without_holding_the_loop() -> None:
     many = 10_000
 
-    async def echo(asked: Asked, writer: asyncio.StreamWriter) -> bool:
-        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\ny\r\n" * many + b"0\r\n\r\n")
-        return False
+    echo = says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\ny\r\n" * many + b"0\r\n\r\n")
 
     async def beat(gaps: list[float]) -> None:
         loop = asyncio.get_running_loop()
@@ -447,10 +419,7 @@ async def test_answers_without_a_body_have_none_whatever_they_say() -> None:
 
 
 async def test_a_body_that_ends_with_the_connection_is_passed_on_in_chunks() -> None:
-    async def until_the_end(asked: Asked, writer: asyncio.StreamWriter) -> bool:
-        writer.write(b"HTTP/1.0 200 OK\r\n\r\nall there is")
-        return False
-
+    until_the_end = says(b"HTTP/1.0 200 OK\r\n\r\nall there is")
     async with origin(until_the_end) as site, gate_for(f"{LOOPBACK}:{site.port}") as ground:
         line = await ground.connect(LOOPBACK, site.port)
         for _ in range(2):  # the client's own connection stays: the next request gets another one behind it
@@ -478,10 +447,7 @@ BROKEN = {
 
 @each_row("case", BROKEN)
 async def test_an_answer_that_is_none_is_said_to_be_none(case: str) -> None:
-    async def break_off(asked: Asked, writer: asyncio.StreamWriter) -> bool:
-        writer.write(BROKEN[case])
-        return False
-
+    break_off = says(BROKEN[case])
     async with origin(break_off) as site, gate_for(f"{LOOPBACK}:{site.port}") as ground:
         line = await asked_through(ground, site.port, get(f"localhost:{site.port}"))
         assert (await line.answer())[0] == 502
@@ -491,29 +457,21 @@ async def test_an_answer_that_is_none_is_said_to_be_none(case: str) -> None:
 
 
 async def test_an_answer_that_is_cut_off_is_not_taken_for_a_whole_one() -> None:
-    async def cut_off(asked: Asked, writer: asyncio.StreamWriter) -> bool:
-        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel")
-        return False
-
+    cut_off = says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel")
     async with origin(cut_off) as site, gate_for(f"{LOOPBACK}:{site.port}") as ground:
         line = await asked_through(ground, site.port, get(f"localhost:{site.port}"))
         heard = await line.rest()
-        await line.close()
         record = await ground.ledger.only()
     assert not heard.endswith(b"0\r\n\r\n")
     assert (record["outcome"], record["reason"]) == ("failed", "the destination ended in the middle of an answer")
 
 
 async def test_a_server_that_ends_between_requests_ends_the_clients_connection() -> None:
-    async def once(asked: Asked, writer: asyncio.StreamWriter) -> bool:
-        writer.write(answer(b"ok"))
-        return False
-
+    once = says(answer(b"ok"))
     async with origin(once) as site, gate_for(f"{LOOPBACK}:{site.port}") as ground:
         line = await asked_through(ground, site.port, get(f"localhost:{site.port}"))
         assert (await line.answer())[0] == 200
         assert await line.rest() == b""
-        await line.close()
 
 
 async def test_a_client_that_goes_away_ends_what_it_asked_for() -> None:
@@ -570,22 +528,13 @@ async def test_a_server_that_speaks_first_is_not_taken_for_http() -> None:
         await line.hear(19)
         await line.say(get(f"localhost:{port}"))
         assert await line.rest() == b"RESET"
-        await line.close()
         assert (await ground.ledger.only())["outcome"] == "refused"
 
 
 @pytest.mark.parametrize(("port", "said"), [(443, get("api.test:443")), (443, b"SSH-2.0-x\r\n"), (80, b"EHLO me\r\n")])
-async def test_at_the_ports_of_the_web_nothing_else_is_spoken(
-    port: int, said: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = Names.all_here("api.test")
-    async with origin() as site:
-        redirect_ports(monkeypatch, **{f"p{port}": site.port})
-        async with gate_for(f"api.test:{port}", f"{LOOPBACK}:{port}", names=names) as ground:
-            line = await ground.connect("api.test", port)
-            await line.say(said)
-            assert await line.rest() == b"RESET"
-            await line.close()
-            assert (await ground.ledger.only())["outcome"] == "refused"
+async def test_at_the_ports_of_the_web_nothing_else_is_spoken(port: int, said: bytes) -> None:
+    async with granted(port) as (ground, site):
+        assert await ground.heard("api.test", port, said) == b"RESET"
+        assert (await ground.ledger.only())["outcome"] == "refused"
     assert not site.asked
     assert len(ground.ledger.denials) == 1

@@ -24,8 +24,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from host.egress.certificates import TestAuthority
-from host.egress.ground import LOOPBACK, PATIENCE, Ground, Line, Names, gate_for, redirect_ports
-from host.egress.origin import Asked, Origin, Respond, answer, origin, say_ok
+from host.egress.ground import LOOPBACK, PATIENCE, Ground, Line, Names, answered, gate_for
+from host.egress.origin import SWITCHED, Asked, Origin, Respond, answer, granted, origin, say_ok, says
 from paddock.egress import stream_redactor as echo_filter
 from paddock.egress.certificate_authority import CertificateAuthority
 from paddock.egress.injection import InjectionError, KeyInjection, keys_for
@@ -53,17 +53,9 @@ async def injected(
 ) -> AsyncIterator[tuple[Ground, Origin]]:
     """Have a gate that puts the key in for api.test, and the server there."""
     given.setdefault("injections", [injection()])
-    with pytest.MonkeyPatch.context() as patch:
-        async with origin(respond, ssl=authority.server(server)) as site:
-            redirect_ports(patch, p443=site.port)
-            async with gate_for(
-                "api.test",
-                "other.test",
-                f"{LOOPBACK}:443",
-                names=Names.all_here("api.test", "other.test"),
-                **{"upstream_tls": authority.client(), **given},
-            ) as ground:
-                yield ground, site
+    given = {"names": ("api.test", "other.test"), "upstream_tls": authority.client(), **given}
+    async with granted(443, respond=respond, tls=authority.server(server), **given) as (ground, site):
+        yield ground, site
 
 
 async def connected(ground: Ground, host: str = "api.test", **tls: Any) -> Line:
@@ -77,8 +69,7 @@ def get(path: str = "/", *headers: str, method: str = "GET") -> bytes:
 
 async def told(ground: Ground, request: bytes) -> tuple[int, dict[str, str], bytes]:
     line = await connected(ground)
-    await line.say(request)
-    heard = await line.answer()
+    heard = await line.ask(request)
     await line.close()
     return heard
 
@@ -137,10 +128,14 @@ async def test_it_is_put_nowhere_else(authority: TestAuthority) -> None:
 async def test_other_hosts_get_the_placeholder_and_untouched_tls(authority: TestAuthority) -> None:
     async with injected(authority, server="other.test") as (ground, site):
         where = await ground.place("other.test", 443)
-        line = await Line.to(where, ssl=authority.client(), server_hostname="other.test")
-        await line.say(get("/", f"Authorization: Bearer {PLACEHOLDER}"))
-        assert (await line.answer())[0] == 200
-        await line.close()
+        assert (
+            await answered(
+                where,
+                get("/", f"Authorization: Bearer {PLACEHOLDER}"),
+                ssl=authority.client(),
+                server_hostname="other.test",
+            )
+        )[0] == 200
         assert (await ground.ledger.only())["protocol"] == "tls"
     assert site.asked[0].headers("authorization") == [f"Bearer {PLACEHOLDER}"]
 
@@ -160,8 +155,7 @@ async def test_it_is_put_in_through_a_tunnel_as_well(authority: TestAuthority) -
         await line.hear_until(b"established\r\n\r\n")
         context = ssl.create_default_context(cadata=ground.gate.ca_pem)
         await line.writer.start_tls(context, server_hostname="api.test")
-        await line.say(get("/", f"X-Key: {PLACEHOLDER}"))
-        assert (await line.answer())[0] == 200
+        assert (await line.ask(get("/", f"X-Key: {PLACEHOLDER}")))[0] == 200
         await line.close()
         record = await ground.ledger.only()
     assert (record["way"], record["protocol"]) == ("proxy", "inject")
@@ -171,10 +165,8 @@ async def test_it_is_put_in_through_a_tunnel_as_well(authority: TestAuthority) -
 async def test_requests_in_ended_tls_are_judged_as_others_are(authority: TestAuthority) -> None:
     async with injected(authority) as (ground, site):
         line = await connected(ground)
-        await line.say(get("/", f"X-Key: {PLACEHOLDER}"))
-        assert (await line.answer())[0] == 200
-        await line.say(get("/", f"X-Key: {PLACEHOLDER}").replace(b"api.test", b"other.test"))
-        assert (await line.answer())[0] == 403
+        assert (await line.ask(get("/", f"X-Key: {PLACEHOLDER}")))[0] == 200
+        assert (await line.ask(get("/", f"X-Key: {PLACEHOLDER}").replace(b"api.test", b"other.test")))[0] == 403
         await line.close()
         assert (await ground.ledger.only())["outcome"] == "refused"
     assert len(site.asked) == 1
@@ -188,7 +180,6 @@ async def test_without_tls_nothing_is_sent(authority: TestAuthority, said: bytes
         line = await Line.to(await ground.place("api.test", 443))
         await line.say(said)
         assert await line.rest() == b"RESET"
-        await line.close()
         assert (await ground.ledger.only())["outcome"] == "refused"
     assert (site.asked, site.connections) == ([], 0)
 
@@ -262,10 +253,7 @@ SPELLED = {
 async def test_an_echo_in_a_body_is_hidden_however_it_is_spelled(authority: TestAuthority, spelling: str) -> None:
     text = f"before {SPELLED[spelling]} after"
 
-    async def echo(asked: Asked, writer: asyncio.StreamWriter) -> bool:
-        writer.write(answer(text.encode()))
-        return True
-
+    echo = says(answer(text.encode()), goes_on=True)
     async with injected(authority, echo) as (ground, _):
         status, _, body = await told(ground, get("/", f"X-Key: {PLACEHOLDER}"))
         record = await ground.ledger.only()
@@ -373,10 +361,7 @@ async def test_an_answer_that_cannot_be_searched_is_refused(authority: TestAutho
 
 
 async def test_an_answer_that_is_none_once_the_key_in_it_is_hidden_is_refused(authority: TestAuthority) -> None:
-    async def echo(asked: Asked, writer: asyncio.StreamWriter) -> bool:
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 12345678\r\n\r\n")
-        return False
-
+    echo = says(b"HTTP/1.1 200 OK\r\nContent-Length: 12345678\r\n\r\n")
     async with injected(authority, echo, injections=[injection(value="12345678")]) as (ground, _):
         assert (await told(ground, get("/", f"X-Key: {PLACEHOLDER}")))[0] == 502
         record = await ground.ledger.only()
@@ -384,10 +369,7 @@ async def test_an_answer_that_is_none_once_the_key_in_it_is_hidden_is_refused(au
 
 
 async def test_a_compressed_echo_is_refused_in_any_disguise(authority: TestAuthority) -> None:
-    async def echo(asked: Asked, writer: asyncio.StreamWriter) -> bool:
-        writer.write(answer(gzip.compress(VALUE.encode()), Transfer_Encoding="gzip, chunked", content_length=""))
-        return False
-
+    echo = says(answer(gzip.compress(VALUE.encode()), Transfer_Encoding="gzip, chunked", content_length=""))
     async with injected(authority, echo) as (ground, _):
         assert (await told(ground, get("/", f"X-Key: {PLACEHOLDER}")))[0] == 502
 
@@ -528,7 +510,7 @@ def as_for(host: str) -> Any:
 
 async def test_what_a_websocket_answers_is_searched_and_may_not_be_compressed(authority: TestAuthority) -> None:
     async def upgrade(asked: Asked, writer: asyncio.StreamWriter) -> bool:
-        writer.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
+        writer.write(SWITCHED)
         writer.write(b"\x81%c%s" % (len(VALUE), asked.headers("authorization")[0].removeprefix("Bearer ").encode()))
         return False
 
@@ -538,17 +520,12 @@ async def test_what_a_websocket_answers_is_searched_and_may_not_be_compressed(au
         await line.say(get("/", f"Authorization: Bearer {PLACEHOLDER}", *headers))
         assert (await line.hear_until(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
         assert await line.rest() == b"\x81%c%s" % (len(VALUE), STARS.encode())
-        await line.close()
         assert (await ground.ledger.only())["echoes"] == 1
     assert site.asked[0].headers("sec-websocket-extensions") == []
 
 
 async def test_a_websocket_with_unrequested_extensions_is_refused(authority: TestAuthority) -> None:
-    async def upgrade(asked: Asked, writer: asyncio.StreamWriter) -> bool:
-        writer.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n")
-        writer.write(b"Sec-WebSocket-Extensions: permessage-deflate\r\n\r\nsquashed")
-        return False
-
+    upgrade = says(SWITCHED[:-2] + b"Sec-WebSocket-Extensions: permessage-deflate\r\n\r\nsquashed")
     async with injected(authority, upgrade) as (ground, _):
         status, _, body = await told(ground, get("/", "Connection: Upgrade", "Upgrade: websocket"))
         assert (status, (await ground.ledger.only())["outcome"]) == (502, "failed")
@@ -559,7 +536,7 @@ async def test_a_websockets_half_lines_arrive_after_a_moment(authority: TestAuth
     heard = asyncio.Event()
 
     async def upgrade(asked: Asked, writer: asyncio.StreamWriter) -> bool:
-        writer.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n\x81\x01a")
+        writer.write(SWITCHED + b"\x81\x01a")
         await writer.drain()
         await heard.wait()
         return False
@@ -571,7 +548,6 @@ async def test_a_websockets_half_lines_arrive_after_a_moment(authority: TestAuth
         assert await line.hear(3) == b"\x81\x01a"
         heard.set()
         assert await line.rest() == b""
-        await line.close()
 
 
 async def test_the_value_is_in_nothing_that_is_told_recorded_or_logged(
@@ -579,16 +555,12 @@ async def test_the_value_is_in_nothing_that_is_told_recorded_or_logged(
 ) -> None:
     caplog.set_level(logging.DEBUG)
 
-    async def break_off(asked: Asked, writer: asyncio.StreamWriter) -> bool:
-        writer.write(f"HTTP/1.1 200 OK\r\n{VALUE}\r\n\r\n".encode())
-        return False
-
+    break_off = says(f"HTTP/1.1 200 OK\r\n{VALUE}\r\n\r\n".encode())
     async with injected(authority, break_off) as (ground, _):
         heard = await told(ground, get("/", f"X-Key: {PLACEHOLDER}"))
         line = await connected(ground)
         await line.say(get(f"/?{PLACEHOLDER}", f"X-Key: {PLACEHOLDER}").replace(b"Host", b"Most"))
         await line.rest()
-        await line.close()
         shown = [heard, ground.ledger.records, ground.ledger.denials, caplog.text, injection(), vars(injection)]
     assert heard[0] == 502
     assert VALUE not in repr(shown)

@@ -50,7 +50,6 @@ async def test_a_connection_that_is_ended_before_it_was_served_at_all_is_reset()
     async with door_to(serve) as (_, where, problems):
         line = await Line.to(where)
         assert await line.rest() == b"RESET"
-        await line.close()
         assert [one.fileno() for one in accepted] == [-1]
     assert not problems
 
@@ -73,7 +72,6 @@ async def test_closing_waits_for_those_who_are_served_and_leaves_none_of_them() 
         assert ended == [True] * 3
         for line in lines:
             assert await line.rest() == b"RESET"
-            await line.close()
     assert not problems
 
 

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
-import pytest
-
 from host.egress.certificates import TestAuthority
-from host.egress.ground import LOOPBACK, Ground, Line, Names, brief, gate_for, redirect_ports
-from host.egress.origin import Asked, answer, origin
+from host.egress.ground import LOOPBACK, Ground, Line, Names, asking, brief, gate_for
+from host.egress.origin import granted, origin
 from host.egress.test_egress_gate import serving, shout
 from host.egress.test_egress_tls import hello_of
 from support.rows import each_row
-
-
-def asking(target: str, *headers: str, method: str = "GET", host: str | None = None) -> bytes:
-    named = host if host is not None else urlsplit(target).netloc or target
-    return "\r\n".join([f"{method} {target} HTTP/1.1", f"Host: {named}", *headers, "", ""]).encode("latin-1")
 
 
 def token_of(ground: Ground) -> str:
@@ -33,8 +25,8 @@ async def test_requests_with_their_destination_are_passed_on_without_it() -> Non
     async with origin() as site, gate_for(f"{LOOPBACK}:{site.port}") as ground:
         line = await Line.to(ground.proxy())
         for number in range(2):
-            await line.say(asking(f"http://localhost:{site.port}/{number}?a=b", "Proxy-Connection: keep-alive"))
-            assert (await line.answer())[::2] == (200, b"ok")
+            request = asking(f"http://localhost:{site.port}/{number}?a=b", "Proxy-Connection: keep-alive")
+            assert (await line.ask(request))[::2] == (200, b"ok")
         await line.close()
         record = await ground.ledger.only()
     assert site.lines == ["GET /0?a=b HTTP/1.1", "GET /1?a=b HTTP/1.1"]
@@ -47,77 +39,44 @@ async def test_each_host_of_one_proxy_connection_is_judged_by_itself() -> None:
         async with gate_for(f"{LOOPBACK}:{first.port}", f"{LOOPBACK}:{second.port}") as ground:
             line = await Line.to(ground.proxy())
             for port in (first.port, second.port, first.port):
-                await line.say(asking(f"http://{LOOPBACK}:{port}/"))
-                assert (await line.answer())[0] == 200
-            await line.say(asking(f"http://{LOOPBACK}:{third.port}/"))
-            status, _, body = await line.answer()
+                assert (await line.ask(asking(f"http://{LOOPBACK}:{port}/")))[0] == 200
+            status, _, body = await line.ask(asking(f"http://{LOOPBACK}:{third.port}/"))
             assert status == 403
             assert f'permissions: {{net: ["{LOOPBACK}:{third.port}"]}}'.encode() in body
             assert await line.rest() == b""
-            await line.close()
             records = await ground.ledger.has(4)
     assert sorted(record["outcome"] for record in records) == ["ended", "ended", "ended", "refused"]
     assert (len(first.asked), len(second.asked), len(third.asked)) == (2, 1, 0)
     assert [denial.target for denial in ground.ledger.denials] == [f"{LOOPBACK}:{third.port}"]
 
 
-async def test_a_redirect_leads_nowhere_that_was_not_granted() -> None:
-    async with origin() as other:
-
-        async def redirect(asked: Asked, writer: asyncio.StreamWriter) -> bool:
-            writer.write(answer(b"", status="302 Found", location=f"http://{LOOPBACK}:{other.port}/secret"))
-            return True
-
-        async with origin(redirect) as site, gate_for(f"{LOOPBACK}:{site.port}") as ground:
-            line = await Line.to(ground.proxy())
-            await line.say(asking(f"http://{LOOPBACK}:{site.port}/"))
-            status, headers, _ = await line.answer()
-            assert status == 302
-            await line.say(asking(headers["location"]))
-            assert (await line.answer())[0] == 403
-            await line.close()
-        assert not other.asked
-
-
-async def test_a_tunnel_is_opened_to_what_was_granted(
-    authority: TestAuthority, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with origin(ssl=authority.server("api.test")) as site:
-        redirect_ports(monkeypatch, p443=site.port)
-        async with gate_for("api.test", f"{LOOPBACK}:443", names=Names.all_here("api.test")) as ground:
-            line = await Line.to(ground.proxy())
-            await line.say(asking("api.test:443", method="CONNECT"))
-            assert await line.hear_until(b"\r\n\r\n") == b"HTTP/1.1 200 Connection established\r\n\r\n"
-            await line.writer.start_tls(authority.client(), server_hostname="api.test")
-            await line.say(asking("/", host="api.test"))
-            assert (await line.answer())[::2] == (200, b"ok")
-            await line.close()
-            record = await ground.ledger.only()
+async def test_a_tunnel_is_opened_to_what_was_granted(authority: TestAuthority) -> None:
+    async with granted(443, tls=authority.server("api.test")) as (ground, _):
+        line = await Line.to(ground.proxy())
+        await line.say(asking("api.test:443", method="CONNECT"))
+        assert await line.hear_until(b"\r\n\r\n") == b"HTTP/1.1 200 Connection established\r\n\r\n"
+        await line.writer.start_tls(authority.client(), server_hostname="api.test")
+        assert (await line.ask(asking("/", host="api.test")))[::2] == (200, b"ok")
+        await line.close()
+        record = await ground.ledger.only()
     assert (record["way"], record["protocol"], record["destination"]) == ("proxy", "tls", "api.test:443")
 
 
-async def test_in_a_tunnel_the_same_is_expected_as_without_one(
-    authority: TestAuthority, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with origin(ssl=authority.server("api.test")) as site:
-        redirect_ports(monkeypatch, p443=site.port, p80=site.port)
-        names = Names.all_here("api.test")
-        rules = ("api.test", "api.test:80", f"{LOOPBACK}:443", f"{LOOPBACK}:80")
-        for port, said, heard in (
-            (443, hello_of("evil.test"), b"\x15\x03\x03\x00\x02\x02\x70"),
-            (443, b"GET / HTTP/1.1\r\nHost: api.test\r\n\r\n", b"RESET"),
-            (80, b"SSH-2.0-x\r\n", b"RESET"),
-            (80, asking("/", host="evil.test"), b"HTTP/1.1 403 Forbidden"),
-        ):
-            async with gate_for(*rules, names=names) as ground:
-                line = await Line.to(ground.proxy())
-                # The first bytes are sent along with the wish, before it is answered.
-                await line.say(asking(f"api.test:{port}", method="CONNECT") + said)
-                await line.hear_until(b"established\r\n\r\n")
-                assert (await line.rest()).startswith(heard)
-                await line.close()
-                assert (await ground.ledger.only())["outcome"] == "refused"
-                assert len(ground.ledger.denials) == 1
+async def test_in_a_tunnel_the_same_is_expected_as_without_one() -> None:
+    for port, said, heard in (
+        (443, hello_of("evil.test"), b"\x15\x03\x03\x00\x02\x02\x70"),
+        (443, b"GET / HTTP/1.1\r\nHost: api.test\r\n\r\n", b"RESET"),
+        (80, b"SSH-2.0-x\r\n", b"RESET"),
+        (80, asking("/", host="evil.test"), b"HTTP/1.1 403 Forbidden"),
+    ):
+        async with granted(443, 80) as (ground, _):
+            line = await Line.to(ground.proxy())
+            # The first bytes are sent along with the wish, before it is answered.
+            await line.say(asking(f"api.test:{port}", method="CONNECT") + said)
+            await line.hear_until(b"established\r\n\r\n")
+            assert (await line.rest()).startswith(heard)
+            assert (await ground.ledger.only())["outcome"] == "refused"
+        assert len(ground.ledger.denials) == 1
 
 
 async def test_other_protocols_go_through_tunnels_to_other_ports() -> None:
@@ -129,7 +88,6 @@ async def test_other_protocols_go_through_tunnels_to_other_ports() -> None:
         assert await line.hear(5) == b"{HI}\n"
         line.end()
         assert await line.rest() == b""
-        await line.close()
 
 
 # Granted: api.test:443, allowed.test:443 and 127.0.0.1:8080.
@@ -178,12 +136,10 @@ NOT_A_HOST = [
 async def test_a_tunnel_to_anything_else_is_refused_with_what_to_add(target: str) -> None:
     async with gate_for("api.test", "allowed.test", f"{LOOPBACK}:8080") as ground:
         line = await Line.to(ground.proxy())
-        await line.say(asking(target, method="CONNECT"))
-        status, _, body = await line.answer()
+        status, _, body = await line.ask(asking(target, method="CONNECT"))
         assert status == 403
         assert b"permissions: {net: [" in body
         assert await line.rest() == b""
-        await line.close()
         assert (await ground.ledger.only())["outcome"] == "refused"
     assert len(ground.ledger.denials) == 1
 
@@ -217,10 +173,8 @@ async def test_a_tunnel_to_what_is_no_plain_host_and_port_is_refused(target: str
 async def test_what_a_proxy_is_not_asked_is_refused(request_bytes: bytes, status: int) -> None:
     async with gate_for("api.test", bounds=brief()) as ground:
         line = await Line.to(ground.proxy())
-        await line.say(request_bytes)
-        assert (await line.answer())[0] == status
+        assert (await line.ask(request_bytes))[0] == status
         assert await line.rest() == b""
-        await line.close()
         assert (await ground.ledger.only())["outcome"] == "refused"
     assert len(ground.ledger.denials) == 1
 
@@ -234,9 +188,8 @@ async def test_a_destination_that_cannot_be_reached_is_told_of() -> None:
             (asking("private.test:443", method="CONNECT"), 403),
         ):
             line = await Line.to(ground.proxy())
-            await line.say(request)
-            answered, _, body = await line.answer()
-            assert answered == status
+            told, _, body = await line.ask(request)
+            assert told == status
             # One line, without its end: clients show it within sentences of their own.
             assert status == 403 or re.fullmatch(rb"[^\n]+\. gone\.test:\d+ is granted; [^\n]+\.", body), body
             await line.close()
@@ -259,12 +212,10 @@ async def test_a_client_with_the_token_is_served() -> None:
     async with origin() as site, by_token(f"{LOOPBACK}:{site.port}") as (ground, proxy):
         line = await Line.to(proxy)
         for _ in range(2):
-            await line.say(asking(f"http://{LOOPBACK}:{site.port}/", token_of(ground)))
-            assert (await line.answer())[0] == 200
+            assert (await line.ask(asking(f"http://{LOOPBACK}:{site.port}/", token_of(ground))))[0] == 200
         await line.say(asking(f"{LOOPBACK}:{site.port}", token_of(ground), method="CONNECT"))
         await line.hear_until(b"\r\n\r\n")
-        await line.say(asking("/", host=f"{LOOPBACK}:{site.port}"))
-        assert (await line.answer())[0] == 200
+        assert (await line.ask(asking("/", host=f"{LOOPBACK}:{site.port}")))[0] == 200
         await line.close()
     assert all("proxy-authorization" not in asked.head.lower().decode() for asked in site.asked)
 
@@ -289,11 +240,11 @@ async def test_a_client_without_the_token_is_not_served(case: str, method: str) 
         headers = [header.format(token=token) for header in WRONG[case]]
         line = await Line.to(proxy)
         target = f"{LOOPBACK}:{site.port}"
-        await line.say(asking(target if method == "CONNECT" else f"http://{target}/", *headers, method=method))
-        status, told, _ = await line.answer()
+        status, told, _ = await line.ask(
+            asking(target if method == "CONNECT" else f"http://{target}/", *headers, method=method)
+        )
         assert (status, told["proxy-authenticate"]) == (407, 'Basic realm="paddock"')
         assert await line.rest() == b""
-        await line.close()
         assert (await ground.ledger.only())["outcome"] == "refused"
     assert not site.asked
 
@@ -303,17 +254,14 @@ async def test_a_silent_client_does_not_stay() -> None:
         silent = [await Line.to(proxy) for _ in range(brief().connections)]
         for line in silent:
             assert await line.rest() == b"RESET"
-            await line.close()
     assert not ground.ledger.denials
 
 
 async def test_every_request_has_to_carry_it() -> None:
     async with origin() as site, by_token(f"{LOOPBACK}:{site.port}") as (ground, proxy):
         line = await Line.to(proxy)
-        await line.say(asking(f"http://{LOOPBACK}:{site.port}/", token_of(ground)))
-        assert (await line.answer())[0] == 200
-        await line.say(asking(f"http://{LOOPBACK}:{site.port}/"))
-        assert (await line.answer())[0] == 407
+        assert (await line.ask(asking(f"http://{LOOPBACK}:{site.port}/", token_of(ground))))[0] == 200
+        assert (await line.ask(asking(f"http://{LOOPBACK}:{site.port}/")))[0] == 407
         await line.close()
     assert len(site.asked) == 1
 
@@ -331,4 +279,3 @@ async def test_the_proxy_of_its_own_lasts_over_lives_and_its_connections_do_not(
             await line.hear_until(b"\r\n\r\n")
             await ground.gate.detach()
             assert await line.rest() == b"RESET"
-            await line.close()

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from host.egress.certificates import TestAuthority
-from host.egress.ground import SITE, Line, Names, World, brief, gate_for, serving
-from host.egress.origin import answer, origin
+from host.egress.ground import SITE, Line, Names, World, answered, asking, brief, gate_for, serving
+from host.egress.origin import answer, origin, says
+from host.egress.test_egress_addresses import NOT_PUBLIC
 from host.egress.test_egress_hello import ENCRYPTED_CLIENT_HELLO, extension, hello, server_names
 from host.egress.test_egress_http import get
 from host.egress.test_egress_tls import hello_of, spoken
@@ -26,37 +27,6 @@ from paddock.egress.rules import RefusedNetwork
 from support.rows import each_row
 
 OTHER = "2606:2800:220:1:248:1893:25c8:1946"
-NOT_PUBLIC = [
-    "127.0.0.1",
-    "0.0.0.0",
-    "10.1.2.3",
-    "100.64.0.1",
-    "100.100.100.200",
-    "168.63.129.16",
-    "169.254.169.254",
-    "172.16.0.1",
-    "192.0.0.192",
-    "192.0.2.1",
-    "192.168.1.1",
-    "198.18.0.1",
-    "224.0.0.1",
-    "255.255.255.255",
-    "::",
-    "::1",
-    "::ffff:127.0.0.1",
-    "::ffff:0:169.254.169.254",
-    "::127.0.0.1",
-    "64:ff9b::10.0.0.1",
-    "64:ff9b:1::8.8.8.8",
-    "2001:0:4136:e378:8000:63bf:3fff:fdd2",
-    "2001:db8::1",
-    "2002:7f00:1::",
-    "2002:a9fe:a9fe::1",
-    "fd00:ec2::254",
-    "fe80::1",
-    "fec0::1",
-    "ff02::1",
-]
 
 
 class Nowhere:
@@ -87,7 +57,7 @@ async def test_any_public_host_is_reached_in_tls_and_recorded(world: World, auth
                 assert await spoken(ground, authority, where, "news.example.org", "news.example.org") == b"ok"
             else:
                 line = await Line.to(ground.proxy())
-                await line.say(b"CONNECT news.example.org:443 HTTP/1.1\r\nHost: news.example.org:443\r\n\r\n")
+                await line.say(asking("news.example.org:443", method="CONNECT"))
                 assert b" 200 " in await line.hear_until(b"\r\n\r\n")
                 await line.say(hello_of("news.example.org"))
                 assert (await line.hear(1)) == b"\x16"
@@ -112,27 +82,20 @@ async def test_plain_http_is_carried_request_by_request(world: World, way: str) 
             target = "/a" if way == "direct" else "http://news.example.org/a"
             where = await ground.place("news.example.org", 80) if way == "direct" else ground.proxy()
             line = await Line.to(where)
-            await line.say(f"GET {target} HTTP/1.1\r\nHost: news.example.org\r\n\r\n".encode())
-            assert (await line.answer())[0] == 200
-            await line.say(b"GET http://169.254.169.254/ HTTP/1.1\r\nHost: 169.254.169.254\r\n\r\n")
-            status, _, body = await line.answer()
+            assert (await line.ask(f"GET {target} HTTP/1.1\r\nHost: news.example.org\r\n\r\n".encode()))[0] == 200
+            status, _, body = await line.ask(asking("http://169.254.169.254/"))
             await line.close()
     assert (status, site.lines) == (403, ["GET /a HTTP/1.1"])
     assert b'net: ["public", "169.254.169.254:80"]' in body.replace(b"\\", b"") or b"169.254.169.254:80" in body
     assert world.connected == [(OTHER, 80)]
 
 
-@each_row("address", NOT_PUBLIC)
+@each_row("address", [address for address, _ in NOT_PUBLIC])
 async def test_a_name_that_leads_to_what_is_not_public_is_refused(world: World, address: str) -> None:
     async with gate(at("rebound.example.org", [address])) as ground:
         for port in (80, 443):
-            line = await ground.connect("rebound.example.org", port)
-            assert await line.rest() == b"RESET"
-            await line.close()
-        line = await Line.to(ground.proxy())
-        await line.say(b"GET http://rebound.example.org/latest HTTP/1.1\r\nHost: rebound.example.org\r\n\r\n")
-        assert (await line.answer())[0] == 403
-        await line.close()
+            assert await ground.heard("rebound.example.org", port) == b"RESET"
+        assert (await ground.proxied("http://rebound.example.org/latest"))[0] == 403
         records = await ground.ledger.has(3)
     assert [record["outcome"] for record in records] == ["refused"] * 3
     assert world.connected == []
@@ -149,25 +112,19 @@ async def test_a_name_that_leads_inside_at_the_second_look_is_refused_then(world
                 with suppress(ConnectionError):
                     await line.say(b"GET / HTTP/1.1\r\nHost: rebound.example.org\r\nConnection: close\r\n\r\n")
                 outcomes.append((await line.rest())[:12])
-                await line.close()
     assert outcomes == [b"HTTP/1.1 200", b"RESET", b"HTTP/1.1 200"]
     assert names.asked == ["rebound.example.org."] * 3  # once for each connection, and what was checked is connected to
     assert world.connected == [(SITE, 80)] * 2
 
 
 async def test_what_a_redirect_leads_to_is_judged_like_anything_else(world: World) -> None:
-    async def redirect(asked: Any, writer: asyncio.StreamWriter) -> bool:
-        writer.write(answer(b"", status="302 Found", location="http://127.0.0.1:8080/admin"))
-        return True
-
+    redirect = says(answer(b"", status="302 Found", location="http://127.0.0.1:8080/admin"), goes_on=True)
     async with origin(redirect) as site:
         world.servers[SITE, 80] = site.port
         async with gate(at("news.example.org", [SITE])) as ground:
             line = await Line.to(ground.proxy())
-            await line.say(b"GET http://news.example.org/ HTTP/1.1\r\nHost: news.example.org\r\n\r\n")
-            status, headers, _ = await line.answer()
-            await line.say(f"GET {headers['location']} HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n".encode())
-            followed, _, _ = await line.answer()
+            status, headers, _ = await line.ask(asking("http://news.example.org/"))
+            followed, _, _ = await line.ask(asking(headers["location"]))
             await line.close()
     assert (status, followed) == (302, 403)
     assert world.connected == [(SITE, 80)]
@@ -180,16 +137,12 @@ async def test_public_addresses_of_this_machines_networks_are_refused(world: Wor
         world.servers[SITE, 80] = site.port
         names = Names({"own.example.org": [[SITE, OTHER]], "named.example.net": [[SITE]]})
         async with gate(names, "named.example.net:80", neighbours=neighbours) as ground:
-            line = await ground.connect("own.example.org", 80)
-            assert await line.rest() == b"RESET"
-            await line.close()
+            assert await ground.heard("own.example.org", 80) == b"RESET"
             neighbours.near.clear()  # an interface lost it: looked at anew each time
             for name in ("own.example.org", "named.example.net"):
                 neighbours.near = {} if name == "own.example.org" else {SITE: "an address of this machine"}
-                line = await ground.connect(name, 80)
-                await line.say(get(name))
-                assert (await line.answer())[0] == 200  # a person named the second one
-                await line.close()
+                status, _, _ = await answered(await ground.place(name, 80), get(name))
+                assert status == 200  # a person named the second one
     (denial,) = ground.ledger.denials
     assert denial.reason == f"it leads to {SITE}, which is an address of this machine; `public` does not lead there"
     assert world.connected == [(SITE, 80)] * 2
@@ -201,10 +154,7 @@ async def test_where_the_machine_is_cannot_be_found_out_nothing_is_reached(world
             raise PermissionError(errno.EPERM, "Operation not permitted")
 
     async with gate(at("news.example.org", [SITE]), neighbours=Unknown()) as ground:
-        line = await Line.to(ground.proxy())
-        await line.say(b"GET http://news.example.org/ HTTP/1.1\r\nHost: news.example.org\r\n\r\n")
-        status, _, body = await line.answer()
-        await line.close()
+        status, _, body = await ground.proxied("http://news.example.org/")
     assert status == 403
     assert b"cannot be found out" in body
     assert [(denial.layer, denial.target) for denial in ground.ledger.denials] == [("egress", "news.example.org:80")]
@@ -215,10 +165,7 @@ async def test_where_the_machine_is_cannot_be_found_out_nothing_is_reached(world
 @each_row("port", [80, 443])
 async def test_addresses_are_refused_in_any_spelling(world: World, host: str, port: int) -> None:
     async with gate() as ground:
-        line = await Line.to(ground.proxy())
-        await line.say(f"CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
-        assert (await line.answer())[0] == 403
-        await line.close()
+        assert (await ground.proxied(f"{host}:{port}", method="CONNECT"))[0] == 403
     assert world.connected == []
 
 
@@ -226,10 +173,7 @@ async def test_addresses_are_refused_in_any_spelling(world: World, host: str, po
 async def test_names_that_cannot_be_public_are_refused_and_not_asked_for(world: World, host: str) -> None:
     names = Names()
     async with gate(names) as ground:
-        line = await Line.to(ground.proxy())
-        await line.say(f"GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
-        assert (await line.answer())[0] in (400, 403)
-        await line.close()
+        assert (await ground.proxied(f"http://{host}/"))[0] in (400, 403)
         address = None if host[-1].isdigit() or "localhost" in host else await ground.address_of(host)
     assert (address, names.asked, world.connected) == (None, [], [])
 
@@ -237,9 +181,7 @@ async def test_names_that_cannot_be_public_are_refused_and_not_asked_for(world: 
 @pytest.mark.parametrize("port", [22, 25, 8080, 8443])
 async def test_other_ports_are_refused(world: World, port: int) -> None:
     async with gate(at("news.example.org", [SITE])) as ground:
-        line = await ground.connect("news.example.org", port)
-        assert await line.rest() == b"RESET"
-        await line.close()
+        assert await ground.heard("news.example.org", port) == b"RESET"
     assert world.connected == []
     assert [denial.grant for denial in ground.ledger.denials] == [f'permissions: {{net: ["news.example.org:{port}"]}}']
 
@@ -271,7 +213,6 @@ async def test_at_443_only_tls_whose_server_can_be_read_goes_anywhere(world: Wor
             if what == "nothing":
                 line.end()
             said = await line.rest()
-            await line.close()
             record = await ground.ledger.only()
     assert b"220" not in said
     assert (bytes(heard), record["outcome"], record["up"], record["down"]) == (b"", "refused", 0, 0)
@@ -282,10 +223,7 @@ async def test_at_80_only_http_for_that_host_goes_anywhere(world: World) -> None
         world.servers[SITE, 80] = site.port
         async with gate(at("news.example.org", [SITE])) as ground:
             for said in (hello_of("news.example.org"), b"\0secrets", get("elsewhere.example.org")):
-                line = await ground.connect("news.example.org", 80)
-                await line.say(said)
-                await line.rest()
-                await line.close()
+                await ground.heard("news.example.org", 80, said)
             records = await ground.ledger.has(3)
     assert [record["outcome"] for record in records] == ["refused"] * 3
     assert site.asked == []
@@ -293,10 +231,7 @@ async def test_at_80_only_http_for_that_host_goes_anywhere(world: World) -> None
 
 async def test_the_proxy_speaks_no_plain_http_to_the_port_of_tls(world: World) -> None:
     async with gate(at("news.example.org", [SITE])) as ground:
-        line = await Line.to(ground.proxy())
-        await line.say(b"GET http://news.example.org:443/ HTTP/1.1\r\nHost: news.example.org:443\r\n\r\n")
-        assert (await line.answer())[0] == 403
-        await line.close()
+        assert (await ground.proxied("http://news.example.org:443/"))[0] == 403
     assert world.connected == []
 
 
@@ -305,9 +240,7 @@ async def test_a_network_that_the_operator_closed_is_reached_by_no_grant(world: 
     names = Names({"news.example.org": [[SITE]], "named.example.net": [[SITE]]})
     async with gate(names, "named.example.net", f"{SITE}:443", refused=[closed]) as ground:
         for host in ("news.example.org", "named.example.net", SITE):
-            line = await ground.connect(host, 443)
-            assert await line.rest() == b"RESET"
-            await line.close()
+            assert await ground.heard(host, 443) == b"RESET"
     assert world.connected == []
     assert {denial.grant for denial in ground.ledger.denials} == {""}
     assert all("policy.toml:3: refused_networks refuses" in denial.reason for denial in ground.ledger.denials)
@@ -319,9 +252,7 @@ async def test_what_an_address_carries_is_judged_as_well(world: World, address: 
     near = Nowhere({"93.184.216.9": "on 93.184.216.0/24, a network that this machine is in"})
     for given in ({"refused": [closed]}, {"neighbours": near}):
         async with gate(at("news.example.org", [address]), **given) as ground:
-            line = await ground.connect("news.example.org", 443)
-            assert await line.rest() == b"RESET"
-            await line.close()
+            assert await ground.heard("news.example.org", 443) == b"RESET"
         (denial,) = ground.ledger.denials
         assert "it leads to 93.184.216.9, which is " in denial.reason
     assert world.connected == []
@@ -339,7 +270,7 @@ async def test_what_goes_beyond_the_budget_of_bytes_waits(
         await writer.drain()
         return True
 
-    slow = brief(idle_seconds=2.0, public_down_at_once=1000.0, public_down_per_second=1e-6)
+    slow = brief(idle_seconds=1.0, public_down_at_once=1000.0, public_down_per_second=1e-6)
     async with origin(send_much, **tls) as site:
         world.servers[SITE, port] = site.port
         async with gate(at("news.example.org", [SITE]), bounds=slow) as ground:
@@ -350,7 +281,6 @@ async def test_what_goes_beyond_the_budget_of_bytes_waits(
                 line = await Line.to(await ground.place("news.example.org", port), **client)
                 await line.say(get("news.example.org"))
                 got = await line.rest()
-                await line.close()
             except (OSError, asyncio.IncompleteReadError):
                 got = b""
             record = await ground.ledger.only()
@@ -365,8 +295,7 @@ async def test_connections_beyond_their_rate_wait(world: World) -> None:
         async with gate(at("news.example.org", [SITE]), "named.example.net:80", bounds=slow) as ground:
             lines = [await ground.connect("news.example.org", 80) for _ in range(4)]
             for line in lines[:2]:
-                await line.say(get("news.example.org"))
-                assert (await line.answer())[0] == 200
+                assert (await line.ask(get("news.example.org")))[0] == 200
             assert len(world.connected) == 2
             for line in lines:
                 await line.close()

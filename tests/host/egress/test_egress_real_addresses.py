@@ -17,7 +17,20 @@ import anyio
 import pytest
 
 from host.egress.certificates import TestAuthority
-from host.egress.ground import LOOPBACK, PATIENCE, SITE, Ground, Line, Names, World, brief, gate_for, look_up, serving
+from host.egress.ground import (
+    LOOPBACK,
+    PATIENCE,
+    SITE,
+    Ground,
+    Line,
+    Names,
+    World,
+    answered,
+    brief,
+    gate_for,
+    look_up,
+    serving,
+)
 from host.egress.origin import Origin, origin
 from host.egress.test_egress_gate import shout
 from host.egress.test_egress_http import get
@@ -49,7 +62,6 @@ async def outcome(line: Line, said: bytes) -> bytes:
         line.writer.write(said)
         line.end()
     heard = await line.rest()
-    await line.close()
     return heard
 
 
@@ -204,9 +216,7 @@ async def test_the_name_is_dialled_with_todays_checks_not_the_address(world: Wor
 
 async def test_another_port_of_a_granted_name_is_told_by_its_name(world: World) -> None:
     async with gate_for("api.test", "other.test:8080", names=at_site("api.test")) as ground:
-        line = await ground.connect("api.test", 8080)
-        assert await line.rest() == b"RESET"
-        await line.close()
+        assert await ground.heard("api.test", 8080) == b"RESET"
     (denial,) = ground.ledger.denials
     assert (denial.target, denial.reason) == ("api.test:8080", "the host was granted, port 8080 of it was not")
     assert world.connected == []
@@ -235,10 +245,12 @@ async def in_tls(ground: Ground, authority: TestAuthority, name: str) -> bytes:
     """Return the answer to a request, with the placeholder in it, to the address under that name in TLS."""
     context = authority.client()
     context.load_verify_locations(cadata=ground.gate.ca_pem)
-    line = await Line.to(ground.place_at(SITE, 443), ssl=context, server_hostname=name)
-    await line.say(get(name, "/", f"Authorization: Bearer {PLACEHOLDER}"))
-    _, _, body = await line.answer()
-    await line.close()
+    _, _, body = await answered(
+        ground.place_at(SITE, 443),
+        get(name, "/", f"Authorization: Bearer {PLACEHOLDER}"),
+        ssl=context,
+        server_hostname=name,
+    )
     return body
 
 
@@ -267,8 +279,7 @@ async def test_at_one_port_each_connection_goes_to_the_name_that_it_says(
         for name in ("api.test", "evil.test", "api.test"):
             assert await in_tls(ground, authority, name) == b"ok"
         line = await Line.to(ground.place_at(SITE, 80))
-        await line.say(get("evil.test", "/1"))
-        assert (await line.answer())[0] == 200
+        assert (await line.ask(get("evil.test", "/1")))[0] == 200
         await line.say(get("api.test", "/2"))  # to the other, on a connection to this one
         assert (await line.answer())[0] == 403
         await line.close()
@@ -326,9 +337,7 @@ async def test_a_name_spoken_to_at_other_ports_shares_its_address_with_nobody(wo
         async with gate_for("db.test:5432", "api.test", names=at_site("db.test", "api.test")) as ground:
             assert await ground.address_of(first) == SITE
             assert is_made(await ground.address_of(second))
-            line = await ground.connect("api.test", 5432)
-            assert await line.rest() == b"RESET"
-            await line.close()
+            assert await ground.heard("api.test", 5432) == b"RESET"
         assert [denial.target for denial in ground.ledger.denials] == ["api.test:5432"]
     assert world.connected == []
 
@@ -341,10 +350,14 @@ async def test_an_address_granted_by_itself_is_that_grant(world: World, authorit
         rules = ("api.test", f"{SITE}:443")
         async with gate_for(*rules, names=at_site("api.test"), **given) as ground:
             assert is_made(await ground.address_of("api.test"))
-            line = await Line.to(ground.place_at(SITE, 443), ssl=authority.client(), server_hostname="api.test")
-            await line.say(get("api.test", "/", f"Authorization: Bearer {PLACEHOLDER}"))
-            assert (await line.answer())[0] == 200
-            await line.close()
+            assert (
+                await answered(
+                    ground.place_at(SITE, 443),
+                    get("api.test", "/", f"Authorization: Bearer {PLACEHOLDER}"),
+                    ssl=authority.client(),
+                    server_hostname="api.test",
+                )
+            )[0] == 200
             record = await ground.ledger.only()
     assert (record["destination"], record["rule"], record["protocol"]) == (f"{SITE}:443", f"{SITE}:443", "tls")
     assert site.asked[0].headers("authorization") == [f"Bearer {PLACEHOLDER}"]

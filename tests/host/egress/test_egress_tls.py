@@ -8,8 +8,8 @@ import ssl
 import pytest
 
 from host.egress.certificates import TestAuthority
-from host.egress.ground import LOOPBACK, Ground, Line, Names, brief, gate_for, redirect_ports
-from host.egress.origin import origin
+from host.egress.ground import LOOPBACK, Ground, Line, Names, answered, brief, gate_for
+from host.egress.origin import granted, origin
 from host.egress.test_egress_http import get
 
 
@@ -29,23 +29,16 @@ def hello_of(name: str | None, *, alpn: list[str] | None = None) -> bytes:
 
 async def spoken(ground: Ground, authority: TestAuthority, where: tuple[str, int], name: str, host: str) -> bytes:
     """Return the body of an answer that a client gets in TLS."""
-    line = await Line.to(where, ssl=authority.client(), server_hostname=name)
-    await line.say(get(host))
-    _, _, body = await line.answer()
-    await line.close()
+    _, _, body = await answered(where, get(host), ssl=authority.client(), server_hostname=name)
     return body
 
 
-async def test_tls_that_names_the_granted_server_is_carried_untouched(
-    authority: TestAuthority, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with origin(ssl=authority.server("api.test")) as site:
-        redirect_ports(monkeypatch, p443=site.port)
-        async with gate_for("api.test", f"{LOOPBACK}:443", names=Names.all_here("api.test")) as ground:
-            place = await ground.place("api.test", 443)
-            # What is inside is between the two of them, whatever host it is for.
-            assert await spoken(ground, authority, place, "API.test", "anything.test") == b"ok"
-            record = await ground.ledger.only()
+async def test_tls_that_names_the_granted_server_is_carried_untouched(authority: TestAuthority) -> None:
+    async with granted(443, tls=authority.server("api.test")) as (ground, _):
+        place = await ground.place("api.test", 443)
+        # What is inside is between the two of them, whatever host it is for.
+        assert await spoken(ground, authority, place, "API.test", "anything.test") == b"ok"
+        record = await ground.ledger.only()
     assert (record["protocol"], record["destination"], record["outcome"]) == ("tls", "api.test:443", "ended")
     assert record["up"] > 200 and record["down"] > 500
     assert not ground.ledger.denials
@@ -61,60 +54,33 @@ async def test_tls_that_names_the_granted_server_is_carried_untouched(
         ("127.0.0.1", "api.test:443", ""),  # a client sends no name for an address
     ],
 )
-async def test_tls_that_names_another_server_or_none_is_refused(
-    name: str | None, target: str, grant: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with origin() as site:
-        redirect_ports(monkeypatch, p443=site.port)
-        names = Names.all_here("api.test", "other.test")
-        async with gate_for("api.test", "other.test", f"{LOOPBACK}:443", names=names) as ground:
-            line = await ground.connect("api.test", 443)
-            await line.say(hello_of(name))
-            # An alert, which clients tell people of: `unrecognized name`.
-            assert await line.rest() == b"\x15\x03\x03\x00\x02\x02\x70"
-            await line.close()
-            record = await ground.ledger.only()
+async def test_tls_that_names_another_server_or_none_is_refused(name: str | None, target: str, grant: str) -> None:
+    async with granted(443, names=("api.test", "other.test")) as (ground, _):
+        line = await ground.connect("api.test", 443)
+        await line.say(hello_of(name))
+        # An alert, which clients tell people of: `unrecognized name`.
+        assert await line.rest() == b"\x15\x03\x03\x00\x02\x02\x70"
+        record = await ground.ledger.only()
     assert (record["outcome"], record["up"]) == ("refused", 0)
     assert [(denial.target, denial.grant) for denial in ground.ledger.denials] == [(target, grant)]
 
 
-async def test_a_client_hears_what_was_wrong_with_the_name(
-    authority: TestAuthority, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with origin(ssl=authority.server("api.test")) as site:
-        redirect_ports(monkeypatch, p443=site.port)
-        async with gate_for("api.test", f"{LOOPBACK}:443", names=Names.all_here("api.test")) as ground:
-            place = await ground.place("api.test", 443)
-            with pytest.raises(ssl.SSLError, match=r"(?i)unrecognized.name"):
-                await Line.to(place, ssl=authority.client(), server_hostname="evil.test")
-
-
-async def test_a_hello_in_many_small_pieces_is_put_together(
-    authority: TestAuthority, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with origin(ssl=authority.server("api.test")) as site:
-        redirect_ports(monkeypatch, p443=site.port)
-        async with gate_for("api.test", f"{LOOPBACK}:443", names=Names.all_here("api.test")) as ground:
-            line = await ground.connect("api.test", 443)
-            hello = hello_of("api.test")
-            for at in range(0, len(hello), 7):
-                await line.say(hello[at : at + 7])
-                await asyncio.sleep(0)
-            assert (await line.hear(3))[0] == 22  # the server's own hello
-            await line.close()
+async def test_a_hello_in_many_small_pieces_is_put_together(authority: TestAuthority) -> None:
+    async with granted(443, tls=authority.server("api.test")) as (ground, _):
+        line = await ground.connect("api.test", 443)
+        hello = hello_of("api.test")
+        for at in range(0, len(hello), 7):
+            await line.say(hello[at : at + 7])
+            await asyncio.sleep(0)
+        assert (await line.hear(3))[0] == 22  # the server's own hello
+        await line.close()
 
 
 @pytest.mark.parametrize("cut", [1, 3, 20, 100])
-async def test_a_hello_that_never_ends_is_refused(cut: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with origin() as site:
-        redirect_ports(monkeypatch, p443=site.port)
-        names = Names.all_here("api.test")
-        async with gate_for("api.test", f"{LOOPBACK}:443", names=names, bounds=brief(idle_seconds=5.0)) as ground:
-            line = await ground.connect("api.test", 443)
-            await line.say(hello_of("api.test")[:cut])
-            await line.rest()
-            await line.close()
-            assert (await ground.ledger.only())["outcome"] == "refused"
+async def test_a_hello_that_never_ends_is_refused(cut: int) -> None:
+    async with granted(443, bounds=brief(idle_seconds=5.0)) as (ground, _):
+        await ground.heard("api.test", 443, hello_of("api.test")[:cut])
+        assert (await ground.ledger.only())["outcome"] == "refused"
 
 
 async def test_at_a_granted_address_any_name_will_do(authority: TestAuthority) -> None:
@@ -135,4 +101,3 @@ async def test_other_ports_carry_tls_under_the_same_rule(authority: TestAuthorit
             line = await Line.to(place)
             await line.say(hello_of("evil.test"))
             assert await line.rest() == b"\x15\x03\x03\x00\x02\x02\x70"
-            await line.close()
