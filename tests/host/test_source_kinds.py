@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from importlib import metadata
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -33,13 +32,12 @@ from paddock_sources.lock.lock_file import LOCK_FILE, LockFile
 from paddock_sources.lock.lock_text import LockTextError, lock_text, parse_lock
 from paddock_sources.lock.locked_module import LockedModule
 from paddock_sources.locked_sources import LockedSources, LockUse
-from paddock_sources.progress import SilentProgress
 from paddock_sources.provisioner import NO_RUNNER, SUPPLIES, PinnedSource, Provisioner
-from paddock_sources.settings import SourceSettings
 from paddock_sources.snapshot import snapshot
 from paddock_sources.supplies.supply import Supply
 from paddock_sources.uri import KINDS
 from sources.module_folder import make_module
+from sources.provisioners import provisioner_of
 from support.rows import each_row
 
 _MANUAL = Path(__file__).parents[2] / "sources" / "docs" / "sources.md"
@@ -164,15 +162,7 @@ def provisioner(tmp_path: Path, shelf: Path) -> Iterator[Provisioner]:
 
 
 def _provisioner(cache: SourceCache) -> Provisioner:
-    return Provisioner(
-        cache,
-        NO_RUNNER,
-        NO_RUNNER,
-        environ={},
-        settings=SourceSettings(),
-        preloaded=lambda: {"msgpack": metadata.version("msgpack")},
-        progress=SilentProgress(),
-    )
+    return provisioner_of(cache, NO_RUNNER)
 
 
 @each_row("missing", ["kind", "supply"])

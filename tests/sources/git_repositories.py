@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from paddock_sources import GitUri, parse_source
 from sources.git.origin_repository import OriginRepository
 
 _TOOL = """\
@@ -26,6 +27,13 @@ class Tool:
 async def mount(coordinator, config=None):
     await coordinator.mount("tools", Tool())
 """
+
+
+def git_uri(text: str, *, held: bool = False) -> GitUri:
+    """Return the source that this text says; `held`, if it is a folder, as the folder that it is now."""
+    uri = parse_source(text).held() if held else parse_source(text)
+    assert isinstance(uri, GitUri)
+    return uri
 
 
 def module_files(

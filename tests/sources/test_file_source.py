@@ -13,11 +13,6 @@ from paddock_sources.cache import SourceCache
 from sources.module_folder import MOUNT, make_module
 
 
-@pytest.fixture
-def cache(tmp_path: Path) -> SourceCache:
-    return SourceCache(tmp_path / "cache")
-
-
 def layouts(root: Path) -> dict[str, Path]:
     flat = make_module(root / "amplifier-module-tool-demo")
     below = make_module(root / "below", package="src/amplifier_module_tool_demo")

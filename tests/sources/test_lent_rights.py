@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,9 +11,7 @@ from paddock_sources import SourceError, parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandAccess, CommandSession
 from paddock_sources.git.errors import FetchError
-from paddock_sources.progress import SilentProgress
-from paddock_sources.provisioner import Provisioner
-from paddock_sources.settings import SourceSettings
+from sources.provisioners import provisioner_of
 
 
 class _AsksForCredentials:
@@ -47,18 +44,8 @@ def test_an_agreed_address_without_encryption_gets_no_credentials(
     address: str, accepted: bool, asked: list[str], tmp_path: Path
 ) -> None:
     helpers = _Helpers()
-    runner: Any = _AsksForCredentials()
     with SourceCache(tmp_path / "cache") as cache:
-        provisioner = Provisioner(
-            cache,
-            runner,
-            helpers,
-            environ={},
-            settings=SourceSettings(),
-            preloaded=dict,
-            progress=SilentProgress(),
-            lends_keys=accepted,
-        )
+        provisioner = provisioner_of(cache, _AsksForCredentials(), helpers, lends_keys=accepted)
         uri = parse_source(address)
         provisioner.lend([uri])
         with pytest.raises(SourceError) as refused:

@@ -26,11 +26,6 @@ _SECONDS = 0.005  # for a folder that did not change
 
 
 @pytest.fixture
-def cache(tmp_path: Path) -> SourceCache:
-    return SourceCache(tmp_path / "cache")
-
-
-@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return make_module(tmp_path / "my-module")
 

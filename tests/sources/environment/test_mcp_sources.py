@@ -19,12 +19,11 @@ from paddock_sources.errors import NotFetchedError, SourceUriError
 from paddock_sources.kinds.mcp_uri import McpPypiUri
 from paddock_sources.lock.lock_text import lock_text, parse_lock
 from paddock_sources.lock.locked_module import LockedDependency, LockedModule, LockedServer
-from paddock_sources.progress import SilentProgress
 from paddock_sources.provisioner import Provisioner
-from paddock_sources.settings import SourceSettings
 from paddock_sources.supplies.mcp import chosen_program
 from sources.index_server import IndexServer
 from sources.module_folder import make_module
+from sources.provisioners import provisioner_of
 from sources.warm.warm_runner import WarmRunner
 from support.rows import each_row
 
@@ -45,17 +44,9 @@ def provisioner(cache: SourceCache, runner: WarmRunner, server: IndexServer, tmp
     make_module(tmp_path / "modules" / "tool-mcp", "tool-mcp")
 
     def make(*, offline: bool = False, recalls: bool = True) -> Provisioner:
-        return Provisioner(
-            SourceCache(cache.folder, recalls=recalls),
-            runner,
-            runner,
-            environ={"PIP_INDEX_URL": server.url},
-            settings=SourceSettings(),
-            preloaded=lambda: {"leaf": "1.0"},
-            progress=SilentProgress(),
-            offline=offline,
-            builtin=BuiltinSource(tmp_path / "modules"),
-        )
+        given = {"environ": {"PIP_INDEX_URL": server.url}, "builtin": BuiltinSource(tmp_path / "modules")}
+        own = SourceCache(cache.folder, recalls=recalls)
+        return provisioner_of(own, runner, preloaded=lambda: {"leaf": "1.0"}, offline=offline, **given)
 
     return make
 

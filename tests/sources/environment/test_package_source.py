@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,7 @@ from sources.index_server import IndexServer
 from sources.module_folder import BOOBY_TRAP, make_module
 from sources.warm.warm_runner import WarmRunner
 
+MakeSource = Callable[..., PackageSource]
 MODULES = "[amplifier.modules]\ntool-demo = amplifier_module_tool_demo:mount\n"
 TRAP = "amplifier_module_tool_demo/__init__.py"
 
@@ -30,6 +33,11 @@ TRAP = "amplifier_module_tool_demo/__init__.py"
 def site(tmp_path: Path) -> Path:
     (tmp_path / "site").mkdir()
     return tmp_path / "site"
+
+
+@pytest.fixture
+def of_the_index(cache: SourceCache, index: Index, runner: WarmRunner) -> MakeSource:
+    return partial(PackageSource, cache=cache, environments=Environments(cache, runner, index, Interpreter.this()))
 
 
 def source(site: Path, cache: SourceCache, name: str, **preloaded: str) -> PackageSource:
@@ -274,7 +282,7 @@ def test_metadata_that_is_a_link_elsewhere_is_not_read(site: Path, cache: Source
 
 
 def test_a_package_of_the_index_is_pinned_and_run_with_all_it_needs(
-    cache: SourceCache, index: Index, server: IndexServer, runner: WarmRunner
+    server: IndexServer, of_the_index: MakeSource
 ) -> None:
     name, package = "amplifier-module-tool-pinned", "amplifier_module_tool_pinned"
     server.add_wheel(
@@ -284,8 +292,7 @@ def test_a_package_of_the_index_is_pinned_and_run_with_all_it_needs(
         requires=["leaf", "amplifier-core"],
         entry_points=f"[amplifier.modules]\ntool-x = {package}:mount\n",
     )
-    environments = Environments(cache, runner, index, Interpreter.this())
-    package_source = PackageSource(name, "1.5", cache=cache, environments=environments, preloaded={"leaf": "1.0"})
+    package_source = of_the_index(name, "1.5", preloaded={"leaf": "1.0"})
     locked = package_source.lock()
     assert [(one.name, one.version) for one in locked] == [(name, "1.5"), ("leaf", "1.0")]
     assert package_source.module_ids(locked) == ("tool-x",)
@@ -296,27 +303,18 @@ def test_a_package_of_the_index_is_pinned_and_run_with_all_it_needs(
         package_source.provide("tool-x", locked[1:])
 
 
-def test_an_index_package_with_too_much_metadata_is_refused(
-    cache: SourceCache, index: Index, server: IndexServer, runner: WarmRunner
-) -> None:
+def test_an_index_package_with_too_much_metadata_is_refused(server: IndexServer, of_the_index: MakeSource) -> None:
     server.add_wheel(
         "big", "1", {"big/__init__.py": ""}, requires=[f"leaf>={n}.0; python_version < '3'" for n in range(130_000)]
     )
-    source = PackageSource("big", "1", cache=cache, environments=Environments(cache, runner, index, Interpreter.this()))
     with pytest.raises(SourceError, match="metadata is malformed or too large"):
-        source.resolve("big")
+        of_the_index("big", "1").resolve("big")
 
 
 def test_a_package_of_the_index_has_versions_of_its_own_where_it_must(
-    cache: SourceCache, index: Index, server: IndexServer, runner: WarmRunner
+    server: IndexServer, of_the_index: MakeSource
 ) -> None:
     server.add_wheel("amplifier-module-tool-own", "1", requires=["leaf>=2"])
-    found = PackageSource(
-        "amplifier-module-tool-own",
-        "1",
-        cache=cache,
-        environments=Environments(cache, runner, index, Interpreter.this()),
-        preloaded={"leaf": "1.0"},
-    ).resolve("tool-own")
+    found = of_the_index("amplifier-module-tool-own", "1", preloaded={"leaf": "1.0"}).resolve("tool-own")
     assert found.own_versions == ("leaf",)
     assert (found.import_root / "leaf").is_dir()

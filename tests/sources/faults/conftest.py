@@ -17,11 +17,6 @@ from support.shut_in_commands import commands_at
 
 
 @pytest.fixture(scope="session")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> TestAuthority:
-    return TestAuthority(tmp_path_factory.mktemp("authority"))
-
-
-@pytest.fixture(scope="session")
 def shut_in() -> Iterator[CommandRunner]:
     """Runs commands at the strongest level that can be had here."""
     with commands_at(None) as runner:
@@ -38,12 +33,6 @@ def server(tmp_path: Path, authority: TestAuthority) -> Iterator[GitServer]:
     (tmp_path / "repositories").mkdir()
     with GitServer(tmp_path / "repositories", authority) as server:
         yield server
-
-
-@pytest.fixture
-def cache(tmp_path: Path) -> Iterator[SourceCache]:
-    with SourceCache(tmp_path / "cache") as cache:
-        yield cache
 
 
 @pytest.fixture

@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from paddock_sources import GitUri, parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandRunner
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.git.git_source import GitSource
 from sources.git.origin_repository import OriginRepository
-from sources.git_repositories import module_files, module_repository
+from sources.git_repositories import git_uri, module_files, module_repository
 from sources.git_server import GitServer
 
 NAME = "tool-greet"
@@ -39,8 +38,7 @@ class Ground:
 
     def source(self, ref: str = "main", *, name: str = NAME, **options: Any) -> GitSource:
         """Return the source of a ref of a repository of the server."""
-        uri = parse_source(self.server.address(name, ref))
-        assert isinstance(uri, GitUri)
+        uri = git_uri(self.server.address(name, ref))
         environ = {"PATH": os.environ["PATH"], "HOME": str(self.home), **self.server.environ}
         direct = DirectRunner(environ)
         options = {"environ": environ, "cache": self.cache, **options}

@@ -12,7 +12,6 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,9 @@ from paddock_sources import parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandAccess, CommandResult, CommandRunner, CommandSession
 from paddock_sources.commands.direct_runner import DirectRunner
-from paddock_sources.progress import SilentProgress
 from paddock_sources.provisioner import Provisioner
 from paddock_sources.settings import IndexSettings, SourceSettings
+from sources.provisioners import provisioner_of
 
 _VERBS = ("fetch", "ls-remote", "ls-tree", "cat-file", "for-each-ref", "compile")
 
@@ -59,16 +58,8 @@ class _DoomedSession(CommandSession):
 def provisioner(cache: SourceCache, index: str, runner: CommandRunner, **options: Any) -> Provisioner:
     """Return what a host provides modules with, for packages of the index at that address."""
     host = index.removeprefix("http://").partition("/")[0]
-    return Provisioner(
-        cache,
-        runner,
-        DirectRunner(),
-        environ=os.environ,
-        settings=SourceSettings(index=IndexSettings(index, (host,))),
-        preloaded=lambda: {"msgpack": metadata.version("msgpack")},
-        progress=SilentProgress(),
-        **options,
-    )
+    settings = SourceSettings(index=IndexSettings(index, (host,)))
+    return provisioner_of(cache, runner, DirectRunner(), environ=os.environ, settings=settings, **options)
 
 
 def main(commands: CommandRunner) -> None:

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from paddock_sources import GitUri, SourceError, parse_source
+from paddock_sources import SourceError
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandRunner
 from paddock_sources.commands.direct_runner import DirectRunner
 from sources.faults.one_host import provisioner
 from sources.git.origin_repository import OriginRepository
-from sources.git_repositories import below, module_files, module_repository, repository
+from sources.git_repositories import below, git_uri, module_files, module_repository, repository
 from sources.git_server import GitServer
 
 ID = "tool-greet"
@@ -47,12 +47,6 @@ def origin(tmp_path: Path) -> OriginRepository:
     return module_repository(tmp_path / ID)
 
 
-def uri_of(address: str) -> GitUri:
-    uri = parse_source(address)
-    assert isinstance(uri, GitUri)
-    return uri
-
-
 @pytest.fixture(params=[pytest.param("direct", marks=pytest.mark.exhaustive), "shut in"])
 def any_runner(request: pytest.FixtureRequest) -> CommandRunner:
     if request.param == "direct":
@@ -68,7 +62,7 @@ def test_on_a_full_disk_what_is_there_is_provided(
     disk.mkdir()
     mounted(disk, "-t", "tmpfs", "-o", f"size={_DISK_BYTES},mode=0700", "tmpfs")
     unmounting.append(disk)
-    uri = uri_of(f"{origin.address}@main")
+    uri = git_uri(f"{origin.address}@main")
     with SourceCache(disk / "cache") as cache:
         ours = provisioner(cache, INDEX, any_runner)
         locked = ours.lock(uri)
@@ -92,7 +86,7 @@ def test_a_read_only_cache_provides_only_what_it_has(
     tmp_path: Path, unmounting: list[Path], origin: OriginRepository, any_runner: CommandRunner
 ) -> None:
     place = tmp_path / "cache"
-    uri = uri_of(f"{origin.address}@main")
+    uri = git_uri(f"{origin.address}@main")
     with SourceCache(place) as cache:
         ours = provisioner(cache, INDEX, any_runner)
         locked = ours.lock(uri)
@@ -121,7 +115,7 @@ def test_a_second_module_of_a_repository_fetches_nothing(
 
     def take(ref: str, folder: str) -> Sequence[str]:
         server.forget()
-        uri = uri_of(server.address("both", ref, subdirectory=folder))
+        uri = git_uri(server.address("both", ref, subdirectory=folder))
         ours.provide(uri, f"tool-{folder}", ours.lock(uri))
         return server.asked("fetch")
 

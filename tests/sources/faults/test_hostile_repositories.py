@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 
 import pytest
 
-from paddock_sources import GitUri, SourceError, parse_source
+from paddock_sources import GitUri, SourceError
 from paddock_sources.cache import SourceCache
-from paddock_sources.commands.command_runner import CommandRunner
 from paddock_sources.commands.direct_runner import DirectRunner
-from paddock_sources.progress import SilentProgress
 from paddock_sources.provisioner import Provisioner
-from paddock_sources.settings import SourceSettings
 from sources.faults.hostile_repositories import CANARY, HOSTILE, Hostile
 from sources.git.origin_repository import OriginRepository
+from sources.git_repositories import git_uri
+from sources.provisioners import provisioner_of
 
 # Those that are about what git unpacks, and whom that could harm; what they come to without is shown in full.
 SHUT_IN = (
@@ -37,18 +35,6 @@ TRIALS = [
     ),
     *(pytest.param(row, "shut in", id=f"{row}-shut-in") for row in HOSTILE if row.what in SHUT_IN),
 ]
-
-
-def provisioner(cache: SourceCache, runner: CommandRunner, environ: dict[str, str]) -> Provisioner:
-    return Provisioner(
-        cache,
-        runner,
-        DirectRunner(),
-        environ=environ,
-        settings=SourceSettings(),
-        preloaded=lambda: {"msgpack": metadata.version("msgpack")},
-        progress=SilentProgress(),
-    )
 
 
 def outcome(provisioner: Provisioner, uri: GitUri, left_out: str) -> tuple[str, str]:
@@ -85,9 +71,10 @@ def test_a_hostile_repository_does_no_harm(
     runner = request.getfixturevalue("shut_in") if how == "shut in" else DirectRunner()
     origin = OriginRepository(tmp_path / "tool-greet")
     row.make(origin)
-    uri = parse_source(f"{origin.address}@main")
-    assert isinstance(uri, GitUri)
-    name, told = outcome(provisioner(cache, runner, {"PATH": os.environ["PATH"]}), uri, row.left_out)
+    uri = git_uri(f"{origin.address}@main")
+    name, told = outcome(
+        provisioner_of(cache, runner, DirectRunner(), environ={"PATH": os.environ["PATH"]}), uri, row.left_out
+    )
     assert (name in row.refused) if row.refused else not name, told or name
     assert all(char.isprintable() or char == "\n" for char in told)
     assert len(told) < 4000

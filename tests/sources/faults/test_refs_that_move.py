@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from failures import failing
-from paddock_sources import GitUri, parse_source
+from paddock_sources import GitUri
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandRunner
 from paddock_sources.provisioner import Provisioner
 from sources.faults.one_host import provisioner
 from sources.git.origin_repository import OriginRepository
-from sources.git_repositories import module_files, module_repository
+from sources.git_repositories import git_uri, module_files, module_repository
 from sources.git_server import GitServer
 
 ID = "tool-greet"
@@ -43,9 +43,7 @@ def provisioner_of(
 
 
 def uri_of(server: GitServer, ref: str = "") -> GitUri:
-    uri = parse_source(server.address(ID, ref))
-    assert isinstance(uri, GitUri)
-    return uri
+    return git_uri(server.address(ID, ref))
 
 
 def move_tag(origin: OriginRepository) -> None:

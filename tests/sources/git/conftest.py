@@ -2,46 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from paddock_sources import GitUri, parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.git.git_source import GitSource
 from sources.git.origin_repository import OriginRepository
 from sources.git.watched_runner import WatchedRunner
-
-MakeSource = Callable[..., GitSource]
-
-
-@pytest.fixture
-def origin(tmp_path: Path) -> OriginRepository:
-    return OriginRepository(tmp_path / "origin")
+from sources.git_repositories import git_uri
 
 
-@pytest.fixture
-def runner() -> WatchedRunner:
-    return WatchedRunner(DirectRunner())
+class Origin(OriginRepository):
+    """A repository, and its sources: fetched by `runner`, into `cache`."""
 
+    def __init__(self, folder: Path, cache: SourceCache) -> None:
+        super().__init__(folder)
+        self.runner = WatchedRunner(DirectRunner())
+        self._cache = cache
 
-@pytest.fixture
-def cache(tmp_path: Path) -> Iterator[SourceCache]:
-    with SourceCache(tmp_path / "cache") as cache:
-        yield cache
+    def source(self, ref: str = "", *, address: str = "", **options: Any) -> GitSource:
+        """Return the source of `ref` in the repository, or of another address."""
+        uri = git_uri((address or self.address) + (f"@{ref}" if ref else ""), held=options.pop("held", False))
+        cache = options.pop("cache", self._cache)
+        return GitSource(uri, cache, self.runner, direct=DirectRunner(), environ={}, **options)
 
 
 @pytest.fixture
-def source(origin: OriginRepository, cache: SourceCache, runner: WatchedRunner) -> MakeSource:
-    """Return a maker of sources: of `ref` in the origin, or of another address."""
-
-    def make(ref: str = "", *, address: str = "", **options: Any) -> GitSource:
-        uri = parse_source((address or origin.address) + (f"@{ref}" if ref else ""))
-        uri = uri.held() if options.pop("held", False) else uri
-        assert isinstance(uri, GitUri)
-        return GitSource(uri, options.pop("cache", cache), runner, direct=DirectRunner(), environ={}, **options)
-
-    return make
+def origin(tmp_path: Path, cache: SourceCache) -> Origin:
+    return Origin(tmp_path / "origin", cache)

@@ -10,18 +10,16 @@ from pathlib import Path
 import pytest
 
 from failures import failing
-from paddock_sources import GitUri, parse_source
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.git.credentials import Credentials
 from paddock_sources.git.git_config import git_environ
 from paddock_sources.git.remote import Remote
 from sources.git.watched_runner import WatchedRunner
+from sources.git_repositories import git_uri
 
 
 def remote(text: str = "git+https://host.example:8443/org/repo") -> Remote:
-    uri = parse_source(text)
-    assert isinstance(uri, GitUri)
-    return Remote.of(uri)
+    return Remote.of(git_uri(text))
 
 
 class Helper:

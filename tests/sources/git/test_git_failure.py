@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from paddock_sources import GitUri, parse_source
 from paddock_sources.commands.command_runner import (
     CommandError,
     CommandMissingError,
@@ -12,13 +11,12 @@ from paddock_sources.commands.command_runner import (
 )
 from paddock_sources.git.git_failure import is_not_advertised, of_command, of_finished
 from paddock_sources.git.remote import Remote
+from sources.git_repositories import git_uri
 from support.rows import each_row
 
 
 def remote(text: str = "git+https://host.example/o/r") -> Remote:
-    uri = parse_source(text)
-    assert isinstance(uri, GitUri)
-    return Remote.of(uri)
+    return Remote.of(git_uri(text))
 
 
 @each_row(

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from failures import failing
-from paddock_sources import GitUri, parse_source
 from paddock_sources.cache import SourceCache, UnsafeTreeError
 from paddock_sources.commands.command_runner import CommandAccess, CommandError, CommandSession, CommandTimeoutError
 from paddock_sources.commands.direct_runner import DirectRunner
@@ -22,9 +21,10 @@ from paddock_sources.git.errors import FetchError
 from paddock_sources.git.git_config import GitLimits
 from paddock_sources.git.git_source import GitSource
 from paddock_sources.progress import ProgressStep
-from sources.git.conftest import MakeSource
+from sources.git.conftest import Origin
 from sources.git.origin_repository import OriginRepository
 from sources.git.watched_runner import WatchedRunner
+from sources.git_repositories import git_uri
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
@@ -43,7 +43,7 @@ def everything_in(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("verb", ["fetch", "ls-remote"])
 def test_a_git_that_hangs_is_ended_and_said_to_have_hung(
-    origin: OriginRepository, source: MakeSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+    origin: Origin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     commit = origin.commit({"a.py": "1"})
     real = subprocess.run(["which", "git"], capture_output=True, text=True, check=True).stdout.strip()
@@ -57,66 +57,62 @@ def test_a_git_that_hangs_is_ended_and_said_to_have_hung(
         patched.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
         begun = time.monotonic()
         with failing("GitTimeoutError") as caught:
-            source("main", limits=limits).pin() if verb == "fetch" else source("main", limits=limits).look()
+            origin.source("main", limits=limits).pin() if verb == "fetch" else origin.source(
+                "main", limits=limits
+            ).look()
         assert time.monotonic() - begun < 60 and "took more than 0.5 s" in caught.value.summary
     pid = int((tmp_path / "pid").read_text())
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-    assert source("main").pin().commit == commit  # and nothing of it is in the way
+    assert origin.source("main").pin().commit == commit  # and nothing of it is in the way
 
 
-def test_no_git_at_all_is_said(
-    origin: OriginRepository, source: MakeSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_git_at_all_is_said(origin: Origin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     origin.commit({"a.py": "1"})
     with monkeypatch.context() as patched:
         patched.setenv("PATH", str(tmp_path))
         with pytest.raises(FetchError, match="no `git` on this machine"):
-            source("main").pin()
+            origin.source("main").pin()
 
 
 def test_a_git_that_is_there_and_may_not_be_run_is_not_said_to_be_missing(
-    origin: OriginRepository, source: MakeSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    origin: Origin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     origin.commit({"a.py": "1"})
     (tmp_path / "git").write_text("")
     with monkeypatch.context() as patched:
         patched.setenv("PATH", str(tmp_path))
         with pytest.raises(FetchError, match="permission denied") as caught:
-            source("main").pin()
+            origin.source("main").pin()
     assert caught.value.code != "GitMissingError"
 
 
-def test_a_slow_template_start_is_reported_with_its_time(
-    origin: OriginRepository, source: MakeSource, runner: WatchedRunner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_template_start_is_reported_with_its_time(origin: Origin, monkeypatch: pytest.MonkeyPatch) -> None:
     def hang(reach: CommandAccess) -> CommandSession:
         raise CommandTimeoutError(reach.name, 30.0)
 
-    monkeypatch.setattr(runner, "open", hang)
+    monkeypatch.setattr(origin.runner, "open", hang)
     with failing("GitTimeoutError", "a place for git took more than 30 s"):
-        source("main").pin()
+        origin.source("main").pin()
 
 
 # -- an end in the middle
 
 
-def test_a_failure_at_any_stage_leaves_what_was_there_and_can_be_repeated(
-    origin: OriginRepository, source: MakeSource, runner: WatchedRunner, tmp_path: Path
-) -> None:
+def test_a_failure_at_any_stage_leaves_what_was_there_and_can_be_repeated(origin: Origin, tmp_path: Path) -> None:
     first = origin.commit({"a.py": "1"})
-    kept = source("main").fetch(first)
+    kept = origin.source("main").fetch(first)
     for verb, when in product(("fetch", "cat-file", "ls-tree"), ("before", "after")):
         now = origin.commit({"a.py": f"{when} {verb}"})
         trees = everything_in(tmp_path / "cache" / "trees-v2")
-        setattr(runner, when, partial(_fail, verb))
+        setattr(origin.runner, when, partial(_fail, verb))
         with pytest.raises(FetchError):
-            source("main").pin()
-        setattr(runner, when, lambda at: None)
+            origin.source("main").pin()
+        setattr(origin.runner, when, lambda at: None)
         assert everything_in(tmp_path / "cache" / "trees-v2") == trees, (verb, when)
         assert (kept.root / "a.py").read_text() == "1", (verb, when)
         assert not list((tmp_path / "cache" / "tmp").iterdir()), (verb, when)
-        assert source("main").pin().commit == now, (verb, when)
+        assert origin.source("main").pin().commit == now, (verb, when)
 
 
 def _fail(verb: str, at: str) -> None:
@@ -124,11 +120,9 @@ def _fail(verb: str, at: str) -> None:
         raise CommandError("git", "it was ended")
 
 
-def test_locks_that_a_killed_git_left_stop_no_later_fetch(
-    origin: OriginRepository, source: MakeSource, tmp_path: Path
-) -> None:
+def test_locks_that_a_killed_git_left_stop_no_later_fetch(origin: Origin, tmp_path: Path) -> None:
     origin.commit({"a.py": "1"})
-    source("main").pin()
+    origin.source("main").pin()
     (folder,) = (tmp_path / "cache" / "git-v1").iterdir()
     for left in ("shallow.lock", "packed-refs.lock", "HEAD.lock", "config.lock", "refs/paddock/x.lock"):
         (folder / "repo.git" / left).touch()
@@ -136,7 +130,7 @@ def test_locks_that_a_killed_git_left_stop_no_later_fetch(
         name.with_name(name.name + ".lock").touch()
     (folder / "repo.git" / "objects" / "pack" / "tmp_pack_123").write_bytes(b"half")
     second = origin.commit({"a.py": "2"})
-    assert source("main").pin().commit == second
+    assert origin.source("main").pin().commit == second
     assert not (folder / "repo.git" / "objects" / "pack" / "tmp_pack_123").exists()
 
 
@@ -149,11 +143,9 @@ def packs(tmp_path: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("damage", ["cut", "gone", "changed"])
-def test_objects_that_were_damaged_here_are_fetched_again(
-    origin: OriginRepository, source: MakeSource, tmp_path: Path, damage: str
-) -> None:
+def test_objects_that_were_damaged_here_are_fetched_again(origin: Origin, tmp_path: Path, damage: str) -> None:
     origin.commit({"a.py": "1" * 5000})
-    source("main").pin()
+    origin.source("main").pin()
     for pack in packs(tmp_path):
         pack.chmod(0o644)
         content = bytearray(pack.read_bytes())
@@ -165,22 +157,20 @@ def test_objects_that_were_damaged_here_are_fetched_again(
             content[middle : middle + 20] = b"\xff" * 20
         pack.write_bytes(content[: len(content) // 2] if damage == "cut" else content)
     second = origin.commit({"b.py": "2"})
-    pin = source("main").pin()
-    root = source("main").fetch(second).root
+    pin = origin.source("main").pin()
+    root = origin.source("main").fetch(second).root
     assert pin.commit == second and (root / "a.py").read_text() == "1" * 5000 and (root / "b.py").read_text() == "2"
 
 
-def test_a_damaged_repository_is_refused_and_costs_nothing_good(
-    origin: OriginRepository, source: MakeSource, tmp_path: Path
-) -> None:
+def test_a_damaged_repository_is_refused_and_costs_nothing_good(origin: Origin, tmp_path: Path) -> None:
     first = origin.commit({"a.py": "1"})
-    kept = source("main").fetch(first)
+    kept = origin.source("main").fetch(first)
     before = [pack.name for pack in packs(tmp_path)]
     blob = origin.git("hash-object", "-w", "--stdin", stdin=b"to be lost")
     origin.commit({"b.py": "to be lost"})
     (origin.folder / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
     with pytest.raises(FetchError):
-        source("main").pin()
+        origin.source("main").pin()
     assert (kept.root / "a.py").read_text() == "1"
     assert [pack.name for pack in packs(tmp_path)] == before
 
@@ -195,19 +185,19 @@ def take_files(folder: Path) -> None:
 @pytest.mark.parametrize("offline", [False, True])
 @pytest.mark.parametrize("act", ["fetch", "pin"])
 def test_objects_that_outlive_their_files_are_enough_to_have_them_again(
-    origin: OriginRepository, source: MakeSource, runner: WatchedRunner, tmp_path: Path, act: str, offline: bool
+    origin: Origin, tmp_path: Path, act: str, offline: bool
 ) -> None:
     commit = origin.commit({"a.py": "1"})
-    source("main").pin()
+    origin.source("main").pin()
     take_files(tmp_path / "cache")
     with SourceCache(tmp_path / "cache") as other:
         origin.folder.rename(tmp_path / "away")
-        runner.forget()
-        again = source(commit, cache=other, offline=offline)
+        origin.runner.forget()
+        again = origin.source(commit, cache=other, offline=offline)
         assert again.pin().commit == commit if act == "pin" else again.fetch(commit)
         assert (again.fetch(commit).root / "a.py").read_text() == "1"
-        assert set(runner.verbs) == {"cat-file", "ls-tree"}
-        (reach,) = runner.reaches
+        assert set(origin.runner.verbs) == {"cat-file", "ls-tree"}
+        (reach,) = origin.runner.reaches
         assert reach.hosts == () and reach.writes == () and origin.folder not in reach.reads
 
 
@@ -218,8 +208,7 @@ def test_removed_files_of_an_ssh_source_are_made_in_the_sandbox(
     program.write_text(f'#!/bin/sh\nexec git upload-pack "{origin.folder}"\n')
     program.chmod(0o755)
     shut_in, direct = WatchedRunner(DirectRunner()), WatchedRunner(DirectRunner())
-    uri = parse_source("git+ssh://git@host.example/o/r@main")
-    assert isinstance(uri, GitUri)
+    uri = git_uri("git+ssh://git@host.example/o/r@main")
     environ = {"GIT_SSH_COMMAND": str(program), "SSH_AUTH_SOCK": "/run/agent"}
     commit = origin.commit({"a.py": "1"})
     GitSource(uri, cache, shut_in, direct=direct, environ=environ).pin()
@@ -235,11 +224,9 @@ def test_removed_files_of_an_ssh_source_are_made_in_the_sandbox(
 
 
 @pytest.mark.parametrize("lack", ["all objects", "the commit", "damage", "a runner"])
-def test_offline_objects_that_are_not_enough_are_said_to_be_missing(
-    origin: OriginRepository, source: MakeSource, runner: WatchedRunner, tmp_path: Path, lack: str
-) -> None:
+def test_offline_objects_that_are_not_enough_are_said_to_be_missing(origin: Origin, tmp_path: Path, lack: str) -> None:
     commit = origin.commit({"a.py": "1"})
-    source("main").pin()
+    origin.source("main").pin()
     take_files(tmp_path / "cache")
     (pack,) = packs(tmp_path)
     if lack == "the commit":
@@ -256,44 +243,40 @@ def test_offline_objects_that_are_not_enough_are_said_to_be_missing(
     def refuse(verb: str) -> None:
         raise NotFetchedError("git")
 
-    runner.before = refuse if lack == "a runner" else runner.before
+    origin.runner.before = refuse if lack == "a runner" else origin.runner.before
     with SourceCache(tmp_path / "cache") as other, failing("OfflineError") as caught:
-        source("main", cache=other, offline=True).fetch(commit)
+        origin.source("main", cache=other, offline=True).fetch(commit)
     assert f"commit {commit} is not in the cache" in caught.value.summary
 
 
-def test_a_record_that_is_none_is_as_good_as_missing(
-    origin: OriginRepository, source: MakeSource, tmp_path: Path
-) -> None:
+def test_a_record_that_is_none_is_as_good_as_missing(origin: Origin, tmp_path: Path) -> None:
     commit = origin.commit({"a.py": "1"})
-    source("main").pin()
+    origin.source("main").pin()
     (path,) = (tmp_path / "cache" / "commits-v1").glob("*/*")
     wrong = '{"tree": "sha256:../../x", "is_reachable": true}'
     for record in ("", "garbage", "[]", "{}", '{"tree": 5}', wrong, "[" * 5000):
         path.write_text(record)
-        assert (source("main").fetch(commit).root / "a.py").read_text() == "1", record
+        assert (origin.source("main").fetch(commit).root / "a.py").read_text() == "1", record
         assert path.read_text() != record, record  # it was made again
 
 
-def test_an_unsafe_commit_leaves_the_safe_one_before_it(origin: OriginRepository, source: MakeSource) -> None:
+def test_an_unsafe_commit_leaves_the_safe_one_before_it(origin: Origin) -> None:
     first = origin.commit({"a.py": "1"})
-    source("main").pin()
+    origin.source("main").pin()
     (origin.folder / "link").symlink_to("/etc/passwd")
     origin.commit()
     with pytest.raises(UnsafeTreeError):
-        source("main").pin()
-    assert (source("main").fetch(first).root / "a.py").read_text() == "1"
+        origin.source("main").pin()
+    assert (origin.source("main").fetch(first).root / "a.py").read_text() == "1"
 
 
-def test_a_second_ref_of_a_repository_brings_only_what_is_new(
-    origin: OriginRepository, source: MakeSource, tmp_path: Path
-) -> None:
+def test_a_second_ref_of_a_repository_brings_only_what_is_new(origin: Origin, tmp_path: Path) -> None:
     origin.commit({"large": os.urandom(200_000)})
-    source("main").pin()
+    origin.source("main").pin()
     first = sum(pack.stat().st_size for pack in packs(tmp_path))
     origin.commit({"small": "x"})
     origin.point("refs/tags/v1", origin.head())
-    source("v1").pin()
+    origin.source("v1").pin()
     assert sum(pack.stat().st_size for pack in packs(tmp_path)) - first < 5000
 
 
@@ -312,15 +295,15 @@ class Told:
         self.ended.append(subject)
 
 
-def test_progress_counts_objects_and_files_and_ends_on_failure(origin: OriginRepository, source: MakeSource) -> None:
+def test_progress_counts_objects_and_files_and_ends_on_failure(origin: Origin) -> None:
     origin.commit({f"{number}.py": str(number) for number in range(300)})
     told = Told()
-    source("main", progress=told).pin()
+    origin.source("main", progress=told).pin()
     assert told.steps[0].phase == "looking up"
     fetching = [step for step in told.steps if step.phase == "fetching"]
     assert fetching[-1].done == fetching[-1].total > 300 and fetching[-1].unit == "objects"
     assert {step.unit for step in told.steps if step.phase == "unpacking"} == {"files"}
     assert {step.subject for step in told.steps} == set(told.ended) == {str(origin.folder)}
     with pytest.raises(FetchError):
-        source("none", progress=told).pin()
+        origin.source("none", progress=told).pin()
     assert len(told.ended) == 2

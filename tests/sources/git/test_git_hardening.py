@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from failures import failing
-from paddock_sources import GitUri, parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandAccess
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.git.git_config import GitLimits, config_text, git_environ, trusted_certificates
 from paddock_sources.git.git_source import GitSource
 from paddock_sources.git.remote import Remote
-from sources.git.conftest import MakeSource
+from sources.git.conftest import Origin
 from sources.git.origin_repository import OriginRepository
 from sources.git.watched_runner import WatchedRunner
+from sources.git_repositories import git_uri
 
 
 def poisoned_home(tmp_path: Path, victim: str) -> tuple[Path, Path]:
@@ -76,8 +76,7 @@ def test_a_poisoned_home_and_environment_have_no_effect(
         "LANGUAGE": "de",
     }.items():
         monkeypatch.setenv(name, value)
-    uri = parse_source(f"{origin.address}@main")
-    assert isinstance(uri, GitUri)
+    uri = git_uri(f"{origin.address}@main")
     with SourceCache(tmp_path / "cache") as cache:
         source = GitSource(uri, cache, DirectRunner(), direct=DirectRunner())
         assert source.pin().commit == commit
@@ -100,12 +99,10 @@ def test_importing_gitpython_runs_nothing(tmp_path: Path) -> None:
         marker.unlink(missing_ok=True)
 
 
-def test_what_a_repository_of_ours_was_made_to_say_is_put_back(
-    origin: OriginRepository, source: MakeSource, tmp_path: Path
-) -> None:
+def test_what_a_repository_of_ours_was_made_to_say_is_put_back(origin: Origin, tmp_path: Path) -> None:
     """A git that was taken over could write there, and the next one must not obey."""
     origin.commit({"a.py": "1"})
-    source("main").pin()
+    origin.source("main").pin()
     (folder,) = (tmp_path / "cache" / "git-v1").iterdir()
     repository, outside, marker = folder / "repo.git", tmp_path / "outside", tmp_path / "ran"
     outside.mkdir()
@@ -126,14 +123,12 @@ def test_what_a_repository_of_ours_was_made_to_say_is_put_back(
     (repository / "objects" / "info").symlink_to(outside)
     (repository / "shallow.lock").touch()
     commit = origin.commit({"a.py": "2"})
-    assert source("main").pin().commit == commit
+    assert origin.source("main").pin().commit == commit
     assert not marker.exists()
     assert sorted(path.name for path in outside.iterdir()) == ["alternates", "kept.lock", "tmp_kept"]
 
 
-def test_a_link_in_place_of_what_git_says_is_not_read(
-    origin: OriginRepository, source: MakeSource, runner: WatchedRunner, tmp_path: Path
-) -> None:
+def test_a_link_in_place_of_what_git_says_is_not_read(origin: Origin, tmp_path: Path) -> None:
     origin.commit({"a.py": "1"})
 
     def swap(verb: str) -> None:
@@ -142,26 +137,22 @@ def test_a_link_in_place_of_what_git_says_is_not_read(
             (folder / "repo.git" / "FETCH_HEAD").unlink()
             (folder / "repo.git" / "FETCH_HEAD").symlink_to("/etc/passwd")
 
-    runner.after = swap
+    origin.runner.after = swap
     with pytest.raises(Exception) as caught:
-        source("main").pin()
+        origin.source("main").pin()
     assert "git did not say what it fetched" in str(caught.value) and "root:" not in str(caught.value)
 
 
 def remote(text: str) -> Remote:
-    uri = parse_source(text)
-    assert isinstance(uri, GitUri)
-    return Remote.of(uri)
+    return Remote.of(git_uri(text))
 
 
-def test_a_repository_that_took_the_place_of_the_held_one_is_not_read(
-    origin: OriginRepository, source: MakeSource, runner: WatchedRunner, tmp_path: Path
-) -> None:
+def test_a_repository_that_took_the_place_of_the_held_one_is_not_read(origin: Origin, tmp_path: Path) -> None:
     commit, other = origin.commit({"a.py": "1"}), OriginRepository(tmp_path / "other")
     other.commit({"a.py": "2"})
     link = tmp_path / "link"
     link.symlink_to(origin.folder)
-    held = source("main", address=f"git+file://{link}", held=True)
+    held = origin.source("main", address=f"git+file://{link}", held=True)
     link.unlink()
     link.symlink_to(other.folder)
     assert held.pin().commit == commit
@@ -172,12 +163,12 @@ def test_a_repository_that_took_the_place_of_the_held_one_is_not_read(
             origin.folder.symlink_to(other.folder)
 
     origin.commit({"a.py": "3"})
-    runner.opening = replace  # after the first look, and before the sandbox shows a folder
-    runner.forget()
+    origin.runner.opening = replace  # after the first look, and before the sandbox shows a folder
+    origin.runner.forget()
     for _ in range(2):
         with failing("SourceMovedError", "not the folder any more"):
             held.pin()
-    assert not runner.commands
+    assert not origin.runner.commands
 
 
 @pytest.mark.parametrize("scheme", ["https", "ssh", "file"])
@@ -231,8 +222,7 @@ def test_certificates_are_among_what_git_may_read(cache: SourceCache, tmp_path: 
             opened.append(reach)
             raise RuntimeError("far enough")
 
-    uri = parse_source("git+https://host.example:8443/r@main")
-    assert isinstance(uri, GitUri)
+    uri = git_uri("git+https://host.example:8443/r@main")
     runner = Refusing()
     environ = {"SSL_CERT_FILE": str(authority), "SSL_CERT_DIR": str(tmp_path / "none")}
     with pytest.raises(RuntimeError, match="far enough"):
@@ -249,8 +239,7 @@ def test_ssh_runs_outside_and_all_else_shut_in(cache: SourceCache, tmp_path: Pat
     program.write_text(f'#!/bin/sh\necho "$@" >> {told}\necho "Permission denied (publickey)." >&2\nexit 255\n')
     program.chmod(0o755)
     shut_in, direct = WatchedRunner(DirectRunner()), WatchedRunner(DirectRunner())
-    uri = parse_source("git+ssh://git@host.example:2222/o/r@main")
-    assert isinstance(uri, GitUri)
+    uri = git_uri("git+ssh://git@host.example:2222/o/r@main")
     source = GitSource(uri, cache, shut_in, direct=direct, environ={"GIT_SSH_COMMAND": str(program)})
     with pytest.raises(Exception) as caught:
         source.pin()
@@ -259,11 +248,9 @@ def test_ssh_runs_outside_and_all_else_shut_in(cache: SourceCache, tmp_path: Pat
     assert "-o BatchMode=yes" in told.read_text() and "git@host.example" in told.read_text()
 
 
-def test_what_is_in_the_cache_is_found_without_git(
-    origin: OriginRepository, source: MakeSource, tmp_path: Path
-) -> None:
+def test_what_is_in_the_cache_is_found_without_git(origin: Origin, tmp_path: Path) -> None:
     commit = origin.commit({"a.py": "1"})
-    source("main").pin()
+    origin.source("main").pin()
     script = f"""
 import sys
 from paddock_sources import parse_source

@@ -11,7 +11,6 @@ import pytest
 
 from failures import failing
 from host.egress.certificates import TestAuthority
-from paddock_sources import GitUri, parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.git.credentials import Credentials
@@ -21,6 +20,7 @@ from paddock_sources.git.errors import (
 from paddock_sources.git.git_source import GitSource
 from sources.git.origin_repository import OriginRepository
 from sources.git.watched_runner import WatchedRunner
+from sources.git_repositories import git_uri
 from sources.git_server import (
     Answers,
     GitServer,
@@ -41,15 +41,9 @@ class Scene:
         self._cache = cache
 
     def source(self, ref: str = "", name: str = "org/tool", **options: Any) -> GitSource:
-        uri = parse_source(self.server.address(name, ref))
-        assert isinstance(uri, GitUri)
+        uri = git_uri(self.server.address(name, ref))
         options.setdefault("environ", self.environ)
         return GitSource(uri, self._cache, self.runner, direct=self.direct, **options)
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> TestAuthority:
-    return TestAuthority(tmp_path_factory.mktemp("authority"))
 
 
 @pytest.fixture

@@ -12,13 +12,13 @@ import pytest
 from failures import failing
 from host.egress.certificates import TestAuthority
 from paddock.isolation.commands.source_commands import SourceCommands
-from paddock_sources import GitUri, parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.command_runner import CommandAccess, CommandSession
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.git.git_config import GitLimits
 from paddock_sources.git.git_source import GitSource
 from sources.git.origin_repository import OriginRepository
+from sources.git_repositories import git_uri
 from sources.git_server import GitServer, store_credentials
 from support.examples import repeating
 from support.shut_in_commands import LEVELS, commands_at
@@ -52,8 +52,7 @@ def test_a_sandboxed_git_fetches_and_checks_sources(
         environ = {"HOME": str(home), "PATH": os.environ["PATH"], **server.environ}
 
         def source(address: str, ref: str) -> GitSource:
-            uri = parse_source(f"{address}@{ref}")
-            assert isinstance(uri, GitUri)
+            uri = git_uri(f"{address}@{ref}")
             return GitSource(uri, cache, commands, direct=DirectRunner(environ), environ=environ)
 
         for address in (origin.address, server.address("tool")):
@@ -69,8 +68,7 @@ def test_a_sandboxed_git_fetches_and_checks_sources(
 def test_offline_files_are_made_again_from_objects_that_were_kept(commands: SourceCommands, tmp_path: Path) -> None:
     origin = OriginRepository(tmp_path / "tool")
     commit = origin.commit({"a.py": "1"})
-    uri = parse_source(f"{origin.address}@{commit}")
-    assert isinstance(uri, GitUri)
+    uri = git_uri(f"{origin.address}@{commit}")
     with SourceCache(tmp_path / "cache") as cache:
         GitSource(uri, cache, commands, direct=DirectRunner(), environ={}).pin()
     with SourceCache(tmp_path / "cache") as cache:
@@ -84,8 +82,7 @@ def test_offline_files_are_made_again_from_objects_that_were_kept(commands: Sour
 def test_what_is_larger_than_it_may_be_is_cut_off(commands: SourceCommands, tmp_path: Path) -> None:
     origin = OriginRepository(tmp_path / "tool")
     origin.commit({"large": os.urandom(300_000)})
-    uri = parse_source(origin.address)
-    assert isinstance(uri, GitUri)
+    uri = git_uri(origin.address)
     for limits in (GitLimits(), GitLimits(pack_bytes=50_000)):
         with SourceCache(tmp_path / f"cache-{limits.pack_bytes}") as own:
             source = GitSource(uri, own, commands, direct=DirectRunner(), environ={}, limits=limits)
@@ -119,8 +116,7 @@ def test_a_repository_in_the_place_of_the_held_one_is_not_read(
                     away.rename(origin.folder)
                 yield session
 
-    uri = parse_source(f"{origin.address}@main").held()
-    assert isinstance(uri, GitUri)
+    uri = git_uri(f"{origin.address}@main", held=True)
     runner = Swapped()
     source = GitSource(uri, cache, runner, direct=DirectRunner({}), environ={})
     # At landlock the folder that was there may be read, and the one that is there now may not.

@@ -9,39 +9,25 @@ import pytest
 
 from failures import failing
 from host.egress.certificates import TestAuthority
-from paddock_sources import GitUri, SourceError, SourceUriError, parse_source
+from paddock_sources import SourceError, SourceUriError
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.mirrors import Mirrors
-from paddock_sources.progress import SilentProgress
 from paddock_sources.provisioner import Provisioner
 from paddock_sources.settings import SourceSettings
 from sources.git.origin_repository import OriginRepository
+from sources.git_repositories import git_uri
 from sources.git_server import GitServer, store_credentials
+from sources.provisioners import provisioner_of
 from support.rows import each_row
 
-PUBLIC = "git+https://127.0.0.1:9/org/tool@main"  # where nobody listens
-
-
-def uri(text: str) -> GitUri:
-    found = parse_source(text)
-    assert isinstance(found, GitUri)
-    return found
+PUBLIC = git_uri("git+https://127.0.0.1:9/org/tool@main")  # where nobody listens
 
 
 def provisioner(cache: SourceCache, mirrors: dict[str, str], environ: dict[str, str], *, lends: bool) -> Provisioner:
     runner = DirectRunner(environ)
     settings = SourceSettings.of({"mirrors": mirrors})
-    return Provisioner(
-        cache,
-        runner,
-        runner,
-        environ=environ,
-        settings=settings,
-        preloaded=dict,
-        progress=SilentProgress(),
-        lends_keys=lends,
-    )
+    return provisioner_of(cache, runner, environ=environ, settings=settings, lends_keys=lends)
 
 
 @each_row(
@@ -62,7 +48,7 @@ def test_a_mirror_stands_for_what_is_below_its_prefix(address: str, mirror: str 
         "https://public.example/deep/": "https://deep.example/",
     }
     mirrors = SourceSettings.of({"mirrors": prefixes}).mirrors
-    found = mirrors.of(uri(address))
+    found = mirrors.of(git_uri(address))
     assert (None if found is None else found.text) == mirror
     assert found is None or found.key(Path("/")) == mirror
 
@@ -70,7 +56,7 @@ def test_a_mirror_stands_for_what_is_below_its_prefix(address: str, mirror: str 
 def test_an_address_that_can_be_read_in_two_ways_has_no_mirror() -> None:
     mirrors = Mirrors({"https://public.example/org/": "/srv/git/"})
     with pytest.raises(SourceUriError, match="in two ways"):
-        mirrors.of(uri("git+https://public.example/org/%2e%2e/other/tool"))
+        mirrors.of(git_uri("git+https://public.example/org/%2e%2e/other/tool"))
 
 
 def test_what_a_mirror_gave_counts_for_that_mirror_alone(tmp_path: Path, cache: SourceCache) -> None:
@@ -80,14 +66,14 @@ def test_what_a_mirror_gave_counts_for_that_mirror_alone(tmp_path: Path, cache: 
     environ = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
     # The user named the folder, so it is read for a plan that nobody accepted, too.
     by_mirror = provisioner(cache, mirrors, environ, lends=False)
-    assert by_mirror.supply(uri(PUBLIC)).pin(uri(PUBLIC)).commit == commit
+    assert by_mirror.supply(PUBLIC).pin(PUBLIC).commit == commit
     (tmp_path / "mirror").rename(tmp_path / "gone")
-    entry, _ = by_mirror.supply(uri(PUBLIC)).fetched(uri(PUBLIC), commit, allow_impostor=False)  # from the cache
+    entry, _ = by_mirror.supply(PUBLIC).fetched(PUBLIC, commit, allow_impostor=False)  # from the cache
     assert (entry.root / "a.py").read_text() == "1"
     for others in ({}, {"https://127.0.0.1:9/": f"{tmp_path}/other/"}):
         other = provisioner(cache, others, environ, lends=True)
         with pytest.raises(SourceError, match="cannot fetch"):
-            other.supply(uri(PUBLIC)).fetched(uri(PUBLIC), commit, allow_impostor=False)
+            other.supply(PUBLIC).fetched(PUBLIC, commit, allow_impostor=False)
 
 
 def test_a_mirror_gets_no_credential_of_the_public_address(tmp_path: Path, cache: SourceCache) -> None:
@@ -98,7 +84,7 @@ def test_a_mirror_gets_no_credential_of_the_public_address(tmp_path: Path, cache
         public.private["org/tool"] = mirror.private["org/tool"] = "ann:hunter2"
         store_credentials(tmp_path / "home", public, "ann:hunter2")
         environ = {"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"], **public.environ}
-        address = uri(public.address("org/tool", "main"))
+        address = git_uri(public.address("org/tool", "main"))
         direct = provisioner(cache, {}, environ, lends=True)
         assert direct.supply(address).pin(address).commit == commits[0] and public.authorizations
         public.forget()

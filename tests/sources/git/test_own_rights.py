@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
 from paddock_sources import parse_source
 from paddock_sources.cache import SourceCache
-from paddock_sources.progress import SilentProgress
 from paddock_sources.provisioner import Provisioner
-from paddock_sources.settings import SourceSettings
+from sources.provisioners import provisioner_of
 
 _SSH = "git+ssh://git@example.org/a/b"
 _PRIVATE = "git+https://10.0.0.7/a/b"
@@ -19,25 +18,8 @@ _HERE = "git+file:///srv/a"
 _PUBLIC = "git+https://example.org/a/b"
 
 
-class _NeverRun:
-    """A runner of programs that fails the test."""
-
-    def session(self, *_: object, **__: object) -> NoReturn:
-        raise AssertionError("nothing is to be fetched")
-
-
 def provisioner(folder: Path, **options: Any) -> Provisioner:
-    runner: Any = _NeverRun()
-    return Provisioner(
-        SourceCache(folder / "cache"),
-        runner,
-        runner,
-        environ={},
-        settings=SourceSettings(),
-        preloaded=dict,
-        progress=SilentProgress(),
-        **{"lends_keys": False, **options},
-    )
+    return provisioner_of(SourceCache(folder / "cache"), None, **{"lends_keys": False, **options})
 
 
 def _takes_rights(provisioner: Provisioner, text: str) -> bool:

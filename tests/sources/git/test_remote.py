@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from paddock_sources import GitUri, SourceUriError, parse_source
+from paddock_sources import SourceUriError
 from paddock_sources.git.remote import Remote
+from sources.git_repositories import git_uri
 from support.rows import each_row
 
 
 def remote_of(text: str) -> Remote:
-    uri = parse_source(text)
-    assert isinstance(uri, GitUri)
-    return Remote.of(uri)
+    return Remote.of(git_uri(text))
 
 
 @each_row(

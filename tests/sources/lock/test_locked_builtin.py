@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from importlib import metadata
 from pathlib import Path
-from typing import Any, NoReturn
 
 import pytest
 
@@ -17,20 +15,12 @@ from paddock_sources.lock.lock_file import LockFile
 from paddock_sources.lock.lock_text import LockTextError, parse_lock
 from paddock_sources.lock.locked_module import LockedDependency, LockedModule
 from paddock_sources.locked_sources import LockedSources
-from paddock_sources.progress import SilentProgress
 from paddock_sources.provisioner import Provisioner
-from paddock_sources.settings import SourceSettings
+from sources.provisioners import provisioner_of
 from support.rows import each_row
 
 _HASH = f"sha256:{'0' * 64}"
 _EVIL = (LockedDependency("httpx", "0.27.0", (_HASH,)),)
-
-
-class _NeverRun:
-    """A runner of programs that fails the test."""
-
-    def session(self, *_: object, **__: object) -> NoReturn:
-        raise AssertionError("nothing is to be fetched")
 
 
 @pytest.fixture
@@ -44,18 +34,7 @@ def provisioner(tmp_path: Path) -> Provisioner:
         (shipped / name / "pyproject.toml").write_text(
             f'[project]\nname = "amplifier-module-{name}"\nversion = "1"\ndependencies = {needs}\n'
         )
-    runner: Any = _NeverRun()
-    return Provisioner(
-        SourceCache(tmp_path / "cache"),
-        runner,
-        runner,
-        environ={},
-        settings=SourceSettings(),
-        preloaded=lambda: {"msgpack": metadata.version("msgpack")},
-        progress=SilentProgress(),
-        offline=True,
-        builtin=BuiltinSource(shipped),
-    )
+    return provisioner_of(SourceCache(tmp_path / "cache"), None, offline=True, builtin=BuiltinSource(shipped))
 
 
 def _sources(provisioner: Provisioner, folder: Path, *locked: str) -> LockedSources:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -13,24 +12,15 @@ from paddock_sources import FileSource, SourceError, parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.manifest.moved import hints_beside, moved_within
-from paddock_sources.progress import SilentProgress
 from paddock_sources.provisioner import Provisioner
-from paddock_sources.settings import SourceSettings
 from sources.git_repositories import below, module_files, repository
 from sources.manifest.test_held_modules import THREE, folder_of
 from sources.module_folder import make_module
+from sources.provisioners import provisioner_of
 
 
 def provisioner(cache: SourceCache) -> Provisioner:
-    return Provisioner(
-        cache,
-        DirectRunner(),
-        DirectRunner(),
-        environ=dict(os.environ),
-        settings=SourceSettings(),
-        preloaded=lambda: {"msgpack": metadata.version("msgpack")},
-        progress=SilentProgress(),
-    )
+    return provisioner_of(cache, DirectRunner(), environ=dict(os.environ))
 
 
 def test_an_old_address_names_the_new_folder_and_old_locks_go_on(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from paddock_sources.resolution import ServerProgram
 from paddock_sources.settings import IndexSettings, SourceSettings
 from sources.npm.played_npm import PlayedNpm, blob
 from sources.npm_registry import NpmRegistry, archive
+from sources.provisioners import provisioner_of
 
 _SERVER = "mcp+npm:@s/server-a@1.0.0"
 
@@ -41,16 +42,8 @@ class Bench:
         self.progress = SilentProgress()
 
     def provisioner(self, *, offline: bool = False) -> Provisioner:
-        return Provisioner(
-            self.cache,
-            self.npm,
-            self.npm,
-            environ={},
-            settings=SourceSettings(npm=IndexSettings(self.registry.url)),
-            preloaded=dict,
-            progress=self.progress,
-            offline=offline,
-        )
+        settings = SourceSettings(npm=IndexSettings(self.registry.url))
+        return provisioner_of(self.cache, self.npm, settings=settings, progress=self.progress, offline=offline)
 
     def lock(self, source: str = _SERVER) -> LockedModule:
         return self.provisioner().lock(parse_source(source))

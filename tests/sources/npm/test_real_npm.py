@@ -16,10 +16,9 @@ from paddock_sources import parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.constraints import NO_RULES
 from paddock_sources.lock.locked_module import LockedModule
-from paddock_sources.progress import SilentProgress
-from paddock_sources.provisioner import Provisioner
 from paddock_sources.settings import IndexSettings, SourceSettings
 from sources.npm_registry import NpmRegistry, archive
+from sources.provisioners import provisioner_of
 from support.registries import NEEDS_NPM
 from support.shut_in_commands import commands_at
 
@@ -54,8 +53,7 @@ class User:
         self.runner = runner
         self.cache = SourceCache(cache)
         settings = SourceSettings(npm=IndexSettings(url))
-        usual = {"environ": os.environ, "settings": settings, "preloaded": dict, "progress": SilentProgress()}
-        self.provisioner = Provisioner(self.cache, runner, runner, **usual)
+        self.provisioner = provisioner_of(self.cache, runner, environ=os.environ, settings=settings)
 
     def lock(self, source: str) -> LockedModule:
         uri = parse_source(source)

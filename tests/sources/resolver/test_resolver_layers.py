@@ -140,12 +140,6 @@ def test_the_first_layer_that_has_the_module_wins(machine: Layered, first: str) 
     assert all(attempt.answer for attempt in chosen.attempts)
 
 
-@pytest.mark.parametrize("only", LAYERS)
-def test_a_layer_that_knows_nothing_of_a_module_leaves_it_to_the_next(machine: Layered, only: str) -> None:
-    text = machine.have(only)
-    assert (machine.choose().layer, machine.choose().uri.text) == (only, text)
-
-
 def test_what_is_chosen_is_provided_and_says_by_which_layer(machine: Layered) -> None:
     machine.have("settings")
     resolution = machine.resolver().resolve("tool-demo")
