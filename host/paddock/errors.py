@@ -20,7 +20,7 @@ from paddock.text import hinted, last_lines
 from paddock_sdk.contract import boundary_errors, module_sources
 from paddock_sources.environment.errors import ContractVersionError
 from paddock_sources.errors import LayerAnswer, SourceError, SourceRefusedError, UnresolvedError, without_credentials
-from paddock_sources.near import near
+from paddock_sources.similar_names import near
 
 
 class PaddockError(Exception):

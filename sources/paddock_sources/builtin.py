@@ -14,8 +14,8 @@ from paddock_sources.errors import ManifestError, layout_error
 from paddock_sources.file import FileSource
 from paddock_sources.manifest.read import HeldModules, declares_dependencies
 from paddock_sources.module_id import checked_module_id, package_of_id
-from paddock_sources.near import near
 from paddock_sources.resolution import Resolution
+from paddock_sources.similar_names import near
 
 
 def _shipped_folder() -> Path:

@@ -22,8 +22,8 @@ from paddock_sources.environment.site import clean_site
 from paddock_sources.errors import SourceError
 from paddock_sources.file import FileSource
 from paddock_sources.module_id import checked_module_id
-from paddock_sources.near import near
 from paddock_sources.resolution import Resolution
+from paddock_sources.similar_names import near
 
 if TYPE_CHECKING:
     from paddock_sources.cache import SourceCache

@@ -21,9 +21,9 @@ from paddock_sources.builtin import BuiltinSource, shipped
 from paddock_sources.errors import LayerAnswer, SourceError, UnresolvedError
 from paddock_sources.file import FileSource
 from paddock_sources.module_id import checked_module_id, environment_variable_of_id
-from paddock_sources.near import near
 from paddock_sources.resolution import NoAnswer, Resolution
 from paddock_sources.settings import SourceSettings
+from paddock_sources.similar_names import near
 from paddock_sources.uri import BuiltinUri, FolderUri, SourceUri, parse_source
 from paddock_sources.workspace import WorkspaceFolder
 

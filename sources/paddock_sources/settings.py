@@ -42,7 +42,7 @@ from paddock_sources.constraints import MAX_CONSTRAINTS, Constraint, ConstraintT
 from paddock_sources.errors import ModuleIdError, SourceError, SourceUriError
 from paddock_sources.mirrors import Mirrors, prefix_of, target_of
 from paddock_sources.module_id import checked_module_id
-from paddock_sources.near import meant
+from paddock_sources.similar_names import meant
 from paddock_sources.uri import SourceUri, parse_source
 
 _Value = TypeVar("_Value")

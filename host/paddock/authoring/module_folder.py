@@ -18,7 +18,7 @@ from paddock_sources import SourceError
 from paddock_sources.manifest.moved import hints_beside
 from paddock_sources.manifest.permission_request import PermissionRequest
 from paddock_sources.manifest.read import HeldModules
-from paddock_sources.near import near
+from paddock_sources.similar_names import near
 
 _MAX_MEANT: Final = 3
 

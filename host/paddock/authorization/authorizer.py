@@ -49,7 +49,7 @@ from paddock.state_folder import state_folder
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources import Resolution
 from paddock_sources.manifest import permission_request
-from paddock_sources.near import meant
+from paddock_sources.similar_names import meant
 
 if TYPE_CHECKING:
     from paddock.authorization.consent import Consent, PlanReview

@@ -52,7 +52,7 @@ def names_bundle(word: str) -> bool:
 
 def no_such_plan(word: str) -> str:
     """Return, in words, that there is no plan of a name, and which bundles have one that is like it."""
-    from paddock_sources.near import near
+    from paddock_sources.similar_names import near
 
     close = near(word, [*known_bundles()]) if _is_name(word) else ()
     meant = f": the bundle {' or '.join(f'`{one}`' for one in close)} may be meant" if close else ""

@@ -37,7 +37,7 @@ from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
 from paddock.text import escape
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources import SourceError
-from paddock_sources.near import near
+from paddock_sources.similar_names import near
 
 if TYPE_CHECKING:
     from paddock.isolation.compile import Confinement

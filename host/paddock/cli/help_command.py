@@ -66,7 +66,7 @@ def _command_help(root: click.Context, words: Sequence[str], pages: dict[str, Pa
             commands = group.list_commands(context) if isinstance(group, click.Group) else []
             before = [] if context is root else context.command_path.split()[1:]
             known = [" ".join((*before, one)) for one in commands]
-            from paddock_sources.near import meant  # only here, as a page that is found needs none of it
+            from paddock_sources.similar_names import meant  # only here, as a page that is found needs none of it
 
             # The page that has the words most often comes first.
             texts = {topic: page.read_text(encoding="utf-8").lower() for topic, page in pages.items()}

@@ -23,7 +23,7 @@ from paddock.cli.terminal.render import Screen
 from paddock.selftest import CATALOGUE, LEVELS, Attack, AttackRunner, AttackTrial, Result, Verdict
 from paddock.text import escape
 from paddock_sandbox.profile import IsolationLevel
-from paddock_sources.near import meant
+from paddock_sources.similar_names import meant
 
 _FAILED: Final = 3  # isolation is Paddock's own, so a successful attack is an internal error
 _UNREACHABLE: Final = 1

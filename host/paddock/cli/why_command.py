@@ -37,7 +37,7 @@ from paddock.policy.secrets.store import SecretSources
 from paddock.session.preview import Preview, located_paths, refusals_of
 from paddock.text import escape
 from paddock_sources.cache import SourceCache
-from paddock_sources.near import meant
+from paddock_sources.similar_names import meant
 
 if TYPE_CHECKING:
     from paddock.report.facts import ModuleFacts

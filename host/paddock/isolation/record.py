@@ -38,7 +38,7 @@ from paddock.state_folder import make_private, open_own, state_folder
 from paddock_sandbox.profile import IsolationLevel, Mount, SandboxProfile
 from paddock_sources import Resolution
 from paddock_sources.lock.lock_file import LOCK_FILE
-from paddock_sources.near import near
+from paddock_sources.similar_names import near
 
 LAST: Final = "last"  # in place of an id
 _VERSION: Final = 1

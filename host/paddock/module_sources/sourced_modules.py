@@ -36,7 +36,7 @@ from paddock_sources.cache import SourceCache
 from paddock_sources.constraints import NO_RULES, DependencyRules
 from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile
 from paddock_sources.mirrors import Mirrors
-from paddock_sources.near import near
+from paddock_sources.similar_names import near
 
 _REPOSITORY_PREFIX: Final = "amplifier-module-"
 _USUAL_LAYERS: Final = ("source of the plan entry", "builtin modules", "installed packages")  # as resolvers name them

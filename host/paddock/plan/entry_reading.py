@@ -19,7 +19,7 @@ from paddock.plan.limits import Limits, Totals
 from paddock.plan.model import ENTRY_KEYS, EntryPlace, Kind, ModuleEntry, PlanWide
 from paddock.plan.problems import must_be, path_text, problems_of, unknown_key
 from paddock.plan.secret_references import malformed_references
-from paddock_sources.near import near
+from paddock_sources.similar_names import near
 
 SECTIONS: Final[Mapping[str, Kind]] = {"providers": "provider", "tools": "tool", "hooks": "hook"}
 

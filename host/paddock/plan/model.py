@@ -32,7 +32,7 @@ from paddock.plan.source_map import Location, Positions
 from paddock_sources import ModuleIdError, SourceUriError, checked_module_id, parse_source
 from paddock_sources.constraints import MAX_CONSTRAINTS, Constraint, ConstraintTextError, DependencyRules
 from paddock_sources.kinds.mcp_uri import MCP_MODULE
-from paddock_sources.near import near
+from paddock_sources.similar_names import near
 
 Kind = Literal["orchestrator", "context", "provider", "tool", "hook"]
 Isolation = Literal["ns", "bwrap", "landlock", "none"]

@@ -27,7 +27,7 @@ from paddock.plan.host_name import split_port
 from paddock.plan.net_rule import NetRule
 from paddock.plan.problems import NotAcceptedError, StrictModel, type_text
 from paddock_sources.manifest import permission_request
-from paddock_sources.near import meant
+from paddock_sources.similar_names import meant
 
 Preset = Literal["isolated", "workspace-read", "workspace", "shell"]
 PRESETS: Final = get_args(Preset)

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from paddock.errors import PlanProblem
-from paddock_sources.near import meant
+from paddock_sources.similar_names import meant
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 

@@ -19,7 +19,7 @@ from typing import Final, Generic, Self, TypeVar
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.owner import Owner
 from paddock.text import reason_of
-from paddock_sources.near import near
+from paddock_sources.similar_names import near
 
 _MAX_LINKS: Final = 40  # as many as the kernel follows
 _MAX_NAMES: Final = 4096  # on a path through links; the kernel allows 4096 bytes, and each link's target counts again

@@ -20,7 +20,7 @@ from paddock.plan.problems import NotAcceptedError
 from paddock.policy.executable import loader_of, script_line_of
 from paddock.policy.path_walk import GrantedPath
 from paddock.text import reason_of
-from paddock_sources.near import meant
+from paddock_sources.similar_names import meant
 
 SEARCH_PATH: Final = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 

@@ -38,12 +38,12 @@ from paddock_sdk.protocol import (
 )
 from paddock_sdk.protocol.body import Codec, EncodeError
 from paddock_sdk.protocol.frames import Buffer
-from paddock_sdk.worker.crossing import explained
 from paddock_sdk.worker.mailbox import Mailbox
 from paddock_sdk.worker.object_table import ObjectTable
 from paddock_sdk.worker.open_calls import CallOutcome, Finish, PendingCall, ServedRequest, settle
 from paddock_sdk.worker.outbox import Outbox
 from paddock_sdk.worker.receiver import FrameReceiver
+from paddock_sdk.worker.unsendable import explained
 
 _STREAM_WINDOW: Final = 32  # items a stream may run ahead of its reader
 _ERROR_TEXT: Final = 2000  # characters about an error that could not itself be sent

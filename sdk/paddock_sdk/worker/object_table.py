@@ -18,7 +18,7 @@ from paddock_sdk.protocol.body import Codec, NoFormError
 from paddock_sdk.protocol.describing import describe, described_anew, masked, member_of
 from paddock_sdk.protocol.description import Description, Flavour, decode_description, encode_description
 from paddock_sdk.protocol.remote_object import Caller, refresh, stand_in
-from paddock_sdk.worker.crossing import unsendable
+from paddock_sdk.worker.unsendable import unsendable
 
 
 class Exported:

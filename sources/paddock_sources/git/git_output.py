@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, Self
 
-from paddock_sources.near import near
 from paddock_sources.resolution import RefKind
+from paddock_sources.similar_names import near
 
 _LINE = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\t(refs/(?:heads|tags)/[^\x00-\x20\x7f]+)")
 _HEAD = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\tHEAD")

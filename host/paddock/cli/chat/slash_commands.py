@@ -30,7 +30,7 @@ from paddock.isolation.denials.explain import Family
 from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import FAMILIES, PRESETS, Permissions, by_preset, grants_of, united
 from paddock.session.instructing import preferred_provider
-from paddock_sources.near import near
+from paddock_sources.similar_names import near
 
 _COMMAND: Final = re.compile(r"/([A-Za-z]*)(?:\s+(.*))?", re.DOTALL)
 _PARAGRAPHS: Final = re.compile(r"\n\s*\n")

@@ -28,7 +28,7 @@ from paddock_sources import (
 )
 from paddock_sources.errors import without_credentials
 from paddock_sources.manifest.read import HeldModules
-from paddock_sources.near import near
+from paddock_sources.similar_names import near
 
 if TYPE_CHECKING:
     from paddock.cli.sources.found_module import FoundModule

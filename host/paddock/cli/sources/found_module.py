@@ -29,8 +29,8 @@ from paddock_sources.environment.errors import InstalledDistributionError
 from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile
 from paddock_sources.manifest.moved import hints_beside
 from paddock_sources.manifest.permission_request import PermissionRequest
-from paddock_sources.near import near
 from paddock_sources.provisioner import PinKind, PinnedSource
+from paddock_sources.similar_names import near
 
 
 @dataclass(frozen=True, slots=True)

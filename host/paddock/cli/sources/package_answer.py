@@ -22,7 +22,7 @@ from paddock.module_sources.sourced_modules import SourcedModule, SourcedModules
 from paddock_sources.constraints import Constraint
 from paddock_sources.kinds.package_uri import package_key
 from paddock_sources.lock.locked_module import LockedDependency
-from paddock_sources.near import meant
+from paddock_sources.similar_names import meant
 
 
 @dataclass(frozen=True, slots=True)

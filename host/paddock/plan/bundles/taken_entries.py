@@ -15,7 +15,7 @@ from paddock.plan.bundles.tree_path import TreePath
 from paddock.plan.entry_reading import SECTIONS, SESSION_KEYS
 from paddock.plan.model import ENTRY_KEYS
 from paddock.plan.problems import NotAcceptedError, must_be
-from paddock_sources.near import near
+from paddock_sources.similar_names import near
 
 MODULES: Final = tuple(SECTIONS)
 _KEYS: Final = ("bundle", "includes", "session", "spawn", *MODULES, "agents", "context")

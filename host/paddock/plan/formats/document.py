@@ -26,7 +26,7 @@ from paddock.plan.problems import YamlError
 from paddock.plan.source_map import Positions, SourceNode
 from paddock.text import reason_of
 from paddock_sources.bounded_toml import TomlError, read_toml
-from paddock_sources.near import near
+from paddock_sources.similar_names import near
 
 YAML_EXTENSIONS: Final = frozenset({".yaml", ".yml"})
 EXTENSIONS: Final = YAML_EXTENSIONS | {".json", ".toml"}  # the last is that of a plan to convert

@@ -30,7 +30,7 @@ from paddock.session.journals.session_journal import SessionJournal
 from paddock.session.resources import SessionResources
 from paddock.session.session_plan import SessionPlan
 from paddock.session.sub_sessions.spawn_payload import weight
-from paddock_sources.near import near
+from paddock_sources.similar_names import near
 
 SELF: Final = "self"  # as the name of an agent: the requesting session, once more
 

@@ -30,9 +30,9 @@ from paddock_sdk.worker.attempts.kernel_limits import exit_code
 from paddock_sdk.worker.attempts.noticing import AttemptRecorder
 from paddock_sdk.worker.calls.dispatch_contexts import DispatchContexts
 from paddock_sdk.worker.calls.raised import log_traceback, place_of, traceback_of
-from paddock_sdk.worker.crossing import unsendable
 from paddock_sdk.worker.driver import Driver, serving
 from paddock_sdk.worker.object_table import Exported, ObjectTable
+from paddock_sdk.worker.unsendable import unsendable
 
 _MESSAGE_CHARACTERS: Final = 8000  # of an error text, which a model may read
 

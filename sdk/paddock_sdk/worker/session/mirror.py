@@ -22,12 +22,12 @@ from paddock_sdk.protocol import Frame, LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.body import EncodeError, unpack_prefix
 from paddock_sdk.protocol.methods import HostMethod, MirrorSection
 from paddock_sdk.protocol.shared_state import MAX_KEY, STATE_ATTRIBUTE, Change, SharedState, touch
-from paddock_sdk.worker.crossing import explained
 from paddock_sdk.worker.driver import Driver
 from paddock_sdk.worker.object_table import ObjectTable
 from paddock_sdk.worker.session.coordinator import RemoteCancellationToken, RemoteCoordinator
 from paddock_sdk.worker.session.hooks import RemoteHookRegistry
 from paddock_sdk.worker.session.reporter import Reporter
+from paddock_sdk.worker.unsendable import explained
 
 # Applied when module code looks: each takes a stand-in, and a session of many modules has many.
 _PUT_OFF: Final = frozenset({MirrorSection.MOUNTED, MirrorSection.UNMOUNTED})

@@ -18,9 +18,9 @@ from paddock_sdk.kernel.mounts import MULTI_POINTS, SINGLE_POINTS, MountPoints
 from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.body import EncodeError
 from paddock_sdk.protocol.methods import HostMethod
-from paddock_sdk.worker.crossing import explained
 from paddock_sdk.worker.driver import Driver
 from paddock_sdk.worker.object_table import ObjectTable
+from paddock_sdk.worker.unsendable import explained
 
 _MAX_NAME: Final = 200  # characters of an attribute's name; the host takes no longer ones, nor private ones
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from paddock_sources.near import near
+from paddock_sources.similar_names import near
 from support.rows import each_row
 
 _PROGRAMS = ("cat", "git", "keytool", "python3", "python3-config", "rm", "bash", "makeinfo")

@@ -18,7 +18,7 @@ from paddock_sdk.contract.message_models import ChatResponse
 from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.protocol.body import Codec, EncodeError
 from paddock_sdk.protocol.methods import HostMethod
-from paddock_sdk.worker.crossing import explained, unsendable
+from paddock_sdk.worker.unsendable import explained, unsendable
 from support.rows import each_row
 
 from .conftest import Rig
