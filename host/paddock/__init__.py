@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from paddock.authorization.consent import ConsentAnswer, PlanReview
     from paddock.errors import PaddockError
-    from paddock.module_sources.resolve import SourceOptions
+    from paddock.module_sources.provisioning import SourceOptions
     from paddock.policy.files.policy import Policy
     from paddock.rpc.asking_call import AskingCall, asking_call
     from paddock.session.host import Host

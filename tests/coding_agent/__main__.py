@@ -17,7 +17,7 @@ from paddock.cli.finding import find
 from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.progress import activity_of
 from paddock.cli.terminal.render import Screen
-from paddock.module_sources.resolve import SourceOptions
+from paddock.module_sources.provisioning import SourceOptions
 from paddock.text import escape
 
 _MAX_CHARACTERS = 76

@@ -28,7 +28,7 @@ from paddock.demo.story import BEHAVED, ends_of
 from paddock.errors import IsolationUnavailableError
 from paddock.isolation.levels import guarantees_missing
 from paddock.isolation.record import SessionRecords
-from paddock.module_sources.resolve import SourceOptions
+from paddock.module_sources.provisioning import SourceOptions
 from paddock.report.facts import facts_of
 from paddock.report.page import page_of
 from paddock.session.journals.journal_folder import Journals

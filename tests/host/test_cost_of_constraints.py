@@ -12,7 +12,8 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 from paddock.errors import PlanError
-from paddock.module_sources.resolve import ModuleSources, SourceOptions
+from paddock.module_sources.provisioning import SourceOptions
+from paddock.module_sources.resolve import ModuleSources
 from paddock.module_sources.sourced_modules import SourcedModules
 from paddock.plan.load import load_plan
 from paddock.policy.files.policy import Policy

@@ -94,9 +94,6 @@ class ShelfSupply(Supply[ShelfUri]):
     def pin(self, uri: ShelfUri, *, allow_impostor: bool = False) -> PinnedSource:
         return PinnedSource(uri.edition, "version", uri.edition)
 
-    def needs_lock(self, uri: ShelfUri) -> bool:
-        return True
-
     def lock(self, uri: ShelfUri, pinned: PinnedSource | None, choice: Choice) -> LockedModule:
         pinned = pinned or self.pin(uri)
         tree = snapshot(self._folder(uri), self.workshop.cache, None).digest

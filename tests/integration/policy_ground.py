@@ -22,7 +22,8 @@ from paddock.authorization.authorizer import Authorizer
 from paddock.authorization.preflight import checked_resolutions
 from paddock.cli import failure, plan_options
 from paddock.errors import PaddockError, PlanError, PolicyRefusedError
-from paddock.module_sources.resolve import ModuleSources, SourceOptions
+from paddock.module_sources.provisioning import SourceOptions
+from paddock.module_sources.resolve import ModuleSources
 from paddock.plan.load import load_plan
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.policy.files.grants import GrantsFile

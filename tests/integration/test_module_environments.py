@@ -16,7 +16,7 @@ from host.authoring.installed_wheels import index_of
 from host.egress.certificates import TestAuthority
 from paddock import Session
 from paddock.errors import ModuleMissingError, PolicyRefusedError, UnknownContractError
-from paddock.module_sources.resolve import SourceOptions
+from paddock.module_sources.provisioning import SourceOptions
 from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
 from paddock_sources.locked_sources import LockUse
 from sources.git_repositories import lay_out, library_files, module_files, repository

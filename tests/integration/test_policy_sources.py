@@ -13,7 +13,8 @@ import pytest
 from integration.policy_ground import PLAN, READ, Ground, copy_of_a_tool, refusals
 from paddock.cli import failure
 from paddock.errors import ModuleMissingError, PolicyRefusedError
-from paddock.module_sources.resolve import ModuleSources, SourceOptions
+from paddock.module_sources.provisioning import SourceOptions
+from paddock.module_sources.resolve import ModuleSources
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.policy.files.policy import Policy
 from paddock.policy.pins import Pins

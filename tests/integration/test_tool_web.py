@@ -22,7 +22,7 @@ from host.egress.certificates import TestAuthority
 from host.egress.ground import redirect
 from modules import shipped
 from paddock.egress import dialer
-from paddock.module_sources.resolve import SourceOptions
+from paddock.module_sources.provisioning import SourceOptions
 from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
 from paddock_sources import builtin
 from paddock_sources.lock.lock_file import LOCK_FILE, LockFile

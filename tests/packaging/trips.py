@@ -32,7 +32,8 @@ from bench.stage import MODULES, Stage
 
 from paddock.authorization.authorizer import Authorizer
 from paddock.isolation.sandbox_host import SandboxHost
-from paddock.module_sources.resolve import ModuleSources, SourceOptions
+from paddock.module_sources.provisioning import SourceOptions
+from paddock.module_sources.resolve import ModuleSources
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.policy.files.policy import Policy
 from paddock.session.module import HostedModule

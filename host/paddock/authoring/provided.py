@@ -19,13 +19,12 @@ from paddock.authoring.module_folder import ModuleFolder
 from paddock.errors import KindError
 from paddock.isolation.commands.cancellation import check_cancelled
 from paddock.isolation.sandbox_host import SandboxHost
-from paddock.module_sources.provisioning import provisioning
+from paddock.module_sources.provisioning import SourceOptions, provisioning
 from paddock.policy.evaluate import refuse_sources
 from paddock.policy.files.policy import Policy
 from paddock_sources import Resolution, SourceError
 from paddock_sources.cache import SourceCache
-from paddock_sources.errors import OFFLINE, NoFetching, OwnRightsError
-from paddock_sources.progress import Progress, SilentProgress
+from paddock_sources.errors import OwnRightsError
 from paddock_sources.uri import FolderUri
 
 
@@ -39,16 +38,11 @@ class TrialNeeds:
 
 @dataclass(frozen=True, slots=True)
 class FetchOptions:
-    """How missing code may be fetched; `progress` shows slow steps, `audit` records each connection.
-
-    `no_fetching` says what to do about what is missing `offline`.
-    """
+    """How missing code may be fetched; `audit` records each connection."""
 
     environ: Mapping[str, str]
-    offline: bool = False
-    progress: Progress = field(default_factory=SilentProgress)
+    sources: SourceOptions = field(default_factory=SourceOptions)
     audit: AuditLog | None = None
-    no_fetching: NoFetching = OFFLINE
 
 
 def _environment_error(error: SourceError, needs: TrialNeeds) -> KindError:
@@ -94,11 +88,9 @@ async def provided(
                 async with provisioning(
                     fetch_options.environ,
                     cache,
-                    offline=fetch_options.offline,
-                    no_fetching=fetch_options.no_fetching,
+                    fetch_options.sources,
                     lends_keys=False,
                     policy=policy,
-                    progress=fetch_options.progress,
                     audit=fetch_options.audit,
                     host=host,
                 ) as provisioner:

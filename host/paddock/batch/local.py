@@ -23,7 +23,7 @@ from paddock.batch.result import TaskResult
 from paddock.batch.task import OWN
 from paddock.batch.task_file import WHOLE, Shard, TaskFile
 from paddock.errors import KindError, PaddockError, PlanError, PlanProblem, code_of, statement_of
-from paddock.module_sources.resolve import SourceOptions
+from paddock.module_sources.provisioning import SourceOptions
 from paddock.plan.load import load_plan
 from paddock.plan.model import MountPlan
 from paddock.plan.permissions import grants_of

@@ -19,7 +19,7 @@ import click
 from paddock.plan import USUAL_PLAN
 
 if TYPE_CHECKING:
-    from paddock.module_sources.resolve import SourceOptions
+    from paddock.module_sources.provisioning import SourceOptions
     from paddock_sandbox.profile import IsolationLevel
     from paddock_sources.errors import NoFetching
     from paddock_sources.progress import Progress
@@ -150,7 +150,7 @@ class SourceFlags:
         Raises:
             click.UsageError: two of them contradict each other.
         """
-        from paddock.module_sources.resolve import SourceOptions
+        from paddock.module_sources.provisioning import SourceOptions
         from paddock_sources.locked_sources import LockUse
 
         if self.locked and self.frozen:

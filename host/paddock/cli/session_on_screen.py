@@ -64,14 +64,7 @@ class SessionOpener:
         """
         from paddock.module_sources.bundles import BundleOptions, pin_bundles  # for few plans
 
-        sources = self._sources
-        options = BundleOptions(
-            sources.use,
-            offline=sources.offline,
-            lends_keys=self._options.trust_plan or is_kept(self._plan),
-            progress=self.fetching,
-            no_fetching=sources.no_fetching,
-        )
+        options = BundleOptions(self._sources, lends_keys=self._options.trust_plan or is_kept(self._plan))
         pinned = await pin_bundles(self._plan, os.environ, options)
         if pinned is not None and not pinned.plan.providers:
             self._screen.note(f"neither {self._shown} nor its bundles name a provider; {self._add} adds one")

@@ -20,7 +20,7 @@ from paddock.errors import KindError, PaddockError
 from paddock.mcp_server.client_approval import ClientApproval
 from paddock.mcp_server.served import Explain, ServedTools
 from paddock.module_sources.definitions import DefinitionLock
-from paddock.module_sources.resolve import SourceOptions
+from paddock.module_sources.provisioning import SourceOptions
 from paddock.plan.permissions import Permissions
 from paddock.plan.server_flags import ServerFlags
 from paddock.policy.owner import Owner
@@ -31,7 +31,7 @@ from paddock.session.resources import OnOutput, StartOptions
 from paddock.session.startup import PlanRequest
 from paddock.state_folder import state_folder
 from paddock.text import reason_of
-from paddock_sdk.contract.display import DisplaySystem
+from paddock_sdk.contract.approval import DisplaySystem
 
 Compare = Callable[[SessionDefinitions, DefinitionLock], Awaitable[object]]
 """Compares what a server defines with its pins in a lock file, which it may change."""

@@ -17,7 +17,7 @@ import anyio.to_thread
 from paddock.errors import KindError
 from paddock.isolation.commands.cancellation import check_cancelled
 from paddock.module_sources.lock import update_lock
-from paddock.module_sources.provisioning import provisioning
+from paddock.module_sources.provisioning import SourceOptions, provisioning
 from paddock.plan import EXTENDS
 from paddock.plan.bundles.trees import PinnedTrees
 from paddock.plan.load import load_plan
@@ -28,11 +28,10 @@ from paddock.policy.evaluate import refuse_sources
 from paddock.policy.files.policy import Policy
 from paddock_sources import SourceError
 from paddock_sources.cache import SourceCache
-from paddock_sources.errors import OFFLINE, NoFetching, OwnRightsError, not_locked, pin_mismatch
+from paddock_sources.errors import OwnRightsError, not_locked, pin_mismatch
 from paddock_sources.kinds.git_uri import GitUri
 from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile
 from paddock_sources.locked_sources import LockUse
-from paddock_sources.progress import Progress, SilentProgress
 from paddock_sources.provisioner import Provisioner
 from paddock_sources.resolution import PinnedSource
 from paddock_sources.supplies.git import GitSupply
@@ -42,17 +41,14 @@ from paddock_sources.supplies.git import GitSupply
 class BundleOptions:
     """Options for getting bundles.
 
-    `use` says how the lock file is used. With `lends_keys`, those that the plan itself names are fetched with the
-    user's keys and from private hosts, too. With `renews`, branches and tags are looked up again; a newer commit is
-    taken unless the function returns why not. The plan's file may be `written` later. Else as for modules.
+    With `lends_keys`, those that the plan itself names are fetched with the user's keys and from private hosts, too.
+    With `renews`, branches and tags are looked up again; a newer commit is taken unless the function returns why not.
+    The plan's file may be `written` later. Else they are got as modules are.
     """
 
-    use: LockUse = LockUse.UPDATE
-    offline: bool = False
+    sources: SourceOptions
     lends_keys: bool = False
     renews: Callable[[LockedModule, PinnedSource], str] | None = None
-    progress: Progress | None = None
-    no_fetching: NoFetching = OFFLINE
     written: bytes | None = None
 
 
@@ -78,15 +74,7 @@ async def pin_bundles(plan: Path, environ: Mapping[str, str], options: BundleOpt
         return None
     policy = await anyio.to_thread.run_sync(Policy.load, environ)
     with SourceCache.of_user(environ, check=check_cancelled) as cache:
-        async with provisioning(
-            environ,
-            cache,
-            offline=options.offline,
-            no_fetching=options.no_fetching,
-            lends_keys=False,
-            policy=policy,
-            progress=options.progress or SilentProgress(),
-        ) as provider:
+        async with provisioning(environ, cache, options.sources, lends_keys=False, policy=policy) as provider:
             pinning = _Pinning(plan, environ, options, cache, policy, provider)
             return await anyio.to_thread.run_sync(pinning.run)
 
@@ -181,8 +169,8 @@ class FetchedTrees(PinnedTrees):
             if entry.digest != row.tree:
                 raise pin_mismatch(uri.text, row.tree, entry.digest, entry.with_compiled)
             return row
-        if self._pinning.options.use is not LockUse.UPDATE:
-            raise not_locked(key, self._pinning.options.use.value)
+        if self._pinning.options.sources.use is not LockUse.UPDATE:
+            raise not_locked(key, self._pinning.options.sources.use.value)
         pinned = supply.pin(uri)
         entry, _ = supply.fetched(uri, pinned.commit, allow_impostor=False)
         return LockedModule(

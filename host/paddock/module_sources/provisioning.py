@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Final
+from typing import Any, Final
 
 import anyio.to_thread
 
@@ -24,6 +25,7 @@ from paddock.policy.files.sources import load_source_settings
 from paddock_sources.cache import SourceCache
 from paddock_sources.commands.direct_runner import DirectRunner
 from paddock_sources.errors import OFFLINE, NoFetching, SourceRefusedError
+from paddock_sources.locked_sources import LockUse
 from paddock_sources.progress import Progress, SilentProgress
 from paddock_sources.provisioner import NO_RUNNER, Provisioner
 from paddock_sources.uri import SourceUri
@@ -40,17 +42,32 @@ _OF_RUNTIME: Final = (
 _VERSION: Final = re.compile(r"^Version: (\S+)$", re.MULTILINE)
 
 
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """Options for getting the code of modules.
+
+    `use` says how the lock file is used; with `offline`, nothing is fetched, and `no_fetching` says what to do about
+    it; with `live`, modules in folders run from there and not from a copy. `progress` shows what is fetched.
+    `application` is an application's own resolver, an object as the contract describes it, which is asked before the
+    plan is.
+    """
+
+    use: LockUse = LockUse.UPDATE
+    offline: bool = False
+    live: bool = False
+    progress: Progress = field(default_factory=SilentProgress)
+    application: Any = None
+    no_fetching: NoFetching = OFFLINE
+
+
 @asynccontextmanager
 async def provisioning(
     environ: Mapping[str, str],
     cache: SourceCache | None = None,
+    options: SourceOptions | None = None,
     *,
-    offline: bool = False,
-    no_fetching: NoFetching = OFFLINE,
-    live: bool = False,
     lends_keys: bool = True,
     policy: Policy | None = None,
-    progress: Progress | None = None,
     audit: AuditLog | None = None,
     host: SandboxHost | None = None,
 ) -> AsyncIterator[Provisioner]:
@@ -58,15 +75,14 @@ async def provisioning(
 
     Provided code is kept in `cache`, and stays there while that is open; by default while this context is.
 
-    With `offline`, nothing is fetched; `no_fetching` says why, and what to do about it. With `live`, modules in folders
-    run from there. Without `lends_keys`, for a plan that the user has not accepted, nothing is fetched that takes the
-    user's own keys or is at a private address.
-    `progress` shows slow steps, `audit` records each connection. `host` starts the workers that fetch, where the caller
-    has one.
+    Without `lends_keys`, for a plan that the user has not accepted, nothing is fetched that takes the user's own keys
+    or is at a private address. `audit` records each connection. `host` starts the workers that fetch, where there is
+    one.
 
     Raises:
         PolicyFileError: the user's settings, or a policy, cannot be trusted or understood.
     """
+    options = options or SourceOptions()
     settings = await anyio.to_thread.run_sync(load_source_settings, environ)
     judged_by = await anyio.to_thread.run_sync(Policy.load, environ) if policy is None else policy
     with ExitStack() as stack:
@@ -79,10 +95,10 @@ async def provisioning(
                 environ=environ,
                 settings=settings,
                 preloaded=_preloaded,
-                progress=progress or SilentProgress(),
-                offline=offline,
-                no_fetching=no_fetching,
-                live=live,
+                progress=options.progress,
+                offline=options.offline,
+                no_fetching=options.no_fetching,
+                live=options.live,
                 lends_keys=lends_keys,
                 judge=partial(_judge, judged_by),
             )

@@ -12,10 +12,10 @@ import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import anyio.from_thread
@@ -27,7 +27,7 @@ from paddock.isolation.commands.cancellation import check_cancelled
 from paddock.isolation.sandbox_host import SandboxHost
 from paddock.module_sources.definitions import DefinitionLock
 from paddock.module_sources.lock import update_lock
-from paddock.module_sources.provisioning import provisioning
+from paddock.module_sources.provisioning import SourceOptions, provisioning
 from paddock.plan.model import ModuleEntry
 from paddock.plan.permissions import grants_of
 from paddock.plan.problems import path_text
@@ -41,34 +41,15 @@ from paddock_sources import Resolution, Resolver, SourceError, SourceUri
 from paddock_sources.application import ApplicationResolver
 from paddock_sources.cache import SourceCache
 from paddock_sources.constraints import DependencyRules
-from paddock_sources.errors import OFFLINE, NoFetching, without_credentials
+from paddock_sources.errors import without_credentials
 from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile, linked_lock
 from paddock_sources.lock.lock_placeholder import LockPlaceholder
 from paddock_sources.locked_sources import LockedSources, LockUse
-from paddock_sources.progress import Progress, SilentProgress
 from paddock_sources.resolver import PLAN_LAYER, ChosenSource
 
 _AT_A_TIME: Final = 20  # modules whose code is fetched side by side
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class SourceOptions:
-    """Options for getting the code of modules.
-
-    `use` says how the lock file is used; with `offline`, nothing is fetched, and `no_fetching` says what to do about
-    it; with `live`, modules in folders run from there and not from a copy. `progress` shows what is fetched.
-    `application` is an application's own resolver, an object as the contract describes it, which is asked before the
-    plan is.
-    """
-
-    use: LockUse = LockUse.UPDATE
-    offline: bool = False
-    live: bool = False
-    progress: Progress = field(default_factory=SilentProgress)
-    application: Any = None
-    no_fetching: NoFetching = OFFLINE
 
 
 @dataclass(eq=False)
@@ -245,13 +226,10 @@ class ModuleSources:
         async with provisioning(
             self.environ,
             self.cache,
-            offline=options.offline,
-            no_fetching=options.no_fetching,
-            live=options.live,
+            options,
             lends_keys=self.lends_keys,
             host=self.host,
             policy=self.policy,
-            progress=options.progress,
             audit=self.audit,
         ) as provisioner:
             lock = (await self._lock_file()).with_modules(self._unwritten)

@@ -26,7 +26,7 @@ from paddock.batch.local import LocalPlace, SessionSettings
 from paddock.batch.place import Attempt, Place, StaleAttemptError
 from paddock.batch.task import Task
 from paddock.errors import PaddockError, PolicyFileError
-from paddock.module_sources.resolve import SourceOptions
+from paddock.module_sources.provisioning import SourceOptions
 from paddock.plan.load import load_plan
 from paddock.policy.files.owned_file import ROOT, read_owned, user_config_folder
 from paddock.policy.files.policy import SYSTEM_FILE

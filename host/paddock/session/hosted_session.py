@@ -24,8 +24,7 @@ from paddock.session.session_plan import SessionPlan
 from paddock.session.state.coordinator import HostedCoordinator
 from paddock.session.sub_sessions.agent_plan import may_guard
 from paddock.workers.exit_report import ExitReport
-from paddock_sdk.contract.approval import ApprovalSystem
-from paddock_sdk.contract.display import DisplaySystem
+from paddock_sdk.contract.approval import ApprovalSystem, DisplaySystem
 from paddock_sdk.kernel.loading import ReadyQueue
 from paddock_sdk.kernel.session import AmplifierSession
 

@@ -20,7 +20,8 @@ from paddock.errors import ModuleMissingError, PaddockError
 from paddock.isolation.commands.cancellation import check_cancelled
 from paddock.isolation.planner import SandboxPlanner
 from paddock.isolation.sandbox_host import SandboxHost
-from paddock.module_sources.resolve import ModuleSources, SourceOptions
+from paddock.module_sources.provisioning import SourceOptions
+from paddock.module_sources.resolve import ModuleSources
 from paddock.plan import USUAL_PLAN
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.plan.permissions import grants_of
@@ -31,8 +32,7 @@ from paddock.session.recorder import StartRecord
 from paddock.session.resources import SessionResources, StartOptions
 from paddock.session.runtime import SessionCore, SessionRuntime
 from paddock.session.startup import FoundCode, PlanRequest, confined, how_to_pin
-from paddock_sdk.contract.approval import ApprovalSystem
-from paddock_sdk.contract.display import DisplaySystem
+from paddock_sdk.contract.approval import ApprovalSystem, DisplaySystem
 from paddock_sources import SourceError, parse_source
 from paddock_sources.cache import SourceCache
 from paddock_sources.constraints import NO_RULES, DependencyRules

@@ -44,8 +44,7 @@ from paddock.session.state.mirrors import Mirrors
 from paddock.workers.exit_report import ExitReason
 from paddock.workers.output import OutputLine
 from paddock.workers.worker_host import run_undisturbed
-from paddock_sdk.contract.approval import ApprovalSystem
-from paddock_sdk.contract.display import DisplaySystem
+from paddock_sdk.contract.approval import ApprovalSystem, DisplaySystem
 from paddock_sdk.kernel.cancellation import CancellationToken
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.hooks import HookRegistry

@@ -30,7 +30,7 @@ from paddock.isolation.mentioned_files import MentionedFiles, MentionResolver, w
 from paddock.isolation.planner import OnConfined
 from paddock.isolation.private_places import PrivatePlaces
 from paddock.module_sources.definitions import DefinitionLock
-from paddock.module_sources.resolve import SourceOptions
+from paddock.module_sources.provisioning import SourceOptions
 from paddock.plan.load import load_plan
 from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.policy.files.policy import Policy
@@ -60,8 +60,7 @@ from paddock.session.sub_sessions.session_tree import SessionTree
 from paddock.workers.room import check_event_loop, check_room
 from paddock.workers.supervisor import Supervisor
 from paddock_sandbox.profile import IsolationLevel
-from paddock_sdk.contract.approval import ApprovalSystem
-from paddock_sdk.contract.display import DisplaySystem
+from paddock_sdk.contract.approval import ApprovalSystem, DisplaySystem
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.mounts import own_names
 

@@ -35,7 +35,8 @@ from paddock.isolation.commands.cancellation import check_cancelled
 from paddock.isolation.planner import SandboxPlanner
 from paddock.isolation.sandbox_host import SandboxHost
 from paddock.module_sources.definitions import DefinitionLock
-from paddock.module_sources.resolve import KeptLockFile, ModuleSources, SourceOptions
+from paddock.module_sources.provisioning import SourceOptions
+from paddock.module_sources.resolve import KeptLockFile, ModuleSources
 from paddock.plan import USUAL_PLAN
 from paddock.plan.model import ModuleEntry, MountPlan
 from paddock.policy.pins import LockMovedError, Pins

@@ -23,7 +23,7 @@ from paddock.errors import (
     PaddockError,
 )
 from paddock.isolation.planner import OnConfined
-from paddock.module_sources.resolve import SourceOptions
+from paddock.module_sources.provisioning import SourceOptions
 from paddock.policy.files.policy import Policy
 from paddock.rpc.peer import Handle
 from paddock.session.lone_module import CalledModule, OpenedModule, opened
@@ -36,9 +36,8 @@ from paddock.session.runtime import SessionRuntime
 from paddock.workers.exit_report import ExitReport
 from paddock.workers.room import check_event_loop
 from paddock_sandbox.profile import IsolationLevel
-from paddock_sdk.contract.approval import ApprovalSystem
+from paddock_sdk.contract.approval import ApprovalSystem, DisplaySystem
 from paddock_sdk.contract.boundary_errors import ModuleGoneError
-from paddock_sdk.contract.display import DisplaySystem
 from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.kernel.mounts import own_names
 from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError

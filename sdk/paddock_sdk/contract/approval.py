@@ -1,7 +1,7 @@
-"""How the kernel asks a person for permission.
+"""How the kernel asks a person for permission, and shows a message to one.
 
-The kernel calls `request_approval` by position and reads the chosen option from the answer. A system that gets no
-answer in time raises instead of guessing. This differs from the `ApprovalProvider` that approval hooks ask.
+The kernel calls both by position. It reads the chosen option from the answer; a system that gets no answer in time
+raises instead of guessing. This differs from the `ApprovalProvider` that approval hooks ask.
 """
 
 from __future__ import annotations
@@ -26,4 +26,12 @@ class ApprovalSystem(Protocol):
         Raises:
             ApprovalTimeoutError: no person answered in time; the caller then acts on `default`.
         """
+        ...
+
+
+class DisplaySystem(Protocol):
+    """Shows messages to a person, by a plain call that neither waits nor answers."""
+
+    def show_message(self, message: str, level: Literal["info", "warning", "error"], source: str = "hook") -> None:
+        """Show one message with its origin."""
         ...

@@ -21,9 +21,8 @@ from paddock_sdk.kernel.mounts import MULTI_POINTS, SINGLE_POINTS, MountObserver
 from paddock_sdk.kernel.settle import CancelWatch, settled
 
 if TYPE_CHECKING:
-    from paddock_sdk.contract.approval import ApprovalSystem
+    from paddock_sdk.contract.approval import ApprovalSystem, DisplaySystem
     from paddock_sdk.contract.boundary_errors import OverLimitError
-    from paddock_sdk.contract.display import DisplaySystem
     from paddock_sdk.contract.models import ContextInjection, HookResult
 
 _log = logging.getLogger(__name__)

@@ -27,8 +27,7 @@ from paddock_sdk.kernel.settle import CancelWatch, safe_exception_str
 from paddock_sdk.kernel.startup.initialization import initialize_session, session_extras
 
 if TYPE_CHECKING:
-    from paddock_sdk.contract.approval import ApprovalSystem
-    from paddock_sdk.contract.display import DisplaySystem
+    from paddock_sdk.contract.approval import ApprovalSystem, DisplaySystem
     from paddock_sdk.contract.models import SessionStatus
     from paddock_sdk.kernel.loading import ModuleLoading
 

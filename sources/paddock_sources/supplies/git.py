@@ -54,9 +54,6 @@ class GitSupply(TreeSupply[GitUri]):
             return ()
         return newer_tags(self._source(uri).tags(), locked.requested_ref, locked.commit)
 
-    def needs_lock(self, uri: GitUri) -> bool:
-        return True
-
     def fetched(self, uri: GitUri, commit: str, *, allow_impostor: bool) -> tuple[TreeEntry, Path]:
         entry = self._source(uri).fetch(commit, allow_impostor=allow_impostor)
         return entry, _inside(uri, entry.root)

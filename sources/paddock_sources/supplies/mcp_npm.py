@@ -29,9 +29,6 @@ class McpNpmSupply(McpSupply[McpNpmUri]):
         version = uri.version or _package(uri, self._packages(uri).choose("latest")).version
         return PinnedSource(uri.version, "version", version)
 
-    def needs_lock(self, uri: McpNpmUri) -> bool:
-        return True
-
     def lock(self, uri: McpNpmUri, pinned: PinnedSource | None, choice: Choice) -> LockedModule:
         packages, tree = self._packages(uri).lock(pinned.commit if pinned is not None else uri.version or "latest")
         return LockedModule(

@@ -34,9 +34,6 @@ class McpPypiSupply(McpSupply[McpPypiUri]):
         version = uri.version or self._locked(uri, "", self.rules(uri, NO_RULES)).commit
         return PinnedSource(uri.version, "version", version)
 
-    def needs_lock(self, uri: McpPypiUri) -> bool:
-        return True
-
     def lock(self, uri: McpPypiUri, pinned: PinnedSource | None, choice: Choice) -> LockedModule:
         version = pinned.commit if pinned is not None else uri.version
         locked = self._locked(uri, version, choice.rules)

@@ -20,6 +20,7 @@ from bench.sampling import Effort, interleave
 from bench.sources import remove
 from bench.timing import called
 from paddock.module_sources.bundles import BundleOptions, pin_bundles
+from paddock.module_sources.provisioning import SourceOptions
 from paddock.plan.bundles.bundle_file import Named
 from paddock.plan.bundles.composition import Composition
 from paddock.plan.formats.bounded_yaml import read_yaml
@@ -167,7 +168,7 @@ async def _fetched(folder: Path, effort: Effort) -> list[Row]:
             plan.write_text(f"extends: [{extends}]\n")
             environ = {"PATH": os.environ["PATH"], "HOME": place}
             before = time.perf_counter_ns()
-            await pin_bundles(plan, environ, BundleOptions(lends_keys=True))
+            await pin_bundles(plan, environ, BundleOptions(SourceOptions(), lends_keys=True))
             taken = (time.perf_counter_ns() - before) / 1e6
             await asyncio.to_thread(remove, Path(place) / ".cache")
             return [taken]

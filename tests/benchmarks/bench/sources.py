@@ -18,7 +18,8 @@ from typing import Any, Final
 from bench.row import Row, Target
 from bench.sampling import Effort, interleave
 from bench.yardstick import bare_interpreter, in_bare_interpreters, run_bare_interpreter
-from paddock.module_sources.resolve import ModuleSources, SourceOptions
+from paddock.module_sources.provisioning import SourceOptions
+from paddock.module_sources.resolve import ModuleSources
 from paddock.plan.model import EntryPlace, ModuleEntry
 from paddock.policy.files.policy import Policy
 from paddock_sources import Resolution

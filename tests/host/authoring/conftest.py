@@ -20,6 +20,7 @@ from paddock.authoring.suite import SuiteOutcome, run_behavior_tests, run_own_te
 from paddock.authoring.trial import TrialContext
 from paddock.authoring.validation import validate
 from paddock.authorization.authorizer import Authorizer
+from paddock.module_sources.provisioning import SourceOptions
 from paddock.plan.model import Kind
 from paddock_sdk.validation.result import ValidationResult
 from sources.index_server import IndexServer
@@ -71,7 +72,7 @@ class Trials:
         self.printed.clear()
         return TrialContext(
             await Authorizer.at_work(self.folder, environ, None),
-            FetchOptions(environ, self.offline),
+            FetchOptions(environ, SourceOptions(offline=self.offline)),
             limits,
             reachable_level(),  # type: ignore[arg-type]
             lambda line: self.printed.append(line.text),

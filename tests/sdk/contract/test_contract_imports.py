@@ -29,7 +29,7 @@ def modules_after_importing(name: str) -> set[str]:
 
 @each_row(
     "name",
-    ["events", "llm_errors", "content_models", "approval", "display", "module_sources", "capabilities"],
+    ["events", "llm_errors", "content_models", "approval", "module_sources", "capabilities"],
 )
 def test_a_plain_part_of_the_contract_does_not_bring_in_pydantic(name: str) -> None:
     loaded = modules_after_importing(f"paddock_sdk.contract.{name}")

@@ -7,7 +7,7 @@ from typing import Any, Protocol, get_type_hints
 
 import pytest
 
-from paddock_sdk.contract import approval, display, interfaces, module_sources
+from paddock_sdk.contract import approval, interfaces, module_sources
 from paddock_sdk.testing import MockTool
 from support.rows import each_row
 
@@ -37,7 +37,7 @@ PROTOCOLS: list[tuple[type, dict[str, str]]] = [
     (interfaces.HookHandler, {"__call__": "async"}),
     (interfaces.ApprovalProvider, {"request_approval": "async"}),
     (approval.ApprovalSystem, {"request_approval": "async"}),
-    (display.DisplaySystem, {"show_message": "sync"}),
+    (approval.DisplaySystem, {"show_message": "sync"}),
     (module_sources.ModuleSourceResolver, {"resolve": "sync"}),
 ]
 
@@ -115,7 +115,7 @@ def test_a_declared_tool_has_an_empty_schema_by_default() -> None:
         (interfaces.Provider.complete, ["request", "kwargs"]),
         (interfaces.Tool.execute, ["input"]),
         (approval.ApprovalSystem.request_approval, ["prompt", "options", "timeout", "default"]),
-        (display.DisplaySystem.show_message, ["message", "level", "source"]),
+        (approval.DisplaySystem.show_message, ["message", "level", "source"]),
         (module_sources.ModuleSourceResolver.resolve, ["module_id", "source_hint", "profile_hint"]),
     ],
     ids=lambda value: getattr(value, "__qualname__", ""),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock_sdk.worker.attempts.git_commands import wanted_of_repository
+from paddock_sdk.worker.attempts.noticing import wanted_of_repository
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from paddock.cli.terminal.interruption import interruptible
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PlanError, PlanProblem
 from paddock.module_sources.bundles import BundleOptions, Pinned, pin_bundles
+from paddock.module_sources.provisioning import SourceOptions
 from paddock.plan.formats.document import YAML_EXTENSIONS, conversion_of, read_document
 from paddock.plan.load import load_plan
 from paddock.plan.model import MountPlan
@@ -89,7 +90,7 @@ def extend(
 
     async def pin() -> Pinned | None:
         with FetchProgress(screen) as progress:
-            options = BundleOptions(lends_keys=True, progress=progress, written=text.encode())
+            options = BundleOptions(SourceOptions(progress=progress), lends_keys=True, written=text.encode())
             return await pin_bundles(plan, os.environ, options)
 
     def without_plan(one: PlanProblem) -> PlanProblem:

@@ -27,6 +27,7 @@ from paddock.cli.terminal.interruption import interruptible
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.render import Screen
 from paddock.errors import PaddockError, PlanError, PolicyRefusedError
+from paddock.module_sources.provisioning import SourceOptions
 from paddock.workers.output import OutputLine
 from paddock_sandbox.profile import IsolationLevel
 
@@ -102,7 +103,8 @@ def run_trials(
     async def in_trial_context() -> _Found:
         environ = dict(os.environ)
         audit = AuditLog(str(uuid.uuid4()), environ=environ)
-        fetch_options = FetchOptions(environ, trial.offline, fetching, audit, options.no_fetching())
+        sources = SourceOptions(offline=trial.offline, progress=fetching, no_fetching=options.no_fetching())
+        fetch_options = FetchOptions(environ, sources, audit)
         # Relative paths are not supported here: nothing in the user's folders is granted.
         authorizer = await Authorizer.at_work(Path("/"), environ, None)
         audit.obey(*authorizer.policy.audit)

@@ -14,7 +14,6 @@ import anyio.from_thread
 from paddock.authorization.grant_lines import brought_by_bundles
 from paddock.cli.answer import CommandAnswer
 from paddock.cli.bundle_plan import BUNDLE_FILES, address_in, names_bundle
-from paddock.cli.options import no_fetching
 from paddock.cli.sources.results import shown
 from paddock.cli.sources.source_command import REFUSED, CommandContext
 from paddock.errors import KindError
@@ -73,7 +72,7 @@ async def add_bundle(context: CommandContext, written: str, plan: Path | None) -
     from paddock.module_sources.bundles import BundleOptions, pin_bundles  # for few plans
 
     async def pinned(after: bytes) -> MountPlan:
-        options = BundleOptions(offline=context.is_offline, lends_keys=True, no_fetching=no_fetching(), written=after)
+        options = BundleOptions(context.fetching, lends_keys=True, written=after)
         found = await pin_bundles(plan, os.environ, options)
         assert found is not None, "the plan extends the bundle"
         return found.plan

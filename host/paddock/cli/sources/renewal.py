@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from difflib import unified_diff
 
 from paddock.cli.answer import CommandAnswer
-from paddock.cli.options import no_fetching
 from paddock.cli.sources.results import commit_facts, short
 from paddock.cli.sources.source_command import CommandContext
 from paddock.cli.terminal.render import Screen
@@ -65,9 +64,7 @@ async def renewed(context: CommandContext, sources: SourcedModules, updates: Sou
         return None
     from paddock.module_sources.bundles import BundleOptions, pin_bundles  # for few plans
 
-    options = BundleOptions(
-        offline=context.is_offline, lends_keys=True, renews=updates.why_not, no_fetching=no_fetching()
-    )
+    options = BundleOptions(context.fetching, lends_keys=True, renews=updates.why_not)
     pinned = await pin_bundles(before.origin, os.environ, options)
     assert pinned is not None, "the plan extends bundles"
     after = await context.call(SourcedModules.read, before.origin, sources.folder, os.environ)

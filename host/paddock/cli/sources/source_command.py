@@ -34,6 +34,7 @@ from paddock_sources import SourceError
 from paddock_sources.progress import Progress
 
 if TYPE_CHECKING:
+    from paddock.module_sources.provisioning import SourceOptions
     from paddock_sources.provisioner import Provisioner
 
 REFUSED: Final = 4
@@ -59,6 +60,13 @@ class CommandContext:
     provider: Provisioner
     dialogue: Dialogue | None
     is_offline: bool
+
+    @property
+    def fetching(self) -> SourceOptions:
+        """How bundles are got, without a word about it on the screen."""
+        from paddock.module_sources.provisioning import SourceOptions
+
+        return SourceOptions(offline=self.is_offline, no_fetching=no_fetching())
 
     async def call(self, act: Callable[_Given, _Found], *args: _Given.args, **named: _Given.kwargs) -> _Found:
         """Run a blocking call in a thread and return its result.
@@ -105,11 +113,12 @@ class CommandContext:
 async def open_provider(environ: Mapping[str, str], progress: Progress, *, offline: bool) -> AsyncIterator[Provisioner]:
     """Open a fetcher of code for the user who has `environ`; versions for a lock file are always chosen anew."""
     from paddock.isolation.commands.cancellation import check_cancelled
-    from paddock.module_sources.provisioning import provisioning
+    from paddock.module_sources.provisioning import SourceOptions, provisioning
     from paddock_sources.cache.source_cache import SourceCache, place_of_user
 
     with SourceCache(place_of_user(environ), check=check_cancelled, recalls=False) as cache:
-        async with provisioning(environ, cache, offline=offline, no_fetching=no_fetching(), progress=progress) as found:
+        options = SourceOptions(offline=offline, no_fetching=no_fetching(), progress=progress)
+        async with provisioning(environ, cache, options) as found:
             yield found
 
 
@@ -137,7 +146,7 @@ async def have_bundles(context: CommandContext, plan: Path | None, working_dir: 
 
     named = plan_named(plan, working_dir)
     if named is not None:
-        options = BundleOptions(offline=context.is_offline, lends_keys=True, no_fetching=no_fetching())
+        options = BundleOptions(context.fetching, lends_keys=True)
         await pin_bundles(named, os.environ, options)
 
 

@@ -23,9 +23,8 @@ from paddock.session.state.hooks import HostedHooks
 from paddock.session.state.mirrors import MayCall, Mirrors, any_worker, no_worker
 from paddock.session.state.ownership import Ownership, SharedItem, attached
 from paddock.session.state.session_state import HostedState, WrittenState
-from paddock_sdk.contract.approval import ApprovalSystem
+from paddock_sdk.contract.approval import ApprovalSystem, DisplaySystem
 from paddock_sdk.contract.boundary_errors import OverLimitError
-from paddock_sdk.contract.display import DisplaySystem
 from paddock_sdk.contract.models import ContextInjection
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.hooks import HookRegistry

@@ -1,3 +1,3 @@
 """How the kernel shows a message to a person."""
 
-from paddock_sdk.contract.display import *
+from paddock_sdk.contract.approval import DisplaySystem as DisplaySystem

@@ -33,7 +33,6 @@ from paddock_sdk.worker.attempts.attempt_log import (
     Kind,
     without_sockets,
 )
-from paddock_sdk.worker.attempts.git_commands import wanted_of_repository
 from paddock_sdk.worker.attempts.kernel_limits import exit_code, is_full, limits_in
 from paddock_sdk.worker.attempts.left_files import left_in
 
@@ -51,6 +50,14 @@ _FOR_WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_A
 _IN_PATHS: Final[tuple[Kind, ...]] = ("read", "write")
 _PATH_BYTES: Final = 4096  # the longest path that the kernel names
 _MAX_CAUSES: Final = 8  # of one exception
+_MAX_CHARACTERS: Final = 4096  # of a command line; a script may be long
+_COMMAND: Final = re.compile(
+    r"(?:^|[\s;&|(/])git(?P<options>(?:\s+-C\s+\S+|\s+-c\s+\S+|\s+--?[\w-]+(?:=\S+)?)*)\s+"
+    r"(?:(?P<changing>add|am|checkout|cherry-pick|commit|fetch|gc|merge|mv|pull|rebase|reset|restore|revert|rm|switch"
+    r"|update-index|update-ref)|blame|describe|diff|grep|log|ls-files|rev-list|rev-parse|shortlog|show|status)(?![\w-])"
+)
+_ENTERED: Final = re.compile(r"(?:^|[\s;&|(])cd\s+(\S+?)\s*(?:&&|;|\n)")
+_ELSEWHERE: Final = re.compile(r"-C\s+(\S+)")
 _VARIABLE: Final = re.compile(r"[A-Za-z_]\w{0,199}", re.ASCII)
 _LOOKUP_OF_VARIABLE: Final = type(os.environ).__getitem__.__code__
 
@@ -420,3 +427,61 @@ def _missing_variable(error: BaseException) -> str | None:
                 return name
         cause = None if cause is None else cause.__cause__ or cause.__context__
     return None
+
+
+def wanted_of_repository(command: Any, folder: str) -> tuple[Kind, str] | None:
+    """Return what a command started in `folder` is to do with a repository: a text, or a list of words.
+
+    That is to write to git's folder or to read it; the other one that it borrows from; a `.git` where there is none.
+    Only git gets the kernel's refusal of what is in its folder, so the names in the command line are looked at.
+    """
+    if isinstance(command, (str, bytes)):
+        words = [command]
+    elif isinstance(command, (list, tuple)):
+        words = list(command)
+    else:
+        return None
+    line = " ".join(os.fsdecode(word) for word in words if isinstance(word, (str, bytes)))[:_MAX_CHARACTERS]
+    commands = list(_COMMAND.finditer(line))
+    found = next((one for one in commands if one["changing"]), commands[0] if commands else None)
+    if found is None:
+        return None
+    for elsewhere in (*_ENTERED.findall(line[: found.start() + 1]), *_ELSEWHERE.findall(found["options"])):
+        folder = os.path.join(folder, elsewhere.strip("'\""))
+    git = _git_folder(os.path.abspath(folder))
+    if git is None or found["changing"]:
+        return ("read", os.path.abspath(os.path.join(folder, ".git"))) if git is None else ("write", git)
+    borrowing = os.path.join(git, "objects", "info", "alternates")
+    borrowed = _read(borrowing).partition("\n")[0] if os.path.isfile(borrowing) else ""
+    return "read", os.path.abspath(os.path.join(git, "objects", borrowed)) if borrowed else git
+
+
+def _git_folder(folder: str) -> str | None:
+    """Return the folder that git would write to in a working tree, or in a folder below one."""
+    while True:
+        git = os.path.join(folder, ".git")
+        if os.path.isdir(git):
+            return git
+        if os.path.isfile(git):
+            key, _, place = _read(git).partition(":")
+            return _common(os.path.normpath(os.path.join(folder, place.strip()))) if key == "gitdir" else None
+        if folder == os.path.dirname(folder):
+            return None
+        folder = os.path.dirname(folder)
+
+
+def _common(git: str) -> str:
+    """Return the folder of a repository that has commits: of a further working tree that of the first one.
+
+    Its folder may be out of sight. Then its name says that it is one.
+    """
+    if os.path.isdir(git):
+        common = os.path.join(git, "commondir")
+        return os.path.normpath(os.path.join(git, _read(common).strip())) if os.path.isfile(common) else git
+    around = os.path.dirname(git)
+    return os.path.dirname(around) if os.path.basename(around) == "worktrees" else git
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read(_PATH_BYTES)
