@@ -69,12 +69,6 @@ def test_hooks_token_and_channels_keep_their_identity(coordinator: ModuleCoordin
     assert coordinator.channels is coordinator.channels
 
 
-def test_a_coordinator_needs_no_session() -> None:
-    lone = ModuleCoordinator()
-    assert (lone.session_id, lone.parent_id, lone.config) == ("", None, {})
-    assert lone.injection_size_limit is None
-
-
 def test_injection_limits_are_read_live(coordinator: ModuleCoordinator) -> None:
     assert coordinator.injection_budget_per_turn is coordinator.injection_size_limit is None
     coordinator.config["session"] = {"injection_budget_per_turn": 7, "injection_size_limit": 9}
@@ -150,13 +144,6 @@ def test_the_last_capability_of_a_name_counts(coordinator: ModuleCoordinator, lo
     assert log.seen == [("capability", "c", first), ("capability", "c", last)]
 
 
-def test_a_contributor_is_visible_in_its_channel(coordinator: ModuleCoordinator, log: Log) -> None:
-    coordinator.register_contributor("ch", "n", print)
-    coordinator.register_contributor("ch", "n", None)
-    assert coordinator.channels == {"ch": [{"name": "n", "callback": print}, {"name": "n", "callback": None}]}
-    assert log.seen == [("contributor", "ch", "n", print), ("contributor", "ch", "n", None)]
-
-
 async def test_contributions_come_in_order_without_none_and_without_failures(
     coordinator: ModuleCoordinator, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -223,14 +210,6 @@ async def test_cleanups_of_every_kind_run_latest_first_and_again_the_next_time(
     assert "ZeroDivisionError" in caplog.text
     await coordinator.cleanup()
     assert ran == ["async", "async", "sync"] * 2
-
-
-def test_what_cannot_be_called_is_no_cleanup(coordinator: ModuleCoordinator, log: Log) -> None:
-    for fn in (None, "text", 3):
-        coordinator.register_cleanup(fn)
-    assert log.seen == []
-    coordinator.register_cleanup(print)
-    assert log.seen == [("cleanup", print)]
 
 
 @pytest.mark.parametrize(("first", "then"), [(KeyboardInterrupt, SystemExit), (SystemExit, KeyboardInterrupt)])

@@ -44,18 +44,6 @@ async def test_a_sync_handler_runs_inline_and_sees_the_context() -> None:
     assert seen == [("emitter", asyncio.current_task())]
 
 
-async def test_a_payload_handler_is_awaited_in_the_emitters_task() -> None:
-    registry, seen = HookRegistry(), []
-
-    class Handler:
-        async def deliver(self, event: str, payload: Payload) -> None:
-            seen.append(asyncio.current_task())
-
-    registry.register("e", Handler())
-    await registry.emit("e", {})
-    assert seen == [asyncio.current_task()]
-
-
 @each_row("kind", [SystemExit, KeyboardInterrupt, asyncio.CancelledError, GeneratorExit, ValueError])
 @each_row("is_async", [True, False])
 async def test_no_exception_of_a_handler_ends_the_chain(kind: type[BaseException], is_async: bool) -> None:

@@ -14,6 +14,7 @@ from unittest.mock import AsyncMock
 import pytest
 from pydantic import BaseModel
 
+from paddock_sdk.contract import events
 from paddock_sdk.contract.models import ContextInjection, HookResult
 from paddock_sdk.kernel.hooks import HookRegistry, Payload
 from support.rows import each_row
@@ -40,24 +41,6 @@ def answering(*answers: object) -> HookRegistry:
 # Registration.
 
 
-@each_row(
-    ("priorities", "order"),
-    [
-        ([0, 0, 0], "abc"),
-        ([3, 2, 1], "cba"),
-        ([0, -10, 0], "bac"),
-        ([5, 0, 5], "bac"),
-    ],
-)
-async def test_handlers_run_by_priority_and_then_by_registration(priorities: list[int], order: str) -> None:
-    registry, heard = HookRegistry(), []
-    for name, priority in zip("abc", priorities, strict=True):
-        registry.register("e", lambda event, data, name=name: heard.append(name), priority=priority, name=name)
-    await registry.emit("e", {})
-    assert heard == list(order)
-    assert registry.list_handlers("e") == {"e": list(order)}
-
-
 @each_row("priority", ["1", 1.0, None])
 def test_a_priority_that_is_no_integer_is_refused(priority: Any) -> None:
     with pytest.raises(TypeError, match="priority"):
@@ -71,14 +54,6 @@ def test_a_handler_without_a_name_gets_one_of_its_own() -> None:
     first, second = registry.list_handlers()["e"]
     assert first.startswith("_auto_e_")
     assert first != second
-
-
-def test_everything_can_be_passed_by_keyword() -> None:
-    registry = HookRegistry()
-    registry.on(event="e", handler=print, priority=1, name="n")
-    assert registry.list_handlers(event="e") == {"e": ["n"]}
-    registry.unregister(name="n")
-    assert not registry.has_handlers("e")
 
 
 def test_an_unregister_function_removes_its_own_registration_once() -> None:
@@ -117,27 +92,14 @@ async def test_unregister_removes_the_most_recent_registration_of_a_name() -> No
     assert heard == ["first"]
 
 
-def test_an_unknown_name_is_ignored() -> None:
-    HookRegistry().unregister("nobody")
-
-
 def test_an_event_without_handlers_is_listed_when_asked_for() -> None:
     assert HookRegistry().list_handlers("x") == {"x": []}
     assert HookRegistry().list_handlers() == {}
 
 
-def test_the_class_names_exactly_eight_events() -> None:
+def test_the_class_has_constants_of_eight_events() -> None:
     names = {name: value for name, value in vars(HookRegistry).items() if name.isupper()}
-    assert names == {
-        "SESSION_START": "session:start",
-        "SESSION_END": "session:end",
-        "PROMPT_SUBMIT": "prompt:submit",
-        "TOOL_PRE": "tool:pre",
-        "TOOL_POST": "tool:post",
-        "CONTEXT_PRE_COMPACT": "context:pre_compact",
-        "ORCHESTRATOR_COMPLETE": "orchestrator:complete",
-        "USER_NOTIFICATION": "user:notification",
-    }
+    assert len(names) == 8 and names.items() <= vars(events).items()
 
 
 class SubscriptionLog:
@@ -167,21 +129,6 @@ def test_the_observer_hears_first_subscriptions_and_last_removals() -> None:
 # What handlers and the emitter see.
 
 
-async def test_without_handlers_the_data_comes_back_bare() -> None:
-    registry = HookRegistry()
-    registry.set_default_fields(session_id="s")
-    registry.register("other", print)
-    result = await registry.emit("e", {"b": (1,), "a": {3}})
-    assert result == HookResult(action="continue", data={"a": "{3}", "b": [1]})
-
-
-async def test_removed_handlers_leave_an_event_without_handlers() -> None:
-    registry = HookRegistry()
-    registry.set_default_fields(session_id="s")
-    registry.register("e", print)()
-    assert (await registry.emit("e", {"a": 1})).data == {"a": 1}
-
-
 async def test_a_heard_event_carries_default_fields_and_the_time() -> None:
     registry = HookRegistry()
     seen: list[dict[str, Any]] = []
@@ -204,16 +151,6 @@ async def test_default_fields_are_set_and_not_added_to() -> None:
     registry.register("e", print)
     fields = (await registry.emit("e", {})).data
     assert fields is not None and fields == {"b": 2, "timestamp": fields["timestamp"]}
-
-
-@each_row("data", [None, [1, (2,)], "text"])
-async def test_data_that_is_no_mapping_comes_back_as_an_empty_mapping(data: Any) -> None:
-    registry, seen = HookRegistry(), []
-    registry.set_default_fields(a=1)
-    assert (await registry.emit("e", data)).data == {}
-    registry.register("e", lambda event, heard: seen.append(heard))
-    assert (await registry.emit("e", data)).data == {}
-    assert seen == [json.loads(json.dumps(data))]
 
 
 async def test_a_model_as_data_is_dumped() -> None:
@@ -361,26 +298,8 @@ async def test_deny_beats_a_question_beats_an_injection(answers: list[HookResult
     assert (await answering(*answers).emit("e", {})).action == expected
 
 
-async def test_a_deny_comes_back_with_all_its_fields_and_ends_the_chain() -> None:
-    registry, reached = answering(inject("x"), DENY), []
-    registry.register("e", lambda event, data: reached.append(event))
-    assert await registry.emit("e", {}) is DENY
-    assert reached == []
-
-
 async def test_the_first_question_is_the_one_asked_and_injections_are_dropped() -> None:
     assert await answering(inject("x"), ASK, ASK_AGAIN).emit("e", {}) is ASK
-
-
-async def test_a_modification_replaces_what_later_handlers_see() -> None:
-    registry, seen = HookRegistry(), []
-    registry.set_default_fields(session_id="s")
-    registry.register("e", lambda event, data: MODIFY)
-    registry.register("e", lambda event, data: seen.append(data))
-    result = await registry.emit("e", {"a": 1})
-    assert seen == [{"changed": True}]
-    assert result == HookResult(action="continue", data={"changed": True})
-    assert result.data is not MODIFY.data
 
 
 async def test_a_modification_to_nothing_counts_and_one_without_data_does_not() -> None:
@@ -388,11 +307,6 @@ async def test_a_modification_to_nothing_counts_and_one_without_data_does_not() 
     data = (await answering(HookResult(action="modify")).emit("e", {"a": 1})).data
     assert data is not None
     assert data["a"] == 1
-
-
-async def test_modified_data_is_converted_like_any() -> None:
-    result = await answering(HookResult(action="modify", data={"b": (1,), "a": b"x"})).emit("e", {})
-    assert json.dumps(result.data) == '{"a": "b\'x\'", "b": [1]}'
 
 
 async def test_what_a_continue_says_besides_is_dropped() -> None:
@@ -620,12 +534,3 @@ async def test_collecting_takes_the_data_of_every_answer_in_order() -> None:
     registry.register("e", lambda event, data: seen.append(data))
     assert await registry.emit_and_collect("e", {"b": {1}}) == [{"n": 1}, {"n": [2]}, {"n": 3}, {"n": 4}]
     assert seen == [{"b": "{1}"}]
-
-
-async def test_collecting_without_contributors_gives_nothing() -> None:
-    assert await HookRegistry().emit_and_collect(event="e", data=None, timeout=0.5) == []
-
-
-async def test_collecting_data_without_json_form_is_the_emitters_error() -> None:
-    with pytest.raises(RuntimeError, match="Invalid JSON"):
-        await HookRegistry().emit_and_collect("e", math.inf)

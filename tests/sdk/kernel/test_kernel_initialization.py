@@ -80,13 +80,6 @@ def test_a_session_without_an_id_gets_one_of_its_own(plan: dict[str, Any]) -> No
     assert AmplifierSession(plan).session_id != AmplifierSession(plan).session_id
 
 
-async def test_every_event_carries_session_and_parent(plan: dict[str, Any]) -> None:
-    session = AmplifierSession(plan, session_id="s", parent_id="p")
-    seen = recorded(session, "e")
-    await session.coordinator.hooks.emit("e", {})
-    assert seen == [("e", {"session_id": "s", "parent_id": "p"})]
-
-
 def test_a_given_loader_is_ignored_with_a_warning(
     plan: dict[str, Any], loader: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -191,15 +184,6 @@ async def test_both_forms_of_the_required_modules(
 ) -> None:
     await prepared(plan | changes, loader).initialize()
     assert loader.loaded == loaded
-
-
-async def test_an_entry_without_a_module_is_skipped(plan: dict[str, Any], loader: Any) -> None:
-    plan["tools"] = [{}, {"module": None}, {"module": ""}, {"config": {}}]
-    session = prepared(plan, loader)
-    seen = recorded(session, "module:load_failed")
-    await session.initialize()
-    assert [module_id for module_id, _, _ in loader.loaded] == ["loop", "memory"]
-    assert seen == []
 
 
 # Failures that end it.
@@ -318,18 +302,6 @@ async def test_a_subclass_supplies_loader_coordinator_and_loading(plan: dict[str
     assert session.coordinator.approval_system == "approval"  # type: ignore[comparison-overlap]
 
 
-async def test_cleanups_registered_before_a_fatal_failure_run_at_cleanup(plan: dict[str, Any], loader: Any) -> None:
-    ran: list[str] = []
-    loader.modules["loop"] = loader.mounts("orchestrator", "it", cleanup=lambda: ran.append("cleaned"))
-    loader.modules["memory"] = ValueError("broken")
-    session = prepared(plan, loader)
-    with pytest.raises(RuntimeError):
-        await session.initialize()
-    assert ran == []
-    await session.cleanup()
-    assert ran == ["cleaned"]
-
-
 async def test_an_initialisation_that_was_cancelled_can_be_done_again(plan: dict[str, Any], loader: Any) -> None:
     started, may_go_on = asyncio.Event(), asyncio.Event()
 
@@ -415,12 +387,6 @@ async def test_on_session_ready_that_fails_is_announced_and_the_others_run(plan:
     assert loader.get_on_session_ready_queue() == []
 
 
-async def test_a_loader_needs_no_ready_queue(plan: dict[str, Any], loader: Any) -> None:
-    session = prepared(plan, SimpleNamespace(load=loader.load))
-    await session.initialize()
-    assert session.initialized
-
-
 # Provider instances.
 
 
@@ -430,24 +396,6 @@ def provider(loader: Any, default_name: str, made: list[Any]) -> Any:
         await coordinator.mount("providers", made[-1], default_name)
 
     return mount
-
-
-async def test_instances_are_moved_to_their_names_and_the_default_keeps_its_own(
-    plan: dict[str, Any], loader: Any
-) -> None:
-    made: list[Any] = []
-    loader.modules["provider-x"] = provider(loader, "x", made)
-    plan["providers"] = [
-        {"module": "provider-x", "instance_id": "first"},
-        {"module": "provider-x"},
-        {"module": "provider-x", "instance_id": "last"},
-        {"module": "provider-x", "instance_id": "x"},
-    ]
-    session = prepared(plan, loader)
-    await session.initialize()
-    first, _, last, renamed = made
-    assert session.coordinator.get("providers") == {"first": first, "x": renamed, "last": last}
-    assert list(session.coordinator.get("providers")) == ["first", "x", "last"]
 
 
 async def test_the_previous_occupant_of_a_default_name_is_restored(plan: dict[str, Any], loader: Any) -> None:
@@ -468,14 +416,6 @@ async def test_a_move_to_the_name_of_an_instance_is_in_the_record_of_a_mock(plan
     await initialize_session(plan, coordinator, "s", None)
     assert coordinator.unmount_history == [{"mount_point": "providers", "name": "x"}]
     assert coordinator.mount_history[-1] == {"mount_point": "providers", "module": made[0], "name": "mine"}
-
-
-async def test_a_provider_under_a_name_of_its_choice_stays_there(plan: dict[str, Any], loader: Any) -> None:
-    loader.modules["provider-x"] = loader.mounts("providers", "it", "chosen")
-    plan["providers"] = [{"module": "provider-x", "instance_id": "i"}]
-    session = prepared(plan, loader)
-    await session.initialize()
-    assert session.coordinator.get("providers") == {"chosen": "it"}
 
 
 @pytest.mark.parametrize("extra", [{}, {"instance_id": "i"}])
@@ -556,40 +496,7 @@ async def test_an_application_can_end_the_start_at_a_provider_load(plan: dict[st
     assert loader.loaded[2:] == [("provider-a", {"n": 1}, None), ("provider-b", {"n": 2}, None)]
 
 
-async def test_what_before_load_raises_is_a_failed_load(plan: dict[str, Any], loader: Any) -> None:
-    async def refuse(coordinator: ModuleCoordinator, entry: dict[str, Any]) -> None:
-        raise PermissionError("not this one")
-
-    loader.modules["provider-x"] = loader.mounts("providers", "it", "x")
-    plan["providers"] = [{"module": "provider-x"}]
-    session = prepared(plan, loader)
-    session.coordinator.register_capability("provider.before_load", refuse)
-    seen = recorded(session, "module:load_failed")
-    await session.initialize()
-    assert seen[0][1]["error"] == "not this one"
-    assert session.coordinator.get("providers") == {}
-
-
 # The fork event.
-
-
-@pytest.mark.parametrize(
-    ("settings", "extra"),
-    [
-        ({}, {}),
-        ({"metadata": {"a": 1}}, {"metadata": {"a": 1}}),
-        ({"metadata": {}}, {}),
-    ],
-)
-async def test_a_child_announces_its_parent_once(
-    plan: dict[str, Any], loader: Any, settings: dict[str, Any], extra: dict[str, Any]
-) -> None:
-    plan["session"] |= settings
-    session = prepared(plan, loader, session_id="s", parent_id="p")
-    seen = recorded(session, "session:fork")
-    await session.initialize()
-    await session.initialize()
-    assert seen == [("session:fork", {"parent": "p", "parent_id": "p", "session_id": "s", **extra})]
 
 
 async def test_a_raw_fork_event_holds_the_plan_without_its_secrets(plan: dict[str, Any], loader: Any) -> None:
@@ -601,17 +508,3 @@ async def test_a_raw_fork_event_holds_the_plan_without_its_secrets(plan: dict[st
     raw = seen[0][1]["raw"]
     assert raw["orchestrator"]["config"] == {"API_KEY": "[REDACTED]", "list": [{"n": 1, "token": "[REDACTED]"}]}
     assert plan["orchestrator"]["config"]["API_KEY"] == "hush"
-
-
-async def test_a_session_without_a_parent_announces_none(plan: dict[str, Any], loader: Any) -> None:
-    session = prepared(plan, loader)
-    seen = recorded(session, "session:fork")
-    await session.initialize()
-    assert seen == []
-
-
-async def test_the_steps_work_on_a_bare_coordinator(plan: dict[str, Any], loader: Any) -> None:
-    coordinator = ModuleCoordinator()
-    coordinator.loader = loader
-    await initialize_session(plan, coordinator, "s", None)
-    assert coordinator.get("context") == "the context"

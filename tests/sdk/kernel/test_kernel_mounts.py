@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 from paddock_sdk.kernel.coordinator import ModuleCoordinator
 from paddock_sdk.kernel.mounts import MountPoints, own_names
 
-SINGLE = ["orchestrator", "context", "module-source-resolver"]
 MULTI = ["providers", "tools"]
 
 
@@ -64,17 +62,6 @@ def test_there_are_exactly_six_points(coordinator: ModuleCoordinator) -> None:
 
 
 # The table of calls.
-
-
-@pytest.mark.parametrize("point", SINGLE)
-async def test_a_single_point_is_replaced_and_ignores_names(coordinator: ModuleCoordinator, point: str) -> None:
-    await coordinator.mount(point, "first", name="ignored")
-    await coordinator.mount(point, "second")
-    assert coordinator.get(point) == coordinator.get(point, "ignored") == "second"
-    await coordinator.unmount(point, "ignored")
-    assert coordinator.get(point) is None
-    await coordinator.mount(point, None)
-    assert coordinator.get(point) is None
 
 
 @pytest.mark.parametrize("point", MULTI)
@@ -132,14 +119,6 @@ async def test_the_contracts_first_names_for_two_points_are_understood(
 ) -> None:
     await coordinator.mount("session", "it", name=point)
     assert coordinator.get(point) == "it"
-
-
-def test_a_mount_takes_effect_before_it_is_awaited_and_needs_no_await(coordinator: ModuleCoordinator) -> None:
-    coordinator.mount("tools", "it", "t")
-    assert coordinator.get("tools") == {"t": "it"}
-    coordinator.unmount("tools", "t")
-    assert coordinator.get("tools") == {}
-    gc.collect()  # a coroutine nobody awaited would warn here, and warnings are errors
 
 
 async def test_what_mount_returns_can_be_awaited_in_every_way(coordinator: ModuleCoordinator) -> None:
@@ -272,22 +251,6 @@ def test_no_point_can_be_added(points: MountPoints, add: Callable[[Any], object]
     with pytest.raises(ValueError, match="Unknown mount point: agents"):
         add(points)
     assert len(points) == 6
-
-
-async def test_mounting_is_observed_once(coordinator: ModuleCoordinator) -> None:
-    log = Log()
-    coordinator.mount_points.observer = log
-    await coordinator.mount("tools", "t", "name")
-    await coordinator.mount("context", "c")
-    await coordinator.unmount("tools", "name")
-    await coordinator.unmount("tools", "name")
-    await coordinator.unmount("context")
-    assert log.seen == [
-        ("+", "tools", "name", "t"),
-        ("+", "context", None, "c"),
-        ("-", "tools", "name"),
-        ("-", "context", None),
-    ]
 
 
 def test_the_attribute_may_be_reassigned_and_stays_live(coordinator: ModuleCoordinator) -> None:

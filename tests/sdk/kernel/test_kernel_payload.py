@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 import enum
-import functools
-import io
 import json
 import math
-import socket
 import threading
-import uuid
-from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Iterator
-from decimal import Decimal
-from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
@@ -62,40 +54,15 @@ class LoudNumber(int):
     __str__ = __repr__ = lambda self: "ninety-nine"
 
 
-Point = namedtuple("Point", "x y")
-
-AN_ID = uuid.UUID(int=7)
-
-
 @each_row(
     ("value", "seen"),
     [
         pytest.param((1, 2), [1, 2], id="a tuple becomes a list"),
-        pytest.param(Point(1, 2), [1, 2], id="a named tuple becomes a list"),
-        pytest.param({1: "a", 2.5: "b"}, {"1": "a", "2.5": "b"}, id="numbers as keys"),
         pytest.param({None: 0, False: 1, True: 2}, {"null": 0, "false": 1, "true": 2}, id="None and booleans as keys"),
         pytest.param({Colour.RED: 1, Level.HIGH: 2}, {"red": 1, "3": 2}, id="enums as keys"),
-        pytest.param(b"ab", "b'ab'", id="bytes become their text"),
-        pytest.param({7}, "{7}", id="a set becomes its text"),
-        pytest.param(datetime.datetime(2024, 1, 2, 3, 4), "2024-01-02 03:04:00", id="a time"),
-        pytest.param(ValueError("no"), "no", id="an exception becomes its text"),
-        pytest.param(Described(), "described", id="any object becomes its text"),
-        pytest.param(PurePosixPath("/a/b"), "/a/b", id="a path"),
-        pytest.param(Decimal("1.50"), "1.50", id="a decimal"),
-        pytest.param(AN_ID, str(AN_ID), id="a uuid"),
-        pytest.param(Plain.A, "Plain.A", id="an enum without a JSON base"),
-        pytest.param(Colour.RED, "red", id="a text enum"),
-        pytest.param(Level.HIGH, 3, id="a number enum"),
         pytest.param(LoudText("quiet"), "quiet", id="a text subclass keeps its text, whatever it says"),
         pytest.param(LoudNumber(4), 4, id="a number subclass keeps its number, whatever it says"),
-        pytest.param(Model(), "number=1 when=datetime.date(2024, 1, 2)", id="a model inside becomes its text"),
-        pytest.param(OrderedDict(b=1, a=2), {"a": 2, "b": 1}, id="a dict subclass"),
-        pytest.param(2**63, 2**63, id="what an unsigned 64-bit integer holds"),
-        pytest.param(2**64 - 1, 2**64 - 1, id="the largest integer"),
         pytest.param(2**64, float(2**64), id="a wider integer becomes a float"),
-        pytest.param(-(2**63), -(2**63), id="the smallest integer"),
-        pytest.param(-(2**63) - 1, -float(2**63), id="a wider negative integer becomes a float"),
-        pytest.param(None, None, id="None"),
     ],
 )
 def test_a_value_becomes_json_types(value: Any, seen: Any) -> None:
@@ -114,16 +81,11 @@ def test_a_number_without_json_form_is_an_error(bad: float) -> None:
         Payload.of({"deep": [{"v": bad}]})
 
 
-async def awaited() -> None: ...
-
-
 def counted() -> Iterator[int]:
     yield 1
 
 
 class Machine:
-    def run(self) -> None: ...
-
     def __call__(self) -> None: ...
 
     def __str__(self) -> str:
@@ -134,33 +96,16 @@ class Machine:
     ("make", "kind", "hint"),
     [
         pytest.param(lambda: lambda: None, "a function", "register_capability", id="a lambda"),
-        pytest.param(lambda: Machine().run, "a function", "register_capability", id="a bound method"),
-        pytest.param(lambda: print, "a function", "register_capability", id="a builtin"),
-        pytest.param(lambda: functools.partial(print), "a function", "register_capability", id="a partial"),
         pytest.param(lambda: Machine, "a class", "__name__", id="a class"),
-        pytest.param(lambda: json, "a module", "__name__", id="a module"),
-        pytest.param(awaited, "a coroutine", "await it", id="a coroutine"),
         pytest.param(counted, "a generator", "list of what it yields", id="a generator"),
-        pytest.param(io.StringIO, "an open file", "its path, or what it holds", id="a file in memory"),
-        pytest.param(lambda: socket.socketpair(), "a socket", "its address", id="sockets"),
         pytest.param(threading.Lock, "a lock", "keep it in the module", id="a lock"),
-        pytest.param(threading.RLock, "a lock", "keep it in the module", id="a reentrant lock"),
-        pytest.param(asyncio.Event, "a lock", "keep it in the module", id="an asyncio event"),
-        pytest.param(threading.Thread, "a thread", "keep it in the module", id="a thread"),
     ],
 )
 def test_a_value_that_stays_in_its_process_is_an_error_naming_its_place(
     make: Callable[[], object], kind: str, hint: str
 ) -> None:
-    value = make()
-    members = value if isinstance(value, tuple) else (value,)
-    try:
-        with pytest.raises(CannotCrossError) as caught:
-            Payload.of({"plain": 1, "deep": [{"first": "x"}, {"callbacks": members}]})
-    finally:
-        for member in members:
-            if hasattr(member, "close"):
-                member.close()
+    with pytest.raises(CannotCrossError) as caught:
+        Payload.of({"plain": 1, "deep": [{"first": "x"}, {"callbacks": [make()]}]})
     assert isinstance(caught.value, TypeError)
     assert (caught.value.path, caught.value.kind) == ('data["deep"][1]["callbacks"][0]', kind)
     assert hint in caught.value.hint

@@ -63,32 +63,6 @@ async def test_a_turn_gives_the_orchestrator_everything_by_keyword(plan: Any, lo
 
 
 @BOTH
-@pytest.mark.parametrize(("is_resumed", "event"), [(False, "session:start"), (True, "session:resume")])
-async def test_the_start_is_announced_once_in_a_lifetime(
-    plan: Any, loader: Any, kind: Any, is_resumed: bool, event: str
-) -> None:
-    session = await started(plan, loader, kind, is_resumed=is_resumed)
-    seen = recorded(session, "session:start", "session:resume", "session:config")
-    await session.execute("one")
-    await session.execute("two")
-    await session.cleanup()
-    await session.initialize()
-    await session.execute("three")
-    assert seen == [(event, {**IDS, "config": plan})]
-    assert len(loader.orchestrator.calls) == 3
-
-
-@BOTH
-async def test_the_start_carries_the_sessions_metadata(plan: Any, loader: Any, kind: Any) -> None:
-    plan["session"]["metadata"] = {"who": "me"}
-    session = await started(plan, loader, kind, parent_id="p")
-    seen = recorded(session, "session:start")
-    await session.execute("hello")
-    [(_, data)] = seen
-    assert data == {"session_id": "s", "parent_id": "p", "metadata": {"who": "me"}, "config": plan}
-
-
-@BOTH
 @pytest.mark.difference("`session:start` and `session:resume` have `config`, and `session:end` has `stats`")
 async def test_a_session_shows_its_plan_at_the_start_and_its_counts_at_the_end(
     plan: Any, loader: Any, kind: Any
@@ -116,12 +90,6 @@ async def test_a_plan_with_live_objects_is_not_shown(plan: Any, loader: Any) -> 
     seen = recorded(session, "session:start")
     assert await session.execute("hello") == "answer"
     assert seen == [("session:start", IDS)]
-
-
-async def test_nothing_is_counted_that_nothing_is_to_hear_of(plan: Any, loader: Any) -> None:
-    session = await started(plan, loader, AmplifierSession)
-    await session.execute("hello")
-    assert session.coordinator.hooks.list_handlers() == {}
 
 
 @pytest.mark.parametrize(
@@ -314,24 +282,6 @@ async def test_the_end_is_announced_before_the_cleanups_and_once(plan: Any, load
     await session.cleanup()
     assert order == ["session:end", *["last registered", "first registered"] * 2]
     assert [(event, data["session_id"]) for event, data in seen] == [("session:end", "s")]
-
-
-async def test_the_plain_class_announces_every_end_with_its_status(plan: Any, loader: Any) -> None:
-    session = prepared(plan, loader, PlainAmplifierSession)
-    seen = recorded(session, "session:end")
-    await session.cleanup()
-    await session.execute("hello")
-    await session.cleanup()
-    await session.cleanup()
-    assert [data["status"] for _, data in seen] == ["completed", "completed"]
-    assert session.initialized
-
-
-async def test_a_session_that_never_came_up_ends_silently(plan: Any, loader: Any) -> None:
-    session = prepared(plan, loader, AmplifierSession)
-    seen = recorded(session, "session:end")
-    await session.cleanup()
-    assert seen == []
 
 
 @BOTH
