@@ -64,7 +64,10 @@ class SessionOpener:
         """
         from paddock.module_sources.bundles import BundleOptions, pin_bundles  # for few plans
 
-        options = BundleOptions(self._sources, lends_keys=self._options.trust_plan or is_kept(self._plan))
+        options = BundleOptions(
+            self._sources,
+            lends_keys=self._options.trust_plan or is_kept(self._plan),
+        )
         pinned = await pin_bundles(self._plan, os.environ, options)
         if pinned is not None and not pinned.plan.providers:
             self._screen.note(f"neither {self._shown} nor its bundles name a provider; {self._add} adds one")

@@ -74,7 +74,13 @@ async def pin_bundles(plan: Path, environ: Mapping[str, str], options: BundleOpt
         return None
     policy = await anyio.to_thread.run_sync(Policy.load, environ)
     with SourceCache.of_user(environ, check=check_cancelled) as cache:
-        async with provisioning(environ, cache, options.sources, lends_keys=False, policy=policy) as provider:
+        async with provisioning(
+            environ,
+            cache,
+            options.sources,
+            lends_keys=False,
+            policy=policy,
+        ) as provider:
             pinning = _Pinning(plan, environ, options, cache, policy, provider)
             return await anyio.to_thread.run_sync(pinning.run)
 

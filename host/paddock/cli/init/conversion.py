@@ -90,7 +90,11 @@ def extend(
 
     async def pin() -> Pinned | None:
         with FetchProgress(screen) as progress:
-            options = BundleOptions(SourceOptions(progress=progress), lends_keys=True, written=text.encode())
+            options = BundleOptions(
+                SourceOptions(progress=progress),
+                lends_keys=True,
+                written=text.encode(),
+            )
             return await pin_bundles(plan, os.environ, options)
 
     def without_plan(one: PlanProblem) -> PlanProblem:

@@ -103,7 +103,11 @@ def run_trials(
     async def in_trial_context() -> _Found:
         environ = dict(os.environ)
         audit = AuditLog(str(uuid.uuid4()), environ=environ)
-        sources = SourceOptions(offline=trial.offline, progress=fetching, no_fetching=options.no_fetching())
+        sources = SourceOptions(
+            offline=trial.offline,
+            progress=fetching,
+            no_fetching=options.no_fetching(),
+        )
         fetch_options = FetchOptions(environ, sources, audit)
         # Relative paths are not supported here: nothing in the user's folders is granted.
         authorizer = await Authorizer.at_work(Path("/"), environ, None)

@@ -117,7 +117,11 @@ async def open_provider(environ: Mapping[str, str], progress: Progress, *, offli
     from paddock_sources.cache.source_cache import SourceCache, place_of_user
 
     with SourceCache(place_of_user(environ), check=check_cancelled, recalls=False) as cache:
-        options = SourceOptions(offline=offline, no_fetching=no_fetching(), progress=progress)
+        options = SourceOptions(
+            offline=offline,
+            no_fetching=no_fetching(),
+            progress=progress,
+        )
         async with provisioning(environ, cache, options) as found:
             yield found
 
