@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
@@ -16,33 +15,6 @@ from paddock_sdk.contract.content_models import (
     ToolResultContent,
 )
 from support.rows import each_row
-
-
-def test_the_types_are_strings() -> None:
-    assert [(member.name, member.value) for member in ContentBlockType] == [
-        ("TEXT", "text"),
-        ("THINKING", "thinking"),
-        ("TOOL_CALL", "tool_call"),
-        ("TOOL_RESULT", "tool_result"),
-    ]
-    assert isinstance(ContentBlockType.TEXT, str)
-
-
-@each_row(
-    ("model", "type_", "own"),
-    [
-        (TextContent, ContentBlockType.TEXT, {"text": ""}),
-        (ThinkingContent, ContentBlockType.THINKING, {"text": ""}),
-        (ToolCallContent, ContentBlockType.TOOL_CALL, {"id": "", "name": "", "arguments": None}),
-        (ToolResultContent, ContentBlockType.TOOL_RESULT, {"tool_call_id": "", "output": None, "error": None}),
-    ],
-)
-def test_type_and_raw_come_before_a_class_s_own_fields(
-    model: type[ContentBlock], type_: ContentBlockType, own: dict[str, Any]
-) -> None:
-    defaults = {field.name: field.default for field in dataclasses.fields(model)}
-    assert list(defaults) == ["type", "raw", *own]
-    assert defaults == {"type": type_, "raw": None, **own}
 
 
 def test_the_base_needs_a_type() -> None:

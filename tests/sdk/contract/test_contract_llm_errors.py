@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
-
-import pytest
 
 from paddock_sdk.contract import llm_errors
 from paddock_sdk.contract.llm_errors import InvalidToolCallError, LLMError, NetworkError, RateLimitError
@@ -55,28 +52,6 @@ def test_a_class_has_its_base_and_its_own_answer_to_retrying(name: str, base: ty
         }.items()
     )
     assert cls("x", retryable=not retryable).retryable is not retryable
-
-
-@each_row("name", [name for name, _, _ in TREE if name != "InvalidToolCallError"])
-def test_every_keyword_becomes_an_attribute(name: str) -> None:
-    keywords: dict[str, Any] = {
-        "provider": "p",
-        "model": "m",
-        "status_code": 429,
-        "retryable": True,
-        "retry_after": 2.5,
-        "delay_multiplier": 3.0,
-    }
-    assert vars(getattr(llm_errors, name)("x", **keywords)) == keywords
-
-
-def test_an_invalid_tool_call_carries_the_call_and_no_delays() -> None:
-    error = InvalidToolCallError("bad json", provider="p", tool_name="bash", raw_arguments="{")
-    assert (error.tool_name, error.raw_arguments, error.provider) == ("bash", "{", "p")
-    assert (error.retry_after, error.delay_multiplier) == (None, 1.0)
-    for keyword in ("retry_after", "delay_multiplier"):
-        with pytest.raises(TypeError):
-            InvalidToolCallError("x", **{keyword: 2.0})  # type: ignore[arg-type]
 
 
 @each_row(

@@ -16,7 +16,6 @@ from paddock_sdk.in_process.module_loader import ModuleLoader
 from paddock_sdk.kernel.loading import ModuleValidationError, SessionReadyQueue, module_failure_reason
 from paddock_sdk.testing import MockCoordinator
 from sdk.in_process.conftest import TOOL, Folder, Resolver, WriteModule
-from support.rows import each_row
 
 _READY = """
     async def on_session_ready(coordinator):
@@ -31,38 +30,6 @@ def with_resolver(coordinator: MockCoordinator, resolver: Any) -> ModuleLoader:
 
 async def answer(coordinator: MockCoordinator, **input: Any) -> Any:
     return (await coordinator.get("tools", "greet").execute(input)).output
-
-
-@each_row(
-    ("member", "parameters", "is_async"),
-    [
-        ("__init__", {"coordinator": None, "search_paths": None}, False),
-        ("discover", {}, True),
-        (
-            "load",
-            {
-                "module_id": inspect.Parameter.empty,
-                **dict.fromkeys(("config", "source_hint", "coordinator", "profile_source")),
-            },
-            True,
-        ),
-        ("initialize", {"mount": inspect.Parameter.empty, "coordinator": inspect.Parameter.empty}, True),
-        ("cleanup", {}, False),
-        ("get_on_session_ready_queue", {}, False),
-        (
-            "enqueue_on_session_ready",
-            {"module_id": inspect.Parameter.empty, "fn": inspect.Parameter.empty},
-            False,
-        ),
-        ("clear_on_session_ready_queue", {}, False),
-    ],
-)
-def test_a_member_takes_what_it_is_called_with(member: str, parameters: dict[str, Any], is_async: bool) -> None:
-    function = getattr(ModuleLoader, member)
-    own = {name: one.default for name, one in inspect.signature(function).parameters.items() if name != "self"}
-    assert own == parameters
-    assert inspect.iscoroutinefunction(function) is is_async
-    assert isinstance(ModuleLoader(), SessionReadyQueue)
 
 
 async def test_a_module_in_a_folder_is_mounted_with_its_configuration(
@@ -509,6 +476,7 @@ async def test_the_queue_holds_who_is_ready_in_the_order_they_were_mounted(
     assert coordinator.was_ready  # type: ignore[attr-defined]
     loader.clear_on_session_ready_queue()
     assert loader.get_on_session_ready_queue() == []
+    assert isinstance(loader, SessionReadyQueue)
     loader.enqueue_on_session_ready("own", queue[0][1])
     assert loader.get_on_session_ready_queue() == [("own", queue[0][1])]
 
