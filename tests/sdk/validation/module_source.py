@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["RIGHT", "module_at", "repository_at"]
+__all__ = ["REFERENCE", "RIGHT", "SYNCHRONOUS", "module_at", "repository_at"]
+
+REFERENCE = {
+    "provider": "provider-mock",
+    "tool": "tool-filesystem",
+    "hook": "hooks-logging",
+    "orchestrator": "loop-basic",
+    "context": "context-simple",
+}
+SYNCHRONOUS = "def execute(self, prompt, context, providers, tools, hooks): pass\n    async def run"
 
 RIGHT = {
     "tool": """

@@ -13,15 +13,8 @@ from paddock_sources.builtin import BuiltinSource
 from support.warm_pytest import WarmPytest
 
 from .author_pytest import STAND_IN, Run, run_pytest, warm_pytest
-from .module_source import RIGHT, repository_at
+from .module_source import REFERENCE, RIGHT, SYNCHRONOUS, repository_at
 
-_REFERENCE = {
-    "tool": "tool-filesystem",
-    "provider": "provider-mock",
-    "hook": "hooks-logging",
-    "orchestrator": "loop-basic",
-    "context": "context-simple",
-}
 _CONTRACT_TESTS = {"tool": 7, "provider": 5, "hook": 7, "orchestrator": 6, "context": 10}
 _STRICT_TESTS = {"tool": 3, "provider": 3, "hook": 5, "orchestrator": 3, "context": 4}
 _TESTS = {kind: _CONTRACT_TESTS[kind] + _STRICT_TESTS[kind] for kind in _CONTRACT_TESTS}
@@ -64,7 +57,7 @@ def process() -> Iterator[WarmPytest]:
 def right(process: WarmPytest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run over modules of every kind that are right: those that come with Paddock, and the smallest there are."""
     folder = tmp_path_factory.mktemp("right")
-    for kind, name in _REFERENCE.items():
+    for kind, name in REFERENCE.items():
         repository = folder / f"amplifier-module-{name}"
         found = BuiltinSource().resolve(name)
         others = {path.name for path in found.root.glob("amplifier_module_*")} - {found.package}
@@ -79,12 +72,11 @@ def right(process: WarmPytest, tmp_path_factory: pytest.TempPathFactory) -> Run:
 @pytest.mark.parametrize("kind", _TESTS)
 def test_a_module_that_is_right_passes_the_tests_its_author_inherits(kind: str, word: str, right: Run) -> None:
     stem = {"hook": "hooks", "orchestrator": "loop"}.get(kind, kind)
-    name = _REFERENCE[kind] if word == "reference" else f"{stem}-probe"
+    name = REFERENCE[kind] if word == "reference" else f"{stem}-probe"
     counts = counted(right, Path(f"amplifier-module-{name}"))
     assert counts == Counter(passed=_TESTS[kind] + 1), right.output
 
 
-_SYNCHRONOUS = "def execute(self, prompt, context, providers, tools, hooks): pass\n    async def run"
 _GET_INFO = "test_get_info_returns_valid_provider_info"
 
 # The kind, what is changed in a module that is right, and the test that then fails with these words.
@@ -136,7 +128,7 @@ _WRONG = [
     ("orchestrator", 'return "answered: " + prompt', "return 3", "test_execute_returns_string", "text, not int"),
     ("orchestrator", 'return "answered: " + prompt', 'return ""', "test_execute_returns_string", "nothing"),
     ("orchestrator", "return", "tools['test_tool']; return", "test_execute_does_without_tools", "KeyError"),
-    ("orchestrator", "async def execute", _SYNCHRONOUS, "test_execute_is_asynchronous", "defined with `async def`"),
+    ("orchestrator", "async def execute", SYNCHRONOUS, "test_execute_is_asynchronous", "defined with `async def`"),
     ("orchestrator", "return", "tools.pop('test_tool'); return", "test_execute_answers_again", "KeyError"),
     ("context", "self.messages.append(message)", "pass", "test_message_round_trip", "is not there"),
     ("context", "append(message)", "insert(0, message)", "test_messages_keep_their_order", "assert "),

@@ -14,15 +14,7 @@ from paddock_sdk.validation import KINDS, ValidationCheck, ValidationResult, val
 from paddock_sources.builtin import BuiltinSource
 from support.rows import each_row
 
-from .module_source import RIGHT, module_at
-
-_REFERENCE = {
-    "provider": "provider-mock",
-    "tool": "tool-filesystem",
-    "hook": "hooks-logging",
-    "orchestrator": "loop-basic",
-    "context": "context-simple",
-}
+from .module_source import REFERENCE, RIGHT, SYNCHRONOUS, module_at
 
 _COMMON = ["module_importable", "mount_exists", "mount_signature", "protocol_compliance"]
 
@@ -70,13 +62,12 @@ async def test_a_module_that_is_right_passes_every_check_in_order(kind: str, tmp
     assert result.passed and result.module_type == kind
 
 
-@each_row(("kind", "name"), _REFERENCE.items())
+@each_row(("kind", "name"), REFERENCE.items())
 async def test_the_modules_that_come_with_paddock_are_valid(kind: str, name: str) -> None:
     result = await validated(kind, BuiltinSource().resolve(name).package_dir)
     assert result.passed and not result.warnings, result.checks
 
 
-_SYNCHRONOUS = "def execute(self, prompt, context, providers, tools, hooks): pass\n    async def run"
 # The kind, what is changed in a module that is right, and the check that then fails with these words.
 _WRONG = [
     ("tool", RIGHT["tool"], "import nothing_of_this_name\n", "module_importable", "ModuleNotFoundError"),
@@ -138,7 +129,7 @@ _WRONG = [
         "has no `parse_tool_calls`",
     ),
     ("hook", "return coordinator.hooks.register", "raise OSError('no'); coordinator", "protocol_compliance", "OSError"),
-    ("orchestrator", "async def execute", _SYNCHRONOUS, "orchestrator_execute", "not asynchronous"),
+    ("orchestrator", "async def execute", SYNCHRONOUS, "orchestrator_execute", "not asynchronous"),
     ("orchestrator", "tools, hooks, **kwargs", "tools", "orchestrator_execute", "has 4 parameters"),
     ("orchestrator", "async def execute", "async def run", "protocol_compliance", "has no `execute`"),
     (

@@ -23,6 +23,27 @@ class _Unspeakable(Exception):
         raise ValueError("no words for it")
 
 
+class _Words(Exception):
+    def __str__(self) -> str:
+        raise KeyboardInterrupt
+
+
+class _Attributes(Exception):
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]
+        raise OSError("nothing to see")
+
+
+class _Nameless(type):
+    @property
+    def __name__(cls) -> str:  # type: ignore[override]
+        raise OSError("no name")
+
+
+class _NoName(Exception, metaclass=_Nameless):
+    pass
+
+
 class _Work:
     """Members of every flavour, ending in every way."""
 
@@ -52,6 +73,9 @@ class _Work:
             "huge number": ValueError(10**2000),
             "unspeakable": _Unspeakable(object()),
             "speechless argument": ValueError(_Speechless()),
+            "interrupting words": _Words(),
+            "no attributes": _Attributes(),
+            "no name": _NoName(),
         }[how]
 
     def fails_in_place(self, how: str) -> None:
@@ -104,6 +128,9 @@ async def test_every_flavour_of_member_is_run_and_answered(rig: Rig) -> None:
         ("huge number", ValueError, "^10{1999}"),
         ("unspeakable", RuntimeError, "_Unspeakable"),
         ("speechless argument", ValueError, "_Speechless"),
+        ("interrupting words", RuntimeError, "_Words"),
+        ("no attributes", RuntimeError, "_Attributes"),
+        ("no name", RuntimeError, "an exception"),
     ],
 )
 async def test_whatever_a_coroutine_raises_ends_its_call_and_nothing_else(
