@@ -13,7 +13,6 @@ from paddock_sdk.protocol import (
     Discarded,
     Flag,
     HandleEntry,
-    Item,
     Kind,
     LocalProtocolError,
     RemoteProtocolError,
@@ -318,12 +317,6 @@ def test_greetings_that_are_too_large_change_nothing() -> None:
     assert host.send_welcome(b"")
 
 
-def test_a_frame_right_behind_the_welcome_is_heard() -> None:
-    worker = _greeted(Role.WORKER)
-    events = worker.receive_data(raw(Kind.WELCOME, body=b"w") + raw(Kind.MIRROR, method=3) + raw(Kind.REQUEST, id=8))
-    assert [Kind(event.kind) for event in events] == [Kind.WELCOME, Kind.MIRROR, Kind.REQUEST]
-
-
 def test_a_worker_that_does_not_wait_for_the_welcome_is_refused() -> None:
     host = Connection(Role.HOST)
     with pytest.raises(RemoteProtocolError, match="REQUEST before the greetings"):
@@ -339,20 +332,6 @@ def test_a_request_carries_everything_it_was_given() -> None:
     id, frame = host.send_request(6, 7, b"body", [entry], flags=Flag.IN_PLACE, parent=8, deadline_ms=9)
     (request,) = worker.receive_data(joined(frame))
     assert request == (Kind.REQUEST, Flag.IN_PLACE, 7, id, 6, 8, 9, (entry,), b"body")
-
-
-def test_both_ends_number_their_own_calls() -> None:
-    host, worker = opened_pair()
-    ours, to_worker = host.send_request(0, 1, b"")
-    theirs, to_host = worker.send_request(0, 1, b"")
-    assert ours == theirs == 1
-    worker.receive_data(joined(to_worker))
-    host.receive_data(joined(to_host))
-    (answer,) = worker.receive_data(joined(host.send_response(1, b"from the host")))
-    assert answer.body == b"from the host"
-    (answer,) = host.receive_data(joined(worker.send_failure(1, b"from the worker")))
-    assert (answer.kind, answer.body) == (Kind.FAILURE, b"from the worker")
-    assert host.outgoing == host.incoming == worker.outgoing == worker.incoming == 0
 
 
 def test_a_request_without_an_id_is_refused() -> None:
@@ -379,21 +358,6 @@ def test_handles_of_unawaited_messages_are_still_reported(kind: Kind) -> None:
 
 
 # -- streams -------------------------------------------------------------------------------
-
-
-def test_a_stream_delivers_as_many_items_as_it_was_allowed_then_its_end() -> None:
-    host, worker = opened_pair()
-    id, frame = host.send_request(1, 1, b"", flags=Flag.STREAM)
-    worker.receive_data(joined(frame))
-    assert worker.credit(id) == 0
-    worker.receive_data(joined(host.send_credit(id, 2)))
-    items = b"".join(joined(worker.send_item(id, bytes([number]))) for number in (1, 2))
-    with pytest.raises(LocalProtocolError, match="no credit left"):
-        worker.send_item(id, b"\x03")
-    events = host.receive_data(items + joined(worker.send_response(id, b"")))
-    assert [(type(event), bytes(event.body)) for event in events[:2]] == [(Item, b"\x01"), (Item, b"\x02")]
-    assert events[2].kind == Kind.RESPONSE
-    assert worker.credit(id) == 0
 
 
 @each_row("cancelled", [False, True])
@@ -427,16 +391,6 @@ def test_credit_adds_up_to_its_bound_and_no_further() -> None:
 # -- the end -------------------------------------------------------------------------------
 
 
-def test_the_end_of_the_stream_names_the_calls_that_will_never_be_answered() -> None:
-    connection = _open(Role.WORKER)
-    ids = [connection.send_request(0, 0, b"")[0] for _ in range(4)]
-    connection.send_cancel(ids[1])
-    connection.receive_data(raw(Kind.RESPONSE, id=ids[2]) + raw(Kind.REQUEST, id=77))
-    assert connection.receive_eof() == [ids[0], ids[3]]
-    assert (connection.is_closed, connection.outgoing, connection.incoming) == (True, 0, 0)
-    assert connection.receive_eof() == []
-
-
 @each_row("size", [1, 20, 70_000])
 def test_a_stream_that_ends_inside_a_frame_was_broken(size: int) -> None:
     connection = _waiting(Role.HOST)
@@ -444,14 +398,6 @@ def test_a_stream_that_ends_inside_a_frame_was_broken(size: int) -> None:
     with pytest.raises(RemoteProtocolError, match="inside a frame"):
         connection.receive_eof()
     assert (connection.is_closed, connection.outgoing, connection.incoming) == (True, 0, 0)
-
-
-def test_after_a_breach_open_calls_end_and_it_is_reported_once() -> None:
-    connection = _waiting(Role.HOST)
-    with pytest.raises(RemoteProtocolError):
-        connection.receive_data(raw(Kind.RESPONSE, id=2) + b"\0\0")
-    assert connection.receive_eof() == [1]
-    assert connection.outgoing == 0
 
 
 def test_bytes_after_a_breach_are_refused_however_many_there_are() -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from paddock_sdk.protocol import Connection, Flag, HandleEntry, Kind, LocalProtocolError, RemoteProtocolError, Role
+from paddock_sdk.protocol import Connection, Flag, HandleEntry, Kind, LocalProtocolError, RemoteProtocolError
 
 from .wire_inputs import joined, opened_pair, stateful
 
@@ -281,11 +281,3 @@ class PairMachine(RuleBasedStateMachine):
 
 TestPair = PairMachine.TestCase
 TestPair.settings = stateful
-
-
-def test_the_machines_two_ends_are_a_host_and_a_worker() -> None:
-    host, worker = (side.connection for side in PairMachine().sides.values())
-    with pytest.raises(LocalProtocolError):
-        worker.send_mirror(1, b"")
-    assert host.send_mirror(1, b"")
-    assert [role.name for role in Role] == ["HOST", "WORKER"]
