@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from coding_agent.demonstration import PROMPT, CodingAgent, Outcome
-from paddock.cli.finding import find
+from paddock.cli.one_result import result_of
 from paddock.cli.terminal.fetch_progress import FetchProgress
 from paddock.cli.terminal.progress import activity_of
 from paddock.cli.terminal.render import Screen
@@ -96,7 +96,7 @@ def main() -> int:
             return "preparing" if agent.session is None else activity_of(agent.session)
 
         # Warnings are left out: that a module misbehaves is part of it, and the table says how it ended.
-        outcome = find(agent.run, errors, activity, as_json=False, level=logging.ERROR)
+        outcome = result_of(agent.run, errors, activity, as_json=False, level=logging.ERROR)
     if isinstance(outcome, int):
         return outcome
     for line in outcome.weaker:

@@ -9,7 +9,7 @@ import click
 
 from paddock.cli import options
 from paddock.cli.command_group import example
-from paddock.cli.finding import find
+from paddock.cli.one_result import result_of
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.progress import activity_of
 from paddock.cli.terminal.render import Screen
@@ -29,7 +29,7 @@ def demo(as_json: bool) -> int:
         return "preparing" if demonstration.session is None else activity_of(demonstration.session)
 
     # Warnings are left out: misbehaving modules are the subject, and the table shows the outcome.
-    outcome = find(demonstration.run, screen, activity, as_json=as_json, level=logging.ERROR)
+    outcome = result_of(demonstration.run, screen, activity, as_json=as_json, level=logging.ERROR)
     if isinstance(outcome, int):
         return outcome
     for line in outcome.weaker:

@@ -10,7 +10,7 @@ import click
 
 from paddock.cli import failure, options
 from paddock.cli.command_group import example
-from paddock.cli.finding import find
+from paddock.cli.one_result import result_of
 from paddock.cli.policy_command import show_files
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
@@ -33,7 +33,7 @@ def doctor(as_json: bool) -> int:
     files is refused, else with 1.
     """
     screen = Screen(sys.stderr)
-    diagnosis = find(lambda: examine(os.environ), screen, lambda: "trying every isolation level", as_json=as_json)
+    diagnosis = result_of(lambda: examine(os.environ), screen, lambda: "trying every isolation level", as_json=as_json)
     if isinstance(diagnosis, int):
         return diagnosis
     files = statuses_of_files(os.environ)

@@ -17,7 +17,7 @@ import click
 
 from paddock.cli import failure, options
 from paddock.cli.command_group import example
-from paddock.cli.finding import find
+from paddock.cli.one_result import result_of
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
 from paddock.selftest import CATALOGUE, LEVELS, Attack, AttackRunner, AttackTrial, Result, Verdict
@@ -59,7 +59,7 @@ def selftest(attacks: tuple[str, ...], levels: tuple[IsolationLevel, ...], as_js
         tuple(dict.fromkeys(levels)) or LEVELS, chosen, report=lambda what: doing.__setitem__(0, what)
     )
     # Warnings are left out: misbehaving modules are the subject, and the table shows the outcome.
-    result = find(runner.run, screen, lambda: doing[0], as_json=as_json, level=logging.ERROR)
+    result = result_of(runner.run, screen, lambda: doing[0], as_json=as_json, level=logging.ERROR)
     if isinstance(result, int):
         return result
     missing = tuple(result.unreachable.values()) if levels or not result.levels else ()

@@ -20,7 +20,7 @@ from paddock.cli.terminal.dialogue import Dialogue
 from paddock.cli.terminal.line_input import Keyboard
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.question import Option, Question, lay_out
-from paddock.cli.terminal.render import Drawing, Screen
+from paddock.cli.terminal.render import Screen
 from paddock.session.requester import Requester, requesting
 from paddock.text import escape
 from paddock_sdk.contract.approval import ApprovalTimeoutError
@@ -397,13 +397,13 @@ async def test_the_terminal_echoes_nothing_while_a_question_is_drawn(
     there: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     echoes: list[bool] = []
-    draw = Drawing.draw
+    put = Screen.put
 
-    def watched(drawing: Drawing, question: Question) -> int:
+    def watched(screen: Screen, question: Question) -> int:
         echoes.append(bool(termios.tcgetattr(there.person.keys)[3] & termios.ECHO))
-        return draw(drawing, question)
+        return put(screen, question)
 
-    monkeypatch.setattr(Drawing, "draw", watched)
+    monkeypatch.setattr(Screen, "put", watched)
     async with there.asked():
         await there.person.until(_ASKED)
         there.person.type("neither\n")

@@ -231,7 +231,7 @@ async def test_bars_wait_for_a_question_and_come_back(person: Person) -> None:
     with FetchProgress(screen, clock=person.clock) as progress:
         progress.step(ProgressStep(of("a"), "fetching", 0, 1000, "objects"))
         await until_shown(person, "fetching host/a [----------] 0 of 1000 objects")
-        with screen.question() as drawing:
+        with screen.question():
             person.rows()
             before = person.seen
             person.clock.now += 1
@@ -240,7 +240,7 @@ async def test_bars_wait_for_a_question_and_come_back(person: Person) -> None:
             progress.finished(of("b"))
             await anyio.sleep(0.2)  # longer than it takes what moves to be drawn
             assert person.rows() is not None and person.seen == before
-            drawing.is_answered = True
+            screen.take_answer()
         await until_shown(person, _BAR)
 
 
@@ -249,9 +249,9 @@ async def test_what_ends_while_a_question_stands_does_not_come_back(person: Pers
     with FetchProgress(screen, clock=person.clock) as progress:
         progress.step(ProgressStep(of("a"), "fetching"))
         await until_shown(person, "fetching host/a")
-        with screen.question() as drawing:
+        with screen.question():
             progress.finished(of("a"))
-            drawing.is_answered = True
+            screen.take_answer()
         screen.note("after")
         await anyio.sleep(0.2)
         assert shown(person) == ["after"]

@@ -16,7 +16,7 @@ import anyio.lowlevel
 
 from paddock.cli.terminal.line_input import Keyboard
 from paddock.cli.terminal.question import Option, Question
-from paddock.cli.terminal.render import Drawing, Screen
+from paddock.cli.terminal.render import Screen
 from paddock.time_limit import while_running
 
 _Answer = TypeVar("_Answer")
@@ -78,23 +78,23 @@ class Dialogue:
             if self._keyboard.is_closed:
                 return None
             preface()
-            with self.screen.question() as drawing:
-                shown = await self._put(question, drawing)
+            with self.screen.question():
+                shown = await self._put(question)
                 with while_running(anyio.move_on_after(seconds)):
                     while (line := await self._keyboard.line()) is not None:
                         answer = understood(line.strip(" \t"), shown)
                         if answer is not None:
-                            drawing.take_answer()
+                            self.screen.take_answer()
                             return answer
-                        shown = await self._put(replace(question, is_again=True), drawing)
+                        shown = await self._put(replace(question, is_again=True))
                     return None
         raise NobodyAnsweredError
 
-    async def _put(self, question: Question, drawing: Drawing) -> int:
+    async def _put(self, question: Question) -> int:
         """Draw a question and the invitation to answer it; return how many options could be shown."""
         async with self._keyboard.muted():  # first: an echo would come between two characters of the drawing
-            shown = drawing.draw(question)
-        drawing.invite()
+            shown = self.screen.put(question)
+        self.screen.invite()
         return shown
 
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, Literal, TextIO
 
-from paddock.cli.terminal.question import Layout, Option, Question, lay_out
+from paddock.cli.terminal.question import Option, Question, lay_out
 from paddock.cli.terminal.rows import cells, clip, fold, fold_command, fold_with_commands, wrap
 from paddock.lookalikes import marked
 from paddock.text import escape
@@ -66,6 +66,8 @@ class Screen:
         self._bars: tuple[tuple[str, str], ...] = ()
         self._open: list[str] = []  # rows that will be replaced
         self._backlog: DrawingBacklog | None = None  # drawings that wait while a question is open
+        self._invitation: Sequence[str] = ()  # to answer that question
+        self._is_answered = False
         self._lock = threading.RLock()  # another thread draws its log records there
 
     def hide_with(self, mask: Callable[[str], str]) -> None:
@@ -339,30 +341,44 @@ class Screen:
     # -- questions -------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def question(self) -> Iterator[Drawing]:
+    def question(self) -> Iterator[None]:
         """Give the screen to one question; all other drawings wait until it is left."""
         with self._lock:
             self._stand_still()
             self._backlog = backlog = DrawingBacklog()
-        drawing = Drawing(self._show_rows, self._lay_out)
+        self._is_answered = False
         try:
-            yield drawing
+            yield
         finally:
             with self._lock:
-                if not drawing.is_answered:
+                if not self._is_answered:
                     self._print("")  # the row in which nothing was typed ends here
                 self._backlog = None
                 backlog.release(self._draw, self.note)
                 self._show_bars()
 
-    def _lay_out(self, question: Question) -> Layout:
+    def put(self, question: Question) -> int:
+        """Write the question up to the line that invites an answer; return how many options could be shown."""
         masked = replace(
             question,
             title=self.mask(question.title),
             text=self.mask(question.text),
             options=[Option(option.key, self.mask(option.text)) for option in question.options],
         )
-        return lay_out(masked, self._console.width, self._console.height, safe=self._fit, in_ascii=self.is_ascii)
+        layout = lay_out(masked, self._console.width, self._console.height, safe=self._fit, in_ascii=self.is_ascii)
+        if layout.title:
+            self._show_rows([layout.title], _STYLES["hint"] if question.is_ours else _STYLES["warning"], "\n")
+        self._show_rows([*layout.frame, *layout.options], "", "\n")
+        self._invitation = layout.ending
+        return layout.shown_options
+
+    def invite(self) -> None:
+        """Write the prompt for the answer; from now on an answer counts."""
+        self._show_rows(self._invitation, "", "")
+
+    def take_answer(self) -> None:
+        """Note that the question is answered, so that it stays on the screen as it is."""
+        self._is_answered = True
 
     def _show_rows(self, rows: Sequence[str], style: str, end: str) -> None:
         with self._lock:
@@ -447,34 +463,6 @@ class Screen:
 def _erasing(count: int) -> str:
     """Return what erases the row of the cursor and those above it, `count` in all, and leaves it at their start."""
     return "\r\x1b[2K" + "\x1b[1A\x1b[2K" * (count - 1) if count > 0 else ""
-
-
-class Drawing:
-    """A question on the screen."""
-
-    def __init__(self, show: Callable[[Sequence[str], str, str], None], lay_out: Callable[[Question], Layout]) -> None:
-        self.is_answered = False
-        self._show = show
-        self._lay_out = lay_out
-        self._ending: Sequence[str] = ()
-
-    def draw(self, question: Question) -> int:
-        """Write the question up to the line that invites an answer; return how many options could be shown."""
-        layout = self._lay_out(question)
-        style = _STYLES["hint"] if question.is_ours else _STYLES["warning"]
-        if layout.title:
-            self._show([layout.title], style, "\n")
-        self._show([*layout.frame, *layout.options], "", "\n")
-        self._ending = layout.ending
-        return layout.shown_options
-
-    def take_answer(self) -> None:
-        """Note that the question is answered, so that it stays on the screen as it is."""
-        self.is_answered = True
-
-    def invite(self) -> None:
-        """Write the prompt for the answer; from now on an answer counts."""
-        self._show(self._ending, "", "")
 
 
 def _columns() -> int:

@@ -1,4 +1,4 @@
-"""The top of a command with one finding as its result: a diagnosis, a demonstration, a list of attacks."""
+"""The top of a command with one result: a diagnosis, a demonstration, a list of attacks."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from paddock.cli.terminal.interruption import interruptible
 from paddock.cli.terminal.log_lines import LogLines
 from paddock.cli.terminal.render import Screen
 
-_Finding = TypeVar("_Finding")
+_Result = TypeVar("_Result")
 
 
-def find(
-    search: Callable[[], Coroutine[Any, Any, _Finding]],
+def result_of(
+    work: Callable[[], Coroutine[Any, Any, _Result]],
     screen: Screen,
     activity: Callable[[], str],
     *,
     as_json: bool,
     level: int = logging.WARNING,
-) -> _Finding | int:
-    """Return the result of `search`, or the exit code when it was interrupted or failed, which is reported.
+) -> _Result | int:
+    """Return the result of `work`, or the exit code when it was interrupted or failed, which is reported.
 
     `activity` describes the work in a few words; log records below `level` are not shown.
     """
 
-    def work() -> _Finding:
+    def attempted() -> _Result:
         with LogLines(screen, level=level):
-            return asyncio.run(interruptible(search, screen, activity))
+            return asyncio.run(interruptible(work, screen, activity))
 
-    return CommandReport(screen, as_json, beside={"ok": False}).attempt(work)
+    return CommandReport(screen, as_json, beside={"ok": False}).attempt(attempted)
