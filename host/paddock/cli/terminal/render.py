@@ -144,7 +144,14 @@ class Screen:
         self._draw(draw, len(shown), is_ours=False)
 
     def _line(
-        self, mark: str, mark_style: str, text: str, style: str = "", *, goes_on: str = _GOES_ON, is_ours: bool = True
+        self,
+        mark: str,
+        mark_style: str,
+        text: str,
+        style: str = "",
+        *,
+        goes_on: str = _GOES_ON,
+        is_ours: bool = True,
     ) -> None:
         def draw() -> None:
             folded = fold_with_commands if is_ours else fold
