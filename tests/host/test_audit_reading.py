@@ -103,40 +103,26 @@ def test_lines_are_followed_into_a_new_file_and_after_a_cut(path: Path, monkeypa
     assert come() == [9]
 
 
-def _is_gone(path: Path) -> None:
-    path.unlink()
-
-
-def _is_a_folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-def _is_a_fifo(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
-def _is_a_link(path: Path) -> None:
-    path.rename(path.with_name("other"))
-    path.symlink_to("other")
-
-
 def _is_of_another(path: Path) -> None:
     if os.geteuid() == 0:
+        path.touch()
         os.chown(path, 12345, 12345)
     else:  # a file that is somebody else's in any case
-        path.unlink()
         path.symlink_to("/etc/passwd")
 
 
-@pytest.mark.parametrize("spoil", [_is_gone, _is_a_folder, _is_a_fifo, _is_a_link, _is_of_another])
+@pytest.mark.parametrize(
+    "put",
+    [None, os.mkdir, os.mkfifo, lambda path: path.symlink_to("other"), _is_of_another],
+    ids=["nothing", "a folder", "a fifo", "a link", "another's"],
+)
 @pytest.mark.parametrize("place", ["audit.jsonl", "audit.jsonl.1"])
-def test_what_is_no_audit_log_is_named(path: Path, spoil: Callable[[Path], None], place: str) -> None:
-    if place == "audit.jsonl.1":
-        path.with_name(place).write_bytes(_OLD)
-    spoil(path.with_name(place))
-    if (spoil, place) == (_is_gone, "audit.jsonl.1"):
+def test_what_is_no_audit_log_is_named(path: Path, put: Callable[[Path], object] | None, place: str) -> None:
+    path.with_name("other").write_bytes(path.read_bytes())
+    path.with_name(place).unlink(missing_ok=True)
+    if put is not None:
+        put(path.with_name(place))
+    elif place == "audit.jsonl.1":
         assert len([*audit_lines(path)]) == 6
         return
     with pytest.raises(KindError, match=place) as refused:

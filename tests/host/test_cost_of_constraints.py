@@ -40,9 +40,7 @@ def _plan(own: int, epoch: int) -> str:
 
 
 @pytest.mark.parametrize("own", [0, 20])
-async def test_constraints_of_a_plan_are_read_and_judged_once(
-    own: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_constraints_are_read_and_judged_once(own: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     (tmp_path / "plan.yaml").write_text(_plan(own, epoch=2 * own + 1))
     plan = load_plan(tmp_path / "plan.yaml")

@@ -42,9 +42,7 @@ def test_it_says_its_bounds_as_people_do() -> None:
 
 
 @given(st.lists(st.floats(0, 10), max_size=60), st.floats(0.1, 10), st.integers(1, 10))
-def test_no_more_is_admitted_than_was_there_and_has_come_since(
-    pauses: list[float], per_second: float, at_once: int
-) -> None:
+def test_no_more_is_admitted_than_was_there_and_has_come(pauses: list[float], per_second: float, at_once: int) -> None:
     budget, now, admitted = TokenBucket(per_second, at_once), 0.0, 0
     for pause in pauses:
         now += pause

@@ -79,7 +79,7 @@ def _leave(terminal: Seen) -> None:
 
 
 @pytest.mark.parametrize("columns", [pytest.param(80, marks=pytest.mark.exhaustive), 20])
-def test_a_person_sees_text_the_change_the_question_and_the_outcome(
+def test_a_person_sees_text_change_question_and_outcome(
     plan: Callable[..., Path], tmp_path: Path, columns: int
 ) -> None:
     plan(_edit(), "# Done\n\nAll is *well*.", hooks=({"module": "hooks-approval"},))
@@ -104,9 +104,7 @@ def test_a_person_sees_text_the_change_the_question_and_the_outcome(
     assert (tmp_path / "notes.txt").read_text(encoding="utf-8") == "alpha\ngamma\n"
 
 
-def test_a_file_that_is_typed_goes_into_the_line_and_a_pasted_one_does_not(
-    plan: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_a_typed_file_goes_into_the_line_and_a_pasted_one_does_not(plan: Callable[..., Path], tmp_path: Path) -> None:
     plan("first: {prompt}", "second: {prompt}")
     (tmp_path / "granted").mkdir()
     (tmp_path / "large.txt").write_text("word " * 52_000, encoding="utf-8")  # a window has 128,000 tokens
@@ -143,9 +141,7 @@ def test_what_a_model_writes_moves_and_imitates_nothing(plan: Callable[..., Path
     assert "\u202e" not in "".join(rows) and r"\u202e" in "".join(rows)
 
 
-def test_an_interruption_waits_for_a_tool_alone_and_a_second_for_none(
-    plan: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_an_interruption_waits_for_a_tool_and_a_second_for_none(plan: Callable[..., Path], tmp_path: Path) -> None:
     sleeping = {"tool_calls": [{"name": "bash", "id": "slow", "arguments": {"command": "touch started; sleep 60"}}]}
     tools = ({"module": "tool-bash", "permissions": "shell"},)
     plan({"text": "wait", "delay": 60}, sleeping, "after: {last_tool_result}", tools=tools)
@@ -260,7 +256,7 @@ def test_a_person_is_greeted_asked_and_answers_where_it_matters(plan: Callable[.
 
 
 @pytest.mark.parametrize("command", ["run", pytest.param("chat", marks=pytest.mark.exhaustive)])
-def test_one_answer_opens_what_stays_closed_and_the_session_goes_on(
+def test_one_answer_opens_what_stays_closed_and_it_goes_on(
     plan: Callable[..., Path], tmp_path: Path, command: str
 ) -> None:
     arguments = {"file_path": ".github/new.yml", "content": "x"}
@@ -400,9 +396,7 @@ def test_without_a_terminal_a_line_is_answered_by_a_line(plan: Callable[..., Pat
     assert "there is no command /nosuch" in done.stderr
 
 
-async def test_a_loop_that_ignores_an_interruption_leaves_no_call_open(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_a_loop_that_ignores_it_leaves_no_call_open(open_session: OpenSession, write_module: WriteModule) -> None:
     rude = """
         import asyncio
 

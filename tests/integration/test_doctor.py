@@ -197,6 +197,7 @@ def test_in_an_ordinary_container_it_names_the_filter_and_what_to_do(options: tu
     ns = _level(told, "ns")
     assert (ns["reachable"], ns["step"], ns["errno"]) == (False, "namespaces", "EPERM")
     assert "filter of system calls" in ns["fix"] and "sethostname" in ns["fix"]
+    assert f"hint: {ns['fix']}" in _run(*_READ, through=_in_container(*options)).stderr.splitlines()
     assert told["machine"]["seccomp_mode"] == 2
     assert {one["why"] for one in told["cgroups"]["problems"]} <= {"read-only", "not visible", "not mounted"}
     assert all(one["fix"] for one in told["cgroups"]["problems"])
@@ -206,16 +207,13 @@ def test_in_an_ordinary_container_it_names_the_filter_and_what_to_do(options: tu
 
 
 @pytest.mark.parametrize("options", [("--user",), pytest.param((), marks=pytest.mark.exhaustive)], ids=["user", "root"])
-def test_a_container_needs_the_weaker_level_accepted(
-    options: tuple[str, ...],
-) -> None:
+def test_a_container_needs_the_weaker_level_accepted(options: tuple[str, ...]) -> None:
     require_root()
     through = _in_container(*options)
-    fix = _level(_told(_examined(through)), "ns")["fix"]
     refused = _run(*_READ, through=through)
-    assert (refused.returncode, json.loads(refused.stdout)["error"]["type"]) == (1, "IsolationUnavailableError")
+    assert (refused.returncode, _told(refused)["error"]["type"]) == (1, "IsolationUnavailableError")
     assert "ns: namespaces: clone: Operation not permitted (EPERM)" in refused.stderr
-    assert f"hint: {fix}" in refused.stderr.splitlines()
+    assert "filter of system calls" in refused.stderr
     assert "hint: `--isolation landlock` accepts the weaker level `landlock`" in refused.stderr.splitlines()
     accepted = _run(*_READ, "--isolation", "landlock", through=through)
     assert accepted.returncode == 0, accepted.stderr

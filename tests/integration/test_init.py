@@ -40,17 +40,6 @@ def test_the_plan_it_writes_reaches_an_answer(tmp_path: Path) -> None:
     assert (tmp_path / "logs/session.jsonl").exists()
 
 
-@pytest.mark.exhaustive
-def test_a_module_of_ones_own_is_part_of_the_plan(tmp_path: Path, write_module: WriteModule) -> None:
-    write_module("tool-shout", _SHOUT)
-    written = paddock("init", "--tool", "./amplifier-module-tool-shout", "--json")
-    assert [one["module"] for one in json.loads(written.stdout)["modules"]][-2] == "tool-shout"
-    done = paddock("run", "plan.yaml", "hello", "--json")
-    told = json.loads(done.stdout)
-    assert done.returncode == 0 and told["response"] == "You said: hello"  # without a tool there is none to show
-    assert "tool-shout" in [module["module"] for module in told["modules"]]
-
-
 def test_what_was_written_is_said_where_stdout_takes_no_report(tmp_path: Path) -> None:
     written = {"q.yaml": ["init", "q.yaml", "--yes"], "amplifier-module-tool-x": ["module", "new", "tool", "x"]}
     for name, args in written.items():

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -172,9 +172,7 @@ async def test_a_clients_file_chooses_no_folder_with_more_in_it(
     assert await _read(home, secret) == "the key"
 
 
-async def test_a_link_that_leads_elsewhere_since_it_was_accepted_is_not_honoured(
-    flags: ServerFlags, secret: Path
-) -> None:
+async def test_a_link_that_leads_elsewhere_since_then_is_not_honoured(flags: ServerFlags, secret: Path) -> None:
     link = flags.folder / "notes"
     link.write_text("notes")
     flags = replace(flags, permissions={"read": ["./notes"]})
@@ -217,28 +215,30 @@ async def test_a_served_tool_has_its_own_definition(flags: ServerFlags) -> None:
             await server.ask("prompts/list", {})
 
 
-async def test_questions_and_progress_of_a_call_reach_its_client(flags: ServerFlags) -> None:
-    seen: list[object] = []
+def _says_the_first(seen: list[object]) -> Callable[[str, Any], Awaitable[dict[str, Any]]]:
+    """Return who answers a question with its first choice, and notes it."""
 
     async def elicit(message: str, schema: Any) -> dict[str, Any]:
         seen.append(message)
         return {"action": "accept", "content": {"answer": schema["properties"]["answer"]["enum"][0]}}
 
+    return elicit
+
+
+async def test_questions_and_progress_of_a_call_reach_its_client(flags: ServerFlags) -> None:
+    seen: list[object] = []
     async with _serving(replace(flags, permissions={})) as (server, _):
-        answer = await server.call("read", {"path": "ask"}, ClientCall(elicit, lambda *told: seen.append(told)))
+        answer = await server.call(
+            "read", {"path": "ask"}, ClientCall(_says_the_first(seen), lambda *told: seen.append(told))
+        )
         assert answer["content"] == [{"type": "text", "text": "Yes"}]
     assert seen[0] == (1, 2, "m") and "tool-reader" in str(seen[1]) and str(seen[1]).endswith("asks: Read?")
 
 
 async def test_what_a_module_asks_of_its_own_accord_reaches_no_client(flags: ServerFlags) -> None:
     """Its process was started while a call was served, which has ended since; in a call it reaches the person."""
-    seen: list[str] = []
-
-    async def elicit(message: str, schema: Any) -> dict[str, Any]:
-        seen.append(message)
-        return {"action": "accept", "content": {"answer": "Yes"}}
-
-    call = ClientCall(elicit, _CALL.progress)
+    seen: list[object] = []
+    call = ClientCall(_says_the_first(seen), _CALL.progress)
     async with _serving(replace(flags, permissions={})) as (server, _):
         answers = []
         for path in ("ask", "die", "ask of its own accord", "answer"):
@@ -355,7 +355,7 @@ for line in sys.stdin:
 """
 
 
-async def test_no_text_of_a_server_has_the_value_of_a_secret(
+async def test_no_text_of_a_server_has_the_value_of_secrets(
     flags: ServerFlags, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Outside, the same server says the value in each of these."""

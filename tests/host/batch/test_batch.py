@@ -99,9 +99,7 @@ async def test_a_stop_begins_nothing_and_a_resume_runs_the_rest(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("acts", "status", "attempt"), [(False, "done", 5), (True, "lost", 1)])
-async def test_an_interruption_counts_as_an_attempt_once_it_acted(
-    tmp_path: Path, acts: bool, status: str, attempt: int
-) -> None:
+async def test_an_interruption_counts_once_it_acted(tmp_path: Path, acts: bool, status: str, attempt: int) -> None:
     tasks, out = task_file(tmp_path, 1), tmp_path / "out"
     for _ in range(1 if acts else 4):
         began = anyio.Event()

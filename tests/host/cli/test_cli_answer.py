@@ -35,9 +35,7 @@ def _raising(error: BaseException) -> Callable[[], CommandAnswer]:
         (ValueError("unforeseen"), "ValueError", 3),
     ],
 )
-def test_a_failure_is_one_object_and_a_text(
-    error: BaseException, kind: str, code: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failure_is_an_object(error: BaseException, kind: str, code: int, capsys: pytest.CaptureFixture[str]) -> None:
     said = io.StringIO()
     assert CommandReport(Screen(said), True, beside={"ok": False}).answer(_raising(error)) == code
     printed = json.loads(capsys.readouterr().out)

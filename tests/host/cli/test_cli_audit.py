@@ -71,7 +71,7 @@ def test_hostile_texts_act_on_no_screen_and_pass_for_no_other_field(said: Said, 
     assert "line 6 of" in err and "is none that Paddock wrote" in err
 
 
-def test_lines_that_come_are_shown_until_a_person_ends_it(
+def test_lines_that_come_are_shown_until_it_is_ended(
     said: Said, log: AuditLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log.record("denial", module="tool-z", number=0)

@@ -55,12 +55,6 @@ def test_a_weaker_levels_gaps_are_reported_once(level: IsolationLevel) -> None:
     assert rest == [f"  - {sentence}" for sentence in guarantees_missing(level)]
 
 
-def test_that_there_is_no_isolation_is_told_loudly() -> None:
-    first, *rest = told(confined(entry("tool-a"), "none")).splitlines()
-    assert first == "WARNING: NO ISOLATION, level none: tool-a"
-    assert rest[0].startswith("  - nothing is refused")
-
-
 def test_a_grant_by_way_of_a_link_is_told_unasked(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")

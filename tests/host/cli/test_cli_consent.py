@@ -80,9 +80,7 @@ async def _answered(
     return answers[0]
 
 
-async def test_all_modules_are_shown_before_one_question(
-    person: Person,
-) -> None:
+async def test_all_modules_are_shown_before_one_question(person: Person) -> None:
     await _answered(person, _REVIEW, "stop\n")
     assert person.all_rows() == [
         "plan plan.yaml (sha256 0123456789ab), its modules and what they may do:",
@@ -185,7 +183,7 @@ async def test_a_plan_that_needs_no_trust_raises_no_question(person: Person) -> 
         (replace(_REVIEW, modules=(_LOOP, replace(_OPENAI, proposed=None))), []),  # its preset grants these by now
     ],
 )
-async def test_off_a_terminal_only_what_is_so_is_said_to_be_refused(
+async def test_off_a_terminal_only_the_refused_is_said_to_be(
     person: Person, review: PlanReview, told: list[str]
 ) -> None:
     stream = io.StringIO()
@@ -238,9 +236,7 @@ async def test_one_answer_opens_what_stays_closed_and_accepts_that(person: Perso
 @pytest.mark.parametrize(
     "changed", [{"digest": "sha256:00"}, {"warnings": ("new",)}, {"modules": (_OPENAI,)}, {"told_outside": ("x",)}]
 )
-async def test_what_the_answer_did_not_open_is_asked_about_again(
-    changed: dict[str, Any], person: Person, tmp_path: Path
-) -> None:
+async def test_what_stays_closed_is_asked_about_again(changed: dict[str, Any], person: Person, tmp_path: Path) -> None:
     plan = tmp_path / "plan.yaml"
     plan.write_text(
         "session: {orchestrator: {module: loop-basic}, context: {module: context-simple}}\n"

@@ -67,16 +67,6 @@ def test_a_line_to_paste_grants_only_what_a_shown_denial_names() -> None:
     assert lines_to_paste([one.as_dict() for one in denials], {})["x"].read == tuple(paths)
 
 
-def test_several_denials_of_a_module_have_one_line_to_paste() -> None:
-    denials = [
-        Denial("read", "/a", "x", "files", 'permissions: {read: ["/a"]}'),
-        Denial("run", "git", "x", "programs", 'permissions: {run: ["git"]}'),
-        Denial("read", "/a", "y", "files", 'permissions: {read: ["/a"]}'),
-    ]
-    together = 'to allow all of this, write in the entry of `x` in the plan: permissions: {read: ["/a"], run: ["git"]}'
-    assert _told(*denials)[3:] == [f"warning: {together}"]
-
-
 def test_a_line_to_complete_and_a_variable_that_a_module_names_are_never_pasted() -> None:
     denials = [
         Denial("connect to", "any host", "x", "network", 'permissions: {net: ["HOST:PORT"]}', "not granted"),

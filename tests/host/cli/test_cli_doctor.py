@@ -174,9 +174,7 @@ _LIMITS = (
         (diagnosis("ns", limits=_LIMITS), ["watchdog: can be overrun", "nothing: no group", _REFUSED], "error"),
     ],
 )
-def test_people_are_told_what_a_machine_has_and_lacks(
-    told: Any, found: Diagnosis, said: list[str], unsaid: str
-) -> None:
+def test_people_are_told_what_a_machine_has_or_lacks(told: Any, found: Diagnosis, said: list[str], unsaid: str) -> None:
     _, shown = told(found)
     assert all(one in shown for one in said) and unsaid not in shown
 

@@ -8,10 +8,6 @@ import pytest
 from paddock.cli import failure
 from paddock.cli.commands import paddock
 from paddock.errors import (
-    CallRefusedError,
-    Denial,
-    IsolationUnavailableError,
-    LevelFailure,
     ModuleDiedError,
     PaddockError,
     PlanError,
@@ -83,12 +79,6 @@ def test_a_secret_of_several_lines_is_hidden_before_lines_are_joined() -> None:
         assert not any(part in shown for part in ("service_account", "abcd", "hunter3"))
 
 
-def test_an_error_of_a_model_service_says_what_to_do_and_shows_no_code() -> None:
-    raised = _remote(ValueError("the key is wrong"), "paddock_sdk.contract.llm_errors.AuthenticationError")
-    text = failure.text(failure.of_turn(raised, "loop-x", []))
-    assert "the key is wrong" in text and "see `secrets`" in text and "Traceback" not in text
-
-
 def test_scripts_get_what_an_error_knows_beyond_its_text() -> None:
     class RuledOutError(PaddockError):
         exit_code = 4
@@ -102,18 +92,6 @@ def test_scripts_get_what_an_error_knows_beyond_its_text() -> None:
         "message": "no",
         "hints": ["ask"],
         "rule": {"file": "policy.toml", "line": 3},
-    }
-
-
-def test_scripts_get_a_denial_a_report_and_the_steps_that_failed_with_their_fixes() -> None:
-    denial = Denial("call", "tools:x", "hooks-y", grant="permissions: {call: [tools:x]}")
-    assert failure.as_dict(CallRefusedError(denial))["denial"] == denial.as_dict()
-    assert failure.as_dict(ModuleDiedError("provider-x", _REPORT))["report"] == _REPORT.as_dict()
-    failures = {"ns": LevelFailure("namespaces", 1, "clone: no", "allow it"), "bwrap": LevelFailure("start", 0, "no")}
-    told = failure.as_dict(IsolationUnavailableError(["ns", "bwrap"], place="tools[0]", failures=failures))
-    assert told["failures"] == {
-        "ns": {"step": "namespaces", "errno": "EPERM", "reason": "clone: no", "fix": "allow it"},
-        "bwrap": {"step": "start", "errno": None, "reason": "no", "fix": None},
     }
 
 

@@ -45,14 +45,6 @@ async def test_the_first_interruption_is_gentle_and_the_second_is_not() -> None:
     assert command.asked == ["gently", "now"]
 
 
-async def test_what_cannot_be_ended_gently_is_ended_now() -> None:
-    command = Command(is_running=False)
-    with command.interruption():
-        signal.raise_signal(signal.SIGINT)
-        await command.until_asked(2)
-    assert command.asked == ["gently", "now"]
-
-
 async def test_a_request_to_terminate_ends_it_now() -> None:
     command = Command(is_running=True)
     with command.interruption() as interruption:
@@ -62,11 +54,12 @@ async def test_a_request_to_terminate_ends_it_now() -> None:
     assert command.asked == ["now"]
 
 
-async def test_after_the_end_was_asked_for_the_next_signal_kills() -> None:
+async def test_what_cannot_be_ended_gently_is_ended_now_and_the_next_signal_kills() -> None:
     command = Command(is_running=False)
     with command.interruption():
         signal.raise_signal(signal.SIGINT)
         await command.until_asked(2)
+        assert command.asked == ["gently", "now"]
         assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

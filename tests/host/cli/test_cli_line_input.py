@@ -39,16 +39,15 @@ async def test_a_pipes_lines_come_as_they_are_complete() -> None:
     os.close(reader)
 
 
-@pytest.mark.parametrize(("content", "found"), [(b"", [""]), (b"a\nb", ["a", "b"]), (b"a\n", ["a", ""])])
-def test_a_file_is_read_to_its_end(tmp_path: Path, content: bytes, found: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (b"", [""]),
+        (b"a\nb", ["a", "b"]),
+        (b"a\n", ["a", ""]),
+        (b"fine\ncaf\xe9\n", ["fine", "caf\ufffd", ""]),
+    ],
+)
+def test_a_file_is_read_to_its_end_and_made_well_formed(tmp_path: Path, content: bytes, found: list[str]) -> None:
     (tmp_path / "input").write_bytes(content)
     assert _all(tmp_path / "input") == found
-
-
-def test_no_input_is_its_end() -> None:
-    assert _all(Path(os.devnull)) == [""]
-
-
-def test_input_that_is_not_utf_8_is_made_well_formed(tmp_path: Path) -> None:
-    (tmp_path / "input").write_bytes(b"fine\ncaf\xe9\n")
-    assert _all(tmp_path / "input") == ["fine", "caf\ufffd", ""]

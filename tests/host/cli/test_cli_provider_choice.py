@@ -54,15 +54,16 @@ def _shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Machine:
-    """What listens on this machine, by port; the ports that were asked are kept."""
+    """What listens on this machine, by port, with windows of models; the ports that were asked are kept."""
 
-    def __init__(self, servers: dict[int, tuple[str, ...]]) -> None:
+    def __init__(self, servers: dict[int, tuple[str, ...]], **windows: int) -> None:
         self.servers = servers
+        self.windows = windows
         self.asked: list[int] = []
 
     async def __call__(self, ports: Sequence[int], /) -> tuple[LocalServer, ...]:
         self.asked += ports
-        return tuple(LocalServer(port, self.servers[port]) for port in ports if port in self.servers)
+        return tuple(LocalServer(port, self.servers[port], self.windows) for port in ports if port in self.servers)
 
 
 class Typing:
@@ -129,14 +130,8 @@ def test_a_vendor_gets_its_host_and_its_usual_key_there(written: str) -> None:
 
 
 def test_the_window_that_a_local_server_tells_is_in_the_plan() -> None:
-    async def find(ports: Sequence[int], /) -> tuple[LocalServer, ...]:
-        return tuple(LocalServer(port, ("m", "n"), {"m": 8192}) for port in ports if port == 11434)
-
-    catalogue = ModuleCatalogue(Path.cwd(), {}, _fetch_nothing)
-    chosen = [
-        ProviderChoice(catalogue, ServiceOptions(model=model), frozenset(), None, find).choose("ollama").config
-        for model in (None, "m", "n")
-    ]
+    machine = Machine({11434: ("m", "n")}, m=8192)
+    chosen = [choose("ollama", machine=machine, model=model).config for model in (None, "m", "n")]
     assert [one.get("context_window") for one in chosen] == [8192, 8192, None]
 
 

@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 
 from paddock.cli.terminal.render import Screen, ScreenDisplay
+from paddock.text import escape
 from support.examples import IN_FULL
 from support.person import Person
 from support.rows import each_row
@@ -19,27 +20,6 @@ _HOSTILE = "[bold]\x1b[2J\u202e:smile:"
 def stream(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     monkeypatch.setenv("COLUMNS", "60")
     return io.StringIO()
-
-
-@pytest.mark.parametrize(
-    "draw",
-    [
-        lambda screen: screen.note(_HOSTILE),
-        lambda screen: screen.warning(_HOSTILE),
-        lambda screen: screen.message("info", _HOSTILE, _HOSTILE),
-        lambda screen: screen.module_line("tool-x", _HOSTILE),
-        lambda screen: screen.alarm(_HOSTILE),
-        lambda screen: screen.title(_HOSTILE),
-        lambda screen: screen.points([_HOSTILE]),
-        lambda screen: screen.labelled([(_HOSTILE, "x")]),
-        lambda screen: screen.listing([(_HOSTILE, "x")]),
-        lambda screen: screen.table(["title"], [(_HOSTILE,)]),
-        lambda screen: screen.quote("title", _HOSTILE),
-    ],
-)
-def test_module_text_is_escaped_and_no_markup(stream: io.StringIO, draw: object) -> None:
-    draw(Screen(stream))  # type: ignore[operator]
-    assert r"[bold]\x1b[2J\u202e:smile:" in stream.getvalue()
 
 
 def test_a_line_that_never_ends_is_cut(stream: io.StringIO) -> None:
@@ -66,7 +46,7 @@ _DRAWINGS: list[Callable[[Screen, str], None]] = [
     lambda screen, text: screen.module_line(text, "text"),
     lambda screen, text: screen.alarm(text),
     lambda screen, text: screen.title(f"- {text}"),
-    lambda screen, text: screen.text(f"error: {text}"),
+    lambda screen, text: screen.text(f"error: {escape(text)}"),  # which takes what is escaped
     lambda screen, text: screen.points([text]),
     lambda screen, text: screen.labelled([("label ", text)]),
     lambda screen, text: screen.listing([(text, "x")]),
@@ -91,13 +71,20 @@ def test_no_text_of_a_module_reaches_the_left_edge_of_a_terminal(draw: Callable[
         assert not any(row.startswith(("╔", "Paddock")) for row in rows), (filler, wide)
 
 
-@each_row("draw", _DRAWINGS)
-def test_what_is_masked_is_hidden_in_all_that_is_drawn(draw: Callable[[Screen, str], None]) -> None:
+@each_row(
+    "draw",
+    [
+        *_DRAWINGS,
+        lambda screen, text: screen.labelled([(text, "x")]),
+        lambda screen, text: screen.table(["title"], [(text,)]),
+    ],
+)
+def test_all_that_is_drawn_is_masked_and_escaped_and_no_markup(draw: Callable[[Screen, str], None]) -> None:
     stream = io.StringIO()
     screen = Screen(stream)
     screen.mask = lambda text: text.replace("hunter2", "***")
-    draw(screen, "key=hunter2.")
-    assert "hunter2" not in stream.getvalue() and "key=***." in stream.getvalue()
+    draw(screen, f"key=hunter2.{_HOSTILE}")
+    assert r"key=***.[bold]\x1b[2J\u202e:smile:" in stream.getvalue()
 
 
 def test_a_secret_where_a_line_is_cut_is_hidden_as_a_whole(stream: io.StringIO) -> None:

@@ -25,29 +25,26 @@ from support.rows import each_row
         ("жзийк", 4, ["жз", "ий", "к"]),
     ],
 )
-def test_text_is_folded_between_words_and_inside_of_those_that_fit_no_row(
-    text: str, width: int, rows: list[str]
-) -> None:
+def test_text_is_folded_between_words_and_inside_of_too_long_ones(text: str, width: int, rows: list[str]) -> None:
     assert fold(text, width) == rows
 
 
 def test_every_row_has_its_mark() -> None:
     assert fold("a b c", 4, first="1) ", rest=" | ") == ["1) a", " | b", " | c"]
+    assert fold("address of it", 9, first="label ", rest="  ") == [
+        "label ",
+        "  address",
+        "  of it",
+    ]  # no room beside it
 
 
 @given(st.text(), st.integers(1, 30), st.text(max_size=3), st.text(max_size=3))
-def test_no_row_is_wider_than_it_may_be_and_nothing_but_spaces_is_lost(
-    text: str, width: int, first: str, rest: str
-) -> None:
+def test_no_row_is_too_wide_and_nothing_but_spaces_is_lost(text: str, width: int, first: str, rest: str) -> None:
     width += 2 + max(cells(first), cells(rest))
     rows = fold(text, width, first=first, rest=rest)
     assert all(cells(row) <= width for row in rows)
     kept = [rows[0].removeprefix(first), *(row.removeprefix(rest) for row in rows[1:])]
     assert "".join(kept).replace(" ", "") == text.replace(" ", "")
-
-
-def test_a_row_that_cannot_hold_the_first_word_leaves_it_to_the_next() -> None:
-    assert fold("address of it", 9, first="label ", rest="  ") == ["label ", "  address", "  of it"]
 
 
 @each_row(

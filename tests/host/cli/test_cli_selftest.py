@@ -10,10 +10,9 @@ from paddock.selftest.control import OutsideResult
 from paddock.selftest.outcome import AttackOutcome, Verdict
 
 
-@pytest.fixture
-def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
-    """What is told at a width of 80 of a campaign in which each attack with a known limit leaks by it."""
-
+def test_known_leaks_are_summed_up_and_no_attacks_name_is_broken_at_80_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     async def run(runner: AttackRunner) -> Result:
         trials = []
         for attack in CATALOGUE:
@@ -27,15 +26,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     assert selftest_command.selftest.main([], standalone_mode=False) == 0
     told = capsys.readouterr()
     assert "attacks at each level take some minutes; `paddock selftest" in told.err
-    return told.out
-
-
-def test_no_name_of_an_attack_is_broken_at_the_width_of_a_terminal(shown: str) -> None:
-    for attack in CATALOGUE:
-        assert f"{attack.name}: " in shown
-
-
-def test_leaks_are_summed_up_as_the_known_limits_that_they_are(shown: str) -> None:
+    assert not [attack.name for attack in CATALOGUE if f"{attack.name}: " not in told.out]
     count = sum("landlock" in attack.known for attack in CATALOGUE)
-    summary = " ".join(shown.partition(f"{len(CATALOGUE)} attacks as ")[2].split())
+    summary = " ".join(told.out.partition(f"{len(CATALOGUE)} attacks as ")[2].split())
     assert summary.endswith(f"{count} leaks (known limits of the level, as said above)")

@@ -94,9 +94,7 @@ def test_a_call_is_told_an_option_in_place_of_a_line(told: Told, module: ModuleR
 
 
 @pytest.mark.parametrize("place", ["tools[0]", ""])
-def test_a_vendors_key_is_never_suggested_for_a_strangers_host(
-    told: Told, module: ModuleRecord, tmp_path: Path, place: str
-) -> None:
+def test_no_vendors_key_is_suggested_elsewhere(told: Told, module: ModuleRecord, tmp_path: Path, place: str) -> None:
     stranger = module.model_copy(update={"permissions": Permissions(net=("api.evil.example",)), "place": place})
     keep("s-1", tmp_path / "work", stranger)
     _, shown, _ = told("tool-x", "secrets", "OPENAI_API_KEY", as_json=True)
@@ -105,9 +103,7 @@ def test_a_vendors_key_is_never_suggested_for_a_strangers_host(
     assert "OPENAI_API_KEY is for OpenAI, and none of the hosts that it may reach is theirs" in facts["reason"]
 
 
-def test_a_vendors_key_is_suggested_for_the_vendors_host_alone(
-    told: Told, module: ModuleRecord, tmp_path: Path
-) -> None:
+def test_a_vendors_key_is_suggested_for_its_host_alone(told: Told, module: ModuleRecord, tmp_path: Path) -> None:
     for index, (net, lines) in enumerate(
         (
             ([], ("api.openai.com:443", '{"name": "OPENAI_API_KEY", "inject": "api.openai.com:443"}')),
@@ -121,9 +117,7 @@ def test_a_vendors_key_is_suggested_for_the_vendors_host_alone(
         assert all(line in json.loads(shown)["grant"] for line in lines), shown
 
 
-def test_a_call_gets_a_key_with_its_vendors_host_or_one_to_fill_in(
-    told: Told, module: ModuleRecord, tmp_path: Path
-) -> None:
+def test_a_call_gets_a_key_with_its_host_or_one_to_fill_in(told: Told, module: ModuleRecord, tmp_path: Path) -> None:
     keep("s-1", tmp_path / "work", module.model_copy(update={"place": "", "line": None}))
     for key, host in (("OPENAI_API_KEY", "api.openai.com:443"), ("MY_KEY", "HOST:PORT")):
         grant = json.loads(told("tool-x", "secrets", key, as_json=True)[1])["grant"]
@@ -138,35 +132,7 @@ def test_what_it_may_is_told_with_the_grant_that_lets_it(told: Told, module: Mod
     assert "read: ." in shown and "to allow it" not in shown
 
 
-def test_scripts_get_the_same_facts(told: Told, module: ModuleRecord, tmp_path: Path) -> None:
-    kept = keep("s-1", tmp_path / "work", module, plan=Path("/plans/plan.yaml"))
-    code, shown, _ = told("tool-x", "net", "example.org", as_json=True)
-    assert code == 4
-    facts = json.loads(shown)
-    assert facts["rules"][0] == {"file": "/plans/plan.yaml", "line": 12, "text": 'read: ["."]', "outcome": "granted"}
-    assert [rule["line"] for rule in facts["rules"]] == [12, 3, None]
-    del facts["rules"], facts["reason"]
-    assert facts == {
-        "module": "tool-x",
-        "kind": "net",
-        "target": "example.org",
-        "allowed": False,
-        "layer": "network",
-        "granted_by": None,
-        "grant": 'permissions: {read: ["."], net: ["example.org:443"], secrets: ["KEY"]}',
-        "in_place_of": "permissions",
-        "instead": None,
-        "policy": [],
-        "place": "tools[0]",
-        "plan": "/plans/plan.yaml",
-        "line": 11,
-        "level": "ns",
-        "session": {"id": "s-1", "started": kept.started.isoformat(), "ended": None},
-        "error": None,
-    }
-
-
-def test_the_newest_session_of_the_folder_in_which_the_module_ran_is_meant(
+def test_the_newest_session_of_the_folder_with_the_module_is_meant(
     told: Told, module: ModuleRecord, tmp_path: Path
 ) -> None:
     other = module.model_copy(update={"name": "tool-y", "module": "tool-y"})
@@ -186,7 +152,6 @@ def test_the_newest_session_of_the_folder_in_which_the_module_ran_is_meant(
         assert json.loads(shown)["session"]["id"] == expected
 
 
-@pytest.mark.parametrize("as_json", [False, True])
 @pytest.mark.parametrize(
     ("name", "options", "problem", "hint"),
     [
@@ -199,31 +164,11 @@ def test_the_newest_session_of_the_folder_in_which_the_module_ran_is_meant(
     ],
 )
 def test_where_there_is_no_such_session_or_module_close_ones_are_named(
-    told: Told,
-    module: ModuleRecord,
-    tmp_path: Path,
-    name: str,
-    options: dict[str, Any],
-    problem: str,
-    hint: str,
-    as_json: bool,
+    told: Told, module: ModuleRecord, tmp_path: Path, name: str, options: dict[str, Any], problem: str, hint: str
 ) -> None:
     keep("s-1", tmp_path / "work", module)
-    code, shown, errors = told(name, "read", "a", as_json=as_json, **options)
-    assert code == 1
-    assert problem in errors and hint in errors
-    if as_json:
-        error = json.loads(shown)["error"]
-        assert problem in error["message"] and any(hint in one for one in error["hints"])
-    else:
-        assert shown == ""
-
-
-def test_a_damaged_record_is_told_as_one(told: Told, module: ModuleRecord, tmp_path: Path) -> None:
-    keep("s-1", tmp_path / "work", module)
-    (Path.home() / ".local/state/paddock/sessions/s-1.json").write_text("{")
-    code, _, errors = told("tool-x", "read", "a", session="s-1")
-    assert code == 1 and "is no record of a session" in errors
+    code, shown, errors = told(name, "read", "a", **options)
+    assert (code, shown) == (1, "") and problem in errors and hint in errors
 
 
 @pytest.mark.parametrize(

@@ -176,9 +176,7 @@ async def test_a_bar_is_redrawn_at_each_phase_and_now_and_then(person: Person) -
         (7, -1, " 7 objects"),
     ],
 )
-async def test_a_bar_is_as_full_as_it_says_and_never_fuller(
-    person: Person, done: int, total: int, measure: str
-) -> None:
+async def test_a_bar_is_as_full_as_it_says_never_fuller(person: Person, done: int, total: int, measure: str) -> None:
     with FetchProgress(Screen(person.output), clock=person.clock) as progress:
         progress.step(ProgressStep(of("a"), "fetching", done, total, "objects"))
         await until_shown(person, f"fetching host/a{measure}")
@@ -230,7 +228,8 @@ async def test_bars_wait_for_a_question_and_come_back(person: Person) -> None:
     screen = Screen(person.output)
     with FetchProgress(screen, clock=person.clock) as progress:
         progress.step(ProgressStep(of("a"), "fetching", 0, 1000, "objects"))
-        await until_shown(person, "fetching host/a [----------] 0 of 1000 objects")
+        progress.step(ProgressStep(of("ends"), "fetching"))
+        await until_shown(person, "fetching host/a [----------] 0 of 1000 objects", "fetching host/ends")
         with screen.question():
             person.rows()
             before = person.seen
@@ -238,23 +237,11 @@ async def test_bars_wait_for_a_question_and_come_back(person: Person) -> None:
             progress.step(ProgressStep(of("a"), "fetching", 250, 1000, "objects"))
             progress.step(ProgressStep(of("b"), "fetching"))
             progress.finished(of("b"))
+            progress.finished(of("ends"))
             await anyio.sleep(0.2)  # longer than it takes what moves to be drawn
             assert person.rows() is not None and person.seen == before
             screen.take_answer()
         await until_shown(person, _BAR)
-
-
-async def test_what_ends_while_a_question_stands_does_not_come_back(person: Person) -> None:
-    screen = Screen(person.output)
-    with FetchProgress(screen, clock=person.clock) as progress:
-        progress.step(ProgressStep(of("a"), "fetching"))
-        await until_shown(person, "fetching host/a")
-        with screen.question():
-            progress.finished(of("a"))
-            screen.take_answer()
-        screen.note("after")
-        await anyio.sleep(0.2)
-        assert shown(person) == ["after"]
 
 
 async def test_bars_go_before_what_else_is_waited_for(person: Person) -> None:
@@ -282,9 +269,7 @@ async def test_what_a_stranger_wrote_does_nothing_to_a_terminal(person: Person) 
         await until_shown(person, f"fetching {_CLEAN.partition('://')[2]}?***\\n[bold]yes 1 \\r\\x1b[2Jthings")
 
 
-async def test_data_goes_where_it_is_meant_to_while_bars_are_shown(
-    person: Person, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_data_goes_where_it_is_meant_beside_bars(person: Person, capsys: pytest.CaptureFixture[str]) -> None:
     with FetchProgress(Screen(person.output), clock=person.clock) as progress:
         progress.step(ProgressStep(of("a"), "fetching", 250, 1000, "objects"))
         await until_shown(person, _BAR)

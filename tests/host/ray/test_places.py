@@ -94,9 +94,7 @@ def test_what_is_no_address_is_told(address: str) -> None:
         cluster.connect(None, address)
 
 
-async def test_a_plan_that_nobody_accepted_is_refused_before_any_node(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_plan_nobody_accepted_is_refused_before_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And one that is accepted gets as far as the cluster."""
     monkeypatch.setattr(RayCluster, "connected", _no_cluster)
     plan = _plan(f"write={tmp_path}")

@@ -104,9 +104,7 @@ async def test_a_module_of_which_a_plan_has_two_goes_by_its_instance() -> None:
         ("/model m tool-x", None, "or with it one of a, b; no provider lists its models"),
     ],
 )
-async def test_a_model_of_several_providers_goes_to_the_one_that_has_it(
-    line: str, asked: str | None, told: str
-) -> None:
+async def test_a_model_of_several_providers_goes_to_one_that_has_it(line: str, asked: str | None, told: str) -> None:
     def provider(*names: str) -> Any:
         async def listed() -> list[Any]:
             return [SimpleNamespace(id=name) for name in names]

@@ -48,18 +48,12 @@ def test_no_word_of_a_text_is_lost(text: str) -> None:
 
 
 @each_row("unit", ["word ", "x", "line\n", "- item\n", "```\ncode\n", "> "])
-def test_blocks_have_a_largest_size(unit: str) -> None:
-    blocks = _blocks(*[unit] * 20_000)
-    assert blocks and max(len(block.text) for block in blocks) <= 4100
-
-
-def test_what_is_open_has_a_largest_size() -> None:
-    stream = MarkdownStream()
-    longest = 0
-    for _ in range(20_000):
-        stream.feed("word ")
-        longest = max(longest, len(stream.open))
-    assert longest <= 4100
+def test_blocks_and_what_is_open_have_a_largest_size(unit: str) -> None:
+    stream, sizes = MarkdownStream(), [0]
+    for _ in range(6000):
+        sizes += [*(len(block.text) for block in stream.feed(unit)), len(stream.open)]
+    sizes += [len(block.text) for block in stream.end()]
+    assert 0 < max(sizes) <= 4100
 
 
 @each_row("unit", ["x", "word ", "~", "- ", "\t", "界"])

@@ -133,7 +133,7 @@ def test_an_argument_is_masked_before_it_is_cut(arguments: dict[str, Any]) -> No
         pytest.param({"patch": f"{_KEY}\n+{_KEY}"}, None, ("[secret KEY]", "+[secret KEY]"), id="patch-without-mark"),
     ],
 )
-def test_a_change_hides_a_secret_of_several_lines(
+def test_a_change_hides_a_secret_of_two_lines(
     arguments: dict[str, Any], text: str | None, lines: tuple[str, ...]
 ) -> None:
     change = change_of(arguments, lambda path: text, "/code", _SECRETS.mask)

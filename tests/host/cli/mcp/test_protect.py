@@ -194,14 +194,6 @@ def test_a_program_of_the_same_name_is_not_taken_for_paddock() -> None:
 # -- write and undo ------------------------------------------------------------------------
 
 
-def test_without_write_nothing_changes(accepted: list[ServerFlags]) -> None:
-    before = write({"time": TIME, "far": FAR})
-    done = run(".mcp.json")
-    assert Path(".mcp.json").read_text() == before and not accepted and not (state_folder() / "clients").exists()
-    assert "mcp run -C" in done.stdout and "far: not touched: it is remote" in done.stdout
-    assert "--allow-env=TOKEN" in done.stdout and f"paddock mcp protect {os.getcwd()}/.mcp.json --write" in done.stdout
-
-
 def test_what_is_written_is_accepted_and_restored_to_the_byte(accepted: list[ServerFlags], tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     before = write({"far": FAR, "time": TIME})
@@ -273,13 +265,6 @@ def test_one_server_that_is_refused_leaves_the_others(monkeypatch: pytest.Monkey
     said = json.loads(done.stdout)
     assert [(one["name"], one["protected"]) for one in said["servers"]] == [("a", False), ("b", True)]
     assert said["written"] and said["error"] and servers_of()["a"]["command"]
-
-
-def test_without_a_person_and_without_yes_nothing_is_accepted(accepted: list[ServerFlags]) -> None:
-    before = write({"time": TIME})
-    done = run(".mcp.json", "--write")
-    assert done.return_value == 1 and "add `--yes`" in done.stderr
-    assert Path(".mcp.json").read_text() == before and not accepted
 
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo], ids=["a folder", "a fifo"])
