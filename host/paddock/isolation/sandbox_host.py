@@ -24,11 +24,11 @@ from paddock.isolation.machine import Machine
 from paddock.isolation.mount_table import MountTable
 from paddock.isolation.remedies import remedy
 from paddock.isolation.runtime_paths import RuntimePaths
+from paddock.workers.capacity import check_capacity
 from paddock.workers.early_template import begun
 from paddock.workers.launcher import LaunchSpec
 from paddock.workers.mount_guard import MountGuard
 from paddock.workers.probe import Available, SandboxSupport, Unavailable, try_level
-from paddock.workers.room import check_room
 from paddock.workers.runtime import WorkerRuntime
 from paddock.workers.scratch import remove_private_folder
 from paddock.workers.worker_host import WorkerHost, close_within_bound, run_undisturbed
@@ -74,7 +74,7 @@ class SandboxHost:
         Raises:
             KindError: the system does not leave it what it needs.
         """
-        check_room(1)  # before the template takes a part of it
+        check_capacity(1)  # before the template takes a part of it
         runtime = WorkerRuntime.locate(for_commands=for_commands)
         with begun(lambda: runtime):
             async with WorkerHost.started() as workers:

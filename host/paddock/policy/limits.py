@@ -115,7 +115,7 @@ def share_of_tasks(entries: Sequence[ModuleEntry]) -> Cap:
     All of them together, also in sub-sessions that they may start, get no more than half of what this user, this
     machine and the control groups around this process may have. Each gets as many as one without programs needs.
     """
-    from paddock.workers.room import task_bounds  # only where modules are judged
+    from paddock.workers.capacity import task_bounds  # only where modules are judged
 
     bound = min(task_bounds(), key=lambda one: one.most)
     grants = [grants_of(entry.permissions) for entry in entries]

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from paddock.isolation.sandbox_host import SandboxHost
-from paddock.workers.room import check_event_loop
+from paddock.workers.capacity import check_event_loop
 
 
 class Host:

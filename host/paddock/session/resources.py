@@ -33,11 +33,11 @@ from paddock.rpc.trace import Trace
 from paddock.session.host_api.definitions import SessionDefinitions
 from paddock.session.module import HostedModule
 from paddock.state_folder import control_folder
+from paddock.workers.capacity import own_umask
 from paddock.workers.launcher import MODULE_ENTRY, LaunchSpec
 from paddock.workers.limits.totals import SharedTotal
 from paddock.workers.mount_guard import Replacement, SessionGuard, guarded_launcher
 from paddock.workers.output import OutputLine
-from paddock.workers.room import own_umask
 from paddock.workers.scratch import remove_private_folder
 from paddock.workers.supervisor import Supervisor
 from paddock.workers.worker_host import WorkerHost, close_within_bound

@@ -57,7 +57,7 @@ from paddock.session.session_plan import SessionPlan
 from paddock.session.spawning import SubSessions
 from paddock.session.startup import PlanRequest, confined, located
 from paddock.session.sub_sessions.session_tree import SessionTree
-from paddock.workers.room import check_event_loop, check_room
+from paddock.workers.capacity import check_capacity, check_event_loop
 from paddock.workers.supervisor import Supervisor
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.approval import ApprovalSystem, DisplaySystem
@@ -262,7 +262,7 @@ class Session:
             raise RuntimeError("the session was opened before; make another one of the same plan")
         self._state = "opening"
         try:
-            check_room(sum(1 for _ in self.plan.entries()))
+            check_capacity(sum(1 for _ in self.plan.entries()))
             await self._open()
         except BaseException:
             self._state = "over"

@@ -33,8 +33,8 @@ from paddock.session.recorder import SessionRecorder
 from paddock.session.resource_use import ResourceUse
 from paddock.session.resources import OnOutput, SessionResources, StartOptions
 from paddock.session.runtime import SessionRuntime
+from paddock.workers.capacity import check_event_loop
 from paddock.workers.exit_report import ExitReport
-from paddock.workers.room import check_event_loop
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.contract.approval import ApprovalSystem, DisplaySystem
 from paddock_sdk.contract.boundary_errors import ModuleGoneError

@@ -12,8 +12,8 @@ from paddock.plan.model import Kind, MountPlan
 from paddock.policy.files.policy import Policy
 from paddock.policy.limits import Cap, ResourceLimits, judge_totals, share_of_tasks
 from paddock.policy.rule import PolicyFindings
-from paddock.workers import room
-from paddock.workers.room import TaskBound
+from paddock.workers import capacity
+from paddock.workers.capacity import TaskBound
 from support.rows import each_row
 
 from .entries import entry
@@ -79,7 +79,7 @@ def test_programs_are_given_more_memory_and_tasks(permissions: object, has_progr
 def test_all_modules_have_half_of_what_the_machine_has(modules: list[object], bounds: list[int], share: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         found = [TaskBound(f"bound {most}", most, int, "raise it to {0}") for most in bounds]
-        patch.setattr(room, "task_bounds", lambda: iter(found))
+        patch.setattr(capacity, "task_bounds", lambda: iter(found))
         cap = share_of_tasks([entry(permissions=permissions) for permissions in modules])
     assert (cap.name, cap.value) == ("tasks_max", share)
     assert cap.rule.location.file == f"bound {min(bounds)}"
@@ -89,7 +89,7 @@ def test_the_bound_that_a_refusal_proposes_is_enough(monkeypatch: pytest.MonkeyP
     asked = [entry(permissions="shell", limits={"tasks_max": 10_000}), *map(entry, ("hook", "context"))]
 
     def share(most: int) -> Cap:
-        monkeypatch.setattr(room, "task_bounds", lambda: iter([TaskBound("it", most, int, "{0}")]))
+        monkeypatch.setattr(capacity, "task_bounds", lambda: iter([TaskBound("it", most, int, "{0}")]))
         return share_of_tasks(asked)
 
     few = share(4096)

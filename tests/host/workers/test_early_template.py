@@ -18,7 +18,7 @@ from host.workers.conftest import Needs, left_open, open_fds
 from host.workers.waiting import PATIENCE, ended, here
 from paddock.errors import KindError
 from paddock.isolation.sandbox_host import SandboxHost
-from paddock.workers import room
+from paddock.workers import capacity
 from paddock.workers.early_template import TemplateInterpreter, begun, interpreter_for
 from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.launcher import LaunchSpec
@@ -106,7 +106,7 @@ async def test_another_thread_takes_no_early_interpreter(spec: LaunchSpec) -> No
 
 async def test_no_interpreter_starts_where_the_system_leaves_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(WorkerRuntime, "spawn", lambda *_: pytest.fail("it started"))
-    monkeypatch.setattr(room.resource, "getrlimit", lambda _: (10, 10))
+    monkeypatch.setattr(capacity.resource, "getrlimit", lambda _: (10, 10))
     with pytest.raises(KindError):
         async with SandboxHost.started():
             pass

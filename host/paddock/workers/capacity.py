@@ -37,7 +37,7 @@ _UMASK_LINE: Final = re.compile(rb"^Umask:\s+([0-7]+)$", re.MULTILINE)
 _TASK_LINE: Final = re.compile(rb"^(Uid|Threads):\s+(\d+)", re.MULTILINE)
 
 
-def check_room(modules: int) -> None:
+def check_capacity(modules: int) -> None:
     """Refuse to start a session of so many modules where the system does not leave it enough.
 
     Raises:
@@ -203,20 +203,12 @@ def _temporary_folder() -> Iterator[tuple[str, str]]:
     with contextlib.suppress(OSError):
         folder = tempfile.gettempdir()
         # The last resort of Python's is the working directory, where temporary files are in people's way.
-        if folder in wanted or folder != _working_dir():
+        if folder in wanted or folder != os.getcwd():
             return
     yield (
         "there is no folder for temporary files: `/tmp` and `/var/tmp` cannot be written to",
         "name one in TMPDIR that this user may write to, or `PrivateTmp=yes` in a unit",
     )
-
-
-def _working_dir() -> str | None:
-    """Return the working directory, or None where it is gone."""
-    try:
-        return os.getcwd()
-    except OSError:
-        return None
 
 
 def _round(number: int) -> int:
