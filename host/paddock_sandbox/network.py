@@ -122,7 +122,7 @@ def _listener(port: int) -> socket.socket:
 
 
 def _bound(kind: int, address: str, port: int) -> socket.socket:
-    bound = socket.socket(socket.AF_INET, kind | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    bound = socket.socket(socket.AF_INET, kind)
     try:
         bound.bind((address, port))
     except BaseException:

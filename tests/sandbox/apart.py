@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.subject import run
+from sandbox.subject import USERS, run
 
 IMPORTS = """
 import select
@@ -123,6 +123,11 @@ def run_apart(program: str, given: object = None, *, user: str) -> Any:
     if refusal:
         pytest.skip(f"as {user}: {refusal}")
     return run(PROGRAM + program, given, user=user, imports=IMPORTS)
+
+
+def needs_root() -> None:
+    if "root" not in USERS:
+        pytest.skip(f"these tests do not run as root: as {USERS}")
 
 
 @cache

@@ -325,14 +325,6 @@ except OSError as error:
     assert "capabilities were left after dropping all: 0, 1, 2, 3" in text
 
 
-def test_new_user_namespaces_are_left_to_the_system_call_filter() -> None:
-    assert in_a_user_namespace("""
-capabilities.drop_all()
-call("unshare", 0x10000000)
-tell(len(capabilities.held().effective) > 30)
-""")
-
-
 _CLOSED_BEFORE_A_FORK = """
 import os
 def sets():

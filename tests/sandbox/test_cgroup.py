@@ -151,6 +151,13 @@ def begin(process: subprocess.Popen[bytes]) -> None:
     process.stdin.flush()
 
 
+def begun_in(group: Cgroup, process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
+    """Have a program begin in a group."""
+    group.place(process.pid)
+    begin(process)
+    return process
+
+
 def line_of(process: subprocess.Popen[bytes]) -> str:
     assert process.stdout is not None
     return process.stdout.readline().decode().strip()
@@ -206,14 +213,9 @@ def test_an_ordinary_user_finds_a_home_or_learns_why_not() -> None:
 
 def test_memory_beyond_the_limit_is_not_had(home: CgroupHome, program: Program) -> None:
     needs(home, "memory")
-    free = program(_EATS_MEMORY)
-    begin(free)
-    assert line_of(free) == "ate it"
     with group_in(home) as group:
         group.limit(memory_max=64 * _MIB)
-        hog = program(_EATS_MEMORY)
-        group.place(hog.pid)
-        begin(hog)
+        hog = begun_in(group, program(_EATS_MEMORY))
         assert hog.wait(_PATIENCE) == -9
         readings = group.readings()
         assert readings.memory_kills is not None and readings.memory_kills > 0
@@ -229,9 +231,7 @@ def test_all_but_one_process_are_marked_once(
         return Path(f"/proc/{pid}/oom_score_adj").read_text() == "1000\n"
 
     with group_in(home) as group:
-        parent = program(_FORKS)
-        group.place(parent.pid)
-        begin(parent)
+        parent = begun_in(group, program(_FORKS))
         assert line_of(parent) == "24"
         children = group.processes() - {parent.pid}
         assert not any(map(goes_first, children))
@@ -260,9 +260,7 @@ def test_a_group_that_keeps_to_its_limit_counts_no_kill(home: CgroupHome, progra
     needs(home, "memory")
     with group_in(home) as group:
         group.limit(memory_max=256 * _MIB)
-        eater = program(_EATS_MEMORY)
-        group.place(eater.pid)
-        begin(eater)
+        eater = begun_in(group, program(_EATS_MEMORY))
         assert line_of(eater) == "ate it"
         eater.kill()
         eater.wait(_PATIENCE)
@@ -271,14 +269,9 @@ def test_a_group_that_keeps_to_its_limit_counts_no_kill(home: CgroupHome, progra
 
 def test_no_more_processes_are_born_than_the_limit_allows(home: CgroupHome, program: Program) -> None:
     needs(home, "pids")
-    free = program(_FORKS)
-    begin(free)
-    assert line_of(free) == "24"
     with group_in(home) as group:
         group.limit(tasks_max=16)
-        bomb = program(_FORKS)
-        group.place(bomb.pid)
-        begin(bomb)
+        bomb = begun_in(group, program(_FORKS))
         assert line_of(bomb) == "15"
         assert len(group.processes()) == 16
         assert group.readings().tasks_refused == 1
@@ -288,9 +281,7 @@ def test_processor_time_beyond_the_share_is_waited_for(home: CgroupHome, program
     needs(home, "cpu")
     with group_in(home) as group:
         group.limit(cpu_quota=0.2)
-        process = program(_COMPUTES)
-        group.place(process.pid)
-        begin(process)
+        process = begun_in(group, program(_COMPUTES))
         began = time.monotonic()
         used_before = processor_seconds(process)
         # A machine with more to do holds the program back as well, so it takes longer until the group has to.
@@ -326,9 +317,7 @@ def test_a_share_larger_than_that_of_the_group_around_is_no_error(home: CgroupHo
 def test_everything_in_a_group_is_killed_however_it_hid(home: CgroupHome, program: Program) -> None:
     needs(home, "pids")
     with group_in(home) as group:
-        process = program(_HIDES)
-        group.place(process.pid)
-        begin(process)
+        process = begun_in(group, program(_HIDES))
         assert [line_of(process) for _ in range(5)] == ["hidden"] * 5
         assert len(group.processes()) == 5
         assert group.kill()
@@ -339,17 +328,13 @@ def test_what_forks_as_fast_as_it_dies_is_killed(home: CgroupHome, program: Prog
     needs(home, "pids")
     with group_in(home) as group:
         group.limit(tasks_max=32)
-        process = program(_FORKS_WITHOUT_END)
-        group.place(process.pid)
-        begin(process)
+        process = begun_in(group, program(_FORKS_WITHOUT_END))
         assert line_of(process) == "here"
         assert process.wait(_PATIENCE) == 0
         assert group.processes(), "its children went on"
         assert group.kill()
         assert not group.processes()
-        late = program("print('alive', flush=True)\nimport os\nos.fork()")
-        group.place(late.pid)
-        begin(late)
+        late = begun_in(group, program("print('alive', flush=True)\nimport os\nos.fork()"))
         assert line_of(late) == "alive"
         assert late.wait(_PATIENCE) == 1, "it could fork in a group that is being ended"
 

@@ -190,27 +190,19 @@ def test_the_nearest_group_that_passes_everything_on_is_chosen(kernel: Unified) 
     assert outcome == SearchOutcome(kernel.place("a", *ALL), [])
 
 
-def test_a_group_beside_whose_processes_others_live_is_left_alone(kernel: Unified) -> None:
-    kernel.add("own", "cpu memory pids", processes=(os.getpid(), STRANGER))
+@pytest.mark.parametrize("other", [STRANGER, 0], ids=["a stranger", "one that no number here names"])
+def test_a_group_beside_whose_processes_others_live_is_left_alone(kernel: Unified, other: int) -> None:
+    kernel.add("own", "cpu memory pids", processes=(os.getpid(), other))
     kernel.add("", "cpu memory pids")
     kernel.denied["."] = errno.EACCES
     outcome = kernel.search("own")
     assert outcome.place is None
     assert advice_in(outcome) == dict.fromkeys(ALL, "processes beside")
     assert [problem.error for problem in outcome.problems] == ["EBUSY"] * 3
-    assert kernel.processes("own") == {os.getpid(), STRANGER}
+    assert kernel.processes("own") == {os.getpid(), other}
 
 
-def test_a_process_that_no_number_here_names_is_a_strangers(kernel: Unified) -> None:
-    kernel.add("", "cpu memory pids")
-    kernel.denied["."] = errno.EACCES
-    kernel.add("own", "cpu memory pids", processes=(os.getpid(), 0))
-    assert advice_in(kernel.search("own")) == dict.fromkeys(ALL, "processes beside")
-
-
-def test_a_group_that_we_have_to_ourselves_is_vacated_and_used(
-    kernel: Unified, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_group_that_we_have_to_ourselves_is_vacated_used_and_found_again(kernel: Unified) -> None:
     kernel.add("", "cpu memory pids")
     kernel.add("own", "cpu memory pids", processes=(os.getpid(),))
     outcome = kernel.search("own")
@@ -218,15 +210,8 @@ def test_a_group_that_we_have_to_ourselves_is_vacated_and_used(
     assert kernel.processes("own") == set()
     (leaf,) = (kernel.top / "own").glob(f"{PREFIX}host-*")
     assert kernel.processes(f"own/{leaf.name}") == {os.getpid()}
-
-
-def test_a_group_once_vacated_is_found_again_without_moving(kernel: Unified) -> None:
-    kernel.add("", "cpu memory pids")
-    kernel.add("own", "cpu memory pids", processes=(os.getpid(),))
-    kernel.search("own")
-    (leaf,) = (kernel.top / "own").glob(f"{PREFIX}host-*")
     kernel.add(f"own/{leaf.name}", "cpu memory pids", processes=(os.getpid(),))
-    assert kernel.search(f"own/{leaf.name}") == SearchOutcome(kernel.place("own", *ALL), [])
+    assert kernel.search(f"own/{leaf.name}") == outcome
     assert kernel.processes(f"own/{leaf.name}") == {os.getpid()}
 
 

@@ -9,26 +9,17 @@ import signal
 import subprocess
 import sys
 
-import pytest
-
 from paddock_sandbox import namespaces
-from sandbox.apart import run_apart
-from sandbox.subject import ORDINARY, USERS, ground, run
+from sandbox.apart import needs_root, run_apart
+from sandbox.subject import ORDINARY, ground, run
 from support.rows import each_row
 
 KINDS = ["user", "pid", "mnt", "net", "ipc", "uts", "cgroup"]
 
-as_each_user = pytest.mark.parametrize("user", USERS)
 
 _NAMESPACES = "from paddock_sandbox import namespaces"
 
 
-def needs_root() -> None:
-    if "root" not in USERS:
-        pytest.skip(f"these tests do not run as root: as {USERS}")
-
-
-@as_each_user
 def test_every_namespace_of_the_process_is_its_own(user: str) -> None:
     program = """
 def links(trees=()):
@@ -39,7 +30,6 @@ tell({"outside": links(), "inside": apart(links)["returned"]})
     assert [kind for kind in KINDS if told["inside"][kind] == told["outside"][kind]] == []
 
 
-@as_each_user
 def test_the_process_is_the_first_of_its_kind_and_knows_no_other(user: str) -> None:
     program = """
 host = os.getpid()
@@ -56,7 +46,6 @@ tell({"signal the host outside": outcome(os.kill, host, 0), **in_new_root([], in
     assert told == {"signal the host outside": "ok", "pid": 1, "parent": 0, "listed": ["1"], "signal the host": "ESRCH"}
 
 
-@as_each_user
 def test_what_the_process_names_itself_is_its_own_affair(user: str) -> None:
     program = """
 def inside(trees):
@@ -68,7 +57,6 @@ tell({"inside": apart(inside)["returned"], "is as before": socket.gethostname() 
     assert run_apart(program, user=user) == {"inside": "elsewhere", "is as before": True}
 
 
-@as_each_user
 def test_the_process_has_no_network_but_a_loopback_that_is_down(user: str) -> None:
     program = """
 def inside(trees):
@@ -83,7 +71,6 @@ tell({"outside": connected(), "inside": apart(inside)["returned"]})
     assert run_apart(program, user=user) == {"outside": "ok", "inside": [["lo"], "ENETUNREACH"]}
 
 
-@as_each_user
 def test_the_process_starts_with_every_capability_over_its_own(user: str) -> None:
     program = "tell(apart(lambda trees: sorted(capabilities.held().bounding - capabilities.held().effective)))"
     assert run_apart(program, user=user) == {"returned": []}
@@ -161,7 +148,6 @@ os.waitpid(child, 0)
     assert refused == ["EPERM", "/proc/self/uid_map: Operation not permitted"]
 
 
-@as_each_user
 def test_a_plain_fork_shares_everything_with_its_parent(user: str) -> None:
     program = """
 reading, writing = os.pipe()
@@ -222,13 +208,7 @@ def test_a_spare_id_is_in_the_upper_half_of_a_containers() -> None:
     told = run_apart(program, 65536, user="root")
     assert len(set(told)) > 1
     assert all(1 << 15 <= spare < (1 << 16) - 1 for spare in told)
-
-
-def test_without_ids_to_spare_none_is_taken() -> None:
-    needs_root()
-    program = "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])\n" + _IN_A_CONTAINER
-    told = run_apart(program, 1, user="root")
-    assert told == "this user namespace has no ids to spare for workers"
+    assert run_apart(program, 1, user="root") == "this user namespace has no ids to spare for workers"
 
 
 _MAPS = """

@@ -10,14 +10,12 @@ from typing import Any
 
 import pytest
 
-from paddock_sandbox.network import GATEWAY, LOOKUP_PORT, NAMES, open_network
+from paddock_sandbox.network import GATEWAY, NAMES, open_network
 from paddock_sandbox.profile import NetworkAccess
 from paddock_sandbox.step_error import StepError
 from sandbox.apart import IMPORTS, PROGRAM, why_not
 from sandbox.subject import USERS, run
 from support.rows import each_row
-
-as_each_user = pytest.mark.parametrize("user", USERS)
 
 _IMPORTS = (
     IMPORTS
@@ -31,11 +29,6 @@ from paddock_sandbox.profile import NetworkAccess
 _PROGRAM = (
     PROGRAM
     + """
-def reach(address, port):
-    with socket.socket() as stream:
-        stream.settimeout(60)
-        stream.connect((address, port))
-
 def own_descriptors():
     return sorted(set(os.listdir("/proc/self/fd")))
 
@@ -58,123 +51,27 @@ def told(program: str, given: object = None, *, user: str) -> Any:
     return said["returned"]
 
 
-@as_each_user
-def test_every_address_is_local_and_a_connection_knows_which_was_meant(user: str) -> None:
-    program = """
-def inside(trees):
-    before = outcome(reach, *given[0])
-    _, first, second = open_network(NetworkAccess((443, 8080)))
-    arrived = []
-    for address, port in given:
-        reach(address, port)
-        stream, _ = (first if port == 443 else second).accept()
-        arrived.append(stream.getsockname())
-    return before, arrived
-tell(apart(inside))
-"""
-    meant = [["198.18.0.7", 443], ["127.0.0.1", 443], ["192.0.2.1", 8080], ["10.0.0.1", 443], ["223.255.255.254", 443]]
-    before, arrived = told(program, meant, user=user)
-    assert (before, arrived) == ("ENETUNREACH", meant)
+@each_row(
+    ("before", "step", "number", "reason"),
+    [
+        ("sockets = open_network(NetworkAccess((443,)))", "route", "EEXIST", "File exists"),
+        (
+            "other = socket.socket()\n    other.bind(('0.0.0.0', 8080))\n    other.listen()",
+            "listener at port 8080",
+            "EADDRINUSE",
+            "Address already in use",
+        ),
+    ],
+    ids=["it was made before", "a port is taken"],
+)
+def test_a_step_that_fails_is_named_and_nothing_stays_open(
+    user: str, before: str, step: str, number: str, reason: str
+) -> None:
+    said = told(f"def inside(trees):\n    {before}\n    return failed([443, 8080])\ntell(apart(inside))", user=user)
+    assert (said[:2], said[3]) == ([step, number], True)
+    assert f"{step}: {reason}" in said[2]
 
 
-@as_each_user
-def test_no_other_port_answers(user: str) -> None:
-    program = """
-def inside(trees):
-    sockets = open_network(NetworkAccess((443,)))
-    return [outcome(reach, address, port) for address in ("198.18.0.7", "127.0.0.1") for port in (80, 53, 444)]
-tell(apart(inside))
-"""
-    assert told(program, user=user) == ["ECONNREFUSED"] * 6
-
-
-@as_each_user
-def test_lookups_arrive_and_can_be_answered(user: str) -> None:
-    program = """
-def inside(trees):
-    (lookups,) = open_network(NetworkAccess(()))
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        asking.settimeout(60)
-        asking.connect((network.GATEWAY, network.LOOKUP_PORT))
-        asking.send(b"question")
-        asked, whom = lookups.recvfrom(100)
-        lookups.sendto(b"answer to " + asked, whom)
-        return [asking.recv(100).decode(), lookups.getsockname()]
-tell(apart(inside))
-"""
-    assert told(program, user=user) == ["answer to question", [GATEWAY, LOOKUP_PORT]]
-
-
-@as_each_user
-def test_the_listeners_are_in_port_order_and_not_inherited(user: str) -> None:
-    program = """
-def inside(trees):
-    lookups, *listeners = open_network(NetworkAccess((8080, 1, 65535)))
-    each = [lookups, *listeners]
-    return [
-        [listener.getsockname() for listener in listeners],
-        [outcome(listener.accept) for listener in listeners],
-        [one.get_inheritable() for one in each],
-    ]
-tell(apart(inside))
-"""
-    ports, accepted, inheritable = told(program, user=user)
-    assert ports == [["0.0.0.0", port] for port in (8080, 1, 65535)]
-    assert accepted == ["EAGAIN"] * 3
-    assert inheritable == [False] * 4
-
-
-@as_each_user
-def test_listeners_outside_answer_with_no_process_left_inside(user: str) -> None:
-    program = """
-ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-def hand_over(trees):
-    sockets = open_network(NetworkAccess((443,)))
-    socket.send_fds(theirs, [b"."], [each.fileno() for each in sockets])
-    for each in sockets:
-        each.close()
-    reach("198.18.0.9", 443)
-    return True
-done = apart(hand_over)
-theirs.close()
-_, fds, _, _ = socket.recv_fds(ours, 1, 10)
-lookups, listener = map(lambda fd: socket.socket(fileno=fd), fds)
-done["returned"] = listener.accept()[0].getsockname()
-tell(done)
-"""
-    # The connection was made by a process that has ended, in a namespace that nobody is in any more.
-    assert told(program, user=user) == ["198.18.0.9", 443]
-
-
-@as_each_user
-def test_it_can_be_made_once(user: str) -> None:
-    program = """
-def inside(trees):
-    sockets = open_network(NetworkAccess((443,)))
-    return failed([443])
-tell(apart(inside))
-"""
-    step, number, text, is_clean = told(program, user=user)
-    assert (step, number, is_clean) == ("route", "EEXIST", True)
-    assert "route: File exists" in text
-
-
-@as_each_user
-def test_a_port_that_is_taken_is_named_and_nothing_stays_open(user: str) -> None:
-    program = """
-def inside(trees):
-    other = socket.socket()
-    other.bind(("0.0.0.0", 8080))
-    other.listen()
-    return failed([443, 8080])
-tell(apart(inside))
-"""
-    step, number, text, is_clean = told(program, user=user)
-    assert (step, number, is_clean) == ("listener at port 8080", "EADDRINUSE", True)
-    assert "listener at port 8080: Address already in use" in text
-
-
-@as_each_user
 @each_row(
     ("kept", "step", "missing"), [("", "loopback", "CAP_NET_ADMIN"), ("12", "socket for names", "CAP_NET_BIND_SERVICE")]
 )

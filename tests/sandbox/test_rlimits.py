@@ -40,7 +40,6 @@ tell([before, outcome(act)])
 """
 
 
-@pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize("name", _ACTS)
 def test_taking_more_than_a_limit_is_refused(name: str, user: str) -> None:
     value, act, refusal = _ACTS[name]
@@ -77,7 +76,6 @@ tell(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     )
 
 
-@pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize("value", [0, 1])
 def test_a_crash_leaves_no_core_file(value: int, user: str) -> None:
     with ground(user) as folder:

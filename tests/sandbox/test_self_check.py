@@ -96,7 +96,6 @@ def verdicts(where: str, user: str, with_network: bool = False) -> dict[str, str
     return found
 
 
-@pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize("act", ACTS)
 def test_what_a_shut_in_process_is_refused_is_not_refused_outside(user: str, act: str) -> None:
     outside = verdicts("outside", user)[act]
@@ -112,7 +111,6 @@ def test_every_act_is_one_of_these() -> None:
     assert {*verdicts("outside", USERS[0], with_network=True)} == {*ACTS, *ACTS_BY_A_SOCKET}
 
 
-@pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize("act", [*ACTS_BY_A_SOCKET, "socket unix", "socket inet6", "socket netlink", "socket vsock"])
 def test_what_a_process_with_a_network_is_refused_is_not_refused_outside(user: str, act: str) -> None:
     if landlock.abi() < 4:
@@ -124,7 +122,6 @@ def test_what_a_process_with_a_network_is_refused_is_not_refused_outside(user: s
         pytest.skip(f"as {user}, outside too: {outside}")
 
 
-@pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize(("where", "level"), [("beside", "landlock"), ("apart", "ns"), ("apart", "bwrap")])
 def test_a_process_with_a_network_can_make_a_socket_and_breaches_nothing(
     user: str, where: str, level: IsolationLevel
@@ -224,7 +221,6 @@ def test_with_a_loopback_of_its_own_a_way_to_others_is_a_breach(level: Isolation
         assert found == ((act,) if act in promised else ())
 
 
-@pytest.mark.parametrize("user", USERS)
 def test_an_address_beside_the_loopbacks_is_found(user: str) -> None:
     if refusal := apart.why_not(user):
         pytest.skip(f"as {user}: {refusal}")
