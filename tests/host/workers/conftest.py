@@ -8,13 +8,16 @@ import os
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
 from host.workers.levels import ONE_WAY_TO_EACH, TAG, TOKEN, Levels, Way
 from host.workers.waiting import PATIENCE
+from paddock.errors import LaunchError
 from paddock.workers.exec_launcher import ExecLauncher
 from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.launcher import Launcher, LaunchSpec
@@ -26,7 +29,6 @@ from support.children import children_of_this_process, descendants_of_this_proce
 from support.mounted import mounted
 from support.warm_templates import WarmTemplates, warm_templates
 
-Launch = Callable[..., Awaitable[ModuleProcess]]
 Needs = Callable[[IsolationLevel], Awaitable[None]]
 
 _COLD = WorkerRuntime.spawn
@@ -197,21 +199,37 @@ async def launcher(request: pytest.FixtureRequest) -> AsyncIterator[Launcher]:
     await launcher.aclose()
 
 
+class Launch:
+    """Launches functions of the test worker; what still lives after the test is ended, and the launcher is closed."""
+
+    def __init__(self, launcher: Launcher, spec: Callable[..., LaunchSpec]) -> None:
+        self.launcher = launcher
+        self._spec = spec
+        self._launched: list[ModuleProcess] = []
+
+    async def __call__(self, function: str = "waits", **parts: object) -> ModuleProcess:
+        with anyio.fail_after(PATIENCE):
+            self._launched.append(await self.launcher.launch(self._spec(function=function, **parts)))
+        return self._launched[-1]
+
+    async def refused(self, function: str = "waits", **parts: object) -> LaunchError:
+        """Return why a launch failed; that it left nothing behind is seen after the test."""
+        with anyio.fail_after(PATIENCE), pytest.raises(LaunchError) as failed:
+            await self.launcher.launch(self._spec(function=function, **parts))
+        return failed.value
+
+    async def end(self) -> None:
+        for process in self._launched:
+            await process.stop(0)
+            process.rpc.close()
+        await self.launcher.aclose()
+
+
 @pytest.fixture
 async def launch(launcher: Launcher, spec: LaunchSpec) -> AsyncIterator[Launch]:
-    """Launch a function of the test worker; whatever still lives after the test is ended."""
-    launched: list[ModuleProcess] = []
-
-    async def launch(function: str, **changes: object) -> ModuleProcess:
-        with anyio.fail_after(PATIENCE):
-            process = await launcher.launch(with_entry(spec, function, **changes))
-        launched.append(process)
-        return process
-
+    launch = Launch(launcher, partial(with_entry, spec))
     yield launch
-    for process in launched:
-        await process.stop(0)
-        process.rpc.close()
+    await launch.end()
 
 
 @pytest.fixture
@@ -233,6 +251,11 @@ def needs(levels: Levels, scratch: Path) -> Needs:
     return needs
 
 
+def by(*ways: Any) -> pytest.MarkDecorator:
+    """Run a test in these ways."""
+    return pytest.mark.parametrize("way", ways, ids=str, indirect=True)
+
+
 @pytest.fixture(params=ONE_WAY_TO_EACH, ids=str)
 async def way(request: pytest.FixtureRequest, needs: Needs) -> Way:
     """A way to each level that can be had."""
@@ -243,18 +266,7 @@ async def way(request: pytest.FixtureRequest, needs: Needs) -> Way:
 
 @pytest.fixture
 async def start(levels: Levels, way: Way, scratch: Path) -> AsyncIterator[Launch]:
-    """Launch a function of the test worker at a level; whatever still lives after the test is ended."""
-    launched: list[ModuleProcess] = []
-    launcher = levels.launcher(way)
-
-    async def start(function: str = "waits", **parts: object) -> ModuleProcess:
-        with anyio.fail_after(PATIENCE):
-            process = await launcher.launch(levels.spec(way.level, scratch, function, **parts))  # type: ignore[arg-type]
-        launched.append(process)
-        return process
-
+    """Launch a function of the test worker at a level."""
+    start = Launch(levels.launcher(way), partial(levels.spec, way.level, scratch))
     yield start
-    for process in launched:
-        await process.stop(0)
-        process.rpc.close()
-    await launcher.aclose()
+    await start.end()

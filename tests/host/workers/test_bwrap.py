@@ -7,16 +7,16 @@ import errno
 import json
 import os
 from contextlib import ExitStack
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
-from host.workers.conftest import Launch
-from host.workers.levels import BWRAP, Levels, Way
-from host.workers.waiting import PATIENCE, answer, ended, here
+from host.workers.conftest import Launch, by
+from host.workers.levels import BWRAP, Levels
+from host.workers.waiting import answer, ended, here
 from paddock.errors import LaunchError, LevelFailure
 from paddock.isolation.machine import Machine
 from paddock.isolation.remedies import remedy
@@ -26,7 +26,7 @@ from paddock.workers.launcher import LaunchSpec
 from paddock_sandbox.mounts import open_places
 from paddock_sandbox.profile import Mount, NetworkAccess
 
-with_bubblewrap = pytest.mark.parametrize("way", [BWRAP], ids=str, indirect=True)
+with_bubblewrap = by(BWRAP)
 
 
 @pytest.fixture
@@ -114,22 +114,14 @@ async def test_where_bubblewrap_is_not_installed_the_error_says_what_to_install(
     spec: LaunchSpec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(bubblewrap, "_PATH", str(tmp_path / "empty"))
+    (tmp_path / "bwrap").touch(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")  # where the system's is not looked for
     launcher = BubblewrapLauncher()
     with pytest.raises(LaunchError) as refused:
         await launcher.launch(spec)
     await launcher.aclose()
     assert (refused.value.step, refused.value.message) == ("bubblewrap", "the program bwrap is not installed")
     assert "install the package `bubblewrap`" in refused.value.hints
-
-
-async def test_a_program_in_the_callers_own_path_is_not_taken_for_the_systems(
-    spec: LaunchSpec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "bwrap").touch(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(bubblewrap, "_PATH", str(tmp_path / "empty"))
-    with pytest.raises(LaunchError, match="not installed"):
-        command_of(spec)
 
 
 def test_root_is_refused_and_told_what_to_use(spec: LaunchSpec, a_user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +164,7 @@ async def test_a_worker_behind_bubblewrap_sees_its_profile_alone(start: Launch, 
 
 @with_bubblewrap
 async def test_where_no_proc_can_be_mounted_workers_start_without(
-    levels: Levels, way: Way, scratch: Path, monkeypatch: pytest.MonkeyPatch
+    start: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def masked(*parts: Any, with_proc: bool) -> BubblewrapCommand:
         tried.append(with_proc)
@@ -182,44 +174,26 @@ async def test_where_no_proc_can_be_mounted_workers_start_without(
 
     tried: list[bool] = []
     monkeypatch.setattr(bubblewrap, "bubblewrap_command", masked)
-    launcher = levels.launcher(way)
-    with anyio.fail_after(PATIENCE):
-        for _ in range(2):
-            process = await launcher.launch(levels.spec(way.level, scratch))
-            assert process.ready.missing == ("/proc",)
-            await process.stop(0)
-            process.rpc.close()
-    await launcher.aclose()
+    for _ in range(2):
+        assert (await start()).ready.missing == ("/proc",)
     assert tried == [True, False, False]
-
-
-_OF_BEFORE = """#!/bin/sh
-echo "bwrap: Unknown option --ro-bind-fd" >&2
-exit 1
-"""
 
 
 @pytest.fixture
 def an_older_one(a_user: Path) -> None:
     """Have bubblewrap answer as one from before it took descriptors."""
-    a_user.write_text(_OF_BEFORE)
+    a_user.write_text('#!/bin/sh\necho "bwrap: Unknown option --ro-bind-fd" >&2\nexit 1\n')
 
 
 async def test_a_bubblewrap_that_takes_no_descriptors_starts_nothing(
     levels: Levels, an_older_one: None, scratch: Path
 ) -> None:
-    launcher = levels.launcher(BWRAP)
-    with anyio.fail_after(PATIENCE), pytest.raises(LaunchError) as refused:
-        await launcher.launch(levels.spec("bwrap", scratch))
-    await launcher.aclose()
-    failure = LevelFailure(refused.value.step, refused.value.errno, refused.value.message)
+    start = Launch(levels.launcher(BWRAP), partial(levels.spec, "bwrap", scratch))
+    error = await start.refused()
+    await start.end()
+    failure = LevelFailure(error.step, error.errno, error.message)
     machine = Machine(uid=1000, has_bubblewrap=True)
     assert "0.10 and newer" in remedy("bwrap", failure, machine)
-
-
-def written(folder: Path) -> list[str]:
-    """Return the names of the folders that a worker could write to."""
-    return sorted(path.parent.name for path in folder.rglob("new"))
 
 
 @with_bubblewrap
@@ -227,19 +201,17 @@ async def test_a_mount_below_another_is_where_it_belongs(start: Launch, tmp_path
     """With its own rights, in both directions, and nothing stays where it was staged."""
     for folder in ("closed/open", "open/closed"):
         (tmp_path / folder).mkdir(parents=True)
-    mounts = [
-        Mount(str(tmp_path / path), str(tmp_path / path), writable=path.endswith("open"))
-        for path in ("closed", "closed/open", "open", "open/closed")
-    ]
+    paths = ("closed", "closed/open", "open", "open/closed")
+    mounts = [Mount(str(tmp_path / path), str(tmp_path / path), writable=path.endswith("open")) for path in paths]
     places = [f"{mount.target}/new" for mount in mounts]
     acts = [*(("write", place) for place in places), ("list", "/.staged")]
     process = await start("tries", environ=(("ACTS", json.dumps(acts)),), mounts=mounts)
     assert json.loads(await answer(process)) == ["EROFS", "ok", "ok", "EROFS", ""]
-    assert written(tmp_path) == ["open", "open"]
+    assert [(tmp_path / path / "new").exists() for path in paths] == [False, True, True, False]
 
 
 @with_bubblewrap
-async def test_a_mount_behind_a_link_is_refused(levels: Levels, way: Way, scratch: Path, tmp_path: Path) -> None:
+async def test_a_mount_behind_a_link_is_refused(start: Launch, tmp_path: Path) -> None:
     """As where another module swaps a folder for a link, in the moment before something in it is mounted."""
     outer, elsewhere, granted = (tmp_path / name for name in ("outer", "elsewhere", "granted"))
     for folder in (outer, elsewhere / "inner", granted):
@@ -250,11 +222,8 @@ async def test_a_mount_behind_a_link_is_refused(levels: Levels, way: Way, scratc
         Mount(str(outer), str(outer)),
         Mount(str(granted), str(outer / "link" / "inner")),
     ]
-    launcher = levels.launcher(way)
-    with anyio.fail_after(PATIENCE), pytest.raises(LaunchError) as refused:
-        await launcher.launch(levels.spec(way.level, scratch, mounts=mounts))
-    await launcher.aclose()
-    assert (refused.value.step, refused.value.errno) == (f"mount {outer / 'link' / 'inner'}", errno.ELOOP)
+    error = await start.refused(mounts=mounts)
+    assert (error.step, error.errno) == (f"mount {outer / 'link' / 'inner'}", errno.ELOOP)
 
 
 @with_bubblewrap

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import resource
 import signal
-from contextlib import suppress
 
 import anyio
 import anyio.lowlevel
@@ -15,6 +13,7 @@ import psutil
 import pytest
 
 from host.workers.conftest import Needs, left_open, open_fds
+from host.workers.test_worker_network import few_descriptors
 from host.workers.waiting import PATIENCE, ended, here
 from paddock.errors import KindError
 from paddock.isolation.sandbox_host import SandboxHost
@@ -128,21 +127,9 @@ async def test_dead_early_interpreter_is_replaced(spec: LaunchSpec) -> None:
 
 @pytest.mark.parametrize("free", range(5))
 def test_nothing_is_left_of_an_interpreter_without_descriptors(spec: LaunchSpec, free: int) -> None:
-    limits, before = resource.getrlimit(resource.RLIMIT_NOFILE), open_fds()
-    held: list[int] = []
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, before)) + 20, limits[1]))
-    try:
-        with suppress(OSError):
-            while True:
-                held.append(os.dup(0))
-        for fd in held[len(held) - free :]:
-            os.close(fd)
-        with pytest.raises(OSError, match="Too many open files"):
-            TemplateInterpreter(spec.runtime)
-    finally:
-        for fd in held[: len(held) - free]:
-            os.close(fd)
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    before = open_fds()
+    with few_descriptors(free), pytest.raises(OSError, match="Too many open files"):
+        TemplateInterpreter(spec.runtime)
     assert not left_open(before)
 
 

@@ -13,7 +13,7 @@ import anyio.lowlevel
 import psutil
 import pytest
 
-from host.workers.conftest import with_entry
+from host.workers.conftest import Launch, with_entry
 from host.workers.waiting import PATIENCE, answer, ended, gone, here
 from paddock.errors import LaunchError
 from paddock.workers.exec_launcher import ExecLauncher
@@ -26,6 +26,11 @@ from support.children import children_of_this_process
 pytestmark = pytest.mark.usefixtures("cold_templates")
 
 _OTHERS: set[int] = set()
+
+
+@pytest.fixture
+def launcher(template_launcher: ForkServerLauncher) -> ForkServerLauncher:
+    return template_launcher
 
 
 @pytest.fixture(autouse=True)
@@ -67,24 +72,6 @@ async def test_nothing_is_started_before_the_first_launch(template_launcher: For
     assert templates() == []
 
 
-async def test_all_launches_share_one_template(template_launcher: ForkServerLauncher, spec: LaunchSpec) -> None:
-    processes: list[ModuleProcess] = []
-
-    async def launch() -> None:
-        processes.append(await template_launcher.launch(spec))
-
-    with anyio.fail_after(PATIENCE):
-        async with anyio.create_task_group() as tasks:
-            for _ in range(8):
-                tasks.start_soon(launch)
-    assert len(templates()) == 1
-    assert len({process.pid for process in processes}) == 8
-    for process in processes:
-        await here(process)
-        process.rpc.close()
-        assert (await ended(process)).code == 0
-
-
 async def test_a_killed_template_is_replaced_and_its_workers_live_on(
     template_launcher: ForkServerLauncher, spec: LaunchSpec
 ) -> None:
@@ -123,16 +110,6 @@ async def test_a_template_found_dead_and_reaped_is_replaced_too(
     await launch_and_close(template_launcher, spec)
 
 
-async def test_a_template_that_cannot_import_is_an_error_with_its_output(
-    template_launcher: ForkServerLauncher, spec: LaunchSpec
-) -> None:
-    runtime = dataclasses.replace(spec.runtime, preload=("asyncio", "no_such_module"))
-    with anyio.fail_after(PATIENCE), pytest.raises(LaunchError) as refused:
-        await template_launcher.launch(dataclasses.replace(spec, runtime=runtime))
-    assert refused.value.step == "template"
-    assert "No module named 'no_such_module'" in refused.value.message
-
-
 @pytest.mark.parametrize("kind", [ForkServerLauncher, ExecLauncher])
 async def test_an_interpreter_that_is_not_there_is_an_error_that_names_it(
     kind: type[ForkServerLauncher | ExecLauncher], spec: LaunchSpec, tmp_path: Path
@@ -144,20 +121,23 @@ async def test_an_interpreter_that_is_not_there_is_an_error_that_names_it(
     await launcher.aclose()
 
 
-async def test_a_template_with_a_second_thread_refuses_to_fork(
-    template_launcher: ForkServerLauncher, spec: LaunchSpec, tmp_path: Path
+@pytest.mark.parametrize(
+    ("name", "step", "message"),
+    [
+        ("no_such_module", "template", "No module named 'no_such_module'"),
+        ("threaded", "template has one thread", ""),
+    ],
+)
+async def test_a_template_that_cannot_fork_is_an_error_with_its_output(
+    launch: Launch, runtime: WorkerRuntime, tmp_path: Path, name: str, step: str, message: str
 ) -> None:
     (tmp_path / "threaded.py").write_text(
         "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n"
     )
-    runtime = dataclasses.replace(
-        spec.runtime,
-        packages=(*spec.runtime.packages, ("threaded", tmp_path)),
-        preload=("asyncio", "threaded"),
-    )
-    with anyio.fail_after(PATIENCE), pytest.raises(LaunchError) as refused:
-        await template_launcher.launch(dataclasses.replace(spec, runtime=runtime))
-    assert refused.value.step == "template has one thread"
+    packages = (*runtime.packages, ("threaded", tmp_path))
+    error = await launch.refused(runtime=dataclasses.replace(runtime, packages=packages, preload=("asyncio", name)))
+    assert error.step == step
+    assert message in error.message
 
 
 async def test_workers_of_different_runtimes_come_from_templates_of_their_own(
@@ -210,8 +190,4 @@ async def test_everything_the_installed_runtime_shares_is_imported_on_one_thread
     template_launcher: ForkServerLauncher, spec: LaunchSpec, runtime: WorkerRuntime
 ) -> None:
     full = dataclasses.replace(runtime, preload=WorkerRuntime.locate().preload)
-    with anyio.fail_after(PATIENCE):
-        process = await template_launcher.launch(dataclasses.replace(spec, runtime=full))
-    await here(process)
-    process.rpc.close()
-    assert (await ended(process)).code == 0
+    await launch_and_close(template_launcher, dataclasses.replace(spec, runtime=full))

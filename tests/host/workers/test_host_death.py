@@ -7,16 +7,18 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
+import psutil
 import pytest
 
 from host.workers.levels import EVERY_WAY, NONE, NS, Levels, Way
-from host.workers.waiting import PATIENCE, children_of, fifo, gone, nobody_holds
+from host.workers.test_spares import spare_of
+from host.workers.waiting import PATIENCE, children_of, fifo, gone, nobody_holds, pidfd_of
 from support.examples import repeating
 
 _HOST = Path(__file__).with_name("doomed_host.py")
@@ -33,15 +35,6 @@ def doomed_host(folder: Path, ways: Iterable[Way]) -> subprocess.Popen[bytes]:
         stderr=subprocess.DEVNULL,
         env={"PYTHONPATH": path},
     )
-
-
-@contextmanager
-def pidfd_of(pid: int) -> Iterator[int]:
-    fd = os.pidfd_open(pid)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
 
 
 @pytest.mark.exhaustive("15")
@@ -64,6 +57,9 @@ async def test_a_host_that_is_killed_leaves_no_process(
         with anyio.fail_after(PATIENCE):
             pids = json.loads(await anyio.to_thread.run_sync(host.stdout.readline))
         everything = {*children_of(host.pid), *pids}
+        if NS in ways:  # whose template keeps one more ready
+            spare = await spare_of(psutil.Process(pids[0]).ppid(), {pids[0]})
+            everything |= {spare, *children_of(spare)}
         pidfds = [cleanup.enter_context(pidfd_of(pid)) for pid in everything]
         host.send_signal(number)
         for pidfd in pidfds:

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,10 @@ import anyio
 import pytest
 
 from host.workers.altered import altered
-from host.workers.conftest import Launch, Needs
+from host.workers.conftest import Launch, by
 from host.workers.levels import BWRAP, EVERY_WAY, LANDLOCK, LANDLOCK_BY_EXEC, NS, NS_BY_EXEC, Levels, Way
 from host.workers.waiting import PATIENCE, answer, ended, fifo, here, nobody_holds
 from paddock.errors import LaunchError
-from paddock.workers.launcher import Launcher
 from paddock.workers.process import ModuleProcess
 from paddock.workers.runtime import base_interpreter
 from paddock_sandbox import self_check
@@ -32,10 +32,6 @@ STEPS = (
     *("dumpable", "die with the parent", "seccomp"),
 )
 STEPS_OF_NONE = ("no_new_privs", "no core dumps", "die with the parent")
-
-
-def by(*ways: Way) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("way", ways, ids=str, indirect=True)
 
 
 only_shut_in = by(NS, BWRAP, LANDLOCK)
@@ -192,12 +188,13 @@ async def test_an_end_is_reported_as_it_was(start: Launch) -> None:
         assert status.peak_memory_bytes and status.user_time is not None
 
 
-async def daemons_of(start: Launch, folder: Path) -> ModuleProcess:
+async def daemons_of(start: Launch, folder: Path, **parts: object) -> ModuleProcess:
     """Return a worker that has hidden three processes, all of which hold a fifo in the folder open."""
     process = await start(
         "leaves_daemons",
         environ=(("FIFO", str(folder / "fifo")),),
         mounts=[Mount(str(folder), str(folder), writable=True)],
+        **parts,
     )
     await here(process)
     return process
@@ -271,32 +268,22 @@ Cgroup.kill = kill
 @pytest.mark.parametrize("who", ["init", "host"])
 @by(LANDLOCK)
 async def test_a_tree_that_signals_do_not_end_is_ended_by_its_control_group(
-    levels: Levels, way: Way, scratch: Path, tmp_path: Path, who: str
+    start: Launch, levels: Levels, tmp_path: Path, who: str
 ) -> None:
     if not levels.groups.controllers:
         pytest.skip("; ".join(map(str, levels.groups.problems)))
     code = _SIGNALS_THAT_MISS if who == "init" else _SIGNALS_THAT_MISS + _A_GROUP_THAT_IS_NOT_SEEN
     runtime = altered(levels.runtime, tmp_path, {"lockdown": code})
-    launcher = levels.launcher(way)
-
-    async def start(function: str, **parts: Any) -> ModuleProcess:
-        with anyio.fail_after(PATIENCE):
-            return await launcher.launch(levels.spec(way.level, scratch, function, runtime=runtime, **parts))
-
-    try:
-        for end in ("kill", "abandon") if who == "init" else ("kill",):
-            folder = shared(tmp_path, end)
-            with fifo(folder / "fifo") as held:
-                process = await daemons_of(start, folder)
-                if end == "kill":
-                    process.kill()
-                else:  # as when the host is gone
-                    await process.abandon()
-                await nobody_holds(held)
-                assert bool((await ended(process)).left_behind) is (who == "host")
-                process.rpc.close()
-    finally:
-        await launcher.aclose()
+    for end in ("kill", "abandon") if who == "init" else ("kill",):
+        folder = shared(tmp_path, end)
+        with fifo(folder / "fifo") as held:
+            process = await daemons_of(start, folder, runtime=runtime)
+            if end == "kill":
+                process.kill()
+            else:  # as when the host is gone
+                await process.abandon()
+            await nobody_holds(held)
+            assert bool((await ended(process)).left_behind) is (who == "host")
 
 
 @by(LANDLOCK)
@@ -305,23 +292,15 @@ async def test_without_a_control_group_an_init_goes_on_until_its_tree_has_ended(
 ) -> None:
     now = tmp_path / "now"
     runtime = altered(levels.runtime, tmp_path, {"lockdown": _SIGNALS_THAT_MISS_AT_FIRST.format(path=str(now))})
-    launcher = levels.launcher(way, groups=False)
-
-    async def start(function: str, **parts: Any) -> ModuleProcess:
-        with anyio.fail_after(PATIENCE):
-            return await launcher.launch(levels.spec(way.level, scratch, function, runtime=runtime, **parts))
-
-    try:
-        folder = shared(tmp_path, "folder")
-        with fifo(folder / "fifo") as held:
-            process = await daemons_of(start, folder)
-            process.kill()
-            assert (await ended(process)).left_behind
-            now.touch()
-            await nobody_holds(held)
-            process.rpc.close()
-    finally:
-        await launcher.aclose()
+    start = Launch(levels.launcher(way, groups=False), partial(levels.spec, way.level, scratch))
+    folder = shared(tmp_path, "folder")
+    with fifo(folder / "fifo") as held:
+        process = await daemons_of(start, folder, runtime=runtime)
+        process.kill()
+        assert (await ended(process)).left_behind
+        now.touch()
+        await nobody_holds(held)
+    await start.end()
 
 
 @pytest.mark.parametrize("way", [NS, pytest.param(LANDLOCK, marks=pytest.mark.exhaustive)], ids=str, indirect=True)
@@ -343,21 +322,6 @@ async def test_thirty_workers_can_be_started_at_once(start: Launch, way: Way) ->
         await here(process)
 
 
-async def refused(levels: Levels, way: Way, scratch: Path, **parts: Any) -> LaunchError:
-    """Return why a launch failed; that it left nothing behind is seen after the test."""
-    launcher = levels.launcher(way)
-    try:
-        return await refused_by(launcher, levels, way, scratch, **parts)
-    finally:
-        await launcher.aclose()
-
-
-async def refused_by(launcher: Launcher, levels: Levels, way: Way, scratch: Path, **parts: Any) -> LaunchError:
-    with anyio.fail_after(PATIENCE), pytest.raises(LaunchError) as failed:
-        await launcher.launch(levels.spec(way.level, scratch, **parts))
-    return failed.value
-
-
 def with_changes(levels: Levels, folder: Path, changes: Mapping[str, str]) -> dict[str, Any]:
     """Return the parts of a spec whose worker runs the sandbox with code added at the end of its modules."""
     runtime = altered(levels.runtime, folder, changes)
@@ -368,29 +332,27 @@ def with_changes(levels: Levels, folder: Path, changes: Mapping[str, str]) -> di
 @only_shut_in
 @pytest.mark.parametrize("kind", ["missing", "a link"])
 async def test_a_granted_path_that_is_not_what_it_was_is_named(
-    levels: Levels, way: Way, scratch: Path, tmp_path: Path, kind: str
+    start: Launch, way: Way, tmp_path: Path, kind: str
 ) -> None:
     path = tmp_path / "granted"
     if kind == "a link":
         path.symlink_to("/etc")
-    error = await refused(levels, way, scratch, mounts=[Mount(str(path), str(path))])
+    error = await start.refused(mounts=[Mount(str(path), str(path))])
     assert str(path) in str(error)
     assert error.step == ("Landlock" if way.level == "landlock" else f"open {path}")
     assert error.errno == (2 if kind == "missing" else 40)
 
 
 @by(NS, NS_BY_EXEC)
-async def test_more_paths_than_can_be_handed_over_are_refused(levels: Levels, way: Way, scratch: Path) -> None:
-    error = await refused(levels, way, scratch, mounts=[Mount("/etc", f"/x/{n}") for n in range(300)])
+async def test_more_paths_than_can_be_handed_over_are_refused(start: Launch) -> None:
+    error = await start.refused(mounts=[Mount("/etc", f"/x/{n}") for n in range(300)])
     assert error.step == "namespaces"
     assert "no more than 246 paths can be made visible" in error.message
 
 
 @by(NS)
-async def test_a_granted_path_that_cannot_be_mounted_where_it_should_is_named(
-    levels: Levels, way: Way, scratch: Path
-) -> None:
-    error = await refused(levels, way, scratch, mounts=[Mount("/etc", "/etc/passwd")])
+async def test_a_granted_path_that_cannot_be_mounted_where_it_should_is_named(start: Launch) -> None:
+    error = await start.refused(mounts=[Mount("/etc", "/etc/passwd")])
     assert error.step == "mount /etc/passwd"
 
 
@@ -465,14 +427,12 @@ def at_fault(faulty: Mapping[str, Any], fault: str) -> dict[str, Any]:
     ("way", "steps"), [(NS, [*_STEPS]), (NS_BY_EXEC, ["seccomp"]), (LANDLOCK_BY_EXEC, ["Landlock"])], indirect=["way"]
 )
 async def test_a_step_that_fails_is_named_and_the_entry_is_not_reached(
-    levels: Levels, way: Way, scratch: Path, faulty: Mapping[str, Any], steps: Sequence[str]
+    start: Launch, faulty: Mapping[str, Any], steps: Sequence[str]
 ) -> None:
-    launcher = levels.launcher(way)
     for step in steps:
-        error = await refused_by(launcher, levels, way, scratch, **at_fault(faulty, f"fail at {step}"))
+        error = await start.refused(**at_fault(faulty, f"fail at {step}"))
         assert (error.step, error.errno) == (step, 18)
         assert "injected" in error.message
-    await launcher.aclose()
 
 
 @pytest.mark.exhaustive("attach-attach", "scratch")
@@ -487,14 +447,14 @@ async def test_a_step_that_fails_is_named_and_the_entry_is_not_reached(
 )
 @by(NS)
 async def test_a_part_of_the_root_that_cannot_be_made_is_named(
-    levels: Levels, way: Way, scratch: Path, tmp_path: Path, step: str, method: str
+    start: Launch, levels: Levels, tmp_path: Path, step: str, method: str
 ) -> None:
     code = f"""
 def _refuse(*arguments, **named):
     raise StepError({step!r}, 18, "injected")
 NewRoot.{method} = _refuse
 """
-    error = await refused(levels, way, scratch, **with_changes(levels, tmp_path, {"mounts": code}))
+    error = await start.refused(**with_changes(levels, tmp_path, {"mounts": code}))
     assert (error.step, error.errno) == (step, 18)
 
 
@@ -508,32 +468,25 @@ _HOLLOW = {
 
 @pytest.mark.exhaustive("landlock")
 @only_shut_in
-async def test_a_lockdown_that_does_not_hold_is_no_lockdown(
-    levels: Levels, way: Way, scratch: Path, faulty: Mapping[str, Any]
-) -> None:
-    launcher = levels.launcher(way)
+async def test_a_lockdown_that_does_not_hold_is_no_lockdown(start: Launch, way: Way, faulty: Mapping[str, Any]) -> None:
     for step, breached in _HOLLOW.items():
         if step == "Landlock" and way.level != "landlock":
             continue  # the mounts refuse it all by themselves; this layer's refusals cannot be told from theirs
         if step == "capabilities" and way.level != "ns" and os.geteuid() != 0:
             continue  # an ordinary user has none there
-        error = await refused_by(launcher, levels, way, scratch, **at_fault(faulty, f"do nothing at {step}"))
+        error = await start.refused(**at_fault(faulty, f"do nothing at {step}"))
         assert error.step == "self-check"
         assert breached <= promises_broken(error, way)
-    await launcher.aclose()
 
 
 @pytest.mark.exhaustive("landlock")
 @only_shut_in
 async def test_a_worker_that_has_other_descriptors_is_not_locked_down(
-    levels: Levels, way: Way, scratch: Path, tmp_path: Path
+    start: Launch, way: Way, levels: Levels, tmp_path: Path
 ) -> None:
     # Where none are closed on the way to the worker either.
-    code = """
-def close_all_but(*arguments):
-    pass
-"""
-    error = await refused(levels, way, scratch, **with_changes(levels, tmp_path, {"descriptors": code}))
+    code = "def close_all_but(*arguments):\n    pass\n"
+    error = await start.refused(**with_changes(levels, tmp_path, {"descriptors": code}))
     assert error.step == "self-check"
     assert "other descriptors" in promises_broken(error, way)
 
@@ -546,26 +499,17 @@ def promises_broken(error: LaunchError, way: Way) -> set[str]:
 @pytest.mark.exhaustive("landlock")
 @only_shut_in
 async def test_a_worker_that_lies_about_its_level_or_acts_is_not_believed(
-    levels: Levels, way: Way, scratch: Path, faulty: Mapping[str, Any]
+    start: Launch, faulty: Mapping[str, Any]
 ) -> None:
-    launcher = levels.launcher(way)
-    error = await refused_by(launcher, levels, way, scratch, **at_fault(faulty, "name another level"))
+    error = await start.refused(**at_fault(faulty, "name another level"))
     assert error.step == "self-check"
     assert "its level, which is none" in error.message
-    error = await refused_by(launcher, levels, way, scratch, **at_fault(faulty, "leave out an act"))
+    error = await start.refused(**at_fault(faulty, "leave out an act"))
     assert (error.step, error.message.rpartition(": ")[2]) == ("self-check", "ptrace")
-    await launcher.aclose()
 
 
 @only_shut_in
-async def test_an_entry_that_cannot_be_imported_is_a_step_too(levels: Levels, way: Way, scratch: Path) -> None:
-    error = await refused(levels, way, scratch, function="there_is_no_such_function")
+async def test_an_entry_that_cannot_be_imported_is_a_step_too(start: Launch) -> None:
+    error = await start.refused("there_is_no_such_function")
     assert error.step == "runtime"
     assert "there_is_no_such_function" in error.message
-
-
-async def test_a_level_that_is_not_to_be_had_says_why(levels: Levels, needs: Needs, scratch: Path) -> None:
-    missing = [refusal for way in (NS, BWRAP, LANDLOCK) if (refusal := await levels.refusal(way.level, scratch))]
-    for refusal in missing:
-        level, step, reason = refusal.split(": ", 2)
-        assert level and step and reason

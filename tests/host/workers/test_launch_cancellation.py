@@ -6,13 +6,12 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import anyio
 import pytest
 
-from host.workers.conftest import by_every_launcher, left_open, open_fds
-from host.workers.levels import BWRAP, NS, NS_BY_EXEC, Levels, Way
+from host.workers.conftest import Launch, by, by_every_launcher, left_open, open_fds
+from host.workers.levels import BWRAP, NS, NS_BY_EXEC, Way
 from host.workers.waiting import PATIENCE, ended, here
 from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.init_socket import InitSocket
@@ -80,20 +79,17 @@ async def only_these_are_open(fds: set[str]) -> None:
 
 @pytest.mark.exhaustive("-2")
 @pytest.mark.parametrize("cancellations", [1, 2])  # the first can be held off, the second cannot
-@pytest.mark.parametrize("way", [NS, NS_BY_EXEC, BWRAP], ids=str, indirect=True)
-async def test_a_launch_that_is_given_up_half_way_leaves_nothing(
-    levels: Levels, way: Way, scratch: Path, cancellations: int
-) -> None:
-    launcher = levels.launcher(way)
+@by(NS, NS_BY_EXEC, BWRAP)
+async def test_a_launch_that_is_given_up_half_way_leaves_nothing(start: Launch, way: Way, cancellations: int) -> None:
     for _ in range(2):  # the first one may have a template started
         began = time.monotonic()
-        process = await launcher.launch(levels.spec(way.level, scratch))
+        process = await start()
         took = time.monotonic() - began
         await process.stop(0)
         process.rpc.close()
     fds = open_fds()
     for part in range(0, 12, 1 if IN_FULL or way.by == "template" else 3):
-        launching = asyncio.get_running_loop().create_task(launcher.launch(levels.spec(way.level, scratch)))
+        launching = asyncio.get_running_loop().create_task(start())
         with anyio.move_on_after(took * part / 10):
             await asyncio.wait([launching])
         for _ in range(cancellations):
@@ -104,8 +100,7 @@ async def test_a_launch_that_is_given_up_half_way_leaves_nothing(
         if not launching.cancelled():  # it was quicker than the cancellation
             await launching.result().stop(0)
             launching.result().rpc.close()
-    await only_these_are_open(fds)
-    await launcher.aclose()  # that nothing else is left is seen after the test
+    await only_these_are_open(fds)  # that nothing else is left is seen after the test
 
 
 @by_every_launcher
@@ -156,24 +151,19 @@ async def test_a_launch_can_be_cancelled_while_its_template_starts(
 
 
 @by_every_launcher
-async def test_a_stop_that_is_cancelled_still_ends_the_process(launcher: Launcher, spec: LaunchSpec) -> None:
-    process = await launcher.launch(spec)
+@pytest.mark.parametrize("native", [False, True], ids=["cancel scope", "task.cancel"])
+async def test_a_stop_that_is_cancelled_still_ends_the_process(launch: Launch, native: bool) -> None:
+    process = await launch("waits")
     await here(process)
-    with anyio.fail_after(PATIENCE), anyio.CancelScope() as scope:
-        scope.cancel()
-        await process.stop(PATIENCE)
+    if native:
+        task = asyncio.get_running_loop().create_task(process.stop(PATIENCE))
+        await asyncio.sleep(0)
+        task.cancel()
+        with anyio.fail_after(PATIENCE):
+            await asyncio.wait([task])
+        await ended(process)  # the kill is left to its init
+    else:
+        with anyio.fail_after(PATIENCE), anyio.CancelScope() as scope:
+            scope.cancel()
+            await process.stop(PATIENCE)
     assert process.status is not None
-    process.rpc.close()
-
-
-@by_every_launcher
-async def test_a_natively_cancelled_stop_leaves_the_kill_to_the_init(launcher: Launcher, spec: LaunchSpec) -> None:
-    process = await launcher.launch(spec)
-    await here(process)
-    task = asyncio.get_running_loop().create_task(process.stop(PATIENCE))
-    await asyncio.sleep(0)
-    task.cancel()
-    with anyio.fail_after(PATIENCE):
-        await asyncio.wait([task])
-    await ended(process)
-    process.rpc.close()

@@ -12,19 +12,18 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
-from host.workers.conftest import Launch
-from host.workers.levels import BWRAP, NS, NS_BY_EXEC, WORKERS, Way
+from host.workers.conftest import Launch, by
+from host.workers.levels import BWRAP, NS, WORKERS, Way
 from host.workers.test_isolation_levels import outcomes
-from host.workers.test_worker_network import PORTS, told_by, with_acts
+from host.workers.test_worker_network import NEVER, PORTS, told_by, with_acts, with_its_own_network
 from host.workers.waiting import PATIENCE, answer
 from paddock.selftest.testbed.listeners import arrived
 from paddock_sandbox import self_check
 from paddock_sandbox.profile import Mount, NetworkAccess, SandboxProfile
-from support.examples import IN_FULL, repeating
+from support.examples import IN_FULL
 
 SERVES = NetworkAccess((), serves=True)
 _EVERY_KIND = {
@@ -37,11 +36,6 @@ _EVERY_KIND = {
 _CALLS = ("connect", "sendto", "sendmsg", "sendmsg from a pair")
 
 
-def by(*ways: Any) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("way", ways, ids=str, indirect=True)
-
-
-with_its_own_network = by(NS, *repeating(NS_BY_EXEC), BWRAP)
 once_a_level = by(NS, BWRAP)
 
 
@@ -198,17 +192,11 @@ async def test_a_socket_of_its_own_can_only_be_made_in_the_private_folder(start:
 
 @with_its_own_network
 async def test_what_else_a_socket_could_be_stays_refused(start: Launch) -> None:
-    kinds = {
-        (socket.AF_INET6, socket.SOCK_STREAM): "EAFNOSUPPORT",
-        (socket.AF_UNIX, socket.SOCK_DGRAM): "EACCES",
-        (socket.AF_UNIX, socket.SOCK_RAW): "EACCES",
-        (socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP): "EACCES",
-        (16, socket.SOCK_RAW): "EACCES",  # netlink, by which getifaddrs asks
-        (17, socket.SOCK_RAW): "EACCES",  # packets
-        (40, socket.SOCK_STREAM): "EACCES",  # other machines' of the same hardware
-        (socket.AF_INET, socket.SOCK_STREAM, 262): "EPROTONOSUPPORT",  # MPTCP
-    }
-    assert await outcomes(start, *(("socket", *kind) for kind in kinds), network=SERVES) == list(kinds.values())
+    served = (("socket", socket.AF_UNIX, socket.SOCK_STREAM), ("listen",))
+    acts = {act: refusal for act, refusal in NEVER.items() if act not in served}
+    for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):
+        acts["socket", socket.AF_UNIX, kind] = "EACCES"
+    assert await outcomes(start, *acts, network=SERVES) == list(acts.values())
 
 
 @with_its_own_network

@@ -15,25 +15,6 @@ from host.workers.conftest import Launch
 from host.workers.waiting import PATIENCE, children_of, ended, fifo, here, nobody_holds
 
 
-async def test_daemons_of_a_worker_are_gone_when_its_stop_returns(launch: Launch, tmp_path: Path) -> None:
-    with fifo(tmp_path / "fifo") as held:
-        process = await launch("leaves_daemons", environ={"FIFO": str(tmp_path / "fifo")})
-        await here(process)
-        with anyio.fail_after(PATIENCE):
-            status = await process.stop(1)
-        assert status.left_behind == 0
-        assert os.read(held, 1) == b"", "somebody still holds the fifo open"
-
-
-async def test_daemons_of_a_worker_that_ends_by_itself_are_gone_too(launch: Launch, tmp_path: Path) -> None:
-    with fifo(tmp_path / "fifo") as held:
-        process = await launch("leaves_daemons", environ={"FIFO": str(tmp_path / "fifo")})
-        await here(process)
-        process.rpc.close()
-        assert (await ended(process)).code == 0
-        await nobody_holds(held)
-
-
 async def test_processes_that_fork_as_fast_as_they_die_are_caught(launch: Launch, tmp_path: Path) -> None:
     with fifo(tmp_path / "fifo") as held:
         process = await launch("forks_without_end", environ={"FIFO": str(tmp_path / "fifo")})

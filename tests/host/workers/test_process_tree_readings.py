@@ -6,7 +6,8 @@ import ctypes
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,6 @@ import pytest
 from host.workers.trees import RunningTree, require_telling_who_borrows, tree
 from paddock.workers.limits import process_tree
 from paddock.workers.limits.process_tree import (
-    ChildrenFromKernel,
     ChildrenFromScan,
     ProcessTree,
     TreeReading,
@@ -53,6 +53,16 @@ def read(running: RunningTree) -> TreeReading:
     return reading
 
 
+@contextmanager
+def ran(program: str) -> Iterator[tuple[RunningTree, ProcessTree]]:
+    """Yield a tree once somebody in it has said that it is where the test wants it, and what was seen of it before."""
+    with tree(program) as running:
+        seen = ProcessTree(running.init_pid)
+        running.begin()
+        running.is_here()
+        yield running, seen
+
+
 def settles(condition: Callable[[], bool]) -> bool:
     deadline = time.monotonic() + _PATIENCE
     while not condition():
@@ -73,14 +83,7 @@ def test_every_descendant_is_found_however_it_left_its_parent() -> None:
         assert len(set(reading.pids)) == 5
         assert running.init_pid not in reading.pids
         assert reading.is_complete
-
-
-def test_children_are_found_alike_on_a_kernel_that_does_not_list_them() -> None:
-    with tree(_SPREADS) as running:
-        running.begin()
-        for _ in range(5):
-            running.is_here()
-        assert settles(lambda: read(running).tasks == 5)
+        # And alike on a kernel that does not list them.
         scanned = ProcessTree(running.init_pid, ChildrenFromScan()).read()
         assert scanned is not None
         assert set(scanned.pids) == set(read(running).pids)
@@ -97,9 +100,7 @@ def wait_or_fork(number):
 for number in range(3):
     threading.Thread(target=wait_or_fork, args=(number,), daemon=True).start()
 """
-    with tree(program) as running:
-        running.begin()
-        running.is_here()
+    with ran(program) as (running, _):
         assert settles(lambda: read(running).tasks == 5)
         assert len(read(running).pids) == 2
 
@@ -115,13 +116,9 @@ def test_a_programs_name_cannot_confuse_the_reading() -> None:
 
 def test_what_processes_share_is_measured_once() -> None:
     program = _EATS.replace("here()", "if os.fork() == 0:\n    here()\n    wait()\nhere()")
-    with tree(program) as running:
-        seen = ProcessTree(running.init_pid)
-        running.begin()
+    with ran(program) as (running, seen):
         running.is_here()
-        running.is_here()
-        reading = seen.read()
-        assert reading is not None
+        reading = read(running)
         assert reading.resident_bytes > 126 * _MIB
         assert seen.estimate(reading.pids) > 126 * _MIB
         assert 60 * _MIB < seen.measure(reading.pids) < 80 * _MIB
@@ -140,10 +137,7 @@ here()
 
 def test_a_child_that_borrows_its_parents_memory_has_none_of_its_own(tmp_path: Path) -> None:
     require_telling_who_borrows()
-    with tree(borrows_until_opened(tmp_path / "fifo")) as running:
-        seen = ProcessTree(running.init_pid)
-        running.begin()
-        running.is_here()
+    with ran(borrows_until_opened(tmp_path / "fifo")) as (running, seen):
         assert settles(lambda: read(running).tasks == 2)
         pids = read(running).pids
         assert len(pids) == 2
@@ -158,10 +152,7 @@ def test_where_the_kernel_compares_nothing_a_borrower_is_waited_for(
         raise PermissionError(1, "kcmp: Operation not permitted")
 
     monkeypatch.setattr(process_tree, "call", refuse)
-    with tree(borrows_until_opened(tmp_path / "fifo")) as running:
-        seen = ProcessTree(running.init_pid)
-        running.begin()
-        running.is_here()
+    with ran(borrows_until_opened(tmp_path / "fifo")) as (running, seen):
         assert settles(lambda: read(running).tasks == 2)
         pids = read(running).pids
         assert seen.estimate(pids) > 126 * _MIB
@@ -187,10 +178,7 @@ if ctypes.CDLL(None).syscall(ctypes.c_long(number), flags, None, None, None, Non
     here()
     wait()
 """
-    with tree(program) as running:
-        seen = ProcessTree(running.init_pid)
-        running.begin()
-        running.is_here()
+    with ran(program) as (running, seen):
         pids = read(running).pids
         assert len(pids) == 2
         assert seen.estimate(pids) > 126 * _MIB
@@ -296,10 +284,7 @@ while True:
         os._exit(0)
     os.waitpid(child, 0)
 """
-    with tree(program) as running:
-        seen = ProcessTree(running.init_pid)
-        running.begin()
-        running.is_here()
+    with ran(program) as (_, seen):
         end = time.monotonic() + 0.5
         largest = 0
         while time.monotonic() < end or (largest < 2 and time.monotonic() < end + _PATIENCE):
@@ -350,18 +335,12 @@ def test_memory_that_may_not_be_measured_is_estimated(monkeypatch: pytest.Monkey
         return plainly(path)
 
     monkeypatch.setattr(process_tree, "read_whole", refusing)
-    with tree(_EATS) as running:
-        seen = ProcessTree(running.init_pid)
-        running.begin()
-        running.is_here()
-        reading = seen.read()
-        assert reading is not None
-        assert seen.measure(reading.pids) == seen.estimate(reading.pids) > 63 * _MIB
+    with ran(_EATS) as (running, seen):
+        pids = read(running).pids
+        assert seen.measure(pids) == seen.estimate(pids) > 63 * _MIB
 
 
-def test_a_want_of_descriptors_is_an_error_not_an_empty_tree(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_want_of_descriptors_is_an_error_not_an_empty_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     def exhausted(path: str) -> bytes:
         raise OSError(24, "Too many open files", path)
 
@@ -380,10 +359,6 @@ def test_swap_is_summed_over_all_devices(monkeypatch: pytest.MonkeyPatch) -> Non
     )
     monkeypatch.setattr(process_tree, "read_whole", lambda path: listing)
     assert swapped_bytes() == 3 * _MIB
-
-
-def test_whether_children_are_listed_is_what_the_kernel_shows() -> None:
-    assert ChildrenFromKernel.are_listed() == os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
 
 
 def test_a_debugger_at_a_worker_is_seen() -> None:

@@ -8,8 +8,8 @@ import os
 import re
 import signal
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,46 +18,17 @@ import anyio.to_thread
 import psutil
 import pytest
 
-from host.workers.conftest import Needs, groups_of_these_tests
+from host.workers.conftest import Launch, by, groups_of_these_tests
 from host.workers.levels import NS, Levels
-from host.workers.test_host_death import doomed_host, groups_of, pidfd_of
-from host.workers.waiting import PATIENCE, answer, children_of, ended, fifo, gone, here
+from host.workers.waiting import PATIENCE, answer, children_of, ended, gone, here, pidfd_of
 from paddock.errors import LaunchError
-from paddock.workers.fork_server import ForkServerLauncher
 from paddock.workers.process import ModuleProcess
 from paddock.workers.runtime import WorkerRuntime
 from paddock_sandbox.cgroup import CgroupHome
 from paddock_sandbox.profile import Mount
 from support.children import children_of_this_process
 
-pytestmark = pytest.mark.usefixtures("cold_templates")
-
-Launch = Callable[..., Awaitable[ModuleProcess]]
-
-
-@pytest.fixture
-async def launcher(levels: Levels, needs: Needs) -> AsyncIterator[ForkServerLauncher]:
-    await needs("ns")
-    launcher = ForkServerLauncher(levels.groups)
-    yield launcher
-    await launcher.aclose()
-
-
-@pytest.fixture
-async def launch(levels: Levels, launcher: ForkServerLauncher, scratch: Path) -> AsyncIterator[Launch]:
-    """Launch a function of the test worker in namespaces; what still lives after the test is ended."""
-    launched: list[ModuleProcess] = []
-
-    async def launch(function: str = "waits", level: str = "ns", **parts: object) -> ModuleProcess:
-        with anyio.fail_after(PATIENCE):
-            process = await launcher.launch(levels.spec(level, scratch, function, **parts))  # type: ignore[arg-type]
-        launched.append(process)
-        return process
-
-    yield launch
-    for process in launched:
-        await process.stop(0)
-        process.rpc.close()
+pytestmark = [pytest.mark.usefixtures("cold_templates"), by(NS)]
 
 
 def template() -> int:
@@ -96,40 +67,42 @@ async def is_gone(pid: int) -> None:
         pass
 
 
-async def test_the_worker_that_is_ready_is_the_next_that_is_asked_for(launch: Launch) -> None:
-    first = await launch()
+async def test_the_worker_that_is_ready_is_the_next_that_is_asked_for(start: Launch) -> None:
+    first = await start()
     spare = await spare_beside(first)
     (worker,) = children_of(spare)
-    second = await launch()
+    second = await start()
     assert (second.init_pid, second.pid) == (spare, worker)
     await here(second)
 
 
-async def test_each_that_is_asked_for_is_followed_by_another(launch: Launch) -> None:
-    processes = [await launch()]
+async def test_each_that_is_asked_for_is_followed_by_another(start: Launch) -> None:
+    processes = [await start()]
     for _ in range(4):
         spare = await spare_beside(*processes)
-        processes.append(await launch())
+        processes.append(await start())
         assert processes[-1].init_pid == spare
 
 
-async def test_no_more_than_one_is_kept_ready(launch: Launch) -> None:
-    processes = [await launch() for _ in range(3)]
+async def test_no_more_than_one_is_kept_ready(start: Launch) -> None:
+    processes = [await start() for _ in range(3)]
     spare = await spare_beside(*processes)
     await anyio.sleep(0.1)  # ten times what it waits before it makes one
     assert {*children_of(template())} == {spare, *(process.init_pid for process in processes)}
 
 
-async def test_none_is_made_before_somebody_wants_one(launch: Launch) -> None:
-    process = await launch(level="none")
+async def test_none_is_made_before_somebody_wants_one(start: Launch, levels: Levels, scratch: Path) -> None:
+    process = await Launch(start.launcher, partial(levels.spec, "none", scratch))()
     await anyio.sleep(0.1)
     assert children_of(template()) == [process.init_pid]
+    await process.stop(0)
+    process.rpc.close()
 
 
-async def test_a_spare_has_nothing_of_any_module(launch: Launch, tmp_path: Path) -> None:
+async def test_a_spare_has_nothing_of_any_module(start: Launch, tmp_path: Path) -> None:
     granted = tmp_path / "granted"
     granted.mkdir()
-    first = await launch(mounts=[Mount(str(granted), str(granted), writable=True)])
+    first = await start(mounts=[Mount(str(granted), str(granted), writable=True)])
     spare = await spare_beside(first)
     if not os.access(f"/proc/{spare}/fd", os.R_OK):
         pytest.skip(f"user {os.geteuid()} may not look at what a worker has open: /proc/{spare}/fd is closed to it")
@@ -156,33 +129,34 @@ def files_of(pid: int) -> set[str]:
 
 
 @pytest.mark.parametrize("victim", ["init", "worker"])
-async def test_a_killed_spare_is_replaced_by_the_next_launch(launch: Launch, victim: str) -> None:
-    first = await launch()
+async def test_a_killed_spare_is_replaced_by_the_next_launch(start: Launch, victim: str) -> None:
+    first = await start()
     spare = await spare_beside(first)
     (worker,) = children_of(spare)
     killed = spare if victim == "init" else worker
     with pidfd_of(killed) as pidfd:
         os.kill(killed, signal.SIGKILL)
         await gone(pidfd)
-    second = await launch()
+    second = await start()
     assert second.init_pid != spare
     await here(second)
     await is_gone(spare)
 
 
-async def test_a_spare_ends_with_its_template_and_leaves_no_control_group(
-    levels: Levels, launcher: ForkServerLauncher, launch: Launch
-) -> None:
-    first = await launch()
+async def test_a_spare_ends_with_its_template_and_leaves_no_control_group(levels: Levels, start: Launch) -> None:
+    first = await start()
     spare = await spare_beside(first)
     with pidfd_of(spare) as pidfd:
-        await launcher.aclose()
+        await start.launcher.aclose()
         await gone(pidfd)
     assert groups_of_these_tests(levels.groups) == folders_of(first)
 
 
-async def test_a_spare_ends_with_its_template_and_its_group_is_removed(levels: Levels, launch: Launch) -> None:
-    first = await launch()
+@pytest.mark.parametrize("next_act", ["launch", "close"])
+async def test_a_spare_ends_with_its_killed_template_and_its_group_is_removed(
+    levels: Levels, start: Launch, next_act: str
+) -> None:
+    first = await start()
     spare = await spare_beside(first)
     (worker,) = children_of(spare)
     with pidfd_of(spare) as init_pidfd, pidfd_of(worker) as worker_pidfd:
@@ -191,27 +165,16 @@ async def test_a_spare_ends_with_its_template_and_its_group_is_removed(levels: L
         await gone(worker_pidfd)
     left = groups_of_these_tests(levels.groups) - folders_of(first)
     assert bool(left) == bool(levels.groups.places)
-    second = await launch()
-    await these_are_gone(left)
-    await here(second)
-    await here(first)
-
-
-async def test_the_launcher_removes_the_group_of_a_lost_spare(
-    levels: Levels, launcher: ForkServerLauncher, launch: Launch
-) -> None:
-    first = await launch()
-    with pidfd_of(await spare_beside(first)) as pidfd:
-        os.kill(template(), signal.SIGKILL)
-        await gone(pidfd)
-    left = groups_of_these_tests(levels.groups) - folders_of(first)
-    await launcher.aclose()
+    if next_act == "launch":
+        await here(await start())
+    else:
+        await start.launcher.aclose()
     await these_are_gone(left)
     await here(first)
 
 
 async def test_a_workers_usage_is_known_after_its_end(
-    levels: Levels, launcher: ForkServerLauncher, launch: Launch, monkeypatch: pytest.MonkeyPatch
+    levels: Levels, start: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "memory" not in levels.groups.controllers:
         pytest.skip(f"no control group counts memory here: {levels.groups.problems}")
@@ -224,7 +187,7 @@ async def test_a_workers_usage_is_known_after_its_end(
             is_tidy.set()
 
     monkeypatch.setattr(CgroupHome, "remove_empty", removed)
-    first = await launch()
+    first = await start()
     try:
         stdout = os.open(f"/proc/{first.pid}/fd/1", os.O_WRONLY)
     except PermissionError as error:
@@ -234,7 +197,7 @@ async def test_a_workers_usage_is_known_after_its_end(
             first.kill()
             await gone(pidfd)  # its group is empty, and is read when the last of its output has come
         os.kill(template(), signal.SIGKILL)
-        await launcher.aclose()
+        await start.launcher.aclose()
         with anyio.fail_after(PATIENCE):
             assert await anyio.to_thread.run_sync(is_tidy.wait, PATIENCE)
     finally:
@@ -254,61 +217,35 @@ async def these_are_gone(folders: set[str]) -> None:
             await anyio.sleep(0.01)
 
 
-async def test_nothing_is_left_of_a_spare_when_the_host_is_killed(levels: Levels, needs: Needs, tmp_path: Path) -> None:
-    await needs("ns")
-    with ExitStack() as cleanup:
-        shared = tmp_path / str(NS) / "shared"
-        shared.mkdir(parents=True)
-        cleanup.enter_context(fifo(shared / "fifo"))
-        host = cleanup.enter_context(doomed_host(tmp_path, [NS]))
-        cleanup.callback(host.kill)
-        assert host.stdout is not None
-        with anyio.fail_after(PATIENCE):
-            init, worker = json.loads(await anyio.to_thread.run_sync(host.stdout.readline))
-        (template,) = children_of(host.pid)
-        spare = await spare_of(template, {init})
-        everything = {template, init, worker, spare, *children_of(spare)}
-        pidfds = [cleanup.enter_context(pidfd_of(pid)) for pid in everything]
-        host.kill()
-        for pidfd in pidfds:
-            await gone(pidfd)
-        with anyio.fail_after(PATIENCE):
-            await anyio.to_thread.run_sync(host.wait)
-    with anyio.fail_after(PATIENCE):
-        while groups_of(levels, host.pid):
-            levels.groups.remove_stale()
-            await anyio.sleep(0.01)
-
-
 def beside(levels: Levels, **parts: object) -> WorkerRuntime:
     return dataclasses.replace(levels.runtime, **parts)  # type: ignore[arg-type]
 
 
-async def import_in(launch: Launch, name: str, **parts: object) -> str:
-    process = await launch("tries", environ=(("ACTS", json.dumps([("import", name)])),), **parts)
+async def import_in(start: Launch, name: str, **parts: object) -> str:
+    process = await start("tries", environ=(("ACTS", json.dumps([("import", name)])),), **parts)
     (told,) = json.loads(await answer(process))
     return str(told)
 
 
-async def test_a_worker_with_a_view_of_its_own_is_made_on_request(levels: Levels, launch: Launch) -> None:
+async def test_a_worker_with_a_view_of_its_own_is_made_on_request(levels: Levels, start: Launch) -> None:
     extra = Mount("/etc", "/extra")
     runtime = beside(levels, mounts=(*levels.runtime.mounts, extra))
-    first = await launch(runtime=runtime, mounts=[extra])
+    first = await start(runtime=runtime, mounts=[extra])
     spare = await spare_beside(first)
-    second = await launch("tries", runtime=runtime, environ=(("ACTS", '[["list", "/extra"]]'),))
+    second = await start("tries", runtime=runtime, environ=(("ACTS", '[["list", "/extra"]]'),))
     assert json.loads(await answer(second)) == ["ENOENT"]
     assert second.init_pid != spare
-    third = await launch(runtime=runtime, mounts=[extra])
+    third = await start(runtime=runtime, mounts=[extra])
     assert third.init_pid == spare
 
 
-async def test_what_lies_over_a_folder_that_all_see_really_does(launch: Launch, tmp_path: Path) -> None:
+async def test_what_lies_over_a_folder_that_all_see_really_does(start: Launch, tmp_path: Path) -> None:
     for name in ("lib", "lib64"):
         (tmp_path / name).mkdir()
-    first = await launch()
+    first = await start()
     spare = await spare_beside(first)
     # Around what all see, so it has to be made before that.
-    second = await launch(
+    second = await start(
         "tries",
         mounts=[Mount(str(tmp_path), "/etc")],
         environ=(("ACTS", '[["list", "/etc"], ["list", "/usr/share/zoneinfo/Etc"]]'),),
@@ -318,30 +255,30 @@ async def test_what_lies_over_a_folder_that_all_see_really_does(launch: Launch, 
     assert {"lib", "lib64"} <= {*told[0].split(",")}
 
 
-async def test_a_runtime_below_the_private_folder_is_visible(levels: Levels, launch: Launch, tmp_path: Path) -> None:
+async def test_a_runtime_below_the_private_folder_is_visible(levels: Levels, start: Launch, tmp_path: Path) -> None:
     (tmp_path / "late").mkdir()
     (tmp_path / "late" / "__init__.py").touch()
     seen = Mount(str(tmp_path / "late"), "/tmp/of-the-runtime/late", mappable=True)
     packages = (*levels.runtime.packages, ("late", Path("/tmp/of-the-runtime")))
     runtime = beside(levels, packages=packages, mounts=(*levels.runtime.mounts, seen))
-    assert await import_in(launch, "late", runtime=runtime, mounts=[seen]) == "ok"
+    assert await import_in(start, "late", runtime=runtime, mounts=[seen]) == "ok"
     await anyio.sleep(0.1)
-    assert await import_in(launch, "late", runtime=runtime, mounts=[seen]) == "ok"
+    assert await import_in(start, "late", runtime=runtime, mounts=[seen]) == "ok"
 
 
 async def test_a_failed_spare_is_reported_at_the_launch_that_needs_it(
-    levels: Levels, launch: Launch, tmp_path: Path
+    levels: Levels, start: Launch, tmp_path: Path
 ) -> None:
     extra = tmp_path / "extra"
     extra.mkdir()
     seen = Mount(str(extra), "/extra")
     runtime = beside(levels, mounts=(*levels.runtime.mounts, seen))
-    await launch(runtime=runtime, mounts=[seen])
+    await start(runtime=runtime, mounts=[seen])
     extra.rmdir()
     failed: list[LaunchError] = []
     for _ in range(4):  # the first may still get one that was made before
         try:
-            await launch(runtime=runtime, mounts=[seen])
+            await start(runtime=runtime, mounts=[seen])
         except LaunchError as error:
             failed.append(error)
     assert len(failed) >= 3
@@ -350,7 +287,7 @@ async def test_a_failed_spare_is_reported_at_the_launch_that_needs_it(
     with anyio.fail_after(PATIENCE):
         while True:
             try:
-                await launch(runtime=runtime, mounts=[seen])
+                await start(runtime=runtime, mounts=[seen])
                 break
             except LaunchError:
                 pass  # one that could not be made waited to tell

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import signal
@@ -16,9 +15,9 @@ import anyio
 import pytest
 
 from host.workers.altered import altered
-from host.workers.conftest import groups_of_these_tests
+from host.workers.conftest import Launch, by, groups_of_these_tests
 from host.workers.levels import BWRAP, LANDLOCK, NONE, NS, NS_BY_EXEC, Levels, Way
-from host.workers.waiting import PATIENCE, ended, here
+from host.workers.waiting import PATIENCE, ended, here, said
 from paddock.errors import LaunchError
 from paddock.workers.exit_report import ExitReason, ExitStatus, LimitHit
 from paddock.workers.limits.process_tree import ProcessTree
@@ -38,11 +37,7 @@ MORE = (("MIB", "256"),)
 Supervise = Callable[..., Supervisor]
 Requires = Callable[[Controller], None]
 
-GROUPS = {"control group": True, "watchdog": False}
-
-
-def by(*ways: Way) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("way", ways, ids=str, indirect=True)
+by_either_means = pytest.mark.parametrize("groups", [True, False], ids=["control group", "watchdog"])
 
 
 @pytest.fixture
@@ -99,22 +94,22 @@ async def run_out(supervisor: Supervisor) -> ExitStatus:
     return status
 
 
-@pytest.mark.parametrize("by_means", GROUPS)
+@by_either_means
 async def test_a_worker_that_takes_too_much_memory_is_ended_for_it(
-    supervise: Supervise, way: Way, requires: Requires, by_means: str
+    supervise: Supervise, way: Way, requires: Requires, groups: bool
 ) -> None:
-    if GROUPS[by_means] and way == BWRAP:
+    if groups and way == BWRAP:
         pytest.skip("bwrap: in its namespaces no groups can be made")
-    if GROUPS[by_means]:
+    if groups:
         requires("memory")
-    supervisor = supervise("eats_memory", TreeLimits(memory_max=MOST), groups=GROUPS[by_means], environ=MORE)
+    supervisor = supervise("eats_memory", TreeLimits(memory_max=MOST), groups=groups, environ=MORE)
     await run_out(supervisor)
     (report,) = supervisor.reports
     assert report.reason is ExitReason.MEMORY
     assert report.limit is not None
     assert (report.limit.name, report.limit.configured) == ("memory_max", "64 MiB")
     assert report.limit.observed.endswith("MiB") and float(report.limit.observed.split()[0]) > 60
-    assert report.limit.mechanism == ("cgroup memory" if GROUPS[by_means] else "watchdog")
+    assert report.limit.mechanism == ("cgroup memory" if groups else "watchdog")
 
 
 @pytest.mark.exhaustive("landlock")
@@ -123,8 +118,7 @@ async def test_a_worker_within_its_memory_is_left_alone(supervise: Supervise, re
     requires("memory")
     supervisor = supervise("eats_memory", TreeLimits(memory_max=512 * MIB), environ=MORE)
     process = await begun(supervisor)
-    with anyio.fail_after(PATIENCE):
-        assert await asyncio.get_running_loop().sock_recv(process.rpc, 4) == b"full"
+    assert await said(process) == b"full"
     process.rpc.close()
     await ended(process)
     assert supervisor.reports[0].reason is ExitReason.EXITED
@@ -141,15 +135,15 @@ async def test_files_in_the_private_folder_are_memory(supervise: Supervise, requ
 
 @pytest.mark.exhaustive("landlock")
 @by(NS, LANDLOCK)
-@pytest.mark.parametrize("by_means", GROUPS)
+@by_either_means
 async def test_a_program_that_takes_too_much_memory_ends_alone(
-    supervise: Supervise, requires: Requires, by_means: str
+    supervise: Supervise, requires: Requires, groups: bool
 ) -> None:
-    if GROUPS[by_means]:
+    if groups:
         requires("memory")
     for runs_programs in (True, False):
         limits = TreeLimits(memory_max=MOST, runs_programs=runs_programs)
-        supervisor = supervise("eats_memory_by_its_child", limits, groups=GROUPS[by_means], environ=MORE)
+        supervisor = supervise("eats_memory_by_its_child", limits, groups=groups, environ=MORE)
         status = await run_out(supervisor)
         report = supervisor.reports[0]
         if runs_programs or report.reason is ExitReason.EXITED:  # its parent may be quicker than a look
@@ -159,19 +153,18 @@ async def test_a_program_that_takes_too_much_memory_ends_alone(
 
 
 @by(NS)
-@pytest.mark.parametrize("by_means", GROUPS)
+@by_either_means
 async def test_a_worker_is_not_ended_in_place_of_a_smaller_child(
-    supervise: Supervise, requires: Requires, by_means: str
+    supervise: Supervise, requires: Requires, groups: bool
 ) -> None:
     environ = [("MIB", "40")]
-    if GROUPS[by_means]:
+    if groups:
         requires("memory")
         environ += [("MARKED", "1")]
     limits = TreeLimits(memory_max=MOST, runs_programs=True)
-    supervisor = supervise("eats_more_than_its_children", limits, groups=GROUPS[by_means], environ=environ)
+    supervisor = supervise("eats_more_than_its_children", limits, groups=groups, environ=environ)
     process = await begun(supervisor)
-    with anyio.fail_after(PATIENCE):
-        assert await asyncio.get_running_loop().sock_recv(process.rpc, 4) == b"0009"
+    assert await said(process) == b"0009"
     assert [supervisor.limits_met() for _ in range(2)] == [("memory_max",), ()]
     process.rpc.close()
     assert (await ended(process)).code == 0
@@ -208,8 +201,7 @@ async def test_a_worker_has_no_more_children_than_its_control_group_allows(
     requires("pids")
     supervisor = supervise("forks", TreeLimits(tasks_max=8), environ=(("CHILDREN", "20"),))
     process = await begun(supervisor)
-    with anyio.fail_after(PATIENCE):
-        assert await asyncio.get_running_loop().sock_recv(process.rpc, 4) == b"0007"  # it is itself the eighth
+    assert await said(process) == b"0007"  # it is itself the eighth
     process.rpc.close()
     assert (await ended(process)).code == 0
 
@@ -230,8 +222,7 @@ async def test_without_control_groups_a_namespace_of_users_bounds_the_children(s
         "forks", TreeLimits(), groups=False, environ=(("CHILDREN", "20"),), rlimits=(Rlimit("NPROC", 9),)
     )
     process = await begun(supervisor)
-    with anyio.fail_after(PATIENCE):
-        born = int(await asyncio.get_running_loop().sock_recv(process.rpc, 4))
+    born = int(await said(process))
     assert 0 < born < 9
     process.rpc.close()
     assert (await ended(process)).code == 0
@@ -285,54 +276,43 @@ async def test_a_limit_that_cannot_be_set_is_a_start_that_failed(supervise: Supe
 
 @by(NS, NS_BY_EXEC, LANDLOCK)
 async def test_a_control_group_is_removed_however_the_worker_ended(
-    levels: Levels, way: Way, scratch: Path, requires: Requires
+    start: Launch, levels: Levels, requires: Requires
 ) -> None:
     requires("memory")
-    launcher = levels.launcher(way)
     for function in ("returns", "segfaults", "no_such_function"):
         seen: set[str] = set()
         try:
-            with anyio.fail_after(PATIENCE):
-                process = await launcher.launch(levels.spec(way.level, scratch, function))
-                seen = {part.directory for part in process.cgroup.parts} if process.cgroup else set()
+            process = await start(function)
+            seen = {part.directory for part in process.cgroup.parts} if process.cgroup else set()
             await ended(process)
-            process.rpc.close()
         except LaunchError as error:
             assert (function, error.step) == ("no_such_function", "runtime")
         assert bool(seen) is (function != "no_such_function")
         with anyio.fail_after(PATIENCE):
             while any(map(os.path.exists, seen)):
                 await anyio.sleep(0.01)
-    await launcher.aclose()
+    await start.end()
     with anyio.fail_after(PATIENCE):
         while groups_of_these_tests(levels.groups):
             await anyio.sleep(0.01)
 
 
 @by(NS, LANDLOCK)
-async def test_every_process_of_a_tree_but_its_init_is_in_its_control_group(
-    levels: Levels, way: Way, scratch: Path, requires: Requires
-) -> None:
+async def test_every_process_of_a_tree_but_its_init_is_in_its_control_group(start: Launch, requires: Requires) -> None:
     requires("memory")
-    launcher = levels.launcher(way)
-    with anyio.fail_after(PATIENCE):
-        process = await launcher.launch(levels.spec(way.level, scratch, "forks", environ=(("CHILDREN", "3"),)))
+    process = await start("forks", environ=(("CHILDREN", "3"),))
     await here(process)
     process.rpc.send(b".")
-    with anyio.fail_after(PATIENCE):
-        assert await asyncio.get_running_loop().sock_recv(process.rpc, 4) == b"0003"
+    assert await said(process) == b"0003"
     assert process.cgroup is not None
     assert process.pid in process.cgroup.processes()
     assert process.init_pid not in process.cgroup.processes()
     assert len(process.cgroup.processes()) == 4
-    await process.stop(0)
-    process.rpc.close()
-    await launcher.aclose()
 
 
 @by(NS)
 async def test_a_worker_that_could_not_get_into_its_control_group_does_not_start(
-    levels: Levels, way: Way, scratch: Path, tmp_path: Path, requires: Requires
+    start: Launch, levels: Levels, tmp_path: Path, requires: Requires
 ) -> None:
     requires("memory")
     # Where it is opened, by whoever makes the group.
@@ -342,14 +322,8 @@ def doors(self):
     raise OSError(18, "injected")
 group.Cgroup.doors = doors
 """
-    launcher = levels.launcher(way)
-    runtime = altered(levels.runtime, tmp_path, {"lockdown": code})
-    try:
-        with anyio.fail_after(PATIENCE), pytest.raises(LaunchError) as failed:
-            await launcher.launch(levels.spec(way.level, scratch, runtime=runtime))
-    finally:
-        await launcher.aclose()
-    assert (failed.value.step, failed.value.errno) == ("namespaces", 18)
+    error = await start.refused(runtime=altered(levels.runtime, tmp_path, {"lockdown": code}))
+    assert (error.step, error.errno) == ("namespaces", 18)
 
 
 READINGS = CgroupReadings(memory_peak=MOST, memory_kills=2)

@@ -7,7 +7,9 @@ import itertools
 import os
 import socket
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from textwrap import indent
 
 import pytest
 
@@ -53,19 +55,28 @@ def _pids(subject: RunningTree) -> tuple[int, ...]:
     return reading.pids
 
 
+def _goes_on(subject: RunningTree, voices: int = 1) -> tuple[int, ...]:
+    """Let a tree go on until so many in it have said where they are; return its processes."""
+    subject.begin()
+    for _ in range(voices):
+        subject.is_here()
+    return _pids(subject)
+
+
+@contextmanager
+def _acted(act: str, voices: int = 1) -> Iterator[RunningTree]:
+    """Run a tree that has prepared itself and acted."""
+    with tree(f"{_PREPARED}{act}") as subject:
+        _goes_on(subject)
+        _goes_on(subject, voices)
+        yield subject
+
+
 def _more(act: str) -> int:
     """Return how much more is counted of a tree that has acted."""
-    with tree(f"{_PREPARED}{act}\nhere()") as subject:
-        count = UnmappedMemory()
-        try:
-            subject.begin()
-            subject.is_here()
-            before = count.held_by(_pids(subject), _ALL)
-            subject.begin()
-            subject.is_here()
-            return count.held_by(_pids(subject), _ALL) - before
-        finally:
-            count.close()
+    with tree(f"{_PREPARED}{act}\nhere()") as subject, closing(UnmappedMemory()) as count:
+        before = count.held_by(_goes_on(subject), _ALL)
+        return count.held_by(_goes_on(subject), _ALL) - before
 
 
 def _can_compare() -> bool:
@@ -116,11 +127,7 @@ def test_a_descriptor_that_is_on_its_way_counts_for_the_most_it_can_hold() -> No
 
 
 def test_the_counting_ends_once_it_is_beyond_what_was_asked() -> None:
-    with tree(f"{_PREPARED}kept = [os.pipe() for _ in range(200)]\nhere()") as subject:
-        subject.begin()
-        subject.is_here()
-        subject.begin()
-        subject.is_here()
+    with _acted("kept = [os.pipe() for _ in range(200)]\nhere()") as subject:
         assert _MIB < UnmappedMemory().held_by(_pids(subject), _MIB) < 2 * _MIB
 
 
@@ -157,12 +164,8 @@ def test_connections_that_nobody_accepts_count_as_much_as_they_can_hold() -> Non
 
 def test_record_locks_are_counted_up_to_what_was_asked() -> None:
     with tree(f"{_PREPARED}kept = lock(300)\nhere()") as subject:
-        subject.begin()
-        subject.is_here()
-        assert record_locks(_pids(subject), 1000) == 0
-        subject.begin()
-        subject.is_here()
-        assert record_locks(_pids(subject), 1000) == 300
+        assert record_locks(_goes_on(subject), 1000) == 0
+        assert record_locks(_goes_on(subject), 1000) == 300
         assert 100 < record_locks(_pids(subject), 100) <= 300
         assert record_locks((subject.init_pid,), 1000) == 0
 
@@ -170,12 +173,7 @@ def test_record_locks_are_counted_up_to_what_was_asked() -> None:
 def test_locks_of_others_hide_none_of_a_tree_and_cost_it_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits.record_locks, "_LIST_BYTES", 1)  # as if the machine had more than can be read
     with ExitStack() as stack:
-        subjects = [stack.enter_context(tree(f"{_PREPARED}kept = lock({count})\nhere()")) for count in (1000, 1000, 10)]
-        for subject in subjects:
-            subject.begin()
-            subject.is_here()
-            subject.begin()
-            subject.is_here()
+        subjects = [stack.enter_context(_acted(f"kept = lock({count})\nhere()")) for count in (1000, 1000, 10)]
         assert [record_locks(_pids(subject), 2000) for subject in subjects] == [1000, 1000, 10]
 
 
@@ -197,11 +195,7 @@ threading.Thread(target=lambda: (here(), os.read(begin[0], 1))).start()
 import platform
 libc.syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)  # the exit of one thread
 """
-    with tree(f"{_PREPARED}{act}") as subject:
-        for voices in (1, 2):
-            subject.begin()
-            for _ in range(voices):
-                subject.is_here()
+    with _acted(act, voices=2) as subject:
         assert record_locks(_pids(subject), 10_000) == 610
 
 
@@ -217,10 +211,7 @@ if child == 0:
 os.waitpid(child, 0)
 here()
 """
-    with tree(f"{_PREPARED}{act}") as subject:
-        for _ in range(2):
-            subject.begin()
-            subject.is_here()
+    with _acted(act) as subject:
         assert record_locks(_pids(subject), 1000) == 50
 
 
@@ -234,18 +225,13 @@ link()
 here()
 libc.syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)  # the exit of one thread
 """
-    count = UnmappedMemory()
-    with tree(f"{_PREPARED}{act}") as subject:
-        for _ in range(2):
-            subject.begin()
-            subject.is_here()
+    with _acted(act) as subject, closing(UnmappedMemory()) as count:
         for _ in range(4):
             deadline = time.monotonic() + 60
             while not (pids := _pids(subject)):
                 assert time.monotonic() < deadline
             assert record_locks(pids, 1500) > 1500
             assert count.held_by(pids, _MIB) > _MIB
-    count.close()
 
 
 def test_a_process_that_ends_as_a_whole_is_beyond_no_limit() -> None:
@@ -255,19 +241,12 @@ kept = lock(300)
 here()
 libc.syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)
 """
-    with tree(f"{_PREPARED}if os.fork() == 0:\n    {act.strip().replace(chr(10), chr(10) + '    ')}") as subject:
-        for _ in range(2):
-            subject.begin()
-            subject.is_here()
+    with _acted(f"if os.fork() == 0:\n{indent(act.strip(), '    ')}") as subject:
         assert record_locks(_pids(subject), 1000) <= 300
 
 
 def test_locks_that_cannot_be_counted_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    with tree(f"{_PREPARED}kept = lock(300)\nhere()") as subject:
-        subject.begin()
-        subject.is_here()
-        subject.begin()
-        subject.is_here()
+    with _acted("kept = lock(300)\nhere()") as subject:
         pids = _pids(subject)
         with monkeypatch.context() as more_open_than_is_looked_at:
             more_open_than_is_looked_at.setattr(limits.record_locks, "_MOST_DESCRIPTORS", 2)

@@ -113,14 +113,26 @@ class Bench:
         self._watches.append(watch)
         return watch
 
+    @property
+    def told_of(self) -> list[int]:
+        return [number for number, _ in self.hits]
+
+    async def until(self, is_so: Callable[[], object], *, passing: float = 0) -> None:
+        """Return once something is so; meanwhile time passes in steps."""
+        with anyio.fail_after(_PATIENCE):
+            while not is_so():
+                if passing:
+                    await self.clock.advance(passing)
+                await anyio.sleep(0.001)
+
     async def look(self) -> None:
         """Have every tree looked at once more, and whatever measuring that begins finished."""
         await self.clock.advance(INTERVAL)
-        with anyio.fail_after(_PATIENCE):
-            # Those who sleep now are the watchdog, and trees that wait for their second look.
-            while any(watch.is_being_measured or watch.is_being_counted for watch in self._watches):
-                await self.clock.advance(INTERVAL / 10)
-                await anyio.sleep(0.001)
+        # Those who sleep now are the watchdog, and trees that wait for their second look.
+        watches = self._watches
+        await self.until(
+            lambda: not any(one.is_being_measured or one.is_being_counted for one in watches), passing=INTERVAL / 10
+        )
         await settled()
 
 
@@ -172,7 +184,7 @@ async def test_memory_that_is_swapped_out_is_looked_for(monkeypatch: pytest.Monk
     watch = bench.watch(other)
     async with running(bench.watchdog):
         await bench.look()
-    assert [number for number, _ in bench.hits] == [0]
+    assert bench.told_of == [0]
     assert other.estimates == 2
     assert watch.peak_memory == 31 * _MIB
 
@@ -206,9 +218,7 @@ async def test_a_stopped_watch_is_silent_even_in_the_middle_of_a_measurement() -
     hog = ScriptedTree(resident=90 * _MIB, estimate=80 * _MIB, measured=[80 * _MIB] * 2)
     watch = bench.watch(hog)
     async with running(bench.watchdog):
-        with anyio.fail_after(_PATIENCE):
-            while bench.clock.sleepers < 2:  # the watchdog itself, and this tree between its two looks
-                await anyio.sleep(0.001)
+        await bench.until(lambda: bench.clock.sleepers == 2)  # the watchdog itself, and this tree between its two looks
         watch.stop()
         await bench.look()
     assert hog.measurements == 1
@@ -243,7 +253,7 @@ async def test_a_callback_that_fails_leaves_the_others_watched(caplog: pytest.Lo
         await bench.look()
         later.reading = TreeReading((7,), 99, 0.0, 0)
         await bench.look()
-    assert [number for number, _ in bench.hits] == [1]
+    assert bench.told_of == [1]
     assert "tasks_max failed" in caplog.text
 
 
@@ -260,7 +270,7 @@ async def test_a_tree_that_cannot_be_read_is_told_of_and_tried_again(caplog: pyt
             assert caplog.text.count("Too many open files") == 1
             unreadable.error = None
             await bench.look()
-    assert [number for number, _ in bench.hits] == [0]
+    assert bench.told_of == [0]
 
 
 async def test_a_tree_that_keeps_its_memory_locked_is_judged_by_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,7 +289,7 @@ async def test_a_tree_that_keeps_its_memory_locked_is_judged_by_the_estimate(mon
     try:
         async with running(bench.watchdog):
             await bench.look()
-            assert [number for number, _ in bench.hits] == [0]
+            assert bench.told_of == [0]
             assert bench.hits[0][1].observed == "80 MiB"
             count = other.read_count
             await bench.look()
@@ -318,18 +328,12 @@ async def test_counts_of_locks_that_take_long_delay_no_measuring_of_memory(monke
     for _ in range(4):  # more than are counted, or measured, at once
         bench.watch_within(ScriptedTree(), WatchedLimits(64 * _MIB, record_locks_max=10))
     async with running(bench.watchdog):
-        with anyio.fail_after(_PATIENCE):
-            while not is_counting.is_set():
-                await bench.clock.advance(INTERVAL)
-                await anyio.sleep(0.001)
+        await bench.until(is_counting.is_set, passing=INTERVAL)
         greedy = bench.trees[0]
         greedy.reading = TreeReading((7,), 1, 0.0, 90 * _MIB)
         greedy.estimated, greedy.measured = 90 * _MIB, [90 * _MIB] * 2
-        with anyio.fail_after(_PATIENCE):
-            while not bench.hits:
-                await bench.clock.advance(INTERVAL)
-                await anyio.sleep(0.001)
-        assert [number for number, _ in bench.hits] == [0]
+        await bench.until(lambda: bench.hits, passing=INTERVAL)
+        assert bench.told_of == [0]
         assert greedy.measured == [], "it was measured, and not judged by the estimate"
         released.set()
         await bench.look()
@@ -351,7 +355,7 @@ async def test_a_measurement_that_takes_long_delays_no_other_tree(monkeypatch: p
     async with running(bench.watchdog):
         other.reading = TreeReading((7,), 99, 0.0, 0)
         await bench.clock.advance(INTERVAL)
-        assert [number for number, _ in bench.hits] == [1]
+        assert bench.told_of == [1]
         assert slow.read_count > 2, "it is still looked at"
         released.set()
         await bench.look()
@@ -397,13 +401,11 @@ async def test_a_watchdog_can_be_cancelled_anywhere_and_run_again() -> None:
     hog = ScriptedTree(resident=90 * _MIB, estimate=80 * _MIB, measured=[80 * _MIB] * 9)
     bench.watch(hog)
     async with running(bench.watchdog):
-        with anyio.fail_after(_PATIENCE):
-            while bench.clock.sleepers < 2:
-                await anyio.sleep(0.001)
+        await bench.until(lambda: bench.clock.sleepers == 2)
     assert bench.hits == []
     async with running(bench.watchdog):
         await bench.look()
-    assert [number for number, _ in bench.hits] == [0]
+    assert bench.told_of == [0]
 
 
 async def test_others_on_the_loop_get_their_turn_between_trees() -> None:
@@ -451,17 +453,6 @@ async def first_hit(program: str, limits: WatchedLimits, patience: float = _PATI
     return None
 
 
-_EATS = "eaten = []\nwhile len(eaten) < 48:\n    eaten.append(bytearray(os.urandom(4 << 20)))\n    time.sleep(0.01)"
-
-
-async def test_a_real_tree_that_eats_memory_is_told_of() -> None:
-    hit = await first_hit(_EATS, WatchedLimits(memory_max=64 * _MIB))
-    assert hit is not None
-    assert (hit.name, hit.configured, hit.mechanism) == ("memory_max", "64 MiB", "watchdog")
-    assert hit.observed.endswith("MiB")
-    assert 64 <= float(hit.observed.split()[0]) < 220
-
-
 async def test_memory_spread_over_daemons_that_left_their_session_is_summed() -> None:
     program = """
 for _ in range(4):
@@ -474,7 +465,8 @@ for _ in range(4):
 """
     hit = await first_hit(program, WatchedLimits(memory_max=64 * _MIB))
     assert hit is not None
-    assert hit.name == "memory_max"
+    assert (hit.name, hit.configured, hit.mechanism) == ("memory_max", "64 MiB", "watchdog")
+    assert hit.observed.endswith("MiB") and 64 <= float(hit.observed.split()[0]) < 220
     assert await first_hit(program.replace("24 << 20", "4 << 20"), WatchedLimits(memory_max=64 * _MIB), 1.0) is None
 
 
@@ -515,38 +507,3 @@ while True:
                 started += 1
     assert hits == []
     assert 40 * _MIB < watch.peak_memory < 64 * _MIB
-
-
-async def test_a_real_tree_is_busy_while_it_computes_and_blocked_while_it_waits() -> None:
-    program = """
-os.set_blocking(begin[0], False)
-while True:
-    try:
-        os.read(begin[0], 1)
-        break
-    except BlockingIOError:
-        pass
-here()
-"""
-    dog = Watchdog()
-    with tree(program) as subject:
-        watch = dog.watch(subject.init_pid, WatchedLimits(), lambda hit: None)
-        async with running(dog):
-            with anyio.fail_after(_PATIENCE):
-                while watch.activity != "blocked":
-                    await anyio.sleep(0.05)
-                subject.begin()
-                while watch.activity != "busy":
-                    await anyio.sleep(0.05)
-                subject.begin()
-                await anyio.to_thread.run_sync(subject.is_here)
-                while watch.activity != "blocked":
-                    await anyio.sleep(0.05)
-    assert watch.peak_memory > _MIB
-
-
-async def test_nothing_that_is_gone_can_be_watched() -> None:
-    with tree("here()") as subject:
-        pass
-    with pytest.raises(ProcessLookupError):
-        Watchdog().watch(subject.init_pid, WatchedLimits(), lambda hit: None)

@@ -19,11 +19,10 @@ from unittest.mock import Mock
 import anyio
 import pytest
 
-from host.workers.conftest import Launch, open_fds
+from host.workers.conftest import Launch, by, open_fds
 from host.workers.levels import BWRAP, LANDLOCK, NONE, NS, NS_BY_EXEC, Levels, Way
-from host.workers.test_isolation_levels import refused, with_changes
+from host.workers.test_isolation_levels import with_changes
 from host.workers.waiting import PATIENCE, answer, ended, here
-from paddock.errors import LaunchError
 from paddock.workers import fork_server
 from paddock.workers.init_socket import WorkerSockets
 from paddock_sandbox import landlock, self_check
@@ -33,10 +32,6 @@ from paddock_sandbox.rlimits import Rlimit
 from support.examples import repeating
 
 PORTS = (443, 3128, 8080)
-
-
-def by(*ways: Any) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("way", ways, ids=str, indirect=True)
 
 
 with_its_own_network = by(NS, *repeating(NS_BY_EXEC), BWRAP)
@@ -141,7 +136,7 @@ async def test_datagrams_to_anywhere_else_are_lost_inside(start: Launch) -> None
 
 
 # What is refused whatever the level; without isolation each of these goes well, or fails for a reason of its own.
-_NEVER = {
+NEVER = {
     ("socket", socket.AF_INET6, socket.SOCK_STREAM): "EAFNOSUPPORT",
     ("socket", socket.AF_UNIX, socket.SOCK_STREAM): "EACCES",
     ("socket", socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP): "EACCES",
@@ -155,12 +150,12 @@ _NEVER = {
 
 
 async def test_no_other_socket_can_be_made_nor_any_be_served_at(start: Launch, way: Way) -> None:
-    process = await with_acts(start, *_NEVER, network=NetworkAccess((3128,)))
-    told = dict(zip(_NEVER, json.loads(await answer(process)), strict=True))
+    process = await with_acts(start, *NEVER, network=NetworkAccess((3128,)))
+    told = dict(zip(NEVER, json.loads(await answer(process)), strict=True))
     if way.level == "none":
         assert told[("listen",)] == told["socket", socket.AF_UNIX, socket.SOCK_STREAM] == "ok"
     else:
-        assert told == _NEVER
+        assert told == NEVER
 
 
 @by(NS, BWRAP, LANDLOCK)
@@ -194,13 +189,10 @@ def held_by(pid: int) -> dict[str, int]:
     return {name: int(lines[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")}
 
 
-async def test_a_worker_without_a_network_hands_over_nothing(start: Launch) -> None:
+async def test_without_a_network_of_its_own_a_worker_hands_over_nothing(start: Launch, way: Way) -> None:
     assert (await start()).take_network() is None
-
-
-@by(LANDLOCK, NONE)
-async def test_on_the_machines_network_there_is_nothing_to_hand_over(start: Launch) -> None:
-    assert (await start(network=NetworkAccess((3128,)))).take_network() is None
+    if way in (LANDLOCK, NONE):
+        assert (await start(network=NetworkAccess((3128,)))).take_network() is None
 
 
 @with_its_own_network
@@ -254,60 +246,42 @@ async def test_a_worker_with_few_files_to_open_can_have_many_ports(start: Launch
 
 
 @with_its_own_network
-async def test_more_ports_than_can_be_had_are_an_error(levels: Levels, way: Way, scratch: Path) -> None:
-    error = await refused(levels, way, scratch, network=NetworkAccess(tuple(range(1, 202))))
+async def test_more_ports_than_can_be_had_are_an_error(start: Launch) -> None:
+    error = await start.refused(network=NetworkAccess(tuple(range(1, 202))))
     assert error.step == "listeners"
     assert "201 ports; there can be 200" in error.message
 
 
 @with_its_own_network
-async def test_a_network_that_cannot_be_made_is_no_network(
-    levels: Levels, way: Way, scratch: Path, tmp_path: Path
-) -> None:
+async def test_a_network_that_cannot_be_made_is_no_network(start: Launch, levels: Levels, tmp_path: Path) -> None:
     code = """
 def _listener(port):
     with _naming(f"listener at port {port}"):
         raise OSError(98, "injected")
 """
-    error = await refused(
-        levels, way, scratch, network=NetworkAccess(PORTS), **with_changes(levels, tmp_path, {"network": code})
-    )
+    error = await start.refused(network=NetworkAccess(PORTS), **with_changes(levels, tmp_path, {"network": code}))
     assert (error.step, error.errno) == ("listener at port 443", 98)
 
 
 @by(NS)  # others start with the host's own limit, and have no sockets to hand over
-async def test_a_host_that_can_have_no_more_descriptors_says_so(levels: Levels, way: Way, scratch: Path) -> None:
-    launcher = levels.launcher(way)
-    try:
-        with anyio.fail_after(PATIENCE):
-            first = await launcher.launch(levels.spec(way.level, scratch))  # the launcher has what it needs itself
-        with few_descriptors(30), pytest.raises(LaunchError) as failed:
-            await launcher.launch(levels.spec(way.level, scratch, network=NetworkAccess(tuple(range(1, 101)))))
-        await first.stop(0)
-        first.rpc.close()
-    finally:
-        await launcher.aclose()
-    assert (failed.value.step, failed.value.errno) == ("network", errno.EMFILE)
+async def test_a_host_that_can_have_no_more_descriptors_says_so(start: Launch) -> None:
+    await start()  # the launcher has what it needs itself
+    with few_descriptors(30):
+        error = await start.refused(network=NetworkAccess(tuple(range(1, 101))))
+    assert (error.step, error.errno) == ("network", errno.EMFILE)
 
 
 @by(NS)
 async def test_a_user_that_can_send_no_more_descriptors_is_told_so(
-    levels: Levels, way: Way, scratch: Path, monkeypatch: pytest.MonkeyPatch
+    start: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the kernel answers an ordinary user whose processes have sent more, to anybody, than their limit is."""
-    launcher = levels.launcher(way)
-    try:
-        with anyio.fail_after(PATIENCE):
-            first = await launcher.launch(levels.spec(way.level, scratch))  # starts the template
-        with monkeypatch.context() as full, pytest.raises(LaunchError) as failed:
-            full.setattr(fork_server.socket, "send_fds", Mock(side_effect=OSError(errno.ETOOMANYREFS, "")))
-            await launcher.launch(levels.spec(way.level, scratch))
-        await first.stop(0)
-        first.rpc.close()
-    finally:
-        await launcher.aclose()
-    assert (failed.value.step, failed.value.errno) == ("hand-over", errno.ETOOMANYREFS)
-    assert "ulimit -n" in failed.value.hints[0]
+    await start()  # starts the template
+    with monkeypatch.context() as full:
+        full.setattr(fork_server.socket, "send_fds", Mock(side_effect=OSError(errno.ETOOMANYREFS, "")))
+        error = await start.refused()
+    assert (error.step, error.errno) == ("hand-over", errno.ETOOMANYREFS)
+    assert "ulimit -n" in error.hints[0]
 
 
 @contextmanager
@@ -383,12 +357,10 @@ async def test_beside_the_host_there_are_no_datagrams_and_no_ports_of_its_own(st
 
 @on_the_machines
 async def test_where_landlock_cannot_tell_ports_apart_nothing_starts(
-    levels: Levels, way: Way, scratch: Path, tmp_path: Path
+    start: Launch, levels: Levels, tmp_path: Path
 ) -> None:
-    code = "def abi():\n    return 3\n"
-    error = await refused(
-        levels, way, scratch, network=NetworkAccess((3128,)), **with_changes(levels, tmp_path, {"landlock": code})
-    )
+    changes = with_changes(levels, tmp_path, {"landlock": "def abi():\n    return 3\n"})
+    error = await start.refused(network=NetworkAccess((3128,)), **changes)
     assert (error.step, error.errno) == ("Landlock", errno.EOPNOTSUPP)
     assert "from Landlock ABI 4 (Linux 6.7) on; this kernel has ABI 3" in error.message
 
@@ -402,11 +374,9 @@ async def test_where_landlock_cannot_tell_ports_apart_nothing_starts(
     ],
 )
 async def test_a_network_that_is_not_bounded_is_no_lockdown(
-    levels: Levels, way: Way, scratch: Path, tmp_path: Path, module: str, function: str, breached: set[str]
+    start: Launch, levels: Levels, tmp_path: Path, module: str, function: str, breached: set[str]
 ) -> None:
     code = f"def {function}(*arguments, **named):\n    return frozenset()\n"
-    error = await refused(
-        levels, way, scratch, network=NetworkAccess((3128,)), **with_changes(levels, tmp_path, {module: code})
-    )
+    error = await start.refused(network=NetworkAccess((3128,)), **with_changes(levels, tmp_path, {module: code}))
     assert error.step == "self-check"
     assert breached <= {*error.message.partition("promises: ")[2].split(", ")}

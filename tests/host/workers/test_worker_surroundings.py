@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from host.workers.conftest import Launch, with_entry
-from host.workers.waiting import answer, ended, here
+from host.workers.waiting import answer, here
 from paddock.errors import LaunchError
 from paddock.workers.launcher import Launcher, LaunchSpec
 
@@ -100,20 +100,6 @@ async def test_a_worker_that_cannot_enter_its_folder_starts_in_the_root(launch: 
     process = await launch("describes_itself", working_dir=tmp_path / "missing")
     assert json.loads(await answer(process))["cwd"] == "/"
     assert process.ready.working_dir == "/"
-
-
-async def test_the_host_is_told_what_the_worker_did_to_itself(launch: Launch) -> None:
-    process = await launch("returns")
-    await ended(process)
-    assert process.ready.lockdown.level == "none"
-    assert process.ready.lockdown.steps == ("no_new_privs", "no core dumps", "die with the parent")
-
-
-async def test_a_worker_whose_entry_fails_to_import_says_why(launcher: Launcher, spec: LaunchSpec) -> None:
-    with pytest.raises(LaunchError) as refused:
-        await launcher.launch(with_entry(spec, "there_is_no_such_function"))
-    assert refused.value.step == "runtime"
-    assert "there_is_no_such_function" in refused.value.message
 
 
 async def test_an_environment_that_is_too_large_is_refused_before_the_start(

@@ -25,10 +25,15 @@ async def answer(process: ModuleProcess) -> bytes:
     return received
 
 
+async def said(process: ModuleProcess) -> bytes:
+    """Return the next four bytes that the worker sends."""
+    with anyio.fail_after(PATIENCE):
+        return await asyncio.get_running_loop().sock_recv(process.rpc, 4)
+
+
 async def here(process: ModuleProcess) -> None:
     """Return once the worker has said that it is where the test wants it."""
-    with anyio.fail_after(PATIENCE):
-        assert await asyncio.get_running_loop().sock_recv(process.rpc, 4) == b"here"
+    assert await said(process) == b"here"
 
 
 async def ended(process: ModuleProcess) -> ExitStatus:
@@ -46,6 +51,15 @@ def fifo(path: Path) -> Iterator[int]:
     """Yield the reading end of a new fifo, before anybody writes to it."""
     os.mkfifo(path)
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def pidfd_of(pid: int) -> Iterator[int]:
+    fd = os.pidfd_open(pid)
     try:
         yield fd
     finally:

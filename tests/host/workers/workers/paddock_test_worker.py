@@ -243,19 +243,6 @@ def _open_descriptors() -> str:
     return str(len(found))
 
 
-def _threads(count: int) -> str:
-    done = threading.Event()
-    started = 0
-    try:
-        for _ in range(count):
-            threading.Thread(target=done.wait, daemon=True).start()
-            started += 1
-    except RuntimeError:
-        pass
-    done.set()
-    return str(started)
-
-
 def _reach(address: str, port: int) -> str:
     """Connect, and return all that is said there."""
     said = b""
@@ -448,7 +435,6 @@ _ACTS = {
     "environment": lambda: json.dumps(dict(os.environ)),
     "folder": os.getcwd,
     "descriptors": _open_descriptors,
-    "threads": _threads,
     "execute": lambda *command: subprocess.run(command).returncode,
     "connect": lambda port: socket.create_connection(("127.0.0.1", port), 1).close(),
     "import": lambda name: None if _can_import(name) else "missing",
