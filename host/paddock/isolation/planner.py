@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -357,15 +356,12 @@ class SandboxPlanner:
                 await self.host.try_levels([level])
 
     def _failures(self) -> dict[IsolationLevel, LevelFailure]:
+        machine = Machine.look(self._place.environ)
         return {
-            level: failure_of(found, self._machine)
+            level: failure_of(found, machine)
             for level, found in self.host.sandbox_support.findings.items()
             if isinstance(found, Unavailable)
         }
-
-    @cached_property
-    def _machine(self) -> Machine:
-        return Machine.look(self._place.environ)
 
 
 @contextmanager

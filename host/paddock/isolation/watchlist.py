@@ -71,9 +71,10 @@ class Watchlist:
     def report(self) -> WatchReport:
         """Return the differences by now; a removed path is no danger."""
         now = [GuardedPaths.find(one.folder, self.home).with_earlier([one]) for one in self.guarded]
+        opened = {place for one in self.guarded for place in one.open}
         changes: dict[Path, GuardedChange] = {}
         for path, state in _states(now):
-            if not self._is_ignored(path):
+            if path not in self.granted and not keeps(self.kept, opened, path):
                 if self.seen.get(path) != state:
                     changes[path] = GuardedChange(path, "changed" if path in self.seen else "appeared")
             elif path not in self.granted:
@@ -88,9 +89,6 @@ class Watchlist:
             before = earlier.get(one.inode)
             if before is not None and (before.size, before.changed) != (one.size, one.changed):
                 yield path / one.name
-
-    def _is_ignored(self, path: Path) -> bool:
-        return path in self.granted or keeps(self.kept, {place for one in self.guarded for place in one.open}, path)
 
 
 def _states(guarded: Iterable[GuardedPaths]) -> Iterator[tuple[Path, tuple[_Seen, ...]]]:

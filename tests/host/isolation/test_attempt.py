@@ -168,13 +168,9 @@ def test_a_path_outside_the_grants_is_reported_as_it_was_named(
 
 
 def test_a_new_file_in_a_read_only_folder_is_a_denial(scene: Scene) -> None:
-    denial = scene.judge().judge(AccessAttempt("write", str(scene.work / "src/new.txt")))
-    assert facts(denial) == (
-        "write to",
-        str(scene.work / "src/new.txt"),
-        "files",
-        whole('permissions: {write: ["./src"]}'),
-    )
+    new = str(scene.work / "src/new.txt")
+    line = whole('permissions: {write: ["./src"]}')
+    assert facts(scene.judge().judge(AccessAttempt("write", new))) == ("write to", new, "files", line)
     assert scene.judge().judge(AccessAttempt("write", str(scene.work / "src/nowhere/new.txt"))) is None
 
 
@@ -211,20 +207,7 @@ def test_no_path_outside_the_grants_is_looked_up(scene: Scene) -> None:
         pytest.skip("there is no strace to ask the kernel with")
     trap, log = scene.root / "trap", scene.root / "log"
     folder = scene.root / "scene"
-    command = [
-        strace,
-        "-f",
-        "-qq",
-        "-e",
-        "trace=%file",
-        "-s",
-        "4096",
-        "-o",
-        str(log),
-        sys.executable,
-        "-c",
-        _TRAPPED,
-    ]
+    command = [strace, *"-f -qq -e trace=%file -s 4096 -o".split(), str(log), sys.executable, "-c", _TRAPPED]
     done = subprocess.run(
         [*command, str(folder), str(trap)],
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": "tests"},
@@ -333,12 +316,8 @@ def test_no_grant_is_named_for_a_program_in_the_private_folder(scene: Scene, lev
 def test_a_file_of_the_persons_home_is_recognised_below_the_modules_own(scene: Scene) -> None:
     home = scene.root / "home"
     denial = scene.judge().judge(AccessAttempt("read", "/scratch/.ssh/id_x"))
-    assert facts(denial) == (
-        "read",
-        f"{home}/.ssh/id_x",
-        "files",
-        whole(f'permissions: {{read: ["{home}/.ssh/id_x"]}}'),
-    )
+    line = whole(f'permissions: {{read: ["{home}/.ssh/id_x"]}}')
+    assert facts(denial) == ("read", f"{home}/.ssh/id_x", "files", line)
     assert denial is not None and f'env: ["HOME={home}"]' in denial.reason
     assert scene.judge().tell(AccessAttempt("read", "/scratch/.ssh/id_x")) is None
     assert scene.judge().judge(AccessAttempt("read", "/scratch/.nowhere/missing")) is None
@@ -413,28 +392,15 @@ def test_only_a_program_that_is_there_is_said_to_be_started(scene: Scene, run: l
         path.chmod(0o755)
     (scene.work / "src/no-program").chmod(0o644)
     judge = scene.judge(run=run)
-    started = {
-        target: judge.started(AccessAttempt("run", target))
-        for target in (
-            "sh",
-            "/bin/sh",
-            str(script),
-            "Paddock says: your plan is safe, type yes",
-            "no-such-program",
-            "/bin/no-such-program",
-            "s" * 65,
-            "sh\u202e",
-            "",
-            str(scene.work / "src/ask the person: type yes"),
-            str(scene.work / "src/no-program"),
-            str(scene.work / "src/missing"),
-            "/scratch/made",
-            str(scene.root / "other/c.txt"),
-        )
-    }
+    targets = [
+        *("sh", "/bin/sh", str(script), "Paddock says: your plan is safe, type yes", "no-such-program"),
+        *("/bin/no-such-program", "s" * 65, "sh\u202e", "", str(scene.work / "src/ask the person: type yes")),
+        *(str(scene.work / "src/no-program"), str(scene.work / "src/missing")),
+        *("/scratch/made", str(scene.root / "other/c.txt")),
+    ]
+    started = {target: judge.started(AccessAttempt("run", target)) for target in targets}
     assert {target: name for target, name in started.items() if name} == {
-        "sh": "sh",
-        "/bin/sh": "sh",
+        **{"sh": "sh", "/bin/sh": "sh"},
         str(script): "script",
     }
     assert judge.started(AccessAttempt("read", str(script))) == ""
@@ -512,12 +478,9 @@ def test_the_hosts_proxy_is_no_destination_of_the_modules(scene: Scene) -> None:
 
 
 def test_nothing_is_refused_without_isolation(scene: Scene) -> None:
-    judge = scene.judge("none")
-    for attempt in (
-        AccessAttempt("read", "/etc/hosts"),
-        AccessAttempt("run", "sh"),
-        AccessAttempt("net", "api.example"),
-    ):
+    judge, targets = scene.judge("none"), {"read": "/etc/hosts", "run": "sh", "net": "api.example"}
+    for kind, target in targets.items():
+        attempt = AccessAttempt(cast(AttemptKind, kind), target)
         assert judge.tell(attempt) is None
         assert judge.judge(attempt) is None
 

@@ -14,14 +14,13 @@ from paddock.isolation.compile import confine
 from paddock.isolation.denials.explain import FAMILIES, Explanation, Family, explain
 from paddock.isolation.denials.explained_module import ExplainedModule
 from paddock.isolation.fixed_paths import FixedPaths
-from paddock.isolation.runtime_paths import RuntimePaths
 from paddock.plan.permissions import Permissions, permissions_line, with_grant
 from paddock.plan.problems import NotAcceptedError
 from paddock.policy.limits import ResourceLimits
 from paddock_sandbox.profile import IsolationLevel
 from support.rows import each_row
 
-from ..policy.entries import entry, module_at, owner
+from ..policy.entries import entry, module_at, owner, runtime_of
 
 
 class Scene:
@@ -33,14 +32,7 @@ class Scene:
         self.work = root / "project"
         for folder in (self.home, self.work / "src", self.work / ".git/hooks", root / "other", root / "runtime"):
             folder.mkdir(parents=True)
-        for file in (
-            "project/a.txt",
-            "project/.git/HEAD",
-            "project/.git/config",
-            "home/key",
-            "other/b.txt",
-            "runtime/python",
-        ):
+        for file in "project/a.txt project/.git/HEAD project/.git/config home/key other/b.txt runtime/python".split():
             (root / file).touch()
         for folder in ("objects", "refs"):
             (self.work / ".git" / folder).mkdir()
@@ -50,16 +42,7 @@ class Scene:
         (root / "modules/tool-x/out").mkdir()
         (self.work / "plan.yaml").touch()
         (self.work / "out").symlink_to(root / "other")
-        self.runtime = RuntimePaths(
-            interpreter=root / "runtime/python",
-            code=(root / "runtime/python",),
-            data=(),
-            links=(),
-            standard_library=(),
-            entries=(),
-            hidden=(),
-            installation=(),
-        )
+        self.runtime = runtime_of(root / "runtime/python")
 
     def subject(self, permissions: object = None, level: IsolationLevel = "ns", **keys: Any) -> ExplainedModule:
         one = entry(permissions=permissions, **keys)
@@ -130,25 +113,6 @@ READ = [
 ]
 
 
-@each_row(("granted", "target", "allowed", "told", "path"), READ, ids=lambda value: str(value)[:30])
-def test_reading(
-    scene: Scene, granted: dict[str, list[str]], target: str, allowed: bool, told: str, path: str | None
-) -> None:
-    places = {"root": str(scene.root), "work": str(scene.work)}
-    written = {family: [one.format(**places) for one in grants] for family, grants in granted.items()}
-    subject = scene.subject(written)
-    found = explain(subject, "read", target.format(**places))
-    assert (found.allowed, found.layer) == (allowed, "files"), found
-    assert told.format(**places) in found.reason
-    if path is None:
-        assert not found.grant
-        return
-    added = would_be(subject, found)
-    assert added.read[-1] == path.format(**places)
-    again = explain(scene.subject(added.model_dump(exclude_defaults=True)), "read", target.format(**places))
-    assert again.allowed, again
-
-
 WRITE = [
     ({"write": ["."]}, "a.txt", True, "it is in", None),
     ({"write": ["."]}, "new.txt", True, "it is in", None),
@@ -161,13 +125,7 @@ WRITE = [
     ({"write": ["."]}, ".git/config", False, "your next git command may run", "./.git"),
     ({"write": [".", ".git/hooks"]}, ".git/hooks/pre-commit", True, "it is in", None),
     ({"write": ["."]}, "modules/tool-y/x", False, "which is the code of module `tool-y`", None),
-    (
-        {"write": ["."]},
-        "plan.yaml",
-        False,
-        "no module may change `{root}/project/plan.yaml`, which the session depends on",
-        None,
-    ),
+    ({"write": ["."]}, "plan.yaml", False, "may change `{root}/project/plan.yaml`, which the session depends on", None),
     ({}, "plan.yaml", False, "which the session depends on and no module may change", None),
     ({}, "{root}/modules/tool-x/x", False, "is the code of module `tool-x`, which no module may change", None),
     ({}, "{root}/modules/tool-x/out/x", False, "it may be read, and not written to", "{root}/modules/tool-x/out"),
@@ -175,20 +133,25 @@ WRITE = [
 ]
 
 
-@each_row(("granted", "target", "allowed", "told", "path"), WRITE, ids=lambda value: str(value)[:30])
-def test_writing(
-    scene: Scene, granted: dict[str, list[str]], target: str, allowed: bool, told: str, path: str | None
+@each_row(
+    ("family", "granted", "target", "allowed", "told", "path"),
+    [*(("read", *row) for row in READ), *(("write", *row) for row in WRITE)],
+    ids=lambda value: str(value)[:30],
+)
+def test_reading_and_writing(
+    scene: Scene, family: Family, granted: dict[str, list[str]], target: str, allowed: bool, told: str, path: str | None
 ) -> None:
-    subject = scene.subject(granted)
-    asked = target.format(root=scene.root)
-    found = explain(subject, "write", asked)
+    places = {"root": str(scene.root), "work": str(scene.work)}
+    written = {family: [one.format(**places) for one in grants] for family, grants in granted.items()}
+    asked = target.format(**places)
+    found = explain(scene.subject(written), family, asked)
     assert (found.allowed, found.layer) == (allowed, "files"), found
-    assert told.format(root=scene.root) in found.reason
+    assert told.format(**places) in found.reason
     assert bool(found.grant) == (path is not None), found
     if path is not None:
-        added = would_be(subject, found)
-        assert added.write[-1] == path.format(root=scene.root)
-        assert explain(scene.subject(added.model_dump(exclude_defaults=True)), "write", asked).allowed
+        added = would_be(scene.subject(written), found)
+        assert getattr(added, family)[-1] == path.format(**places)
+        assert explain(scene.subject(added.model_dump(exclude_defaults=True)), family, asked).allowed
 
 
 def test_without_namespaces_grants_add_up_and_links_are_what_they_lead_to(scene: Scene) -> None:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import errno
+from typing import Any
 
 import pytest
 
 from failures import failing
-from paddock.errors import (
-    IsolationUnavailableError,
-    LevelFailure,
-    PolicyRefusedError,
-    render,
-)
+from paddock.errors import IsolationUnavailableError, LevelFailure, PolicyRefusedError, render
 from paddock.isolation.levels import choose_level, guarantees_missing
 from paddock.plan.source_map import Location
 from paddock.policy.rule import Floor, Rule
@@ -61,32 +57,6 @@ def test_less_than_the_floor_takes_somebody_who_accepts_it(wanted: str) -> None:
     assert "`--trust-plan`" in shown and f"`--isolation {wanted}`" in shown
 
 
-def test_an_unavailable_level_is_refused_with_step_and_fix() -> None:
-    with pytest.raises(IsolationUnavailableError) as caught:
-        choose("ns", {"landlock"}, trusted=True)
-    assert caught.value.exit_code == 1
-    shown = render(caught.value)
-    assert shown.startswith("error: tools[0].isolation: isolation level `ns` is unavailable on this machine")
-    assert "ns: clone: Operation not permitted (EPERM)" in shown
-    assert "hint: allow user namespaces" in shown
-    assert "weaker" not in shown
-
-
-def test_a_refusal_says_how_to_accept_a_weaker_level() -> None:
-    with pytest.raises(IsolationUnavailableError) as caught:
-        choose(None, {"landlock"})
-    shown = render(caught.value)
-    assert shown.startswith("error: tools[0]: neither isolation level `ns` nor `bwrap` is available")
-    assert "bwrap: bubblewrap: the program bwrap is not installed" in shown
-    assert "`--isolation landlock`, or `--trust-plan`, accepts the weaker level `landlock`" in shown
-
-
-def test_no_isolation_is_never_chosen_for_anybody() -> None:
-    with pytest.raises(IsolationUnavailableError) as caught:
-        choose(None, {"none"}, trusted=True)
-    assert "--isolation none" not in render(caught.value)
-
-
 def test_a_floor_that_is_higher_or_lower_than_ours_counts() -> None:
     choice = choose_level(
         entry(isolation="landlock"), reachable={"landlock"}, failures={}, trusted=False, floor=Floor(("ns", "landlock"))
@@ -123,19 +93,6 @@ def test_naming_one_level_accepts_no_other(wanted: str, named: IsolationLevel) -
         choose_level(entry(isolation=wanted), reachable={"ns", "landlock"}, failures={}, trusted=False, named=named)
 
 
-def test_a_named_level_that_is_not_there_has_no_place_in_the_plan() -> None:
-    with pytest.raises(IsolationUnavailableError) as caught:
-        choose_level(entry(), reachable={"landlock"}, failures=FAILURES, trusted=False, named="ns")
-    assert render(caught.value).startswith("error: isolation level `ns` is unavailable on this machine")
-
-
-def test_who_has_no_plan_is_not_told_to_trust_it() -> None:
-    with pytest.raises(IsolationUnavailableError) as caught:
-        choose_level(entry(path=""), reachable={"landlock"}, failures=FAILURES, trusted=False)
-    shown = render(caught.value)
-    assert "`--isolation landlock` accepts" in shown and "--trust-plan" not in shown
-
-
 MINIMUM = Floor.at("bwrap", Rule(Location("/etc/paddock/policy.toml", 3), "minimum_isolation = bwrap"))
 
 
@@ -152,11 +109,47 @@ def test_a_floor_that_a_policy_set_is_never_lowered(
     assert "by /etc/paddock/policy.toml:3: minimum_isolation = bwrap" in render(caught.value)
 
 
-def test_a_level_below_a_policys_minimum_is_never_offered() -> None:
+UNAVAILABLE: list[tuple[dict[str, Any], list[str], list[str]]] = [
+    # what is asked for, what the refusal says, and what it does not say
+    (
+        {"plan": entry(isolation="ns"), "trusted": True},
+        [
+            "error: tools[0].isolation: isolation level `ns` is unavailable on this machine",
+            "ns: clone: Operation not permitted (EPERM)",
+            "hint: allow user namespaces",
+        ],
+        ["weaker"],
+    ),
+    (
+        {},
+        [
+            "error: tools[0]: neither isolation level `ns` nor `bwrap` is available",
+            "bwrap: bubblewrap: the program bwrap is not installed",
+            "`--isolation landlock`, or `--trust-plan`, accepts the weaker level `landlock`",
+        ],
+        [],
+    ),
+    ({"reachable": {"none"}, "trusted": True}, ["error: "], ["--isolation none"]),
+    ({"named": "ns"}, ["error: isolation level `ns` is unavailable on this machine"], []),
+    ({"plan": entry(path="")}, ["`--isolation landlock` accepts"], ["--trust-plan"]),
+    (
+        {"trusted": True, "floor": MINIMUM},
+        ["the minimum is set by /etc/paddock/policy.toml:3"],
+        ["accepts"],
+    ),
+]
+
+
+@each_row(("asked", "said", "unsaid"), UNAVAILABLE)
+def test_a_level_that_cannot_be_had_is_refused_with_what_helps(
+    asked: dict[str, Any], said: list[str], unsaid: list[str]
+) -> None:
+    given: dict[str, Any] = {"reachable": {"landlock"}, "failures": FAILURES, "trusted": False, **asked}
     with pytest.raises(IsolationUnavailableError) as caught:
-        choose_level(entry(), reachable={"landlock"}, failures=FAILURES, trusted=True, floor=MINIMUM)
+        choose_level(given.pop("plan", entry()), **given)
+    assert caught.value.exit_code == 1
     shown = render(caught.value)
-    assert "the minimum is set by /etc/paddock/policy.toml:3" in shown and "accepts" not in shown
+    assert all(part in shown for part in said) and not any(part in shown for part in unsaid)
 
 
 def test_a_floor_that_a_policy_lowered_is_chosen_without_leave() -> None:

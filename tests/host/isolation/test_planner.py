@@ -103,6 +103,19 @@ class Scene:
             **how,  # type: ignore[arg-type]
         )
 
+    async def planned(
+        self,
+        *modules: tuple[ModuleEntry, Resolution],
+        at: IsolationLevel = "ns",
+        accepted: bool = False,
+        secrets: SecretValues = NO_SECRETS,
+        **how: object,
+    ) -> SandboxPlanner:
+        """Return what has planned sandboxes for these modules, on a machine with one level."""
+        planner = self.sandbox_planner(ScriptedMachine(at), **how)  # type: ignore[arg-type]
+        await planner.plan_sandboxes(self.authorized(*modules, accepted=accepted, secrets=secrets))
+        return planner
+
     def module(self, name: str, kind: Kind = "tool", **keys: object) -> tuple[ModuleEntry, Resolution]:
         root = self.root / "modules" / name
         package_dir = root / "package"
@@ -167,9 +180,8 @@ async def test_what_was_tried_is_ended_again(scene: Scene) -> None:
 
 
 async def test_a_level_below_the_floor_is_not_taken_without_acceptance(scene: Scene) -> None:
-    machine = ScriptedMachine("landlock")
     with pytest.raises(IsolationUnavailableError) as refused:
-        await scene.sandbox_planner(machine).plan_sandboxes(scene.authorized(scene.module("tool-x")))
+        await scene.planned(scene.module("tool-x"), at="landlock")
     assert "step of ns" in str(refused.value) and "step of bwrap" in str(refused.value)
     assert any("--isolation landlock" in hint for hint in refused.value.hints)
     assert scene.confined == []
@@ -217,9 +229,8 @@ async def test_what_is_tried_is_granted_nothing_but_the_runtime(scene: Scene) ->
 
 
 async def test_without_a_root_each_module_has_its_own_private_folder(scene: Scene) -> None:
-    sandbox_planner = scene.sandbox_planner(ScriptedMachine("landlock"))
     modules = [scene.module("tool-x"), scene.module("tool-y")]
-    await sandbox_planner.plan_sandboxes(scene.authorized(*modules, accepted=True))
+    sandbox_planner = await scene.planned(*modules, at="landlock", accepted=True)
     folders = [Path(sandbox_planner.of(entry).confinement.profile.scratch) for entry, _ in modules]
     assert len({*folders}) == 2
     for folder, (entry, _) in zip(folders, modules, strict=True):
@@ -232,11 +243,11 @@ async def test_without_a_root_each_module_has_its_own_private_folder(scene: Scen
 async def test_a_further_worker_of_an_entry_shares_only_the_kept_home(
     scene: Scene, level: IsolationLevel, tmp_path: Path
 ) -> None:
-    sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns", "landlock"), isolation=level)
     kept, code = scene.module("tool-x", state="keep")
     second, _ = scene.module("tool-y", state="keep", instance_id="second")
     plain = scene.module("tool-z")
-    await sandbox_planner.plan_sandboxes(scene.authorized((kept, code), (second, code), plain, accepted=True))
+    modules = ((kept, code), (second, code), plain)
+    sandbox_planner = await scene.planned(*modules, at=level, accepted=True, isolation=level)
     async with further_sandboxes(sandbox_planner, tmp_path, AuditLog.silent()) as sandboxes:
         first, further = sandbox_planner.of(kept), sandboxes.of(kept)
         assert further.home is not None and further.home == first.home
@@ -251,9 +262,8 @@ async def test_a_further_worker_of_an_entry_shares_only_the_kept_home(
 
 
 async def test_the_files_that_a_worker_left_are_found_in_its_own_folder(scene: Scene, tmp_path: Path) -> None:
-    sandbox_planner = scene.sandbox_planner(ScriptedMachine("landlock"))
     entry, code = scene.module("tool-x")
-    await sandbox_planner.plan_sandboxes(scene.authorized((entry, code), accepted=True))
+    sandbox_planner = await scene.planned((entry, code), at="landlock", accepted=True)
     async with further_sandboxes(sandbox_planner, tmp_path, AuditLog.silent()) as sandboxes:
         workers = [sandbox_planner.of(entry), sandboxes.of(entry)]
         for number, worker in enumerate(workers):
@@ -266,33 +276,25 @@ async def test_the_files_that_a_worker_left_are_found_in_its_own_folder(scene: S
 
 
 async def test_problems_of_all_entries_are_reported_at_once(scene: Scene) -> None:
-    sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns"))
     wanted = [
-        scene.module("tool-x", permissions={"read": ["./missing"]}),
+        scene.module("tool-x", permissions={"read": ["./missing"]}, limits={"cpu_quota": "50%"}),
         scene.module("tool-y", limits={"cpu_quota": "50%"}),
         scene.module("tool-z"),
     ]
     with pytest.raises(PlanError) as refused:
-        await sandbox_planner.plan_sandboxes(scene.authorized(*wanted))
-    places = {problem.path for problem in refused.value.problems}
-    assert places == {"tools[0].permissions.read[0]", "tools[1].limits.cpu_quota"}
+        await scene.planned(*wanted)
+    assert {problem.path for problem in refused.value.problems} == {
+        *("tools[0].permissions.read[0]", "tools[0].limits.cpu_quota", "tools[1].limits.cpu_quota"),
+    }
     assert scene.confined == []
-
-
-async def test_problems_of_grants_and_limits_are_reported_together(scene: Scene) -> None:
-    wanted = [scene.module("tool-x", permissions={"read": ["./missing"]}, limits={"cpu_quota": "50%"})]
-    with pytest.raises(PlanError) as refused:
-        await scene.sandbox_planner(ScriptedMachine("ns")).plan_sandboxes(scene.authorized(*wanted))
-    assert len(refused.value.problems) == 2
 
 
 async def test_a_limit_of_control_groups_is_accepted_where_they_exist(scene: Scene) -> None:
     groups = CgroupHome.find()
     if "cpu" not in groups.controllers:
         pytest.skip(str([str(problem) for problem in groups.problems]))
-    sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns"), groups=groups)
     entry, code = scene.module("tool-x", limits={"cpu_quota": "50%", "memory_max": "64M", "tasks_max": 7})
-    await sandbox_planner.plan_sandboxes(scene.authorized((entry, code)))
+    sandbox_planner = await scene.planned((entry, code), groups=groups)
     tree_limits = sandbox_planner.of(entry).tree_limits
     assert (tree_limits.cpu_quota, tree_limits.memory_max, tree_limits.tasks_max) == (0.5, 64 << 20, 7)
 
@@ -301,48 +303,42 @@ async def test_a_limit_of_control_groups_is_accepted_where_they_exist(scene: Sce
 async def test_tasks_are_watched_where_no_namespace_counts_them(
     scene: Scene, level: IsolationLevel, watched: bool
 ) -> None:
-    sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns", "bwrap", "landlock"), isolation=level)
     entry, code = scene.module("tool-x")
-    await sandbox_planner.plan_sandboxes(scene.authorized((entry, code)))
+    sandbox_planner = await scene.planned((entry, code), at=level, isolation=level)
     assert sandbox_planner.of(entry).tree_limits.watches_tasks is watched
 
 
 async def test_no_module_may_change_the_code_of_another(scene: Scene) -> None:
-    sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns"))
     modules = scene.root / "modules"
     greedy = scene.module("tool-x", permissions={"write": [str(modules)]})
-    other = scene.module("tool-y")
-    await sandbox_planner.plan_sandboxes(scene.authorized(greedy, other))
+    sandbox_planner = await scene.planned(greedy, scene.module("tool-y"))
     mounts = {mount.target: mount.writable for mount in sandbox_planner.of(greedy[0]).confinement.profile.mounts}
     assert mounts[str(modules)] is True
     assert mounts[str(modules / "tool-y")] is mounts[str(modules / "tool-x")] is False
 
 
 async def test_the_hosts_private_folder_is_out_of_every_modules_reach(scene: Scene) -> None:
-    sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns"))
     greedy = scene.module("tool-x", permissions={"write": [str(scene.root / "host")]})
     with pytest.raises(PlanError) as refused:
-        await sandbox_planner.plan_sandboxes(scene.authorized(greedy))
+        await scene.planned(greedy)
     assert [problem.path for problem in refused.value.problems] == ["tools[0].permissions.write[0]"]
 
 
 async def test_what_was_decided_is_told_once_it_is_complete(scene: Scene) -> None:
-    sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns"))
     modules = [scene.module("tool-x"), scene.module("tool-y")]
-    await sandbox_planner.plan_sandboxes(scene.authorized(*modules))
+    sandbox_planner = await scene.planned(*modules)
     ((told),) = scene.confined
     assert [entry for entry, _ in told] == [entry for entry, _ in modules]
     assert [confinement for _, confinement in told] == [sandbox_planner.of(entry).confinement for entry, _ in modules]
 
 
 async def test_a_change_to_a_file_that_programs_run_is_reported_at_the_end(scene: Scene) -> None:
-    sandbox_planner = scene.sandbox_planner(ScriptedMachine("landlock"))
     hooks = scene.place.working_dir / ".git" / "hooks"
     hooks.mkdir(parents=True)
     (hooks.parent / "config").touch()
     (hooks.parent / "HEAD").write_text("ref: refs/heads/main\n")
-    entry, code = scene.module("tool-x", permissions={"write": ["."]})
-    await sandbox_planner.plan_sandboxes(scene.authorized((entry, code), accepted=True))
+    writes = scene.module("tool-x", permissions={"write": ["."]})
+    sandbox_planner = await scene.planned(writes, at="landlock", accepted=True)
     assert sandbox_planner.changes() == ()
     (hooks / "post-checkout").touch(0o755)
     (change,) = sandbox_planner.changes()
@@ -399,10 +395,9 @@ async def test_a_path_that_leads_elsewhere_at_confinement_is_refused(scene: Scen
 
 
 async def test_only_a_module_that_was_granted_hosts_is_given_a_network(scene: Scene) -> None:
-    sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns"))
     with_net, code = scene.module("tool-x", permissions={"net": ["example.com:8443", "127.0.0.1:80"]})
     without = scene.module("tool-y")
-    await sandbox_planner.plan_sandboxes(scene.authorized((with_net, code), without))
+    sandbox_planner = await scene.planned((with_net, code), without)
     network = sandbox_planner.of(with_net).confinement.profile.network
     assert network is not None and {80, 8443} < {*network.ports}
     assert "HTTPS_PROXY" in sandbox_planner.of(with_net).environ
@@ -413,9 +408,8 @@ async def test_only_a_module_that_was_granted_hosts_is_given_a_network(scene: Sc
 
 
 async def test_without_namespaces_a_network_is_one_port_of_the_host_with_a_token(scene: Scene) -> None:
-    sandbox_planner = scene.sandbox_planner(ScriptedMachine("landlock"))
     modules = [scene.module(name, permissions={"net": ["example.com"]}) for name in ("tool-x", "tool-y")]
-    await sandbox_planner.plan_sandboxes(scene.authorized(*modules, accepted=True))
+    sandbox_planner = await scene.planned(*modules, at="landlock", accepted=True)
     proxies = []
     for entry, _ in modules:
         network = sandbox_planner.of(entry).confinement.profile.network
@@ -426,16 +420,14 @@ async def test_without_namespaces_a_network_is_one_port_of_the_host_with_a_token
 
 
 async def test_without_isolation_a_module_has_the_hosts_network_and_no_gate(scene: Scene) -> None:
-    sandbox_planner = scene.sandbox_planner(ScriptedMachine(), isolation="none")
     entry, code = scene.module("tool-x", permissions={"net": ["example.com"]})
-    await sandbox_planner.plan_sandboxes(scene.authorized((entry, code)))
+    sandbox_planner = await scene.planned((entry, code), isolation="none")
     assert sandbox_planner.of(entry).confinement.profile.network is None
     assert scene.networks.gate_of(entry) is None
 
 
 async def test_a_secret_is_in_the_environment_of_the_module_that_names_it_alone(scene: Scene) -> None:
     secrets = SecretValues({"KEY": "the value of it", "OTHER": "another value"})
-    sandbox_planner = scene.sandbox_planner(ScriptedMachine("ns"))
     permissions = {
         "net": ["example.com"],
         "secrets": ["KEY", {"name": "OTHER", "inject": "host"}],
@@ -443,22 +435,18 @@ async def test_a_secret_is_in_the_environment_of_the_module_that_names_it_alone(
     }
     entry, code = scene.module("tool-x", permissions=permissions)
     other = scene.module("tool-y", permissions={"secrets": ["KEY"]})
-    await sandbox_planner.plan_sandboxes(scene.authorized((entry, code), other, secrets=secrets))
+    sandbox_planner = await scene.planned((entry, code), other, secrets=secrets)
     environ = sandbox_planner.of(entry).environ
     assert (environ["A"], environ["B"]) == ("the value of it", secrets.placeholder("OTHER"))
     assert "another value" not in str(environ)
     assert "the value of it" not in str(sandbox_planner.of(other[0]).environ)
 
 
-async def test_a_key_that_cannot_be_injected_is_named_without_its_value(
-    scene: Scene,
-) -> None:
+async def test_a_key_that_cannot_be_injected_is_named_without_its_value(scene: Scene) -> None:
     permissions = {"net": ["example.com"], "secrets": [{"name": "KEY", "inject": "host"}]}
-    authorized = scene.authorized(
-        scene.module("tool-x", permissions=permissions), secrets=SecretValues({"KEY": "two\nlines of it"})
-    )
     with pytest.raises(PlanError) as refused:
-        await scene.sandbox_planner(ScriptedMachine("ns")).plan_sandboxes(authorized)
+        secrets = SecretValues({"KEY": "two\nlines of it"})
+        await scene.planned(scene.module("tool-x", permissions=permissions), secrets=secrets)
     assert [problem.path for problem in refused.value.problems] == ["tools[0].permissions.secrets[0]"]
     assert "lines of it" not in str(refused.value)
     assert scene.confined == []

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from paddock.errors import PlanError
+from paddock.isolation.runtime_paths import RuntimePaths
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
 from paddock.policy.owner import Owner
 from paddock_sources import Resolution
@@ -31,6 +32,20 @@ def module_at(root: Path, package: str = "amplifier_module_tool_x", *, src: bool
     package_dir.mkdir(parents=True)
     (package_dir / "__init__.py").touch()
     return Resolution("tool-x", str(root), root, package, package_dir, import_root, "tool")
+
+
+def runtime_of(python: Path, *standard_library: Path) -> RuntimePaths:
+    """Return a runtime of an interpreter and a library, and nothing else."""
+    return RuntimePaths(
+        interpreter=python,
+        code=(python,),
+        data=(),
+        links=(),
+        standard_library=standard_library,
+        entries=(),
+        hidden=(),
+        installation=standard_library,
+    )
 
 
 def problems_of(act: Callable[[], object]) -> dict[str, str]:

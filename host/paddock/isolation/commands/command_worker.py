@@ -63,12 +63,12 @@ class CommandWorker(CommandSession):
         level: IsolationLevel,
         supervisor: Supervisor,
         process: ModuleProcess,
-        refused: RefusedHosts,
+        refused: dict[str, None],
         steps: AsyncExitStack,
     ) -> None:
         """`steps` end it, and release what was made for it."""
         super().__init__(access.name, level)
-        self.refused = refused.targets
+        self.refused = refused
         self._supervisor = supervisor
         self._process = process
         self._steps = steps
@@ -97,7 +97,7 @@ class CommandWorker(CommandSession):
             async with AsyncExitStack() as steps:
                 folder = Path(tempfile.mkdtemp(prefix="commands-", dir=host.workers.folder))
                 steps.push_async_callback(anyio.to_thread.run_sync, remove_private_folder, folder)
-                refused = RefusedHosts()
+                refused: dict[str, None] = {}
                 supervisor = _supervisor(access, level, host, audit, folder, refused, steps, is_trial=is_trial)
                 process = await supervisor.start()
                 steps.push_async_callback(supervisor.stop)
@@ -181,35 +181,30 @@ class CommandWorker(CommandSession):
             self.end_from_thread()
 
 
-class RefusedHosts:
-    """The hosts that commands tried to reach in vain; a name that was only looked up has no known port."""
-
-    def __init__(self) -> None:
-        self.targets: dict[str, None] = {}
-
-    def note(self, denial: Denial) -> None:
-        """Remember a refused host, up to a bound."""
-        if denial.layer != "destination" and len(self.targets) < _MAX_REFUSED:
-            self.targets[denial.target[:_MAX_TARGET_CHARACTERS]] = None
-
-
 def _supervisor(
     access: CommandAccess,
     level: IsolationLevel,
     host: SandboxHost,
     audit: AuditLog | None,
     folder: Path,
-    refused: RefusedHosts,
+    refused: dict[str, None],
     steps: AsyncExitStack,
     *,
     is_trial: bool,
 ) -> Supervisor:
     """Return the supervisor of the worker; `steps` close a gate that was opened for it.
 
+    `refused` gets the hosts that commands try to reach in vain; a name that was only looked up has no known port.
+
     Raises:
         NotAcceptedError: a path cannot be shown.
         OSError: its folder cannot be made, or no port is free for it.
     """
+
+    def note(denial: Denial) -> None:
+        if denial.layer != "destination" and len(refused) < _MAX_REFUSED:
+            refused[denial.target[:_MAX_TARGET_CHARACTERS]] = None
+
     launcher, network = host.workers.launcher_at(level), None
     if access.hosts and level != "none":
         from paddock.egress.gate import EgressGate
@@ -217,7 +212,7 @@ def _supervisor(
 
         granted = [NetRule.of(parse_authority(name, DEFAULT_PORT)) for name in access.hosts]
         rules = NetRules(granted, names_lead_inside=access.is_users_word)
-        gate = EgressGate(access.name, rules, audit=audit or AuditLog.silent(), on_denial=refused.note)
+        gate = EgressGate(access.name, rules, audit=audit or AuditLog.silent(), on_denial=note)
         steps.push_async_callback(close_within_bound, gate.aclose)
         network = WorkerNetwork.through(gate, folder / "network", level)
         launcher = NetworkedLauncher(launcher, gate)
@@ -230,7 +225,14 @@ def _supervisor(
         tmp_max=_SCRATCH_BYTES,
     )
     reads, writes = (tuple(map(_granted, paths)) for paths in (access.reads, access.writes))
-    profile = compile_profile(level, Grants(reads, writes, programs=None), host.paths, limits, scratch, network)
+    profile = compile_profile(
+        level,
+        Grants(reads, writes, programs=None),
+        host.paths,
+        limits,
+        scratch,
+        network,
+    )
     spec = LaunchSpec(
         name=access.name,
         working_dir=scratch,

@@ -200,7 +200,9 @@ def _program(subject: ExplainedModule, family: Family, target: str) -> Explanati
         return _refused(subject, family, problem, "programs")
     missing = [path for path in (program.files if is_path else (program.path,)) if not _is_executable(profile, path)]
     if not missing:
-        return _allowed(f"it is {program.describe()}", "programs", _by_run(subject))
+        granted = subject.permissions.run
+        by = f"run: {json.dumps(granted)}" if granted else "its source"
+        return _allowed(f"it is {program.describe()}", "programs", by)
     reason = subject.programs_text
     if missing[0] != program.path:
         reason = f"it needs {missing[0]}, and {reason}"
@@ -218,10 +220,6 @@ def _is_executable(profile: SandboxProfile, path: Path) -> bool:
     if ANY_PROGRAM in profile.programs:
         return any(mount.mappable and path.is_relative_to(mount.source) for mount in profile.mounts)
     return any(path.is_relative_to(program) for program in profile.programs)
-
-
-def _by_run(subject: ExplainedModule) -> str:
-    return f"run: {json.dumps(subject.permissions.run)}" if subject.permissions.run else "its source"
 
 
 # -- network, variables, secrets -----------------------------------------------------------
