@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from paddock.policy.limits import ResourceLimits
-from paddock.rpc import handed_out, peer
+from paddock.rpc import object_limits, peer
 from paddock_sdk.contract.interfaces import ContextManager, HookHandler, Orchestrator, Provider, Tool
 from paddock_sdk.contract.vocabulary import ContractVocabulary
 from paddock_sdk.kernel.mounts import MULTI_POINTS, RESOLVER_POINT, SINGLE_POINTS
@@ -72,7 +72,7 @@ def test_caps_are_those_of_the_page() -> None:
         (str(MAX_ELEMENTS), ""),
         (str(MAX_EXTENSION_BYTES >> 20), "M"),
         (str(ResourceLimits().calls_max), ""),
-        (str(handed_out._MAX_OBJECTS), ""),
+        (str(object_limits._MAX_OBJECTS), ""),
         (str(peer._MAX_UNCONFIRMED), ""),
         (str(connection._MAX_CREDIT), ""),
         (str(MAX_LOOSE_KEYS), ""),

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from paddock.rpc.admission import AdmissionControl, PeerLimits, values_in
 from paddock.rpc.channel import Channel, WriteBatch
-from paddock.rpc.handed_out import Count, HandedOut
+from paddock.rpc.object_limits import Count, ObjectLimits
 from paddock.rpc.rights import BorrowedRef, CallAuthority, ObjectGrant, ObjectGrants, Pending, Right, allow_any
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import (
@@ -266,7 +266,7 @@ class Peer:
         self.is_held = False
         self._exports: weakref.WeakValueDictionary[int, Handle] = weakref.WeakValueDictionary()
         self._let_go_of: dict[int, bytes] = {}  # descriptions of released objects that may be in transit again
-        self._handed_out = HandedOut()  # and not released, or whose release is not confirmed
+        self._object_limits = ObjectLimits()  # of those not released, or whose release is not confirmed
         self._grants: ObjectGrants[AnyHandle] = ObjectGrants()
         self.channel = Channel(connection, self, limits.unread_seconds, router.batch)
 
@@ -406,7 +406,7 @@ class Peer:
             weight = check_description(description)
             (requester or self).charge_weight(weight)  # an answer is charged to the requester
             try:
-                self._handed_out.add(entry.id, weight, requester)
+                self._object_limits.add(entry.id, weight, requester)
             except OverLimitError as exc:
                 if requester is None:
                     raise RemoteProtocolError(str(exc)) from None
@@ -436,12 +436,12 @@ class Peer:
         Raises:
             OverLimitError: it is too much together with those of the other objects.
         """
-        self._handed_out.weigh(object_id, weight)
+        self._object_limits.weigh(object_id, weight)
 
     def weight_of(self, *objects: object) -> int:
         """Return the memory that the descriptions of this worker's own among these objects take."""
         own = {handle for handle in objects if isinstance(handle, Handle) and handle.owner is self}
-        return sum(self._handed_out.weight(handle.object_id) for handle in own)
+        return sum(self._object_limits.weight(handle.object_id) for handle in own)
 
     def may_call_mounted(self, handle: AnyHandle) -> bool:
         """Whether `handle` is mounted, and this worker may call it there without being handed it."""
@@ -529,7 +529,7 @@ class Peer:
         if event.target == 0:
             self._let_go_of.pop(event.id, None)
             if event.id not in self._exports:
-                self._handed_out.forget(event.id)
+                self._object_limits.forget(event.id)
         elif self._grants.let_go(event.id, event.target):
             self.channel.release(event.id, 0)
 

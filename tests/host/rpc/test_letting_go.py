@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from paddock.rpc import handed_out
+from paddock.rpc import object_limits
 from paddock.rpc.peer import Encoded
 from paddock_sdk.contract.boundary_errors import OverLimitError
 from paddock_sdk.protocol import Flag, HandleEntry, HandleSide, Kind
@@ -159,7 +159,7 @@ async def test_a_worker_that_hands_out_objects_without_end_is_ended(network: Net
 
 
 async def test_kept_descriptions_are_bounded_together(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handed_out, "_MAX_DESCRIBED", 3000)
+    monkeypatch.setattr(object_limits, "_MAX_DESCRIBED", 3000)
     _, owner = await network.connect("owner")
     for number in range(10):  # one after the other, each let go of and that confirmed
         held = await network.handle_of(owner, owner.own(number, text="x" * 1000))
@@ -179,7 +179,7 @@ async def test_who_keeps_too_much_of_anothers_is_refused_more(
     asks_the_host: bool, network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The maker gives what it is asked for: it is neither ended, nor kept from others, for what one of them keeps."""
-    monkeypatch.setattr(handed_out, "_MAX_ASKED_OBJECTS", 3)
+    monkeypatch.setattr(object_limits, "_MAX_ASKED_OBJECTS", 3)
     _, maker = await network.connect("maker")
     source = await network.handle_of(maker, maker.own(1, {"make": ASYNC}))
 
@@ -221,7 +221,7 @@ async def test_who_keeps_too_much_of_anothers_is_refused_more(
 async def test_a_stream_of_objects_that_are_kept_ends_for_its_reader(
     network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handed_out, "_MAX_ASKED_DESCRIBED", 3000)
+    monkeypatch.setattr(object_limits, "_MAX_ASKED_DESCRIBED", 3000)
     _, source = await network.connect("source")
     reader, reading = await network.connect("reader")
     number = await network.lend(source, source.own(5, {"items": STREAM}), reader)

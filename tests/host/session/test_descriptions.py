@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paddock.rpc import handed_out
+from paddock.rpc import object_limits
 from paddock.session.module import HostedModule
 from paddock.session.state import mirrors
 from paddock.session.state.mirrors import describe_anew
@@ -118,7 +118,7 @@ async def test_too_large_objects_are_not_described_anew_and_end_no_module(
     hosted: Hosted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What others write into a module's objects may be what makes them large."""
-    monkeypatch.setattr(handed_out, "_MAX_DESCRIBED", 10_000)
+    monkeypatch.setattr(object_limits, "_MAX_DESCRIBED", 10_000)
     module, worker = await hosted.start("tool", "tool-growing", _computing())
     worker.notify(HostMethod.DESCRIBE, [5, _described(worker, "x" * 20_000)])
     await worker.tell(HostMethod.DESCRIBE, [5, _described(worker, "small")])

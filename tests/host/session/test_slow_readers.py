@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from paddock.rpc import channel
-from paddock.rpc.reading import ReadingWatch
 from paddock.session import module as hosted_module
 from paddock_sdk.protocol import Kind
 from paddock_sdk.protocol.body import unpack_prefix
@@ -171,9 +170,9 @@ async def test_who_reads_nothing_is_ended_after_a_while_unless_it_serves_a_call(
 
 
 async def test_who_has_read_everything_is_left_alone(hosted: Hosted, monkeypatch: pytest.MonkeyPatch) -> None:
-    watches: list[ReadingWatch] = []
+    watches: list[channel.ReadingWatch] = []
 
-    class NotedWatch(ReadingWatch):
+    class NotedWatch(channel.ReadingWatch):
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
             watches.append(self)

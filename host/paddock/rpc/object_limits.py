@@ -41,8 +41,8 @@ class _Share:
         self.described += weight
 
 
-class HandedOut:
-    """The objects of one worker, by their numbers."""
+class ObjectLimits:
+    """The objects that one worker handed out, by their numbers."""
 
     def __init__(self) -> None:
         self._own = _Share(_MAX_OBJECTS, _MAX_DESCRIBED)
