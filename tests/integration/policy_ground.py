@@ -18,7 +18,7 @@ from typing import Any
 from integration.command_line import paddock, policed_paddock, python
 from integration.policed_machine import SYSTEM_FOLDER, PolicedMachine
 from paddock.audit import AuditLog
-from paddock.authorization.authorizer import Authorizer
+from paddock.authorization.authorizer import Authorizer, PlanStart
 from paddock.authorization.preflight import checked_resolutions
 from paddock.cli import failure, plan_options
 from paddock.errors import PaddockError, PlanError, PolicyRefusedError
@@ -170,9 +170,7 @@ class Ground:
             )
             found = await sources.resolve(tuple(plan.entries()), plan.positions)
             resolutions = checked_resolutions(plan, found)
-            await authorizer.authorize_plan(
-                plan, resolutions, trust_plan=trust, grants=grants, weaker_level=_no_weaker_level
-            )
+            await authorizer.authorize_plan(PlanStart(plan, trust, grants), resolutions, _no_weaker_level)
 
     async def _judge_call(self, environ: Mapping[str, str], entry: ModuleEntry) -> None:
         authorizer = self.authorizer(environ)

@@ -164,8 +164,8 @@ async def _confined(
     async with provided(folder, authorizer.policy, fetch_options, TrialNeeds()) as (resolution, host):
         written = {"module": resolution.module_id, "source": str(folder.root), "config": dict(config)}
         entry = ModuleEntry.read(written, EntryPlace(kind, "", folder.root))
-        request = ModuleAtHand(entry, resolution, options.isolation)
-        async with confined(request, authorizer, options, StartRecord(), host=host) as modules:
+        request = ModuleAtHand(entry, resolution, options)
+        async with confined(request, authorizer, StartRecord(), host=host) as modules:
             yield modules
 
 

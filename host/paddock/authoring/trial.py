@@ -108,8 +108,8 @@ async def run_trial(
             fetch_options.audit or AuditLog.silent(),
             on_confined=trial_context.on_confined,
         )
-        request = ModuleAtHand(entry, resolution, trial_context.isolation)
-        async with confined(request, authorizer, options, StartRecord(), host=host) as modules:
+        request = ModuleAtHand(entry, resolution, options)
+        async with confined(request, authorizer, StartRecord(), host=host) as modules:
             return await _run(modules, trial, partial(read, resolution), trial_context.on_line)
 
 
@@ -123,7 +123,11 @@ async def _run(
     sandboxes = modules.resources.sandboxes
     sandboxed = sandboxes.of(module.entry)
     supervisor = modules.resources.supervisor(
-        module, sandboxed, sandboxes.networks, on_line=on_line, worker_entry=trial.entry
+        module,
+        sandboxed,
+        sandboxes.networks,
+        on_line=on_line,
+        worker_entry=trial.entry,
     )
     goodbye = None
     try:
@@ -144,7 +148,11 @@ async def _nothing() -> None:
 
 
 async def _answer_of(
-    supervisor: Supervisor, process: ModuleProcess, trial: TrialSpec, read: Callable[[Any], _Answer], seconds: float
+    supervisor: Supervisor,
+    process: ModuleProcess,
+    trial: TrialSpec,
+    read: Callable[[Any], _Answer],
+    seconds: float,
 ) -> _Answer:
     """Send the worker its request, and return its answer."""
     supervisor.note_call(trial.doing)

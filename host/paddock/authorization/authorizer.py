@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -61,7 +61,6 @@ _log = logging.getLogger(__name__)
 
 _TOLD: Final = "presets"  # in the state folder: the version of the presets that the user was told of
 _BY_FLAGS: Final = Trust(True, Rule(Location("the command line"), "--allow-… and --config"))
-_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _NO_PINS: Final[Pins] = MappingProxyType({})
 
 
@@ -93,6 +92,26 @@ class Authorization:
     digest: str = ""
     plan: MountPlan | None = None
     totals: tuple[Total, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStart:
+    """A plan that is to be started, and how.
+
+    Attributes:
+        trust_plan: accepts the plan's own grants and pins this once.
+        grants: names presets for modules.
+        named: the isolation level of entries that name none.
+        consent: is asked about what the operator did not accept before.
+        asks_anyway: has it be asked about a plan that was not accepted even if that needs no yes.
+    """
+
+    plan: MountPlan
+    trust_plan: bool = False
+    grants: Mapping[str, str] = field(default_factory=dict)
+    named: IsolationLevel | None = None
+    consent: Consent | None = None
+    asks_anyway: bool = False
 
 
 class Authorizer:
@@ -136,32 +155,23 @@ class Authorizer:
         _, acceptance = await self._acceptance(plan, trust_plan=trust_plan)
         return acceptance.trust.accepted
 
-    async def check_plan(
-        self,
-        plan: MountPlan,
-        grants: Mapping[str, str],
-        *,
-        trust_plan: bool,
-        named: IsolationLevel | None,
-        consent: Consent | None,
-    ) -> None:
+    async def check_plan(self, start: PlanStart) -> None:
         """Refuse at once what the plan and the flags alone show, before any code of it is looked for.
 
         A secret that is not set is refused here only in a plan that the operator accepted: in another one it is
         reported together with what takes consent.
 
         Raises:
-            PlanError: `grants` names no module of the plan, or a secret is not set.
+            PlanError: a grant names no module of the plan, or a secret is not set.
             PolicyRefusedError: the plan needs a yes, and no person can give it.
             PolicyFileError: the record of accepted plans cannot be trusted or understood.
         """
-        given = _given_by_flags(plan, grants)
+        given, plan = _given_by_flags(start), start.plan
         # A rule of a policy may be about the code of a module, so what it decides is known later.
-        if not (self.policy.files or getattr(consent, "is_attended", consent is not None)):
-            act = partial(self._refuse_unaccepted, plan, given, named, trust_plan=trust_plan)
-            await anyio.to_thread.run_sync(act)
+        if not (self.policy.files or getattr(start.consent, "is_attended", start.consent is not None)):
+            await anyio.to_thread.run_sync(self._refuse_unaccepted, start, given)
         lacking = [one for one in plan.entries() if lacks_secrets(one, self._secrets)]
-        if lacking and await self.is_accepted(plan, trust_plan=trust_plan):
+        if lacking and await self.is_accepted(plan, trust_plan=start.trust_plan):
             refuse_secrets(lacking, self._secrets, plan.positions)
 
     async def _acceptance(self, plan: MountPlan, *, trust_plan: bool = False) -> tuple[MountPlan, PlanAcceptance]:
@@ -172,44 +182,35 @@ class Authorizer:
         judged = with_places(plan, self._working_dir, self._owner)
         return judged, PlanAcceptance.of(judged, self._grants_file, trust_plan=trust_plan)
 
-    def _refuse_unaccepted(
-        self,
-        plan: MountPlan,
-        given: Mapping[str, tuple[OperatorGrant, ...]],
-        named: IsolationLevel | None,
-        *,
-        trust_plan: bool,
-    ) -> None:
-        trust = self._accepted_now(plan, trust_plan=trust_plan)[1].trust
+    def _refuse_unaccepted(self, start: PlanStart, given: Mapping[str, tuple[OperatorGrant, ...]]) -> None:
+        plan = start.plan
+        trust = self._accepted_now(plan, trust_plan=start.trust_plan)[1].trust
         if not trust.accepted:
             raise_findings([instruction_findings(plan, trust)], plan.positions)
-            asked = [ModuleRequest(entry, "", given.get(entry.path, ()), named) for entry in plan.entries()]
+            asked = [ModuleRequest(entry, "", given.get(entry.path, ()), start.named) for entry in plan.entries()]
             refuse_unaccepted(asked, self._context(trust, plan.positions, None))
 
-    async def check_pins(
-        self, plan: MountPlan, pins: Pins, lock: Path, *, trust_plan: bool, consent: Consent | None
-    ) -> None:
+    async def check_pins(self, start: PlanStart, lock: Path, pins: Pins) -> None:
         """Ask the operator once where `lock` pins an accepted plan to other content than when it was accepted.
 
-        The question comes before anything is fetched, since a moved pin chooses the code that runs. `trust_plan` takes
-        the pins as they are, this once. A plan that was not accepted raises no question here: its code is fetched
-        without the user's keys.
+        The question comes before anything is fetched, since a moved pin chooses the code that runs. A plan that was not
+        accepted raises no question here: its code is fetched without the user's keys.
 
         Raises:
             LockMovedError: no person could be asked.
             ConsentRefusedError: the operator's answer is to start nothing.
             PolicyFileError: the record of accepted plans cannot be trusted or understood.
         """
-        if trust_plan or plan.folder != lock.parent:  # a lock file elsewhere is Paddock's own
+        if start.trust_plan or start.plan.folder != lock.parent:  # a lock file elsewhere is Paddock's own
             return
-        plan, acceptance = await self._acceptance(plan)
+        plan, acceptance = await self._acceptance(start.plan)
         moved = acceptance.moved(pins)
         if not moved:
             return
         from paddock.authorization.consent import ConsentAnswer, PlanReview  # only for what is asked about
 
         review = PlanReview(str(plan.origin), plan.digest, (), is_accepted=True, moved=moved)
-        match ConsentAnswer.AS_IT_IS if consent is None else await consent.ask(review):
+        match ConsentAnswer.AS_IT_IS if start.consent is None else await start.consent.ask(review):
             case ConsentAnswer.AS_IT_IS:
                 raise LockMovedError(review.plan, lock, moved)
             case ConsentAnswer.STOP:
@@ -219,7 +220,7 @@ class Authorizer:
         except GrantsNotKeptError as error:
             _log.warning("accepted for this time only: %s", error.paddock_statement())
 
-    async def check_rights(self, plan: MountPlan, takes: Mapping[str, str], *, consent: Consent | None) -> None:
+    async def check_rights(self, start: PlanStart, takes: Mapping[str, str]) -> None:
         """Ask whether sources of a plan that was not accepted may be fetched with the operator's rights.
 
         `takes` names each and says what it takes, by its place in the plan. Nothing is recorded: the lock file pins
@@ -231,15 +232,19 @@ class Authorizer:
         """
         from paddock.authorization.consent import ConsentAnswer, PlanReview  # only for what is asked about
 
+        plan = start.plan
         review = PlanReview(plan.title, plan.digest, (), fetches=tuple(dict.fromkeys(takes.values())))
-        match ConsentAnswer.AS_IT_IS if consent is None else await consent.ask(review):
+        match ConsentAnswer.AS_IT_IS if start.consent is None else await start.consent.ask(review):
             case ConsentAnswer.AS_IT_IS:
                 raise_findings([own_rights_findings(takes)], plan.positions)
             case ConsentAnswer.STOP:
                 raise ConsentRefusedError(review.plan)
 
     async def authorize_call(
-        self, entry: ModuleEntry, resolution: Resolution, named: IsolationLevel | None
+        self,
+        entry: ModuleEntry,
+        resolution: Resolution,
+        named: IsolationLevel | None,
     ) -> Authorization:
         """Authorise the one module of a call, whose entry is made of flags.
 
@@ -279,31 +284,24 @@ class Authorizer:
 
     async def authorize_plan(
         self,
-        plan: MountPlan,
+        start: PlanStart,
         resolutions: Mapping[str, Resolution],
-        *,
-        trust_plan: bool = False,
-        grants: Mapping[str, str] = _NONE,
-        named: IsolationLevel | None = None,
-        consent: Consent | None = None,
-        pins: Pins = _NO_PINS,
         weaker_level: WeakerLevel,
-        asks_anyway: bool = False,
+        pins: Pins = _NO_PINS,
     ) -> Authorization:
         """Authorise the modules of a plan, whose code is at `resolutions`, by the places of their entries.
 
-        `trust_plan` accepts the plan's own grants this once; `grants` names presets for modules. `consent` is asked
-        about a plan that was not accepted before, if the plan asks for anything or lacks a grant that would fit. The
-        plan is then accepted with `pins`, those that chose its code. `weaker_level` names the weaker isolation level
-        that is accepted with it. `asks_anyway` has a plan that was not accepted be asked about even if it needs no yes.
+        The consent is asked about a plan that was not accepted before, if the plan asks for anything or lacks a grant
+        that would fit. The plan is then accepted with `pins`, those that chose its code. `weaker_level` names the
+        weaker isolation level that is accepted with it.
 
         Raises:
             ConsentRefusedError: the operator's answer is to start nothing.
             PolicyRefusedError, PlanError, PolicyFileError, SecretError: it may not be started like that.
         """
-        given, written = _given_by_flags(plan, grants), plan
-        plan, acceptance = await self._acceptance(plan, trust_plan=trust_plan)
-        ask = partial(_asked, plan, resolutions, given, named)
+        given, consent = _given_by_flags(start), start.consent
+        plan, acceptance = await self._acceptance(start.plan, trust_plan=start.trust_plan)
+        ask = partial(_asked, plan, resolutions, given, start.named)
         asked, today = ask(acceptance), ask(acceptance.of_today())
         more = _granted_since(asked, today)
         again = frozenset[str]()
@@ -321,7 +319,7 @@ class Authorizer:
                 replace(one, proposed_lines=one.proposed_lines + more.get(one.place, ())) for one in review.modules
             )
             review = replace(review, modules=tuple(modules))
-            needs_trust = (review.needs_trust or asks_anyway) and not acceptance.trust.accepted
+            needs_trust = (review.needs_trust or start.asks_anyway) and not acceptance.trust.accepted
             if review.has_proposals or needs_trust:
                 review = replace(
                     review,
@@ -336,7 +334,7 @@ class Authorizer:
                     acceptance, asked, more = answered, ask(answered), {}
         for place, lacks in more.items():
             _log.warning("%s keeps its preset as you accepted it, without %s", place, *lacks)
-        if trust_plan or given or acceptance != acceptance.of_today():
+        if start.trust_plan or given or acceptance != acceptance.of_today():
             await anyio.to_thread.run_sync(self._tell_of_presets, today)
         in_general = instruction_findings(plan, acceptance.trust)
         totals = judge_totals(plan, self.policy, tuple(plan.own_entries()), in_general)
@@ -344,7 +342,7 @@ class Authorizer:
         codes = [resolutions[one.entry.path] for one in asked]
         authorization = await self._authorize(asked, codes, acceptance.trust, plan.positions, plan.folder)
         accepted = acceptance.trust.accepted
-        return replace(authorization, accepts_weaker=accepted, digest=plan.digest, plan=written, totals=totals)
+        return replace(authorization, accepts_weaker=accepted, digest=plan.digest, plan=start.plan, totals=totals)
 
     async def check_places(self, authorization: Authorization) -> None:
         """Refuse a plan if a path now leads outside the working directory, elsewhere than when it was judged.
@@ -396,7 +394,11 @@ class Authorizer:
                 raise ConsentRefusedError(review.plan)
         known = [pin for pin in pins.values() if pin is not None]
         accepted = await anyio.to_thread.run_sync(
-            PlanAcceptance.accepting, plan, self._grants_file, review.grants, known
+            PlanAcceptance.accepting,
+            plan,
+            self._grants_file,
+            review.grants,
+            known,
         )
         if accepted.problem is not None:
             _log.warning("accepted for this time only: %s", accepted.problem)
@@ -478,7 +480,9 @@ def _granted_since(held: Sequence[ModuleRequest], today: Sequence[ModuleRequest]
 
 
 def _kept(
-    accepted: AcceptedPlan | None, asked: Sequence[ModuleRequest], again: Container[str]
+    accepted: AcceptedPlan | None,
+    asked: Sequence[ModuleRequest],
+    again: Container[str],
 ) -> tuple[AcceptedGrant, ...]:
     """Return the accepted grants that a question about the modules at `again` leaves as they are."""
     if accepted is None:
@@ -487,7 +491,7 @@ def _kept(
     return tuple(grant for grant in found if grant is not None)
 
 
-def _given_by_flags(plan: MountPlan, grants: Mapping[str, str]) -> dict[str, tuple[OperatorGrant, ...]]:
+def _given_by_flags(start: PlanStart) -> dict[str, tuple[OperatorGrant, ...]]:
     """Return the presets that flags grant, by the place of the entry.
 
     Raises:
@@ -495,7 +499,8 @@ def _given_by_flags(plan: MountPlan, grants: Mapping[str, str]) -> dict[str, tup
     """
     given: dict[str, tuple[OperatorGrant, ...]] = {}
     problems: list[PlanProblem] = []
-    for name, preset in grants.items():
+    plan = start.plan
+    for name, preset in start.grants.items():
         entries = [entry for entry in plan.entries() if name in (entry.instance_id, entry.module)]
         if not entries:
             names = list(dict.fromkeys(entry.instance_id or entry.module for entry in plan.entries()))

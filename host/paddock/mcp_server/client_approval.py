@@ -84,7 +84,11 @@ class ClientApproval:
             _serving.reset(token)
 
     async def request_approval(
-        self, prompt: str, options: list[str], timeout: float, default: Literal["allow", "deny"]
+        self,
+        prompt: str,
+        options: list[str],
+        timeout: float,
+        default: Literal["allow", "deny"],
     ) -> str:
         """Return the person's choice; if the client cannot ask, `default`. A person who declines or leaves denies.
 

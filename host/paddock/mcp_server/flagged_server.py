@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from paddock.audit import AuditLog
-from paddock.authorization.authorizer import AuthorizedModule, Authorizer
+from paddock.authorization.authorizer import AuthorizedModule, Authorizer, PlanStart
 from paddock.authorization.consent import Consent, ConsentAnswer, PlanReview
 from paddock.errors import KindError, PaddockError
 from paddock.mcp_server.client_approval import ClientApproval
@@ -74,7 +74,8 @@ class FlaggedServer(PlanRequest):
             locks=_locks(environ, flags.key),
             session=session,
         )
-        super().__init__(flags.plan(), options, None, sources or SourceOptions(), consent=consent, asks_anyway=True)
+        start = PlanStart(flags.plan(), consent=consent, asks_anyway=True)
+        super().__init__(start, options, None, sources or SourceOptions())
         self.flags = flags
 
     def remedy(self, module: str) -> str:
@@ -83,7 +84,7 @@ class FlaggedServer(PlanRequest):
 
     async def check(self, authorizer: Authorizer) -> None:
         """Refuse what the flags alone show to be wrong, and what no client's file may choose."""
-        if self.consent is None and not await authorizer.is_accepted(self.plan):
+        if self.start.consent is None and not await authorizer.is_accepted(self.plan):
             folder, home = self.flags.folder, Owner.current(self.options.environ).home
             if self.flags.permissions or self.flags.config.get("env"):
                 raise _not_accepted("what the server's flags grant it, or the variables that they set")
@@ -126,7 +127,7 @@ async def accept(
     named = Permissions.model_validate(dict(flags.permissions)).env
     environ = {**{one: _SET_BY_CLIENT for one in named if "=" not in one}, **environ}
     request = FlaggedServer(flags, environ, sources=sources, consent=consent or SaidYes())
-    async with opened(request, None, StartRecord()) as lone:
+    async with opened(request, StartRecord()) as lone:
         authorizer = await Authorizer.at_work(flags.folder, environ, None)
         if not await authorizer.is_accepted(request.plan):
             raise KindError("GrantsNotKeptError", "what was accepted could not be recorded, so nothing is accepted")
@@ -156,7 +157,7 @@ async def served(
     """
     recorder = SessionRecorder.of_plan(request.plan, request.options)
     approval = ClientApproval(request.mask)
-    async with opened(request, None, recorder, approval=approval, display=display) as lone:
+    async with opened(request, recorder, approval=approval, display=display) as lone:
         try:
             module = await lone.start()
         except PaddockError as error:

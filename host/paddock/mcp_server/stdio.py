@@ -105,7 +105,8 @@ async def _opened(streams: Streams) -> tuple[ReadTransport, StreamReader, Stream
         loop.add_reader(streams.incoming, lambda: None)
         loop.remove_reader(streams.incoming)
         outgoing, _ = await loop.connect_write_pipe(
-            lambda: StreamReaderProtocol(StreamReader()), os.fdopen(streams.outgoing, "wb", 0, closefd=False)
+            lambda: StreamReaderProtocol(StreamReader()),
+            os.fdopen(streams.outgoing, "wb", 0, closefd=False),
         )
     except (PermissionError, ValueError) as error:
         raise KindError("NoClientError", "stdin or stdout is a file, and no client", hints=[hint]) from error

@@ -22,7 +22,7 @@ import anyio
 import anyio.to_thread
 
 from paddock.audit import AuditLog
-from paddock.authorization.authorizer import Authorizer
+from paddock.authorization.authorizer import Authorizer, PlanStart
 from paddock.authorization.consent import Consent
 from paddock.authorization.preflight import check_working_dir
 from paddock.errors import ModuleDiedError, ModuleError, PaddockError
@@ -174,13 +174,10 @@ class Session:
         )
         self._kernel.instruction = self._instructed.instruction.text
         self._request = PlanRequest(
-            self._instructed,
+            PlanStart(self._instructed, trust_plan, dict(grants or {}), isolation, consent),
             self._options,
             self.coordinator,
             sources or SourceOptions(),
-            trust_plan=trust_plan,
-            grants=dict(grants or {}),
-            consent=consent,
         )
         self._resources: SessionResources | None = None  # there are none before the modules are confined
         self._turn = Turn()
@@ -281,7 +278,10 @@ class Session:
         return self
 
     async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         await self.cleanup()
 
@@ -305,7 +305,7 @@ class Session:
                 journal.quarantines = Quarantines(journal.path, self._id)
             host = None if self._host is None else await stack.enter_async_context(self._host.part())
             modules = await stack.enter_async_context(
-                confined(self._request, authorizer, self._options, self._session_recorder, host=host)
+                confined(self._request, authorizer, self._session_recorder, host=host),
             )
             self._resources = modules.resources
             self.judged = modules.authorization.digest
@@ -315,7 +315,7 @@ class Session:
                     await self._resume.check(journal.kept.metas[-1], meta)
                 journal.begin(meta, modules.resources.secrets)
             runtime = await stack.enter_async_context(
-                SessionRuntime.open(self._kernel.core, modules.resources, journal=journal)
+                SessionRuntime.open(self._kernel.core, modules.resources, journal=journal),
             )
             self._kernel.attach_runtime(modules.by_path, runtime)
             self._operated = OperatedSession(
@@ -329,7 +329,11 @@ class Session:
             stack.push_async_callback(runtime.deadlines.run, self._kernel.cleanup)
             if self.plan.agents:
                 session_tree = SessionTree(
-                    self._id, modules.resources, modules.by_path, self.plan.agents, journal=journal
+                    self._id,
+                    modules.resources,
+                    modules.by_path,
+                    self.plan.agents,
+                    journal=journal,
                 )
                 sub_sessions = SubSessions(self._kernel, runtime, session_tree)
                 sub_sessions.offer()
@@ -434,7 +438,9 @@ class Session:
         if self._opened.has_runtime and self._resources is not None and module in names:
             return self._resources.supervisors_of(module)
         raise ModuleError(
-            module, f"the plan has no module `{module}`", hints=[f"its modules are {', '.join(sorted(names))}"]
+            module,
+            f"the plan has no module `{module}`",
+            hints=[f"its modules are {', '.join(sorted(names))}"],
         )
 
     def cancel(self, *, immediate: bool = False) -> None:
@@ -503,7 +509,8 @@ class Session:
 
 
 async def offered_definitions(
-    session: Session, wanted: Callable[[ModuleEntry], bool]
+    session: Session,
+    wanted: Callable[[ModuleEntry], bool],
 ) -> tuple[SessionDefinitions, DefinitionLock | None]:
     """Start the `wanted` modules that are MCP servers, and no others; return what they define, and where it is pinned.
 
@@ -514,7 +521,7 @@ async def offered_definitions(
     """
     session._state = "over"
     authorizer = await session._checked()
-    async with confined(session._request, authorizer, session._options, session._session_recorder) as modules:
+    async with confined(session._request, authorizer, session._session_recorder) as modules:
         definitions = modules.resources.definitions
         lock, definitions.lock = definitions.lock, None  # a person sees first what would be written
         async with SessionRuntime.open(session._kernel.core, modules.resources) as runtime:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import anyio
 import anyio.to_thread
 
-from paddock.authorization.authorizer import Authorization, AuthorizedModule, Authorizer
+from paddock.authorization.authorizer import Authorization, AuthorizedModule, Authorizer, PlanStart
 from paddock.authorization.preflight import checked_resolutions
 from paddock.errors import ConsentRefusedError, PaddockError, PlanError, PolicyRefusedError
 from paddock.isolation.commands.cancellation import check_cancelled
@@ -43,14 +43,12 @@ from paddock.policy.pins import LockMovedError, Pins
 from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.session.recorder import StartRecord
 from paddock.session.resources import SessionResources, StartOptions
-from paddock_sandbox.profile import IsolationLevel
 from paddock_sdk.kernel.mounts import RESOLVER_POINT
 from paddock_sources import Resolution
 from paddock_sources.cache import SourceCache
 from paddock_sources.lock.lock_file import LOCK_FILE
 
 if TYPE_CHECKING:
-    from paddock.authorization.consent import Consent
     from paddock_sdk.kernel.coordinator import ModuleCoordinator
 
 _OF_SOURCES: Final = (PolicyRefusedError, LockMovedError, ConsentRefusedError)  # else code is missing, and none refused
@@ -74,12 +72,21 @@ class FoundCode:
 class StartRequest(Protocol):
     """Modules that a caller wants to run."""
 
+    @property
+    def options(self) -> StartOptions: ...
+
+    async def check(self, authorizer: Authorizer) -> None:
+        """Refuse what the request alone shows to be wrong, before anything is fetched."""
+
     def resolved(self, authorizer: Authorizer, host: SandboxHost) -> AbstractAsyncContextManager[FoundCode]:
         """Provide the code of each module for as long as this is open; what fetches it runs in workers of `host`."""
         ...
 
     async def authorize(
-        self, authorizer: Authorizer, code: FoundCode, sandbox_planner: SandboxPlanner
+        self,
+        authorizer: Authorizer,
+        code: FoundCode,
+        sandbox_planner: SandboxPlanner,
     ) -> Authorization:
         """Decide what the modules may do."""
         ...
@@ -102,7 +109,6 @@ class ConfinedModules:
 async def confined(
     request: StartRequest,
     authorizer: Authorizer,
-    options: StartOptions,
     record: StartRecord,
     *,
     host: SandboxHost | None = None,
@@ -114,6 +120,7 @@ async def confined(
     Raises:
         PaddockError: one of the steps refused; nothing was started.
     """
+    options = request.options
     async with AsyncExitStack() as stack:
         if host is None:
             host = await stack.enter_async_context(SandboxHost.started())
@@ -149,45 +156,40 @@ class ModuleAtHand:
 
     entry: ModuleEntry
     resolution: Resolution
-    isolation: IsolationLevel | None
+    options: StartOptions
+
+    async def check(self, authorizer: Authorizer) -> None:
+        """Refuse nothing."""
 
     @asynccontextmanager
     async def resolved(self, authorizer: Authorizer, host: SandboxHost) -> AsyncIterator[FoundCode]:
         yield FoundCode((self.entry,), {self.entry.path: self.resolution})
 
     async def authorize(
-        self, authorizer: Authorizer, code: FoundCode, sandbox_planner: SandboxPlanner
+        self,
+        authorizer: Authorizer,
+        code: FoundCode,
+        sandbox_planner: SandboxPlanner,
     ) -> Authorization:
-        return await authorizer.authorize_call(self.entry, self.resolution, self.isolation)
+        return await authorizer.authorize_call(self.entry, self.resolution, self.options.isolation)
 
 
 class PlanRequest:
-    """A plan's modules: found as its lock file pins them, authorised as the user accepted the plan.
-
-    `asks_anyway` has `consent` be asked about a plan that was not accepted even if it needs no yes.
-    """
+    """A plan's modules: found as its lock file pins them, authorised as the user accepted the plan."""
 
     def __init__(
         self,
-        plan: MountPlan,
+        start: PlanStart,
         options: StartOptions,
         coordinator: ModuleCoordinator | None,
         sources: SourceOptions,
-        *,
-        trust_plan: bool = False,
-        grants: Mapping[str, str] | None = None,
-        consent: Consent | None,
-        asks_anyway: bool = False,
     ) -> None:
         self.secrets: SecretValues = NO_SECRETS
-        self.plan = plan
+        self.start = start
+        self.plan = start.plan
         self.options = options
-        self.consent = consent
         self._coordinator = coordinator
         self._source_options = sources
-        self._trust_plan = trust_plan
-        self._grants = grants or {}
-        self._asks_anyway = asks_anyway
 
     def mask(self, text: str) -> str:
         """Return `text` with the values of its secrets hidden, for text that people or files get."""
@@ -199,20 +201,14 @@ class PlanRequest:
 
     async def check(self, authorizer: Authorizer) -> None:
         """Refuse what the plan and the flags alone show to be wrong, before anything is fetched."""
-        await authorizer.check_plan(
-            self.plan,
-            self._grants,
-            trust_plan=self._trust_plan,
-            named=self.options.isolation,
-            consent=self.consent,
-        )
+        await authorizer.check_plan(self.start)
 
     @asynccontextmanager
     async def resolved(self, authorizer: Authorizer, host: SandboxHost) -> AsyncIterator[FoundCode]:
         environ = self.options.environ
         with SourceCache.of_user(environ, check=check_cancelled) as cache:
             base = self.options.locks or Path.cwd()
-            accepted = await authorizer.is_accepted(self.plan, trust_plan=self._trust_plan)
+            accepted = await authorizer.is_accepted(self.plan, trust_plan=self.start.trust_plan)
             resolver = self._coordinator and self._coordinator.get(RESOLVER_POINT)
             sources = ModuleSources(
                 cache,
@@ -225,37 +221,28 @@ class PlanRequest:
                 lends_keys=accepted,
                 host=host,
             )
-            check_pins = partial(
-                authorizer.check_pins,
-                self.plan,
-                lock=base / LOCK_FILE,
-                trust_plan=self._trust_plan,
-                consent=self.consent,
-            )
             entries = tuple(self.plan.entries())
             found = await sources.resolve(
                 entries,
                 self.plan.positions,
                 rules=self.plan.rules_by_entry(),
-                check_pins=check_pins,
-                check_rights=partial(authorizer.check_rights, self.plan, consent=self.consent),
+                check_pins=partial(authorizer.check_pins, self.start, base / LOCK_FILE),
+                check_rights=partial(authorizer.check_rights, self.start),
             )
             definitions = sources.definitions(self.remedy)
             yield FoundCode(entries, checked_resolutions(self.plan, found), sources.pins, sources.write, definitions)
 
     async def authorize(
-        self, authorizer: Authorizer, code: FoundCode, sandbox_planner: SandboxPlanner
+        self,
+        authorizer: Authorizer,
+        code: FoundCode,
+        sandbox_planner: SandboxPlanner,
     ) -> Authorization:
         authorization = await authorizer.authorize_plan(
-            self.plan,
+            self.start,
             code.by_path,
-            trust_plan=self._trust_plan,
-            grants=self._grants,
-            named=self.options.isolation,
-            consent=self.consent,
-            pins=code.pins,
-            weaker_level=lambda: sandbox_planner.weaker_level(code.entries),
-            asks_anyway=self._asks_anyway,
+            lambda: sandbox_planner.weaker_level(code.entries),
+            code.pins,
         )
         self.secrets = authorization.secrets
         return authorization

@@ -7,32 +7,43 @@ never raised. When `run` is left, also by a cancellation, nothing of the module 
 from __future__ import annotations
 
 import os
+import shlex
 import uuid
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from paddock.audit import AuditLog
+from paddock.authorization.authorizer import Authorization, Authorizer
 from paddock.errors import (
     Denial,
     LaunchError,
     ModuleDiedError,
     ModuleError,
     ModuleLoadError,
+    ModuleMissingError,
     PaddockError,
 )
-from paddock.isolation.planner import OnConfined
+from paddock.isolation.commands.cancellation import check_cancelled
+from paddock.isolation.planner import OnConfined, SandboxPlanner
+from paddock.isolation.sandbox_host import SandboxHost
 from paddock.module_sources.provisioning import SourceOptions
-from paddock.policy.files.policy import Policy
+from paddock.module_sources.resolve import ModuleSources
+from paddock.plan import USUAL_PLAN
+from paddock.plan.model import EntryPlace, ModuleEntry
+from paddock.plan.permissions import grants_of
+from paddock.policy.secrets.values import NO_SECRETS, SecretValues
 from paddock.rpc.peer import Handle
-from paddock.session.lone_module import CalledModule, OpenedModule, opened
+from paddock.session.lone_module import OpenedModule, opened
 from paddock.session.module import HostedModule
 from paddock.session.modules import failed_result
 from paddock.session.recorder import SessionRecorder
 from paddock.session.resource_use import ResourceUse
 from paddock.session.resources import OnOutput, SessionResources, StartOptions
 from paddock.session.runtime import SessionRuntime
+from paddock.session.startup import FoundCode, how_to_pin
 from paddock.workers.capacity import check_event_loop
 from paddock.workers.exit_report import ExitReport
 from paddock_sandbox.profile import IsolationLevel
@@ -42,9 +53,14 @@ from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.kernel.mounts import own_names
 from paddock_sdk.protocol import LocalProtocolError, RemoteProtocolError
 from paddock_sdk.protocol.errors import UnfitValueError
-from paddock_sources import Resolution
-from paddock_sources.constraints import DependencyRules
+from paddock_sources import Resolution, SourceError, parse_source
+from paddock_sources.cache import SourceCache
+from paddock_sources.constraints import NO_RULES, DependencyRules
 from paddock_sources.lock.lock_file import LockFile
+from paddock_sources.module_id import kind_of_id
+from paddock_sources.uri import BuiltinUri
+
+_ANY_TOOL: Final = "tool"  # stands for the module, whose id only its code says
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +101,6 @@ class ToolCallSession:
         permissions: what the module is granted, as a plan writes it.
         isolation: the isolation level, accepted even if it is weak; the strongest available by default.
         working_dir: the folder the module works in; the current one by default.
-        policy: the bounds of all grants, beside the policies of the machine and the user: all of them hold.
         environ: the environment that overrides of sources are looked up in; the process's own by default.
         approval: the approval system for the module's requests.
         display: where the module's messages are shown; without one, they are logged.
@@ -107,7 +122,6 @@ class ToolCallSession:
         permissions: Mapping[str, object] | None = None,
         isolation: IsolationLevel | None = None,
         working_dir: Path | str | None = None,
-        policy: Policy | None = None,
         environ: Mapping[str, str] | None = None,
         approval: ApprovalSystem | None = None,
         display: DisplaySystem | None = None,
@@ -118,30 +132,37 @@ class ToolCallSession:
         lock: LockFile | None = None,
         rules: DependencyRules | None = None,
     ) -> None:
+        self.secrets: SecretValues = NO_SECRETS
+        self.live_from: Path | None = None
         self._source = source
         self._tool = tool
         self._arguments = dict(arguments)
-        self._policy = Policy.given(policy)
+        self._written = {
+            "config": dict(config or {}),
+            "limits": dict(limits or {}),
+            "permissions": dict(permissions or {}),
+        }
+        self._base = Path.cwd()
         self._approval = approval
         self._display = display
-        self._id = str(uuid.uuid4())
+        self._source_options = sources or SourceOptions()
+        self._module_id = module_id
+        self._lock = lock
+        self._rules = rules or NO_RULES
+        session = str(uuid.uuid4())
         environ = dict(os.environ if environ is None else environ)
         folder = Path(working_dir or Path.cwd()).resolve()
-        audit = AuditLog(self._id, environ=environ, mask=self.mask)
-        self._options = StartOptions(
-            folder, environ, isolation, audit, on_output, on_confined, locks=folder, session=self._id
+        self.options = StartOptions(
+            folder,
+            environ,
+            isolation,
+            AuditLog(session, environ=environ, mask=self.mask),
+            on_output,
+            on_confined,
+            locks=folder,
+            session=session,
         )
-        self._session_recorder = SessionRecorder.of_call(source, tool, self._options)
-        written = {"config": dict(config or {}), "limits": dict(limits or {}), "permissions": dict(permissions or {})}
-        self._request = CalledModule(
-            source,
-            written,
-            self._options,
-            sources=sources,
-            module_id=module_id,
-            lock=lock,
-            rules=rules,
-        )
+        self._session_recorder = SessionRecorder.of_call(source, tool, self.options)
         self._is_called = False
         self._resources: SessionResources | None = None  # there are none before the module is confined
 
@@ -152,25 +173,109 @@ class ToolCallSession:
 
     def mask(self, text: str) -> str:
         """Return `text` with the values of the call's secrets hidden, for text that people or files get."""
-        return self._request.secrets.mask(text)
+        return self.secrets.mask(text)
 
     @property
     def changes(self) -> tuple[str, ...]:
         """Changes, since the module was confined, to files that other programs run by themselves, for people."""
         return self._resources.changes() if self._resources is not None else ()
 
+    async def check(self, authorizer: Authorizer) -> None:
+        """Refuse what the flags alone show to be wrong, before anything is fetched.
+
+        Raises:
+            PlanError: a flag cannot be understood, or names a variable or a secret that is not set.
+        """
+        authorizer.check_call(grants_of(self._entry_of({"module": _ANY_TOOL}).permissions))
+
+    def _remedy(self, module: str) -> str:
+        """Say what a person does about definitions of the module's tools that are not pinned."""
+        plan = self.options.working_dir / USUAL_PLAN
+        if plan.is_file():
+            return how_to_pin(plan, module)
+        forget = shlex.join(["paddock", "remove", self._source])
+        return f"if it is right, `{forget}` forgets the pins, and the next start takes new ones"
+
+    @asynccontextmanager
+    async def resolved(self, authorizer: Authorizer, host: SandboxHost) -> AsyncIterator[FoundCode]:
+        """Provide the code for as long as this is open."""
+        options = self.options
+        with SourceCache.of_user(options.environ, check=check_cancelled) as cache:
+            sources = ModuleSources(
+                cache,
+                options.environ,
+                self._base,
+                options.locks,
+                authorizer.policy,
+                self._source_options,
+                options.audit,
+                host=host,
+                lends_keys=self._module_id is None,
+                lock=self._lock,
+            )
+            entry = await self._entry(sources)
+            (found,) = (await sources.resolve([entry], rules=lambda one: self._rules.joined(one.server_rules))).values()
+            if isinstance(found, ModuleMissingError):
+                raise found
+            self.live_from = found.root if found.is_live else None
+            yield FoundCode(
+                (entry,),
+                {entry.path: found},
+                lock=sources.write,
+                definitions=sources.definitions(self._remedy),
+            )
+
+    async def authorize(
+        self,
+        authorizer: Authorizer,
+        code: FoundCode,
+        sandbox_planner: SandboxPlanner,
+    ) -> Authorization:
+        """Decide what the module may do."""
+        (entry,) = code.entries
+        authorization = await authorizer.authorize_call(entry, code.by_path[entry.path], self.options.isolation)
+        self.secrets = authorization.secrets
+        return authorization
+
+    async def _entry(self, sources: ModuleSources) -> ModuleEntry:
+        """Return the plan entry that stands for the module.
+
+        Raises:
+            ModuleMissingError: the source names no module, or it is unavailable.
+            PolicyRefusedError: no module may come from there.
+            PlanError: the configuration or a limit is not accepted.
+        """
+        named: dict[str, object] = {}
+        try:
+            uri = parse_source(self._source).anchored(self._base)
+            if uri.bare_id:
+                named["module"] = uri.bare_id
+            elif isinstance(uri, BuiltinUri):
+                named |= {"module": uri.module_id, "source": uri.text}
+            elif self._module_id is not None:
+                named |= {"module": self._module_id, "source": uri.text}
+            else:
+                ids = await sources.module_ids(uri)
+                tool = next((one for one in ids if kind_of_id(one) == "tool"), ids[0])
+                named |= {"module": tool, "source": uri.text}
+        except SourceError as error:
+            raise ModuleMissingError.of(self._source, error) from error
+        return self._entry_of(named)
+
+    def _entry_of(self, named: Mapping[str, object]) -> ModuleEntry:
+        """Return the plan entry of the flags with what `named` says of the module."""
+        return ModuleEntry.read({**self._written, **named}, EntryPlace("tool", "", self._base))
+
     async def run(self) -> ToolCallOutcome:
         """Start the module, call the tool, end the module."""
         check_event_loop()
         try:
-            async with opened(
-                self._request, self._policy, self._session_recorder, approval=self._approval, display=self._display
-            ) as module:
+            async with opened(self, self._session_recorder, approval=self._approval, display=self._display) as module:
                 self._resources = module.resources
                 outcome = await self._run(module)
         except PaddockError as error:
             outcome = ToolCallOutcome(failed_result(error), "", (), error)
-        return replace(outcome, changes=self.changes, live_from=self._request.live_from)
+        return replace(outcome, changes=self.changes, live_from=self.live_from)
 
     async def _run(self, lone: OpenedModule) -> ToolCallOutcome:
         session_runtime = lone.runtime
@@ -178,7 +283,7 @@ class ToolCallSession:
         try:
             module = await lone.start()
             began = session_runtime.router.now()
-            with self._options.audit.needed(lambda: None):  # a call without its record has failed
+            with self.options.audit.needed(lambda: None):  # a call without its record has failed
                 result = await self._call(session_runtime, module)
             outcome = ToolCallOutcome(result, module.level, tuple(module.reports))
         except PaddockError as error:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from paddock.authorization.authorizer import Authorization, Authorizer
+from paddock.authorization.authorizer import Authorization, Authorizer, PlanStart
 from paddock.authorization.consent import ConsentAnswer, PlanReview
 from paddock.errors import ConsentRefusedError, PlanError, PolicyFileError, PolicyRefusedError, Refusal
 from paddock.plan.load import load_plan
@@ -92,13 +92,9 @@ class Scene:
 
         authorizer = await Authorizer.at_work(self.work, self.environ, policy)
         return await authorizer.authorize_plan(
-            plan,
+            PlanStart(plan, trust_plan, grants or {}, named, consent),
             {entry.path: self.resolution(entry.module) for entry in plan.entries()},
-            trust_plan=trust_plan,
-            grants=grants or {},
-            named=named,
-            consent=consent,
-            weaker_level=weaker_level,
+            weaker_level,
         )
 
     async def clear_call(self, named: IsolationLevel | None = None, **keys: object) -> Authorization:
@@ -428,7 +424,7 @@ _TAKES = {"tools[0].source": "it is behind ssh", "tools[1].source": "it is behin
 
 async def _check_rights(scene: Scene, person: Person | None) -> None:
     authorizer = await Authorizer.at_work(scene.work, scene.environ, None)
-    await authorizer.check_rights(scene.plan(f"{_SILENT}\n{_ASKING}"), _TAKES, consent=person)
+    await authorizer.check_rights(PlanStart(scene.plan(f"{_SILENT}\n{_ASKING}"), consent=person), _TAKES)
 
 
 async def test_one_who_lets_sources_be_fetched_accepts_nothing_else(scene: Scene) -> None:
