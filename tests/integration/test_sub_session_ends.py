@@ -232,33 +232,6 @@ async def test_stubborn_sub_sessions_share_one_deadline(
     assert sorted(bye.read_text().splitlines()) == sorted(started.read_text().splitlines())
 
 
-@pytest.mark.exhaustive
-async def test_a_module_that_outstays_its_sub_session_costs_others_nothing(
-    open_family: OpenAgentSession, write_module: WriteModule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ending, "_HURRIED", 0.5)
-    started, bye = tmp_path / "started", tmp_path / "bye"
-    stubborn = {"module": "tool-stubborn", "source": write_module("tool-stubborn", _STUBBORN)}
-    # Cleaned up last, as the first that is mounted.
-    tools = [mark_entry(write_module, log=str(started), bye=str(bye)), stubborn]
-    async with open_family(tools=tools) as family, anyio.create_task_group() as turns:
-        waiting = anyio.Event()
-
-        async def note(event: str, data: dict[str, Any]) -> None:
-            waiting.set()
-
-        async def turn() -> None:
-            with suppress(PaddockError, RuntimeError):  # the side that ends first raises it
-                await family.spawn("helper", json.dumps({"tool": "stubborn", "input": {}}))
-
-        family.session.coordinator.hooks.register("stubborn:here", note)
-        turns.start_soon(turn)
-        await waiting.wait()
-        turns.cancel_scope.cancel()
-    assert sorted(bye.read_text().splitlines()) == sorted(started.read_text().splitlines())
-    assert len(bye.read_text().splitlines()) == 2
-
-
 async def test_a_failed_sub_session_is_an_error_and_can_be_resumed(open_family: OpenAgentSession) -> None:
     async with open_family() as family:
         for instruction, said in (("die", "loop-orders"), ("fail", "no such thing")):

@@ -146,14 +146,7 @@ _MUCH: list[list[None]] = [[]] * 18_000  # little to send, and more than 2 MiB o
 
 _NO_REQUESTS: list[tuple[dict[str, Any], str]] = [
     ({"sub_session_id": "../../etc"}, "sub_session_id begins with"),
-    ({"sub_session_id": "x" * 600}, "sub_session_id begins with"),
-    ({"tool_inheritance": {"exclude": ["tool-task"]}}, "exclude_tools"),
-    ({"hook_inheritance": 7}, "hooks is a list"),
-    ({"parent_messages": "earlier"}, "parent_messages is a list"),
-    ({"orchestrator_config": [1]}, "orchestrator_config is a table"),
-    ({"self_delegation_depth": -1}, "self_delegation_depth"),
     ({"own_parent": False, "parent_session": "another"}, "parent_session is the session that asks"),
-    ({"parent_messages": [{"content": [[]] * 900} for _ in range(100)]}, "more than 4 MiB of memory"),
     ({"orchestrator_config": {"x": _MUCH}, "session_metadata": {"y": _MUCH}}, "more than 4 MiB of memory"),
 ]
 
@@ -168,8 +161,11 @@ async def test_a_request_that_is_none_is_refused_before_anything_starts(
         assert "there is a session" in await family.refused(sub_session_id=family.session.session_id)
         events = [line["event"] for line in audited(tmp_path)]
         assert events.count("module.started") == 3 and "sub_session.started" not in events
-        known = await family.see(orchestrator_config={"x": _MUCH}, parent_messages=[_EARLIER])
-        assert known["loop"] == {"x": _MUCH} and known["messages"][0] == "earlier"
+        wanted = [{"provider": "none", "model": "m"}]
+        known = await family.see(
+            orchestrator_config={"x": _MUCH}, parent_messages=[_EARLIER], provider_preferences=wanted
+        )
+        assert known["loop"] == {"x": _MUCH} and known["messages"] == ["earlier", "be kind", "see"]
 
         # What is passed on is bounded over all sessions of a line.
         for given, is_started in (("a little", True), (_MUCH, False)):

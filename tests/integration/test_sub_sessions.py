@@ -28,17 +28,6 @@ _FETCH = tool_code(
     """,
 )
 
-_PROVIDER = """
-    class Named:
-        name = "named"
-
-        def __init__(self, config):
-            self.config = config
-
-    async def mount(coordinator, config):
-        await coordinator.mount("providers", Named(config))
-"""
-
 
 async def test_an_agent_works_in_a_session_of_its_own_and_goes_on_in_it(
     open_family: OpenAgentSession, write_module: WriteModule, tmp_path: Path
@@ -122,31 +111,6 @@ async def test_an_agents_own_module_starts_with_it_by_its_entry(
             answer = json.loads((await family.spawn("marker", order))["output"])
             assert answer["success"] is success
     assert granted.exists() and not other.exists()
-
-
-async def test_a_spawns_history_precedes_its_instruction(
-    open_family: OpenAgentSession, write_module: WriteModule
-) -> None:
-    source = write_module("provider-named", _PROVIDER)
-    providers = [
-        {"module": "provider-named", "source": source, "instance_id": name, "config": {"priority": 5, "at": "here"}}
-        for name in ("one", "two")
-    ]
-    async with open_family(providers=providers) as family:
-        seen = await family.see(
-            parent_messages=[{"role": "user", "content": "earlier"}],
-            orchestrator_config={"depth": {"x": 1}},
-            provider_preferences=[
-                {"provider": "three", "model": "m"},
-                {"provider": "two", "model": "m-1", "config": {"temperature": 0, "at": "elsewhere"}},
-            ],
-        )
-    assert seen["messages"] == ["earlier", "be kind", "see"]
-    assert seen["loop"] == {"depth": {"x": 1}}
-    assert seen["providers"] == {
-        "one": {"priority": 5, "at": "here"},
-        "two": {"priority": 0, "at": "here", "default_model": "m-1", "temperature": 0},
-    }
 
 
 @pytest.mark.exhaustive("landlock")
