@@ -160,16 +160,6 @@ def test_a_server_asks_a_person_by_no_result_of_its_own() -> None:
 # -- calls
 
 
-def test_a_call_is_answered_once_it_ends() -> None:
-    talk = Talk()
-    assert talk.ask("tools/call", _LOOK) is None
-    (call,) = talk.begun
-    assert (call.method, call.params["name"], call.params["arguments"]) == ("tools/call", "look", {"at": "it"})
-    talk.connection.end(call, _DONE)
-    result = answered(talk.say())
-    assert (result["content"], result["resultType"]) == (_DONE["content"], "complete") and "ttlMs" not in result
-
-
 def test_a_request_with_the_id_of_an_open_one_is_refused() -> None:
     talk = Talk()
     talk.ask("tools/call", _LOOK)

@@ -138,18 +138,6 @@ async def test_a_client_that_is_gone_ends_its_calls(asks: bool) -> None:
         assert tool.ended.is_set()
 
 
-async def test_garbage_costs_no_call_of_others() -> None:
-    async with wired(Scripted(echo=_echo)) as wire:
-        call = {"method": "tools/call", "params": {"name": "echo", "arguments": {"say": 1}, "_meta": META}}
-        wire.send({"id": 1, **call}, b"\xff\x00garbage", {"id": 2, **call})
-        said = [await wire.next() for _ in range(3)]
-    assert sorted((one["id"] or 0, one.get("error", {}).get("code")) for one in said) == [
-        (0, -32700),
-        (1, None),
-        (2, None),
-    ]
-
-
 async def test_a_client_that_does_not_read_is_not_read_either() -> None:
     async with wired(Scripted()) as wire:
         os.set_blocking(wire.outgoing, False)

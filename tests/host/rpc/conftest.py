@@ -36,9 +36,6 @@ class NeverShared:
     """Stands for what the host runs on."""
 
 
-NEVER_SHARED = (NeverShared,)
-
-
 class ScriptedService:
     """The host's own methods: what a test puts under a number, and nil for everything else."""
 
@@ -93,6 +90,14 @@ class ScriptedAfterlife:
     def on_lost(self, peer: Peer) -> None:
         self.lost.append(peer.name)
 
+    def makes_again(self) -> None:
+        """Have a lost call made again, of the next life of its owner."""
+
+        async def again(call: RoutedCall, method: str) -> None:
+            return None
+
+        self.on_answer_for = again
+
     async def _refuse(self, *asked: Any) -> Encoded | None:
         raise ConnectionError("nothing stands in for it")
 
@@ -124,7 +129,7 @@ class Network:
     """One router and the workers connected to it."""
 
     def __init__(self, tasks: SessionTasks, stack: contextlib.ExitStack) -> None:
-        self.marshaller = Marshaller(NEVER_SHARED)
+        self.marshaller = Marshaller((NeverShared,))
         self.failure_policy = ScriptedAfterlife()
         self.router = Router(self.marshaller, tasks, self.failure_policy, ScriptedService)
         assert isinstance(self.router.host_methods, ScriptedService)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-from paddock_sdk.protocol import PROTOCOL_VERSION, Flag, Frame, HandleEntry, Kind, Role
+from paddock_sdk.protocol import PROTOCOL_VERSION, Flag, Frame, Kind, Role
 from paddock_sdk.protocol.frames import FrameParts
 from paddock_sdk.protocol.methods import HostMethod
 from support.scripted_end import ScriptedEnd
@@ -121,10 +121,6 @@ class ScriptedWorker(ScriptedEnd):
                 self._news.clear()
                 await self._news.wait()
 
-    async def next(self) -> Frame:
-        """Return the very next frame."""
-        return await self.take(*(kind for kind in Kind))
-
     async def request_from_host(self) -> Frame:
         return await self.take(Kind.REQUEST)
 
@@ -183,11 +179,6 @@ class ScriptedWorker(ScriptedEnd):
             self.is_cut_off = True
             self._loop.remove_reader(self._sock.fileno())
         self._news.set()
-
-
-def ids(entries: Iterable[HandleEntry]) -> list[tuple[int, int]]:
-    """Return sides and numbers of handle entries, without their descriptions."""
-    return [(int(entry.side), entry.id) for entry in entries]
 
 
 async def until(condition: Callable[[], object]) -> None:

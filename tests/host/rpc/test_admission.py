@@ -91,22 +91,11 @@ async def test_the_time_a_request_is_put_off_is_the_workers_own(network: Network
     assert not others.heard(Kind.REQUEST)
 
 
-async def test_a_request_that_was_put_off_can_be_given_up(network: Network) -> None:
+async def test_a_request_that_was_put_off_and_given_up_is_kept_no_longer(network: Network) -> None:
     peer, worker = await network.connect("worker", work=_soon())
     await worker.ask(0, 7, [1] * 25_000)
     served: list[object] = []
     network.service.methods[8] = lambda call, message: served.append(message)
-    id = worker.request(0, 8, None)
-    worker.write(worker.connection.send_cancel(id))
-    await until(lambda: not peer.incoming)
-    await until(lambda: not peer.admission.is_behind)
-    assert served == []
-    await worker.round_trip()
-
-
-async def test_a_request_that_was_put_off_and_given_up_is_kept_no_longer(network: Network) -> None:
-    peer, worker = await network.connect("worker", work=_never())
-    await worker.ask(0, 7, _MUCH)
     id = worker.request(0, 8, "much" * 25_000)
     await until(lambda: peer.incoming)
     kept = weakref.ref(peer.incoming[id])
@@ -114,7 +103,9 @@ async def test_a_request_that_was_put_off_and_given_up_is_kept_no_longer(network
     await until(lambda: not peer.incoming)
     gc.collect()
     assert kept() is None
-    assert peer.admission.is_behind
+    await until(lambda: not peer.admission.is_behind)
+    assert served == []
+    await worker.round_trip()
 
 
 async def test_a_stream_that_was_put_off_starts_with_the_credit_it_was_given(network: Network) -> None:

@@ -48,27 +48,12 @@ async def test_a_misdeed_is_reported_once_and_the_worker_heard_no_more(misdeed: 
     assert not peer.is_open
 
 
-async def test_what_was_said_before_a_misdeed_counts(network: Network) -> None:
-    _, worker = await network.connect("worker")
-    await worker.tell(7, "before")
-    worker.write(b"\xff" * 64)
-    await worker.cut_off()
-    assert [(name, method) for name, method, _ in network.service.notices] == [("worker", 7)]
-
-
 async def test_a_stream_cut_off_inside_a_frame_is_an_end_like_any_other(network: Network) -> None:
     _, worker = await network.connect("worker")
     worker.write(encode_frame(Kind.NOTIFY, method=7, body=b"\xc0")[:-1])
     worker.close()
     await until(lambda: network.failure_policy.lost)
     assert network.failure_policy.violations == []  # a worker may have been killed there
-
-
-async def test_an_orderly_end_is_no_misdeed(network: Network) -> None:
-    _, worker = await network.connect("worker")
-    worker.close()
-    await until(lambda: network.failure_policy.lost)
-    assert network.failure_policy.violations == []
 
 
 async def test_a_worker_that_does_not_read_is_given_up_with_its_backlog(network: Network) -> None:

@@ -68,14 +68,6 @@ async def test_a_synchronous_call_back_is_served_in_place(network: Network) -> N
     assert await two.first.answer(blocked) == "done"
 
 
-async def test_a_call_that_does_not_stand_still_may_be_asked_back(network: Network) -> None:
-    two = await _Two.of(network)
-    two.first.call_object(two.to_second, 0)
-    request = await two.second.request_from_host()
-    two.second.call_object(two.to_first, 0, parent=request.id)
-    assert (await two.first.request_from_host()).target == 5
-
-
 async def test_a_call_of_another_chain_into_a_blocked_worker_waits(network: Network) -> None:
     two = await _Two.of(network)
     blocked = two.first.call_object(two.to_second, 1, flags=Flag.BLOCKED)

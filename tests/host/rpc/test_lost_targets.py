@@ -49,15 +49,6 @@ async def test_a_call_in_flight_gets_what_stands_in_for_the_answer(network: Netw
     assert network.failure_policy.asked == [("answer_for", "work", 1)]
 
 
-async def test_a_call_in_flight_fails_with_what_the_death_amounts_to(network: Network) -> None:
-    _, asking, _, answering, target = await network.pair()
-    id = asking.call_object(target)
-    await answering.request_from_host()
-    answering.close()
-    with pytest.raises(ConnectionError, match="nothing stands in for it"):
-        await asking.answer(id)
-
-
 async def test_a_call_of_an_object_whose_owner_is_gone_revives_it_first(network: Network) -> None:
     _, asking, _, answering, target = await network.pair()
     network.failure_policy.on_revive = next_life = _NextLife(network)
@@ -78,11 +69,7 @@ async def test_a_call_of_an_object_whose_owner_is_gone_revives_it_first(network:
 async def test_a_repeated_call_goes_to_the_next_life_and_counts_lives(network: Network) -> None:
     _, asking, _, answering, target = await network.pair()
     network.failure_policy.on_revive = next_life = _NextLife(network)
-
-    async def again(call: RoutedCall, method: str) -> None:
-        return None
-
-    network.failure_policy.on_answer_for = again
+    network.failure_policy.makes_again()
     id = asking.call_object(target, 0, "again")
     await answering.request_from_host()
     answering.close()
@@ -114,11 +101,7 @@ async def test_a_call_made_again_still_lends_what_its_caller_lent(network: Netwo
     mirror(requester, Encoded(b"\xc0", (provider,)), may_call=True)
     lent = (await asking.take(Kind.MIRROR)).handles[0]
     network.failure_policy.on_revive = next_life = _NextLife(network)
-
-    async def again(call: RoutedCall, method: str) -> None:
-        return None
-
-    network.failure_policy.on_answer_for = again
+    network.failure_policy.makes_again()
     id = asking.call_object(target, 0, asking.foreign(lent.id))
     await answering.request_from_host()
     answering.close()
@@ -218,7 +201,10 @@ async def test_only_successful_calls_reach_the_journal(network: Network) -> None
             answering.fail(request.id, ValueError("no"))
             with pytest.raises(ValueError, match="no"):
                 await asking.answer(id)
-    own = asyncio.ensure_future(network.host_calls.call(handle, 0, network.marshaller.encode([["the host's"], {}])))
-    answering.respond((await answering.request_from_host()).id)
-    await own
-    assert noted == [("work", [[0], {}], 7), ("work", [[2], {}], 9), ("work", [["the host's"], {}], 10)]
+    for end in ("badly", "well"):
+        own = asyncio.ensure_future(network.host_calls.call(handle, 0, network.marshaller.encode([["the host's"], {}])))
+        request = await answering.request_from_host()
+        (answering.respond(request.id) if end == "well" else answering.fail(request.id, ValueError("no")))
+        await asyncio.wait([own])
+        assert (own.exception() is None) is (end == "well")
+    assert noted == [("work", [[0], {}], 7), ("work", [[2], {}], 9), ("work", [["the host's"], {}], 11)]

@@ -18,7 +18,6 @@ import pytest
 
 import paddock
 from paddock.rpc.peer import Encoded, HostObject
-from paddock_sdk.contract.models import ToolResult
 from paddock_sdk.protocol import RemoteProtocolError
 from paddock_sdk.protocol.body import EncodeError
 from support.scripted_end import ASYNC, SYNC
@@ -46,16 +45,6 @@ async def test_a_function_of_a_worker_is_a_function_here(network: Network) -> No
     stand_in = network.marshaller.object_of(handle)
     assert inspect.iscoroutinefunction(stand_in)
     assert network.marshaller.encode([stand_in]).handles == (handle,)
-
-
-async def test_the_host_awaits_a_plain_function_of_a_worker(network: Network) -> None:
-    _, owner = await network.connect("owner")
-    handle = await network.handle_of(owner, owner.own(5, {"look": SYNC}))
-    pending = network.marshaller.object_of(handle).look(1, at=2)  # type: ignore[attr-defined]
-    request = await owner.request_from_host()
-    assert owner.value(request) == [[1], {"at": 2}]
-    owner.respond(request.id, ToolResult(output="seen"))
-    assert await pending == ToolResult(output="seen")
 
 
 async def test_a_host_object_keeps_its_identity_on_every_way(network: Network) -> None:
@@ -133,6 +122,9 @@ async def test_an_object_that_no_description_describes_ends_its_owner(network: N
         pytest.param(lambda: asyncio.get_running_loop().create_future(), id="a future"),
         pytest.param(lambda: asyncio, id="a module"),
         pytest.param(lambda: dict, id="a class"),
+        pytest.param(io.StringIO, id="a file"),
+        pytest.param(threading.Lock, id="a lock"),
+        pytest.param(threading.Thread, id="a thread"),
     ],
 )
 async def test_objects_that_the_host_runs_on_are_never_shared(means: Callable[[], object], network: Network) -> None:
@@ -181,12 +173,6 @@ async def test_an_object_that_is_only_shown_carries_no_right(network: Network) -
     assert message.handles == (held,)
     assert (held.description.type_name, held.description.members, held.description.attributes) == ("Session", (), {})
     assert network.marshaller.decode(message) == {"parent_session": session}
-
-
-@pytest.mark.parametrize("value", [io.StringIO(), threading.Lock(), threading.Thread()], ids=["file", "lock", "thread"])
-async def test_what_belongs_to_the_hosts_process_is_not_shared_either(value: object, network: Network) -> None:
-    with pytest.raises(EncodeError, match="not shared"):
-        network.marshaller.encode({"log": value}, share=True)
 
 
 async def test_what_is_not_shared_is_called_what_people_call_it(network: Network, tmp_path: Path) -> None:

@@ -16,15 +16,6 @@ from support.scripted_end import ASYNC
 from .conftest import Allowed, Network, mirror
 
 
-async def test_an_object_that_is_only_shown_cannot_be_called(network: Network) -> None:
-    requester, asking = await network.connect("asker")
-    _, answering = await network.connect("answerer")
-    shown = await network.lend(answering, answering.own(5, {"work": ASYNC}), requester, may_call=False)
-    with pytest.raises(RefusedError):
-        await asking.answer(asking.call_object(shown))
-    assert not answering.heard(Kind.REQUEST)
-
-
 async def test_an_object_of_the_application_that_is_only_shown_cannot_be_called(network: Network) -> None:
     requester, asking = await network.connect("asker")
     mirror(requester, network.marshaller.encode(lambda: "secret", share=True), may_call=False)
@@ -83,33 +74,6 @@ async def test_handing_back_a_shown_object_grants_nothing(network: Network) -> N
     assert (await giving.answer(id)).id == known
     with pytest.raises(RefusedError):
         await giving.answer(giving.call_object(known))
-
-
-async def test_the_host_hands_what_is_mounted_on_without_the_right_to_call_it(network: Network) -> None:
-    """What a worker gives the host and gets back, as in a contribution to a channel, is no way to a right."""
-    handle, (first, giving), _ = await _shown_to_both(network)
-    known = first.granted(handle) or 0
-
-    def echo(call: object, message: Encoded) -> None:
-        network.router.respond(call, network.marshaller.encode(network.marshaller.decode(message)))  # type: ignore[arg-type]
-
-    network.service.methods[7] = echo
-    assert (await giving.ask(0, 7, giving.foreign(known))).id == known
-    with pytest.raises(RefusedError):
-        await giving.answer(giving.call_object(known))
-
-
-async def test_the_application_gives_the_right_to_call_what_it_passes(network: Network) -> None:
-    handle, (first, taking), _ = await _shown_to_both(network)
-    target = await network.handle_of(taking, taking.own(8, {"use": ASYNC}))
-    stand_in = network.marshaller.object_of(handle)
-    network.router.tasks.spawn(network.host_calls.call(target, 0, network.marshaller.encode([[stand_in], {}])))  # type: ignore[arg-type]
-    request = await taking.request_from_host()
-    assert first.granted(handle) == request.handles[0].id
-    taking.call_object(request.handles[0].id, parent=request.id)
-    taking.respond(request.id)
-    assert handle.owner.name == "answerer"
-    await taking.round_trip()
 
 
 # -- for how long ------------------------------------------------------------------------------

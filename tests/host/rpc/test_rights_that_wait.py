@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from paddock.rpc.call_queue import MAX_HANDED
-from paddock.rpc.calls import RoutedCall
 from paddock.rpc.peer import Encoded, Handle, Peer
 from paddock.token_bucket import TokenBucket
 from paddock_sdk.contract.boundary_errors import RefusedError
@@ -44,21 +43,19 @@ class _NextLife:
 class _Wash:
     """An object that one worker is shown, and a worker that it is passed to, which comes and goes."""
 
-    def __init__(self, network: Network, *, may_call: bool) -> None:
+    def __init__(self, network: Network) -> None:
         self.network = network
-        self.may_call = may_call
         self.life = _NextLife(network)
         network.failure_policy.on_revive = self.life
 
-    async def set_up(self, work: TokenBucket | None = None) -> None:
+    async def set_up(self, may_call: bool, work: TokenBucket | None = None) -> _Wash:
         network = self.network
         _, self.owning = await network.connect("owner")
         self.giver, self.giving = await network.connect("giver", authority=_NONE, work=work)
         self.taker, self.taking = await network.connect("taker", authority=_NONE)
-        self.shown = await network.lend(
-            self.owning, self.owning.own(5, {"work": ASYNC}), self.giver, may_call=self.may_call
-        )
+        self.shown = await network.lend(self.owning, self.owning.own(5, {"work": ASYNC}), self.giver, may_call=may_call)
         self.target = await network.lend(self.taking, self.taking.own(8, {"use": ASYNC}), self.giver)
+        return self
 
     async def end_taker(self) -> None:
         self.taking.close()
@@ -94,8 +91,7 @@ class _Wash:
 
 @pytest.mark.parametrize("may_call", [False, True])
 async def test_a_restart_washes_no_right_into_what_was_shown(network: Network, may_call: bool) -> None:
-    wash = _Wash(network, may_call=may_call)
-    await wash.set_up()
+    wash = await _Wash(network).set_up(may_call)
     await wash.end_taker()
     wash.giving.call_object(wash.target, 0, wash.giving.foreign(wash.shown))
     await until(lambda: network.failure_policy.asked)
@@ -105,13 +101,8 @@ async def test_a_restart_washes_no_right_into_what_was_shown(network: Network, m
 
 @pytest.mark.parametrize("may_call", [False, True])
 async def test_a_call_made_again_washes_no_right(network: Network, may_call: bool) -> None:
-    wash = _Wash(network, may_call=may_call)
-    await wash.set_up()
-
-    async def again(call: RoutedCall, method: str) -> None:
-        return None
-
-    network.failure_policy.on_answer_for = again
+    wash = await _Wash(network).set_up(may_call)
+    network.failure_policy.makes_again()
     wash.giving.call_object(wash.target, 0, wash.giving.foreign(wash.shown))
     await wash.taking.request_from_host()
     await wash.end_taker()
@@ -121,8 +112,7 @@ async def test_a_call_made_again_washes_no_right(network: Network, may_call: boo
 
 @pytest.mark.parametrize("may_call", [False, True])
 async def test_a_call_that_waits_for_its_turn_washes_no_right(network: Network, may_call: bool) -> None:
-    wash = _Wash(network, may_call=may_call)
-    await wash.set_up()
+    wash = await _Wash(network).set_up(may_call)
     for _ in range(MAX_HANDED):
         wash.giving.call_object(wash.target)
     handed = [await wash.taking.request_from_host() for _ in range(MAX_HANDED)]
@@ -136,8 +126,7 @@ async def test_a_call_that_waits_for_its_turn_washes_no_right(network: Network, 
 
 @pytest.mark.parametrize("may_call", [False, True])
 async def test_a_request_that_is_put_off_washes_no_right(network: Network, may_call: bool) -> None:
-    wash = _Wash(network, may_call=may_call)
-    await wash.set_up(work=TokenBucket(per_second=20_000, at_once=1_000))
+    wash = await _Wash(network).set_up(may_call, work=TokenBucket(per_second=20_000, at_once=1_000))
     wash.giving.request(0, 7, list(range(10_000)))
     wash.giving.call_object(wash.target, 0, wash.giving.foreign(wash.shown))
     await until(lambda: len(wash.giver.incoming) == 1)
@@ -148,8 +137,7 @@ async def test_a_request_that_is_put_off_washes_no_right(network: Network, may_c
 
 
 async def test_a_right_that_waited_ends_with_its_call(network: Network) -> None:
-    wash = _Wash(network, may_call=True)
-    await wash.set_up()
+    wash = await _Wash(network).set_up(True)
     await wash.end_taker()
     id = wash.giving.call_object(wash.target, 0, wash.giving.foreign(wash.shown))
     wash.life.may_come.set()
@@ -163,12 +151,11 @@ async def test_a_right_that_waited_ends_with_its_call(network: Network) -> None:
 
 async def test_a_loan_that_ended_while_its_call_waited_is_no_right(network: Network) -> None:
     """A worker that was lent an object for one call lends it on, and that call ends before the object arrives."""
-    wash = _Wash(network, may_call=False)
-    await wash.set_up()
-    _, lending = await network.connect("lender")
-    lent = await network.lend(wash.giving, wash.giving.own(6, {"use": ASYNC}), network_peer(network, lending))
+    wash = await _Wash(network).set_up(False)
+    lender, lending = await network.connect("lender")
+    lent = await network.lend(wash.giving, wash.giving.own(6, {"use": ASYNC}), lender)
     handle = wash.giver.grant(wash.shown).handle
-    mirror(network_peer(network, lending), Encoded(b"\xc0", (handle,)), may_call=True)
+    mirror(lender, Encoded(b"\xc0", (handle,)), may_call=True)
     lenders = (await lending.take(Kind.MIRROR)).handles[0].id
     outer = lending.call_object(lent, 0, lending.foreign(lenders))
     request = await wash.giving.request_from_host()
@@ -183,15 +170,9 @@ async def test_a_loan_that_ended_while_its_call_waited_is_no_right(network: Netw
     assert not await wash.calls(wash.life.worker, arrived.handles[0].id)
 
 
-def network_peer(network: Network, worker: ScriptedWorker) -> Peer:
-    """Return the host's side of a worker."""
-    return next(peer for peer, known in network.workers.items() if known is worker)
-
-
 @pytest.mark.parametrize("may_call", [False, True])
 async def test_the_application_passes_on_no_more_than_it_was_brought(network: Network, may_call: bool) -> None:
-    wash = _Wash(network, may_call=may_call)
-    await wash.set_up()
+    wash = await _Wash(network).set_up(may_call)
     go_on = asyncio.Event()
     target = wash.giver.grant(wash.target).handle
     assert isinstance(target, Handle)
@@ -212,8 +193,7 @@ async def test_the_application_passes_on_no_more_than_it_was_brought(network: Ne
 
 @pytest.mark.parametrize("may_call", [False, True])
 async def test_the_application_calls_nothing_for_who_may_not(network: Network, may_call: bool) -> None:
-    wash = _Wash(network, may_call=may_call)
-    await wash.set_up()
+    wash = await _Wash(network).set_up(may_call)
     failed: list[type[Exception] | None] = []
 
     async def run(brought: Any) -> None:
@@ -234,8 +214,7 @@ async def test_the_application_calls_nothing_for_who_may_not(network: Network, m
 
 
 async def test_what_the_application_adds_itself_may_be_called(network: Network) -> None:
-    wash = _Wash(network, may_call=False)
-    await wash.set_up()
+    wash = await _Wash(network).set_up(False)
     target = wash.giver.grant(wash.target).handle
     assert isinstance(target, Handle)
 
@@ -251,13 +230,8 @@ async def test_what_the_application_adds_itself_may_be_called(network: Network) 
 
 @pytest.mark.parametrize("may_call", [False, True])
 async def test_the_answer_of_a_next_life_gives_what_that_life_may_give(network: Network, may_call: bool) -> None:
-    wash = _Wash(network, may_call=False)
-    await wash.set_up()
-
-    async def again(call: RoutedCall, method: str) -> None:
-        return None
-
-    network.failure_policy.on_answer_for = again
+    wash = await _Wash(network).set_up(False)
+    network.failure_policy.makes_again()
     id = wash.giving.call_object(wash.target)
     await wash.taking.request_from_host()
     await wash.end_taker()
@@ -273,8 +247,7 @@ async def test_the_answer_of_a_next_life_gives_what_that_life_may_give(network: 
 
 async def test_an_answer_may_name_what_its_giver_lets_go_of_at_once(network: Network) -> None:
     """The host reads an answer a turn later than it comes; what it refers to is settled when it comes."""
-    wash = _Wash(network, may_call=True)
-    await wash.set_up()
+    wash = await _Wash(network).set_up(True)
     target = wash.giver.grant(wash.target).handle
     assert isinstance(target, Handle)
     handle = wash.giver.grant(wash.shown).handle

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from paddock.rpc.calls import RoutedCall
-from paddock.rpc.peer import Encoded, Peer
+from paddock.rpc.peer import Peer
 from paddock_sdk.contract.boundary_errors import ModuleGoneError, RefusedError
 from paddock_sdk.protocol import Flag, HandleEntry, Kind
 from paddock_sdk.protocol.frames import encode_frame
@@ -102,24 +101,9 @@ async def test_an_item_that_outgrows_a_frame_on_its_way_ends_the_stream_for_both
     assert held.object_id == 9
 
 
-async def test_a_stream_whose_source_dies_ends_with_what_that_amounts_to(network: Network) -> None:
-    reading, source, id, sourced = await _reading(network)
-    _allow(reading, id, 8)
-    await source.take(Kind.CREDIT)
-    _item(source, sourced, "first")
-    await reading.take(Kind.ITEM)
-    source.close()
-    with pytest.raises(ConnectionError):
-        await reading.answer(id)
-
-
 async def test_a_stream_is_not_begun_again_by_a_source_that_came_back(network: Network) -> None:
     reading, source, id, _ = await _reading(network)
-
-    async def comes_back(call: RoutedCall, method: str) -> Encoded | None:
-        return None
-
-    network.failure_policy.on_answer_for = comes_back
+    network.failure_policy.makes_again()
     source.close()
     with pytest.raises(ModuleGoneError, match="in the middle of a stream"):
         await reading.answer(id)
@@ -194,11 +178,16 @@ async def test_an_applications_iterable_is_read_as_a_stream(network: Network) ->
     await source.closed.wait()
 
 
-async def test_the_host_reads_a_stream_no_faster_than_it_takes_the_items(network: Network) -> None:
+async def _readable(network: Network) -> tuple[ScriptedWorker, Any]:
+    """Return a source, and the host's stand-in for what it streams."""
     _, source = await network.connect("source")
     handle = await network.handle_of(source, source.own(5, {"items": STREAM}))
-    stand_in = network.marshaller.object_of(handle)
-    stream = stand_in.items("argument")  # type: ignore[attr-defined]
+    return source, network.marshaller.object_of(handle)
+
+
+async def test_the_host_reads_a_stream_no_faster_than_it_takes_the_items(network: Network) -> None:
+    source, stand_in = await _readable(network)
+    stream = stand_in.items("argument")
     first = asyncio.ensure_future(anext(stream))
     request = await source.request_from_host()
     window = (await source.take(Kind.CREDIT)).target
@@ -217,23 +206,9 @@ async def test_the_host_reads_a_stream_no_faster_than_it_takes_the_items(network
     assert not source.heard(Kind.CANCEL)
 
 
-async def test_a_stream_the_host_stops_reading_is_cancelled_at_its_source(network: Network) -> None:
-    _, source = await network.connect("source")
-    handle = await network.handle_of(source, source.own(5, {"items": STREAM}))
-    stream = network.marshaller.object_of(handle).items()  # type: ignore[attr-defined]
-    first = asyncio.ensure_future(anext(stream))
-    request = await source.request_from_host()
-    await source.take(Kind.CREDIT)
-    _item(source, request.id, "first")
-    assert await first == "first"
-    await stream.aclose()
-    assert (await source.take(Kind.CANCEL)).id == request.id
-
-
 async def test_objects_in_items_that_the_host_never_reads_are_let_go(network: Network) -> None:
-    _, source = await network.connect("source")
-    handle = await network.handle_of(source, source.own(5, {"items": STREAM}))
-    stream = network.marshaller.object_of(handle).items()  # type: ignore[attr-defined]
+    source, stand_in = await _readable(network)
+    stream = stand_in.items()
     first = asyncio.ensure_future(anext(stream))
     request = await source.request_from_host()
     await source.take(Kind.CREDIT)
@@ -243,15 +218,15 @@ async def test_objects_in_items_that_the_host_never_reads_are_let_go(network: Ne
     await source.round_trip()
     assert not source.heard(Kind.RELEASE)
     await stream.aclose()
+    assert (await source.take(Kind.CANCEL)).id == request.id
     released = [await source.take(Kind.RELEASE) for _ in range(9)]
     assert {(release.id, release.target) for release in released} == {(number, 1) for number in range(11, 20)}
 
 
 @pytest.mark.parametrize("end", ["failure", "death"])
 async def test_a_stream_the_host_reads_ends_as_its_source_does(end: str, network: Network) -> None:
-    _, source = await network.connect("source")
-    handle = await network.handle_of(source, source.own(5, {"items": STREAM}))
-    stream = network.marshaller.object_of(handle).items()  # type: ignore[attr-defined]
+    source, stand_in = await _readable(network)
+    stream = stand_in.items()
     first = asyncio.ensure_future(anext(stream))
     request = await source.request_from_host()
     if end == "failure":
@@ -264,9 +239,7 @@ async def test_a_stream_the_host_reads_ends_as_its_source_does(end: str, network
 
 @pytest.mark.parametrize("end", ["is over", "is left", "is cancelled", "fails"])
 async def test_a_thread_of_the_application_reads_a_stream(end: str, network: Network) -> None:
-    _, source = await network.connect("source")
-    handle = await network.handle_of(source, source.own(5, {"items": STREAM}))
-    stand_in: Any = network.marshaller.object_of(handle)
+    source, stand_in = await _readable(network)
     arrived: list[str] = []
     has_arrived = threading.Event()
 
@@ -304,9 +277,7 @@ async def test_a_thread_of_the_application_reads_a_stream(end: str, network: Net
 
 
 async def test_a_stream_is_left_before_the_sessions_loop_gets_to_it(network: Network) -> None:
-    _, source = await network.connect("source")
-    handle = await network.handle_of(source, source.own(5, {"items": STREAM}))
-    stand_in: Any = network.marshaller.object_of(handle)
+    _, stand_in = await _readable(network)
     goes_on = threading.Event()
 
     async def leave() -> None:

@@ -125,43 +125,6 @@ async def test_calls_nested_in_what_the_callee_serves_are_handed_over_at_once(ne
     assert len(asked) == len(ids) - 4
 
 
-async def test_workers_that_call_each_other_do_not_wait_for_each_others_turns(network: Network) -> None:
-    left, lefts = await network.connect("left")
-    right, rights = await network.connect("right")
-    to_left = await network.handle_of(lefts, lefts.own(5, {"work": ASYNC}))
-    to_right = await network.handle_of(rights, rights.own(5, {"work": ASYNC}))
-    from_left = await network.lend(rights, rights.again(5), left)
-    from_right = await network.lend(lefts, lefts.again(5), right)
-    nothing = network.marshaller.encode([[], {}])
-    calls = [
-        asyncio.ensure_future(network.host_calls.call(handle, 0, nothing))
-        for handle in (to_left, to_right)
-        for _ in range(MAX_HANDED + 5)
-    ]
-
-    async def serve(worker: ScriptedWorker, other: int) -> None:
-        """Answer what another worker asks, and ask the other one before answering the host."""
-        asked: dict[int, int] = {}
-        while True:
-            frame = await worker.take(Kind.REQUEST, Kind.RESPONSE)
-            if frame.kind == Kind.RESPONSE:
-                worker.respond(asked.pop(frame.id))
-            elif len(asked) < MAX_HANDED and frame.id not in asked.values() and not _argument_or(worker, frame):
-                asked[worker.call_object(other, 0, "nested", parent=frame.id)] = frame.id
-            else:
-                worker.respond(frame.id)
-
-    serving = [asyncio.ensure_future(serve(lefts, from_left)), asyncio.ensure_future(serve(rights, from_right))]
-    await asyncio.gather(*calls)
-    for task in serving:
-        task.cancel()
-
-
-def _argument_or(worker: ScriptedWorker, frame: Frame) -> Any:
-    arguments = worker.value(frame)[0]
-    return arguments[0] if arguments else None
-
-
 async def test_a_waiting_call_that_is_given_up_is_never_made(network: Network) -> None:
     peer, callee, handle = await _callee(network)
     _, asking, target = await _caller(network, "asker", handle)
