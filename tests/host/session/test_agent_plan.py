@@ -37,9 +37,7 @@ def _plan(agents: dict[str, Any] | None = None, **sections: Any) -> MountPlan:
 
 
 def _request(*, above: int = 0, **wishes: Any) -> SpawnRequest:
-    passed_on = {
-        name: wishes.pop(name, None) for name in ("orchestrator_config", "parent_messages", "session_metadata")
-    }
+    passed_on = {name: wishes.pop(name, None) for name in _PASSED_ON}
     keywords = {
         "agent_name": "a",
         "instruction": "go",
@@ -226,6 +224,7 @@ def test_a_preference_that_is_none_is_refused(written: Any) -> None:
         ({"sub_session_id": ""}, ValueError),
         ({"sub_session_id": "a b"}, ValueError),
         ({"sub_session_id": "a\n"}, ValueError),
+        ({"sub_session_id": "x" * 600}, ValueError),
         ({"sub_session_id": "é"}, ValueError),
         ({"orchestrator_config": "x"}, TypeError),
         ({"orchestrator_config": {"x": object()}}, ValueError),
@@ -236,6 +235,7 @@ def test_a_preference_that_is_none_is_refused(written: Any) -> None:
         ({"provider_preferences": [{"provider": "a", "model": "m"}] * 101}, TypeError),
         ({"provider_preferences": [{"provider": "a", "model": "m" * 1001}]}, ValueError),
         ({"provider_preferences": [{"provider": "a", "model": "m", "config": {"top_p": "x" * 1001}}]}, ValueError),
+        ({"self_delegation_depth": -1}, ValueError),
         ({"self_delegation_depth": True}, ValueError),
         ({"self_delegation_depth": "1"}, ValueError),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from paddock.rpc.marshal import Marshaller
 from paddock.session.module import HostedModule
 from paddock.session.proxies.event_message import event_message, event_of, unchanged
-from paddock.session.requester import Requester, current_requester
 from paddock_sdk.contract import events
 from paddock_sdk.contract.models import HookResult
 from paddock_sdk.kernel.payload import Payload
@@ -136,24 +134,6 @@ async def test_a_later_handler_that_denies_ends_the_event(hosted: Hosted) -> Non
     assert not third.heard(Kind.REQUEST)
 
 
-@pytest.mark.parametrize("answer", [17, {"action": "perhaps"}, [None]], ids=repr)
-async def test_an_answer_that_is_none_denies(hosted: Hosted, answer: object) -> None:
-    (hook,) = await _hooks(hosted, number=1)
-    emitter, emitted = await _emit(hosted, {})
-    await _said(hook, answer)
-    assert (await emitter.answer(emitted)).action == "deny"
-
-
-async def test_a_handler_that_raises_is_skipped(hosted: Hosted, caplog: pytest.LogCaptureFixture) -> None:
-    first, second = await _hooks(hosted)
-    emitter, emitted = await _emit(hosted, {})
-    request = await first.request_from_host()
-    first.fail(request.id, ValueError("broken"))
-    await _said(second, None)
-    assert (await emitter.answer(emitted)).action == "continue"
-    assert "broken" in caplog.text
-
-
 async def test_a_handler_of_the_application_is_asked_in_its_place(hosted: Hosted) -> None:
     first, second = await _hooks(hosted)
     heard: list[str] = []
@@ -175,24 +155,6 @@ async def test_a_handler_that_dies_over_an_event_is_answered_for(hosted: Hosted,
     assert (await emitter.answer(emitted)).action == action
 
 
-async def test_a_question_is_asked_in_the_name_of_who_has_it(hosted: Hosted) -> None:
-    requesters: list[Requester | None] = []
-
-    async def allow(prompt: str, options: list[str], timeout: float, default: str) -> str:
-        requesters.append(current_requester())
-        return "Allow"
-
-    hosted.coordinator.approval_system = SimpleNamespace(request_approval=allow)
-    _, second = hooks = await _hooks(hosted)
-    emitter, emitted = await _emit(hosted, {}, "news")
-    await _said(hooks[0], None)
-    await _said(second, HookResult(action="ask_user", approval_prompt="Go on?"))
-    result = await emitter.answer(emitted)
-    assert (result.action, result.approval_prompt) == ("ask_user", "Go on?")
-    await emitter.ask(0, HostMethod.PROCESS_HOOK_RESULT, [result, "news", "asking"])
-    assert requesters == [Requester("hook", "hooks-1")]
-
-
 # -- what is given up --------------------------------------------------------------------------
 
 
@@ -205,18 +167,6 @@ async def test_a_cancelled_event_is_given_up_and_asks_no_further_handler(hosted:
     first.respond(request.id)
     await first.round_trip()
     await emitter.round_trip()
-    assert not second.heard(Kind.REQUEST)
-    assert not _anybody_waits(hosted)
-
-
-async def test_an_emitter_that_dies_has_its_event_given_up(hosted: Hosted) -> None:
-    first, second = await _hooks(hosted)
-    emitter, _ = await _emit(hosted, {})
-    request = await first.request_from_host()
-    emitter.close()
-    assert (await first.take(Kind.CANCEL)).id == request.id
-    first.respond(request.id)
-    await first.round_trip()
     assert not second.heard(Kind.REQUEST)
     assert not _anybody_waits(hosted)
 

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -105,21 +104,10 @@ def test_texts_of_any_length_are_cut_and_a_line_is_whole_or_none() -> None:
     assert len(denial.target) < 600 and len(denial.reason) < 600 and denial.grant == ""
 
 
-def test_a_denial_has_the_same_facts_everywhere() -> None:
-    denial = Denial("read", "/x", "tool-x", "files", 'permissions: {read: ["/x"]}', "no grant covers it")
-    assert denial.as_dict() == {
-        "operation": "read",
-        "target": "/x",
-        "caller": "tool-x",
-        "layer": "files",
-        "grant": 'permissions: {read: ["/x"]}',
-        "reason": "no grant covers it",
-        "times": 1,
-    }
-    assert denial.describe() == "module `tool-x` may not read `/x`: no grant covers it"
-
-
-async def test_refusals_are_audited_the_first_time_and_then_ever_less_often(hosted: Hosted, tmp_path: Path) -> None:
+async def test_refusals_are_audited_the_first_time_and_then_ever_less_often(
+    hosted: Hosted, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     hosted.audit = AuditLog("s", path=tmp_path / "audit.jsonl")
     _, worker = await hosted.start("tool", "tool-x")
     for _ in range(120):
@@ -129,6 +117,7 @@ async def test_refusals_are_audited_the_first_time_and_then_ever_less_often(host
     assert [(line["event"], line["module"], line["times"]) for line in lines if line["event"] == "denial"] == [
         ("denial", "tool-x", times) for times in (1, 10, 100)
     ]
+    assert len([record for record in caplog.records if "tool:pre" in record.getMessage()]) == 1
 
 
 @pytest.mark.parametrize("grant", ["", 'permissions: {emit: ["tool:pre"]}'])
@@ -241,20 +230,12 @@ async def test_a_refusal_from_before_the_call_is_not_told_of_it(hosted: Hosted) 
     assert len(await worker.ask(0, HostMethod.EXPLAIN, [[], 60.0])) == 1
 
 
-async def test_attempts_that_are_told_in_passing_are_for_people_alone(hosted: Hosted) -> None:
-    hosted.judge = Judging("/there")
-    module, worker = await hosted.start("provider", "provider-x")
-    await worker.tell(HostMethod.ATTEMPTED, [["read", "/there"], ["read", "/missing"], ["read", "/there"]])
-    await module.attempts.settled()
-    assert [(denial.target, denial.times) for denial in module.denials] == [("/there", 1)]
-
-
 async def test_an_attempt_that_cannot_be_explained_costs_the_others_nothing(hosted: Hosted) -> None:
     hosted.judge = Judging("/there")
     module, worker = await hosted.start("tool", "tool-x")
-    await worker.tell(HostMethod.ATTEMPTED, [["read", "/defect"], ["read", "/there"]])
+    await worker.tell(HostMethod.ATTEMPTED, [["read", "/defect"], ["read", "/there"], ["read", "/there"]])
     await module.attempts.settled()
-    assert len(module.denials) == 1
+    assert [(denial.target, denial.times) for denial in module.denials] == [("/there", 1)]
 
 
 async def test_only_so_many_attempts_are_looked_at(hosted: Hosted) -> None:
@@ -299,38 +280,6 @@ async def test_without_anybody_to_explain_a_worker_is_told_nothing(hosted: Hoste
     module, worker = await hosted.start("tool", "tool-x")
     assert await worker.ask(0, HostMethod.EXPLAIN, [[["read", "/there"]], 1.0]) == []
     assert module.denials == ()
-
-
-_BAD_ATTEMPTS: list[Any] = [
-    "text",
-    [["read"]],
-    [["look", "/x"]],
-    [["read", 5]],
-    [["read", "x" * 5000]],
-    [["read", "/x"]] * 65,
-]
-
-
-@pytest.mark.parametrize("attempts", _BAD_ATTEMPTS, ids=range(len(_BAD_ATTEMPTS)))
-@pytest.mark.parametrize("method", [HostMethod.EXPLAIN, HostMethod.ATTEMPTED])
-async def test_an_account_of_attempts_that_is_none_is_not_looked_at(
-    hosted: Hosted, method: HostMethod, attempts: Any
-) -> None:
-    module, worker = await hosted.start("tool", "tool-x")
-    if method == HostMethod.EXPLAIN:
-        with pytest.raises(ValueError, match="malformed"):
-            await worker.ask(0, method, [attempts, 1.0])
-        return
-    await worker.tell(method, attempts)
-    assert [denial.reason for denial in module.denials] == ["malformed account of attempts"]
-
-
-@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), -1, 10**400, "1", None])
-async def test_a_time_that_is_none_is_refused(hosted: Hosted, seconds: Any) -> None:
-    _, worker = await hosted.start("tool", "tool-x")
-    with pytest.raises(ValueError, match="its seconds does not fit"):
-        await worker.ask(0, HostMethod.EXPLAIN, [[], seconds])
-    assert await worker.ask(0, HostMethod.EXPLAIN, [[], 1]) == []
 
 
 async def test_resetting_the_turn_is_for_hooks_and_orchestrators(hosted: Hosted) -> None:

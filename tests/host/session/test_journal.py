@@ -204,29 +204,6 @@ async def test_a_conversation_of_more_than_a_frame_is_told_in_parts(
     assert await _restored(hosted, _journal(hosted, *_ADDED), []) == told
 
 
-@pytest.mark.parametrize(
-    ("present", "is_there"),
-    [
-        ([*_TOLD, _message(4)], True),
-        (_TOLD, False),
-        ([*_TOLD[:2], _message(4)], False),
-        ([], False),
-    ],
-)
-async def test_a_message_counts_as_added_only_beyond_what_was_noted(
-    present: list[dict[str, Any]], is_there: bool, hosted: Hosted
-) -> None:
-    module, worker = await hosted.start("context", "context-x", context([]))
-    handle = module.handle_at("context")
-    assert handle is not None
-    serving = asyncio.ensure_future(_serve(worker, present, []))
-    journal = _journal(hosted, *_ADDED)
-    assert (
-        await journal.ends_with(handle, hosted.marshaller.encode([[_message(4)], {}]), module.ask_mounted) is is_there
-    )
-    serving.cancel()
-
-
 _EARLIER = [_message(8), _message(9)]
 
 
@@ -238,6 +215,9 @@ _EARLIER = [_message(8), _message(9)]
         pytest.param(_ADDED, [*_EARLIER, *_TOLD], 3, False, id="the same was said just before"),
         pytest.param(_ADDED, [*_EARLIER, *_TOLD, _message(3)], 3, True, id="and was said again"),
         pytest.param(_ADDED, _TOLD, 3, False, id="the same without earlier ones"),
+        pytest.param(_ADDED, [*_TOLD, _message(4)], 4, True, id="it is there without earlier ones"),
+        pytest.param(_ADDED, [*_TOLD[:2], _message(4)], 4, False, id="behind less than was noted"),
+        pytest.param(_ADDED, [], 4, False, id="nothing is there"),
         pytest.param((), [*_EARLIER, _message(4)], 4, True, id="the first of the session"),
         pytest.param((), _EARLIER, 4, False, id="not the first of the session"),
         pytest.param(

@@ -54,16 +54,6 @@ def test_what_was_appended_is_read_back(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_journal_that_is_gone_on_with_keeps_its_records(tmp_path: Path) -> None:
-    path = _journal(tmp_path)
-    file, records, torn = JournalFile.open(path)
-    assert [record.body for record in records] == [*_BODIES]
-    assert torn is None
-    file.append(Kind.TURN, b"more")
-    file.close()
-    assert _bodies(path) == [*_BODIES, b"more"]
-
-
 def test_a_file_cut_anywhere_keeps_what_is_before_the_cut(tmp_path: Path) -> None:
     whole = _journal(tmp_path).read_bytes()
     for end in range(len(MAGIC) + 1, len(whole)):

@@ -46,14 +46,9 @@ async def test_only_what_acts_for_the_session_calls_what_is_the_applications(
     with pytest.raises(RefusedError, match=f"may not call `the capability {name}`: it is for the application"):
         await caller.answer(calling)
     assert [denial.target for denial in module.denials] == [f"the capability {name}"]
-    assert await _is_called_by_the_application(hosted, owner, name)
-
-
-async def _is_called_by_the_application(hosted: Hosted, owner: ScriptedWorker, name: str) -> bool:
     answer = asyncio.ensure_future(hosted.coordinator.get_capability(name)())
-    request = await owner.request_from_host()
-    owner.respond(request.id, "called")
-    return await answer == "called"
+    owner.respond((await owner.request_from_host()).id, "called by the application")
+    assert await answer == "called by the application"
 
 
 @pytest.mark.parametrize("permissions", [{"call": ["*"]}, {"call": ["tools", "providers", "context", "spawn"]}])

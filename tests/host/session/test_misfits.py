@@ -25,13 +25,15 @@ from ..rpc.scripted_worker import ScriptedWorker
 from .conftest import Hosted, tool
 
 _UNKNOWN = 999
+_NO_TIMES = (float("nan"), float("inf"), -1.0, 1e12, "1")
+_NO_ATTEMPTS = ["text", [["read"]], [["look", "/x"]], [["read", 5]], [["read", "x" * 5000]], [["read", "/x"]] * 65]
 _REQUESTS: dict[int, list[Any]] = {
     HostMethod.REGISTER: [None, [1, 2, 3], ["tool:pre", "first", None, 1], ["tool:pre", 0, None, "no function"]],
     HostMethod.UNREGISTER: [["x"], []],
     HostMethod.UNREGISTER_NAME: [[1]],
     HostMethod.LIST_HANDLERS: [[1]],
     HostMethod.EMIT: [["x" * 201, {}], ["x"], ["x", {"n": float("nan")}], ["x", {b"bytes": 1}], ["x", 10**400]],
-    HostMethod.EMIT_AND_COLLECT: [["x", {}], *(["x", {}, seconds] for seconds in (float("nan"), -1.0, 1e12, "1"))],
+    HostMethod.EMIT_AND_COLLECT: [["x", {}], *(["x", {}, seconds] for seconds in _NO_TIMES)],
     HostMethod.SET_DEFAULT_FIELDS: [[1], [{1: 1}]],
     HostMethod.MOUNT: [[1, 2], ["tools", 5, None], ["nowhere", "x", None], ["tools", "x", "no object"]],
     HostMethod.UNMOUNT: [[None, None]],
@@ -42,8 +44,15 @@ _REQUESTS: dict[int, list[Any]] = {
     HostMethod.PROCESS_HOOK_RESULT: [[{"action": "deny"}, "x", "y"]],
     HostMethod.REQUEST_CANCEL: [["now"]],
     HostMethod.ON_CANCEL: [[None]],
-    HostMethod.REQUEST_APPROVAL: [["?", [], 1.0, "maybe"], ["?", ["x"] * 65, 1, "deny"], ["?", [], -1, "deny"]],
-    HostMethod.EXPLAIN: [[[["look", "/x"]], 1.0], [[], None]],
+    HostMethod.REQUEST_APPROVAL: [
+        ["?", [], 1.0, "maybe"],
+        ["?", ["x"] * 65, 1, "deny"],
+        *(["?", ["Allow"], seconds, "deny"] for seconds in _NO_TIMES),
+    ],
+    HostMethod.EXPLAIN: [
+        *([attempts, 1.0] for attempts in _NO_ATTEMPTS),
+        *([[], seconds] for seconds in (*_NO_TIMES[:3], -1, 10**400, "1", None)),
+    ],
     HostMethod.SHOW_MESSAGE: [["a notification", "info", "as a request"]],
     _UNKNOWN: [None],
 }
@@ -55,7 +64,7 @@ _NOTICES: dict[int, list[Any]] = {
     HostMethod.TOOL_COMPLETED: [[1]],
     HostMethod.SHOW_MESSAGE: [[1, 2], ["x", "shout", "y"]],
     HostMethod.DESCRIBE: [["x", b""], [5, "text"]],
-    HostMethod.ATTEMPTED: ["text", [["look", "/x"]]],
+    HostMethod.ATTEMPTED: _NO_ATTEMPTS,
     HostMethod.EMIT: [["a request", {}]],
     _UNKNOWN: [None],
 }
@@ -128,7 +137,9 @@ async def test_an_object_where_only_data_may_stand_does_not_fit(hosted: Hosted) 
         with pytest.raises(ValueError, match=r"object where only data|does not fit"):
             await worker.ask(0, method, value)
     await worker.tell(HostMethod.DELETE_ATTRIBUTE, [worker.again(5)])
-    assert not module.reports and len(module.denials) == 1
+    await worker.tell(HostMethod.PATCH_STATE, [[["key"], [worker.again(5)]]])
+    assert hosted.coordinator.session_state == {}
+    assert not module.reports and len(module.denials) == 2
 
 
 async def test_a_refused_value_over_an_object_says_nothing_of_it(hosted: Hosted) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from paddock.session import quota as quotas
 from paddock.session.quota import MAX_THINGS, MAX_WEIGHT, RegistrationQuota, SharedStateQuota
 from paddock.token_bucket import TokenBucket
 from paddock_sdk.contract.boundary_errors import OverLimitError
@@ -53,17 +54,11 @@ def test_things_are_bounded_in_number_whatever_they_weigh() -> None:
 
 
 def test_a_new_life_answers_only_for_objects_that_outlived_the_last() -> None:
-    quota = RegistrationQuota()
-    for sort in ("state", "attribute", "handler", "mount", "running"):
+    quota, sorts = RegistrationQuota(), ("state", "attribute", "handler", "mount", "running")
+    for sort in sorts:
         quota.spend((sort, 1), 10)
     quota.begin_life()
-    assert [quota.spent((sort, 1)) for sort in ("state", "attribute", "handler", "mount", "running")] == [
-        10,
-        10,
-        0,
-        0,
-        0,
-    ]
+    assert [quota.spent((sort, 1)) for sort in sorts] == [10, 10, 0, 0, 0]
 
 
 def test_a_module_answers_for_what_it_added_and_not_for_what_another_did() -> None:
@@ -95,15 +90,15 @@ async def test_who_changes_a_little_of_much_is_not_charged_for_what_another_left
     assert counting.quota.spent(("state", "shared")) < 100
 
 
-@pytest.mark.costly
-async def test_no_module_keeps_more_than_the_bound(hosted: Hosted) -> None:
+async def test_no_module_keeps_more_than_the_bound(hosted: Hosted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quotas, "MAX_WEIGHT", MAX_WEIGHT // 100)
     module, worker = await hosted.start("tool", "tool-hoarder")
     _, other = await hosted.start("tool", "tool-other")
     other.frames.clear()
     for number in range(3):
-        worker.notify(HostMethod.PATCH_STATE, [[["all", str(number)] if number else ["all"], [[[]] * 120_000]]])
-    worker.notify(HostMethod.PATCH_STATE, [[["more"], [[[]] * 120_000]]])
-    await worker.tell(HostMethod.PATCH_STATE, [[["yet more"], [[[]] * 120_000]]])
+        worker.notify(HostMethod.PATCH_STATE, [[["all", str(number)] if number else ["all"], [[[]] * 1_200]]])
+    worker.notify(HostMethod.PATCH_STATE, [[["more"], [[[]] * 1_200]]])
+    await worker.tell(HostMethod.PATCH_STATE, [[["yet more"], [[[]] * 1_200]]])
     assert not module.reports
     denials = [(denial.operation, denial.target, denial.times) for denial in module.denials]
     assert denials == [("leave", "session_state['yet more']", 1)]

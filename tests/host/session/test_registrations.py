@@ -26,18 +26,6 @@ def _handle(number: int, *members: str, owner: Any = _FIRST) -> Handle:
     return Handle(owner, number, encode_description(described, _CODEC))
 
 
-def test_an_act_that_is_done_again_is_renewed_under_the_same_handle() -> None:
-    undone: list[str] = []
-    acts = Registrations(_CODEC)
-    first = _handle(1, "execute")
-    acts.begin_life(_FIRST)
-    act = acts.add(("mount", "tools", "x"), first, lambda: undone.append("x"))
-    acts.begin_life(_SECOND)
-    assert acts.renew(("mount", "tools", "x"), _handle(9, "execute", owner=_SECOND)) is act
-    acts.end_beginning()
-    assert (first.object_id, undone) == (9, [])
-
-
 def test_an_object_with_other_members_replaces_its_predecessor() -> None:
     undone: list[str] = []
     acts = Registrations(_CODEC)

@@ -10,9 +10,9 @@ import pytest
 
 from paddock.policy.limits import ResourceLimits
 from paddock.rpc.first_calls import FirstCalls
+from paddock.session import quota
 from paddock.session.host_api.service import HostService
 from paddock.session.module import HostedModule
-from paddock.session.quota import MAX_THINGS
 from paddock.session.requester import Requester, current_requester
 from paddock.session.state.coordinator import headed
 from paddock.token_bucket import TokenBucket
@@ -31,15 +31,6 @@ async def test_every_method_of_the_protocol_is_served(hosted: Hosted) -> None:
 
 
 # -- capabilities and attributes ---------------------------------------------------------------
-
-
-async def test_a_capability_of_the_hosts_is_not_a_modules_to_replace(hosted: Hosted) -> None:
-    hosted.coordinator.register_capability("session.working_dir", "/here")
-    module, worker = await hosted.start("tool", "tool-x")
-    with pytest.raises(RefusedError, match=r"session\.working_dir"):
-        await worker.ask(0, HostMethod.REGISTER_CAPABILITY, "/elsewhere", head="session.working_dir")
-    assert hosted.coordinator.get_capability("session.working_dir") == "/here"
-    assert len(module.denials) == 1
 
 
 @pytest.mark.difference("the capability `session.granted_paths` has the folders and files that the module was granted")
@@ -345,41 +336,19 @@ async def test_a_message_is_shown_with_the_name_of_who_says_it(
 # -- what does not fit: see also test_misfits.py ------------------------------------------------
 
 
-@pytest.mark.parametrize("timeout", [float("nan"), float("inf"), -1.0, 1e12])
-@pytest.mark.parametrize(
-    ("method", "args"),
-    [
-        (HostMethod.EMIT_AND_COLLECT, lambda timeout: ["news", {}, timeout]),
-        (HostMethod.REQUEST_APPROVAL, lambda timeout: ["Go on?", ["Allow"], timeout, "deny"]),
-    ],
-)
-async def test_a_wait_that_no_clock_can_measure_never_reaches_the_loops_timers(
-    timeout: float, method: HostMethod, args: Any, hosted: Hosted
-) -> None:
-    _, worker = await hosted.start("orchestrator", "loop-one")
-    with pytest.raises(Exception, match="malformed"):
-        await worker.ask(0, method, args(timeout))
-
-
 @pytest.mark.parametrize("name", ["provider.before_load", "provider.load_failure", "session.spawn", "host.anything"])
 async def test_no_tool_takes_a_name_of_the_application(name: str, hosted: Hosted) -> None:
     module, worker = await hosted.start("tool", "tool-one")
-    body, _ = worker.codec.encode(name)
-    value, _ = worker.codec.encode(1)
-    id, frame = worker.connection.send_request(0, HostMethod.REGISTER_CAPABILITY, body + value)
-    worker.write(frame)
     with pytest.raises(PermissionError):
-        await worker.answer(id)
+        await worker.ask(0, HostMethod.REGISTER_CAPABILITY, 1, head=name)
     assert hosted.coordinator.get_capability(name) is None
     assert [denial.target for denial in module.denials] == [name]
 
 
 async def test_attributes_that_are_too_much_are_not_set_and_end_no_module(hosted: Hosted) -> None:
     module, worker = await hosted.start("tool", "tool-hoarder")
-    value, _ = worker.codec.encode(b"x" * 3_000_000)
     for number in range(16):
-        name, _ = worker.codec.encode(f"hoard_{number}")
-        worker.write(worker.connection.send_notify(0, HostMethod.SET_ATTRIBUTE, name + value))
+        worker.notify(HostMethod.SET_ATTRIBUTE, b"x" * 3_000_000, head=f"hoard_{number}")
     await worker.round_trip()
     refused = [
         f"the attribute hoard_{number}" for number in range(16) if not hasattr(hosted.coordinator, f"hoard_{number}")
@@ -391,10 +360,12 @@ async def test_attributes_that_are_too_much_are_not_set_and_end_no_module(hosted
     assert not module.reports
 
 
-@pytest.mark.costly
-async def test_a_request_that_leaves_too_much_fails_and_ends_no_module(hosted: Hosted) -> None:
+async def test_a_request_that_leaves_too_much_fails_and_ends_no_module(
+    hosted: Hosted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quota, "MAX_THINGS", 40)
     module, worker = await hosted.start("hook", "hooks-hoarder")
-    for number in range(MAX_THINGS - module.quota.number_of("mount")):
+    for number in range(40 - module.quota.number_of("mount")):
         worker.request(0, HostMethod.REGISTER_CONTRIBUTOR, ["channel", f"name{number}", None])
     await worker.round_trip()
     requests = {
@@ -405,7 +376,7 @@ async def test_a_request_that_leaves_too_much_fails_and_ends_no_module(hosted: H
         HostMethod.ON_CANCEL: [worker.function(4)],
     }
     for method, args in requests.items():
-        with pytest.raises(OverLimitError, match="the limit is 4096 things"):
+        with pytest.raises(OverLimitError, match="the limit is 40 things"):
             await worker.ask(0, method, args)
     worker.notify(HostMethod.PATCH_STATE, [[["one more"], [1]]])
     await worker.tell(HostMethod.TOOL_STARTED, ["id", "one more"])
@@ -469,15 +440,3 @@ async def test_what_the_application_contributes_is_charged_to_who_collects_it(ho
     for _ in range(20):
         worker.request(0, HostMethod.COLLECT_CONTRIBUTIONS, ["channel"])
     await _is_behind(module)
-
-
-async def test_answers_to_the_application_cost_a_module_nothing(hosted: Hosted) -> None:
-    module, worker = await hosted.start("hook", "hooks-x")
-    await worker.ask(0, HostMethod.REGISTER, ["news", 0, None, worker.function(7)])
-    _leave(module.rate_limits.work, 1000)
-    for _ in range(20):
-        emitting = asyncio.ensure_future(hosted.coordinator.hooks.emit("news", {}))
-        request = await worker.request_from_host()
-        worker.respond(request.id, HookResult(data={"much": [1] * 1000}))
-        await emitting
-    assert not module.peer.admission.is_behind and not module.reports

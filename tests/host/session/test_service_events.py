@@ -26,27 +26,6 @@ from .conftest import Hosted
 # -- events ------------------------------------------------------------------------------------
 
 
-async def test_an_event_has_the_hosts_fields_and_the_handlers_answer(
-    hosted: Hosted,
-) -> None:
-    heard: list[Any] = []
-
-    async def handler(event: str, data: dict[str, Any]) -> HookResult:
-        heard.append((event, data))
-        return HookResult(action="deny", reason="not today")
-
-    hosted.coordinator.hooks.set_default_fields(session_id="the-session")
-    hosted.coordinator.hooks.register("tool:pre", handler)
-    _, loop = await hosted.start("orchestrator", "loop-one")
-    result = await loop.ask(0, HostMethod.EMIT, ["tool:pre", {"tool_name": "bash"}])
-    assert isinstance(result, HookResult)
-    assert (result.action, result.reason) == ("deny", "not today")
-    ((event, data),) = heard
-    assert event == "tool:pre"
-    assert data.pop("timestamp")
-    assert data == {"tool_name": "bash", "session_id": "the-session"}
-
-
 async def test_an_event_outside_its_kind_is_dropped_noted_and_answered(
     hosted: Hosted,
 ) -> None:
@@ -75,18 +54,6 @@ async def test_a_handler_learns_whose_event_it_is_and_data_stays_as_it_is(kind: 
         ("count", f"{kind}-x", {"emitter": "somebody else"}),
     ]
     assert await worker.ask(0, HostMethod.EMITTER, []) is None, "it asks of its own accord, for no event"
-
-
-async def test_an_emit_is_refused_in_a_line_only_where_it_goes_on_for_long(
-    hosted: Hosted, caplog: pytest.LogCaptureFixture
-) -> None:
-    module, forger = await hosted.start("tool", "tool-forger")
-    with caplog.at_level("INFO"):
-        for _ in range(150):
-            forger.request(0, HostMethod.EMIT, ["tool:pre", {}])
-        await forger.round_trip()
-    assert [denial.times for denial in module.denials] == [150]
-    assert len([record for record in caplog.records if "tool:pre" in record.getMessage()]) == 1
 
 
 # -- floods ------------------------------------------------------------------------------------
@@ -206,19 +173,6 @@ async def test_questions_that_wait_for_an_answer_are_bounded(hosted: Hosted) -> 
 # -- handlers ----------------------------------------------------------------------------------
 
 
-async def test_a_hooks_handler_gets_the_event_and_its_answer_counts(hosted: Hosted) -> None:
-    _, hook = await hosted.start("hook", "hooks-one")
-    await hook.ask(0, HostMethod.REGISTER, ["tool:pre", 5, "guard", hook.function(7)])
-    assert await hook.ask(0, HostMethod.LIST_HANDLERS, [None]) == {"tool:pre": ["guard"]}
-    emitted = asyncio.ensure_future(hosted.coordinator.hooks.emit("tool:pre", {"tool_name": "bash"}))
-    request = await hook.request_from_host()
-    assert (request.target, request.method) == (7, 0)
-    ((event, data), kwargs) = hook.value(request)
-    assert (event, data["tool_name"], kwargs) == ("tool:pre", "bash", {})
-    hook.respond(request.id, HookResult(action="deny", reason="no"))
-    assert (await emitted).reason == "no"
-
-
 async def test_an_event_is_encoded_once_for_all_who_hear_it(hosted: Hosted, monkeypatch: pytest.MonkeyPatch) -> None:
     workers = []
     for number in range(3):
@@ -281,12 +235,6 @@ async def test_a_handler_is_registered_by_any_kind_that_has_the_grant(hosted: Ho
     await worker.ask(0, HostMethod.REGISTER, ["tool:pre", 0, None, worker.function(7)])
     with pytest.raises(RefusedError):
         await worker.ask(0, HostMethod.REGISTER, ["session:end", 0, None, worker.function(8)])
-
-
-async def test_a_handler_that_is_no_object_is_a_type_error(hosted: Hosted) -> None:
-    _, hook = await hosted.start("hook", "hooks-one")
-    with pytest.raises(TypeError, match="callable"):
-        await hook.ask(0, HostMethod.REGISTER, ["tool:pre", 0, None, "not a function"])
 
 
 async def _carried(hosted: Hosted) -> dict[str, Any]:

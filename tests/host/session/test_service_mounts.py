@@ -76,26 +76,11 @@ async def test_an_object_at_two_points_follows_the_policy_of_each(points: tuple[
     assert None not in (policy.admit, policy.on_success, policy.release, policy.answer_max)
 
 
-async def test_an_object_mounted_without_a_name_goes_by_its_own(hosted: Hosted) -> None:
-    await hosted.start("tool", "tool-x", mounts("tools", None, lambda worker: worker.own(5, name="echo")))
-    assert hosted.coordinator.get("tools", "echo") is not None
-
-
-@pytest.mark.parametrize(
-    ("point", "name", "error", "said"),
-    [
-        ("tools", None, ValueError, "needs a name"),
-        ("hooks", None, ValueError, "hooks"),
-        ("nowhere", "x", ValueError, "nowhere"),
-    ],
-)
-async def test_a_mount_at_no_place_for_it_is_refused(
-    point: str, name: str | None, error: type[Exception], said: str, hosted: Hosted
-) -> None:
+async def test_an_object_without_a_name_is_mounted_under_none(hosted: Hosted) -> None:
     module, worker = await hosted.start("tool", "tool-x")
-    with pytest.raises(error, match=said):
-        await worker.ask(0, HostMethod.MOUNT, [point, name, worker.own(5, {"execute": ASYNC})])
-    assert module.handle_at(point) is None
+    with pytest.raises(ValueError, match="needs a name"):
+        await worker.ask(0, HostMethod.MOUNT, ["tools", None, worker.own(5, {"execute": ASYNC})])
+    assert module.handle_at("tools") is None
 
 
 @pytest.mark.parametrize(
@@ -113,17 +98,6 @@ async def test_a_module_may_have_names_of_its_own_that_differ_by_case(hosted: Ho
     _, worker = await hosted.start("tool", "tool-x", tool("echo"))
     await worker.ask(0, HostMethod.MOUNT, ["tools", "Echo", worker.own(6, {"execute": ASYNC})])
     assert set(hosted.coordinator.get("tools")) == {"echo", "Echo"}
-
-
-async def test_plain_data_and_what_belongs_to_others_cannot_be_mounted(hosted: Hosted) -> None:
-    _, owner = await hosted.start("tool", "tool-owner", tool("theirs"))
-    _, worker = await hosted.start("tool", "tool-x")
-    ((_, _, entry),) = changes(worker, MirrorSection.MOUNTED)
-    for value in ("text", ["list"], worker.foreign(entry.id)):
-        with pytest.raises(TypeError, match="of the module's own"):
-            await worker.ask(0, HostMethod.MOUNT, ["tools", "mine", value])
-    assert list(hosted.coordinator.get("tools")) == ["theirs"]
-    await owner.round_trip()
 
 
 @pytest.mark.parametrize(

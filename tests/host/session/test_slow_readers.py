@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from paddock.rpc import channel
 from paddock.session import module as hosted_module
 from paddock_sdk.protocol import Kind
 from paddock_sdk.protocol.body import unpack_prefix
@@ -94,11 +93,8 @@ async def test_capabilities_mounts_and_events_are_told_as_they_are_in_the_end(ho
     slow.stop_reading()
     filled = len(slow.heard(Kind.MIRROR)) + await _fill(hosted, making, reader)
     for number in range(50):
-        name, _ = making.codec.encode("offered")
-        body, rows = making.body(making.own(100 + number, {"work": ASYNC}, number=number))
-        id, frame = making.connection.send_request(0, HostMethod.REGISTER_CAPABILITY, name + body, rows)
-        making.write(frame)
-        await making.answer(id)
+        offered = making.own(100 + number, {"work": ASYNC}, number=number)
+        await making.ask(0, HostMethod.REGISTER_CAPABILITY, offered, head="offered")
         hosted.coordinator.hooks.register(f"event {number}", lambda event, data: None)()
         await making.ask(0, HostMethod.MOUNT, ["tools", f"tool{number}", making.again(100 + number)])
         if number < 49:
@@ -170,21 +166,13 @@ async def test_who_reads_nothing_is_ended_after_a_while_unless_it_serves_a_call(
 
 
 async def test_who_has_read_everything_is_left_alone(hosted: Hosted, monkeypatch: pytest.MonkeyPatch) -> None:
-    watches: list[channel.ReadingWatch] = []
-
-    class NotedWatch(channel.ReadingWatch):
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args)
-            watches.append(self)
-
-    monkeypatch.setattr(channel, "ReadingWatch", NotedWatch)
     monkeypatch.setattr(hosted_module, "_UNREAD_SECONDS", 0.1)
     module, _ = await hosted.start("tool", "tool-idle")
     _, writer = await hosted.start("tool", "tool-writer")
     for number in range(10):
         await writer.tell(HostMethod.PATCH_STATE, [[["key"], [number]]])
         await asyncio.sleep(0.05)
-    await until(lambda: not watches[0].is_on)
+    await until(lambda: not module.peer.channel._reading.is_on)  # type: ignore[union-attr]
     assert not module.reports
 
 
