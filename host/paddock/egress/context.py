@@ -88,7 +88,7 @@ class EgressContext:
             grant=self.line(*refused.lacks) if refused.lacks else "",
             reason=refused.reason,
         )
-        refused.reported_as(denial)
+        refused.denial = denial
         self.on_denial(denial)
         return denial
 

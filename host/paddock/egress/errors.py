@@ -39,10 +39,6 @@ class EgressRefusedError(Exception):
         self.status = status
         self.denial: Denial | None = None
 
-    def reported_as(self, denial: Denial) -> None:
-        """Keep its report."""
-        self.denial = denial
-
 
 class DialError(Exception):
     """Raised when an allowed destination cannot be reached; `timed_out` means that it took too long."""

@@ -140,7 +140,9 @@ class GuardedPaths:
             self,
             existing=self._joined((*(path for one in known for path in one.existing), *self.existing)),
             watched=self._joined((*(path for one in known for path in one.watched), *self.watched)),
-            repositories=self.repositories.union(git for git in repositories if self._is_inside(git)),
+            repositories=self.repositories.union(
+                git for git in repositories if git == self.folder or _lies_in(git, self.folder)
+            ),
             ways=tuple(dict.fromkeys((*(way for one in known for way in one.ways), *self.ways))),
         )
 
@@ -181,9 +183,6 @@ class GuardedPaths:
 
     def _joined(self, places: Iterable[Path]) -> tuple[Path, ...]:
         return tuple(_existing(places, self.folder))
-
-    def _is_inside(self, path: Path) -> bool:
-        return path == self.folder or _lies_in(path, self.folder)
 
     def _is_part(self, path: Path, guarded: Path) -> bool:
         """Whether a grant of a guarded path opens this one too; a bare repository's folder may contain other things."""

@@ -79,10 +79,6 @@ class ExplainedModule:
             return max(self.mounts_around(place), key=lambda mount: mount.writable, default=None)
         return max(self.mounts_around(place), key=lambda mount: len(Path(mount.target).parts), default=None)
 
-    def is_around_writable(self, place: Path) -> bool:
-        """Whether a place is in a folder that it may write to."""
-        return any(mount.writable for mount in self.mounts_around(place))
-
     def why_covered(self, place: Path) -> str | None:
         """Return why no grant lets it have what is at a place outside; None if one may. Nothing is looked up."""
         mount = self.mount_at(place)
