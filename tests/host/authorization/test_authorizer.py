@@ -140,12 +140,6 @@ async def test_modules_are_authorized_in_plan_order(scene: Scene) -> None:
     assert not authorized.trust.accepted and not authorized.accepts_weaker
 
 
-async def test_what_takes_an_accepted_plan_is_refused_with_its_line_and_the_fix(scene: Scene) -> None:
-    refusal = await _refused(scene, _ASKING)
-    assert (refusal.path, refusal.line, refusal.rule_line) == ("tools[0].permissions.net[0]", _FIRST, None)
-    assert "--trust-plan" in refusal.hint
-
-
 async def test_a_flag_accepts_a_plan_this_once_and_with_it_a_weaker_level(scene: Scene) -> None:
     authorized = await scene.clear(scene.plan(_ASKING), trust_plan=True)
     assert _tool(authorized).net == ("example.org",)

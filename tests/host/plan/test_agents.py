@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -171,23 +169,6 @@ def test_every_mistake_in_an_agent_is_told_with_its_place() -> None:
         "agents.d.tools[0].on_failure": "is for hooks and what is granted `hooks`; this is a tool",
         "agents.d.tools[1].config.k": "`${A:-b}` has a default, which is not supported",
     }
-
-
-def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
-    file = tmp_path / "plan.yaml"
-    text = """\
-        session: {orchestrator: loop-a, context: context-a}
-        agents:
-          researcher:
-            tools:
-              - module: tool-a
-                limits: {memory_max: lots}
-        """
-    file.write_text(textwrap.dedent(text))
-    with pytest.raises(PlanError) as caught:
-        load_plan(file)
-    (problem,) = caught.value.problems
-    assert (problem.path, problem.line) == ("agents.researcher.tools[0].limits.memory_max", 6)
 
 
 def test_what_other_programs_say_of_agents_is_passed_on() -> None:

@@ -13,6 +13,7 @@ from paddock.plan.problems import NotAcceptedError
 from paddock.policy.files.owned_file import read_owned
 from paddock.policy.owner import Owner
 from paddock.policy.path_walk import GrantedPath
+from support.rows import each_row
 
 from .entries import owner
 
@@ -28,11 +29,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_file_of_ones_own_is_read(file: Path) -> None:
-    assert read_owned(file, owner()) == "minimum_isolation = 'ns'\n"
-
-
-@pytest.mark.parametrize("name", ["nothing", "nothing/at/all", "paddock/policy.toml/file"])
+@each_row("name", ["nothing", "nothing/at/all", "paddock/policy.toml/file"])
 def test_where_no_file_is_there_is_nothing_to_read(file: Path, name: str) -> None:
     assert read_owned(file.parent.parent / name, owner()) is None
 
@@ -43,22 +40,6 @@ def test_a_missing_file_is_not_refused_for_its_folder(file: Path) -> None:
     assert read_owned(file.with_name("other"), owner()) is None
     assert read_owned(file.parent.parent.parent / "by-link" / "paddock" / "other", owner()) is None
     assert read_owned(file.parent.parent.parent / "by-link" / "nothing" / "other", owner()) is None
-
-
-def _world_writable(file: Path) -> None:
-    file.chmod(0o646)
-
-
-def _group_writable(file: Path) -> None:
-    file.chmod(0o664)
-
-
-def _in_a_folder_for_everybody(file: Path) -> None:
-    file.parent.chmod(0o777)
-
-
-def _below_a_folder_for_a_group(file: Path) -> None:
-    file.parent.parent.chmod(0o775)
 
 
 def _a_folder(file: Path) -> None:
@@ -94,29 +75,25 @@ def _a_link_into_a_folder_for_everybody(file: Path) -> None:
     file.symlink_to(shared / file.name)
 
 
-def _not_text(file: Path) -> None:
-    file.write_bytes(b"a = \xff")
-
-
-def _too_large(file: Path) -> None:
-    file.write_text("#" * 3000)
-
-
 @pytest.mark.parametrize(
     ("spoil", "said", "fix"),
     [
-        (_world_writable, "can be written by others: by everybody (mode 0646)", "chmod go-w"),
-        (_group_writable, "can be written by others: by its group (mode 0664)", "chmod go-w"),
-        (_in_a_folder_for_everybody, "could put another `policy.toml`: everybody may write to it", "chmod go-w"),
-        (_below_a_folder_for_a_group, "could put another `paddock`: the group", "chmod go-w"),
+        (lambda file: file.chmod(0o646), "can be written by others: by everybody (mode 0646)", "chmod go-w"),
+        (lambda file: file.chmod(0o664), "can be written by others: by its group (mode 0664)", "chmod go-w"),
+        (
+            lambda file: file.parent.chmod(0o777),
+            "could put another `policy.toml`: everybody may write to it",
+            "chmod go-w",
+        ),
+        (lambda file: file.parent.parent.chmod(0o775), "could put another `paddock`: the group", "chmod go-w"),
         (_a_folder, "is not a regular file", "remove it"),
         (_a_fifo, "is not a regular file", "remove it"),
         (_a_link_to_nowhere, "which does not exist", "mend or remove the link"),
         (_below_a_link_to_nowhere, "which does not exist", "mend or remove the link"),
         (_a_link_to_itself, "cannot be read: too many levels of symbolic links", "remove it"),
         (_a_link_into_a_folder_for_everybody, "could put another `policy.toml`: everybody", "chmod go-w"),
-        (_not_text, "is not UTF-8 text, at byte 4", "UTF-8"),
-        (_too_large, "is larger than 2 KiB", "shorter"),
+        (lambda file: file.write_bytes(b"a = \xff"), "is not UTF-8 text, at byte 4", "UTF-8"),
+        (lambda file: file.write_text("#" * 3000), "is larger than 2 KiB", "shorter"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

@@ -85,13 +85,6 @@ def test_a_plan_that_was_edited_since_is_refused_as_that(file: GrantsFile, tmp_p
     assert "and edited since" in told and "--trust-plan" in told
 
 
-def test_going_back_to_what_was_accepted_is_accepted(file: GrantsFile, tmp_path: Path) -> None:
-    path = tmp_path / "plan.yaml"
-    PlanAcceptance.accepting(plan_at(path), file)
-    assert not PlanAcceptance.of(plan_at(path, PLAN + "\n# a remark\n"), file).trust.accepted
-    assert PlanAcceptance.of(plan_at(path), file).trust.accepted
-
-
 def test_the_same_plan_elsewhere_is_another_one(file: GrantsFile, tmp_path: Path) -> None:
     PlanAcceptance.accepting(plan_at(tmp_path / "plan.yaml"), file)
     acceptance = PlanAcceptance.of(plan_at(tmp_path / "copy.yaml"), file)
