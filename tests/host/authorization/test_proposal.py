@@ -98,7 +98,7 @@ def test_a_module_is_proposed_what_is_usual_for_its_like(
     assert written(proposed(kind, module, folder=folder)) == expected
 
 
-@pytest.mark.parametrize("module", ["tool-web", "tool-whatever", "hooks-whatever", "provider-whatever"])
+@each_row("module", ["tool-web", "tool-whatever", "hooks-whatever", "provider-whatever"])
 def test_what_nothing_fits_is_told_what_it_lacks_and_how_to_give_it(module: str, folder: Path) -> None:
     kind: Any = {"tool": "tool", "hooks": "hook", "provider": "provider"}[module.partition("-")[0]]
     needs = proposed(kind, module, folder=folder)
@@ -106,12 +106,12 @@ def test_what_nothing_fits_is_told_what_it_lacks_and_how_to_give_it(module: str,
     assert any("permissions:" in one for one in needs.lacks)
 
 
-@pytest.mark.parametrize("module", ["tool-task", "tool-delegate"])
+@each_row("module", ["tool-task", "tool-delegate"])
 def test_what_hands_work_on_is_told_the_line_that_allows_it(module: str, folder: Path) -> None:
     assert "permissions: {call: [spawn]}" in " ".join(proposed("tool", module, folder=folder).lacks)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "module"),
     [("tool", "tool-todo"), ("hook", "hooks-approval"), ("context", "context-simple"), ("orchestrator", "loop-basic")],
 )
@@ -620,7 +620,7 @@ def test_code_that_runs_the_loop_is_proposed_no_calls(folder: Path) -> None:
     assert written(of_code(folder, code=code, kind="orchestrator", module="loop-odd")) == NOTHING
 
 
-@pytest.mark.parametrize(("kind", "module"), [("tool", "tool-odd"), ("hook", "hooks-odd")])
+@each_row(("kind", "module"), [("tool", "tool-odd"), ("hook", "hooks-odd")])
 def test_events_are_proposed_to_who_is_no_hook(kind: Kind, module: str, folder: Path) -> None:
     needs = of_code(folder, code="coordinator.hooks.register('provider:request', f)", kind=kind, module=module)
     assert written(needs) == ({"hooks": ["provider:request"]} if kind == "tool" else NOTHING)

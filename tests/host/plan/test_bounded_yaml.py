@@ -15,7 +15,7 @@ from paddock.plan.formats.bounded_yaml import MAX_CHARACTERS, MAX_NUMBER, YamlEr
 from paddock.plan.plain_data import MAX_DEPTH
 from support.rows import each_row
 
-_LONG = 200_000
+_LONG = 20_000
 
 
 def refusal_of(text: str) -> YamlError:

@@ -74,13 +74,13 @@ YAML = {
 }
 
 
-@pytest.mark.parametrize("case", YAML)
+@each_row("case", YAML)
 def test_a_yaml_plan_keeps_every_character(case: str, tmp_path: Path) -> None:
     before, after = YAML[case]
     assert added(tmp_path, before) == after
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         f"{SESSION}tools: &shared\n  - module: a\nmine: *shared\n",
@@ -98,12 +98,12 @@ def test_an_uncertain_place_leaves_the_plan_and_shows_the_lines(text: str, tmp_p
     assert path.read_text() == text and os.listdir(tmp_path) == ["plan.yaml"]
 
 
-@pytest.mark.parametrize(("kind", "section"), [("provider", "providers"), ("tool", "tools"), ("hook", "hooks")])
+@each_row(("kind", "section"), [("provider", "providers"), ("tool", "tools"), ("hook", "hooks")])
 def test_each_kind_has_its_section(kind: str, section: str, tmp_path: Path) -> None:
     assert yaml.safe_load(added(tmp_path, SESSION, kind=kind))[section] == [ENTRY]
 
 
-@pytest.mark.parametrize("kind", ["orchestrator", "context"])
+@each_row("kind", ["orchestrator", "context"])
 def test_of_what_a_session_has_one_it_is_told_what_to_write_instead(kind: Any, tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
     path.write_text(SESSION)
@@ -176,7 +176,7 @@ WITHOUT = {
 }
 
 
-@pytest.mark.parametrize(("text", "index"), WITHOUT)
+@each_row(("text", "index"), WITHOUT)
 def test_of_a_yaml_plan_the_entry_goes_and_its_comment(text: str, index: int, tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
     path.write_text(text)

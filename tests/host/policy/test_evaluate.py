@@ -263,7 +263,7 @@ def test_a_cap_holds_for_every_way_to_grant(
     assert how == "plan" or "given by command line: --grant tool-x=…" in message
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("preset", "caps", "within"),
     [
         ("workspace", "write = ['out']", False),
@@ -339,7 +339,7 @@ def test_a_folder_is_matched_where_it_really_is(work: Path) -> None:
     assert refused(lambda: decide(work, text, source=str(work / "module"), permissions={"net": ["a.example"]}))
 
 
-@pytest.mark.parametrize("text", [capped("net = []", "git+*"), "git_hosts = ['github.com']", "require_pinned = true"])
+@each_row("text", [capped("net = []", "git+*"), "git_hosts = ['github.com']", "require_pinned = true"])
 def test_an_ambiguous_source_is_refused_where_rules_depend_on_it(work: Path, text: str) -> None:
     source = "git+https://github.com/evil/../org/repo"
     assert decide(work, "minimum_isolation = 'ns'", source=source)
@@ -420,7 +420,7 @@ def test_every_files_list_of_hosts_counts(work: Path) -> None:
     assert refused(lambda: decide(work, "git_hosts = ['git.example']", "git_hosts = ['github.com']"))
 
 
-@pytest.mark.parametrize("source", ["https://user:hunter2@evil.example/a", "https://user:hunter2@evil.example/../a"])
+@each_row("source", ["https://user:hunter2@evil.example/a", "https://user:hunter2@evil.example/../a"])
 def test_a_password_in_a_source_is_never_shown(work: Path, source: str) -> None:
     for text in ("git_hosts = []", "require_pinned = true"):
         with pytest.raises(PolicyRefusedError) as caught:
@@ -559,7 +559,7 @@ def test_a_minimum_of_the_policy_is_never_lowered(
     assert f"`{level}` is weaker than the minimum, `{minimum}`" in message
 
 
-@pytest.mark.parametrize("keys", [{"isolation": "none"}, {"named": "none"}])
+@each_row("keys", [{"isolation": "none"}, {"named": "none"}])
 def test_what_a_rule_bounds_is_not_run_where_nothing_is_enforced(work: Path, keys: dict[str, Any]) -> None:
     text = capped("net = []", "git+*")
     assert decide(work, **keys) and decide(work, text, isolation="landlock")
@@ -606,9 +606,8 @@ UNTRUSTED: list[tuple[dict[str, Any], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("keys", "harmless"), UNTRUSTED)
-def test_an_unaccepted_plan_stays_in_its_folder(work: Path, keys: dict[str, Any], harmless: bool) -> None:
-    secrets = {"KEY": "x"}
+@pytest.fixture
+def guarded_work(work: Path) -> Path:
     for name in (".git/hooks", ".vscode", "bare/objects", "bare/refs"):
         (work / name).mkdir(parents=True)
     (work / "bare" / "HEAD").write_text("ref: refs/heads/main\n")
@@ -618,12 +617,18 @@ def test_an_unaccepted_plan_stays_in_its_folder(work: Path, keys: dict[str, Any]
     (work / ".git/config").write_text("[core]\n\thooksPath = tools/hooks\n")
     (work / "conf/envrc").touch()
     (work / ".envrc").symlink_to("conf/envrc")
-    assert decide(work, secrets=secrets, **keys)
+    return work
+
+
+@each_row(("keys", "harmless"), UNTRUSTED)
+def test_an_unaccepted_plan_stays_in_its_folder(guarded_work: Path, keys: dict[str, Any], harmless: bool) -> None:
+    secrets = {"KEY": "x"}
+    assert decide(guarded_work, secrets=secrets, **keys)
     if harmless:
-        assert decide(work, accepted=False, secrets=secrets, **keys)
+        assert decide(guarded_work, accepted=False, secrets=secrets, **keys)
         return
     with pytest.raises(PolicyRefusedError) as caught:
-        decide(work, accepted=False, secrets=secrets, **keys)
+        decide(guarded_work, accepted=False, secrets=secrets, **keys)
     (refusal,) = caught.value.refusals
     assert refusal.path.startswith("tools[0].") and "--trust-plan" in refusal.hint
     assert (refusal.rule_file, refusal.rule_line) == ("built in", None)
@@ -637,7 +642,7 @@ def test_a_changed_plan_is_refused_with_the_line_of_its_acceptance(work: Path) -
     assert (file, line) == ("/home/x/grants.toml", 7)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "permissions",
     [{"net": ["a.example"]}, {"secrets": ["KEY"]}, {"env": ["KEY"]}, {"read": ["~"]}, {"run": ["~/secret/tool"]}],
 )
@@ -694,7 +699,7 @@ def test_a_secret_is_injected_only_where_the_module_may_connect(work: Path) -> N
     assert "the only host of `net`, and that has none" in found["tools[0].permissions.secrets[0]"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("permissions", "path"),
     [
         ({"secrets": ["KEY", {"name": "KEY", "inject": "host"}], "net": ["a.example"]}, "secrets[1]"),
@@ -895,7 +900,7 @@ def test_what_is_refused_later_can_be_told_with_its_line(work: Path) -> None:
 CLOSED = "refused_networks = ['203.0.113.0/24', '2001:db8::/32']\n"
 
 
-@pytest.mark.parametrize("written", ["203.0.113.7:443", "203.0.113.128/25", "[2001:db8::1]:443"])
+@each_row("written", ["203.0.113.7:443", "203.0.113.128/25", "[2001:db8::1]:443"])
 def test_a_grant_in_a_network_that_is_closed_is_refused_with_its_line(work: Path, written: str) -> None:
     ((path, message, file, line),) = refused(lambda: decide(work, f"\n{CLOSED}", permissions={"net": [written]}))
     assert (path, file, line) == ("tools[0].permissions.net[0]", "/etc/paddock/policy.toml", 2)

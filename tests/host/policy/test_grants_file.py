@@ -10,7 +10,6 @@ import sys
 import tempfile
 import textwrap
 from ast import literal_eval
-from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -24,6 +23,7 @@ from paddock.policy.files.accepted_plans import AcceptedGrant, AcceptedPlan
 from paddock.policy.files.grants import GrantsFile, GrantsNotKeptError
 from paddock.policy.pins import MovedPin, Pin
 from paddock_sources.manifest import permission_request
+from support.rows import each_row
 
 from .entries import owner
 
@@ -200,7 +200,7 @@ def test_a_link_to_the_file_stays_one(file: GrantsFile, tmp_path: Path) -> None:
 # -- what is not understood, and not believed
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "line", "said"),
     [
         ("[[plan]\n", 1, "not TOML"),
@@ -236,30 +236,13 @@ def test_a_corrupt_file_is_an_error_and_not_an_empty_one(
     assert file.path.read_text() == broken
 
 
-def _others_may_write(file: GrantsFile) -> None:
-    file.path.chmod(0o602)
-
-
-def _its_group_may_write(file: GrantsFile) -> None:
-    file.path.chmod(0o660)
-
-
-def _others_may_put_another_in_its_place(file: GrantsFile) -> None:
-    file.path.parent.chmod(0o777)
-
-
-def _others_may_move_its_folder(file: GrantsFile) -> None:
-    file.path.parent.parent.chmod(0o777)
-
-
 @pytest.mark.parametrize(
-    "spoil",
-    [_others_may_write, _its_group_may_write, _others_may_put_another_in_its_place, _others_may_move_its_folder],
+    ("place", "mode"), [("grants.toml", 0o602), ("grants.toml", 0o660), ("../paddock", 0o777), ("../../config", 0o777)]
 )
-def test_a_file_that_others_may_write_is_not_believed(file: GrantsFile, spoil: Callable[[GrantsFile], None]) -> None:
+def test_a_file_that_others_may_write_is_not_believed(file: GrantsFile, place: str, mode: int) -> None:
     file.accept(digest(1), "/a")
     assert found_in(file, digest(1)) is not None
-    spoil(file)
+    (file.path.parent / place).chmod(mode)
     with pytest.raises(PolicyFileError) as caught:
         found_in(file, digest(1))
     assert "chmod go-w" in render(caught.value)

@@ -11,6 +11,7 @@ import pytest
 
 from paddock.policy import guarded_paths as guarding
 from paddock.policy.guarded_paths import GuardedPaths
+from support.rows import each_row
 
 
 def make_repository(folder: Path) -> Path:
@@ -52,12 +53,10 @@ RUN_UNASKED = [
 ]
 
 
-@pytest.mark.parametrize("name", RUN_UNASKED)
-def test_what_other_tools_run_unasked_stays_as_it_is(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / name).touch()
+def test_what_other_tools_run_unasked_stays_as_it_is(tmp_path: Path) -> None:
+    place_files(tmp_path, *RUN_UNASKED)
     kept = GuardedPaths.find(tmp_path, tmp_path / "no-home").to_protect(())
-    assert any((tmp_path / name).is_relative_to(path) for path in kept)
+    assert [name for name in RUN_UNASKED if not any((tmp_path / name).is_relative_to(path) for path in kept)] == []
 
 
 AT_TOPS = [
@@ -258,7 +257,7 @@ def test_the_objects_of_a_bare_repository_are_looked_at_last(tmp_path: Path, mon
     assert not guarded.is_complete
 
 
-@pytest.mark.parametrize(
+@each_row(
     "content",
     [
         b"",

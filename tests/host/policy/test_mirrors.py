@@ -19,6 +19,7 @@ from paddock_sources.cache import SourceCache
 from paddock_sources.git.kept_commits import KeptCommit, KeptCommits
 from paddock_sources.git.remote import Remote
 from paddock_sources.kinds.git_uri import repository
+from support.rows import each_row
 
 PUBLIC = "git+https://github.com/org/tool"
 COMMIT = "0123456789" * 4
@@ -65,7 +66,7 @@ def test_a_mirror_is_no_way_around_the_hosts_of_a_policy(mirror: str, environ: M
     refuse(f'{HOSTS}mirrors = ["{mirror}"]\n', environ)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mirror", "prefix"),
     [
         ("https://mirror.example.evil.org/", "https://github.com/"),
@@ -83,7 +84,7 @@ def test_a_policy_that_names_a_mirror_names_it_for_a_whole_host(
     refuse(f'{HOSTS}mirrors = ["https://mirror.example"]\n', environ)
 
 
-@pytest.mark.parametrize("match", ["git+https://github.com/org/*", "git+https://m.example/*"])
+@each_row("match", ["git+https://github.com/org/*", "git+https://m.example/*"])
 def test_a_denial_holds_for_the_public_address_and_for_the_mirror(match: str, environ: Mapping[str, str]) -> None:
     mirrored(environ, "https://m.example/")
     with pytest.raises(PolicyRefusedError, match="takes over accounts"):

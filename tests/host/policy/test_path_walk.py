@@ -18,6 +18,7 @@ from paddock.plan.problems import NotAcceptedError
 from paddock.policy.owner import Owner
 from paddock.policy.path_walk import GrantedPath
 from support.examples import examples
+from support.rows import each_row
 
 from .entries import owner
 
@@ -135,9 +136,7 @@ def test_a_missing_path_is_named_with_the_one_it_resembles(tmp_path: Path) -> No
     assert f"`{tmp_path}/file` is no folder" in refusal("file/..", tmp_path)
 
 
-@pytest.mark.parametrize(
-    "written", ["/", "//", "/tmp/..", "/proc", "/proc/self/root", "/sys/kernel", "/dev/shm", "/dev"]
-)
+@each_row("written", ["/", "//", "/tmp/..", "/proc", "/proc/self/root", "/sys/kernel", "/dev/shm", "/dev"])
 def test_the_whole_file_system_and_the_kernels_own_are_never_granted(written: str, tmp_path: Path) -> None:
     assert "the whole file system" in refusal(written, tmp_path) or "which is the kernel's" in refusal(
         written, tmp_path
@@ -172,7 +171,7 @@ def test_a_path_that_the_user_cannot_follow_is_refused(tmp_path: Path) -> None:
     (tmp_path / "shut").chmod(0o700)
 
 
-@pytest.mark.parametrize("written", ["/usr/local", "/etc", "/usr/lib", "/bin", "/lib"])
+@each_row("written", ["/usr/local", "/etc", "/usr/lib", "/bin", "/lib"])
 def test_the_systems_own_folders_may_be_read_and_never_written_to(written: str, tmp_path: Path) -> None:
     granted = resolve(written, tmp_path)
     with pytest.raises(NotAcceptedError, match="the system's own"):

@@ -268,26 +268,6 @@ async def test_the_largest_output_is_taken_whole(home: Path) -> None:
 # -- files
 
 
-def _for_its_group(path: Path) -> None:
-    path.chmod(0o640)
-
-
-def _for_everybody(path: Path) -> None:
-    path.chmod(0o604)
-
-
-def _to_be_written_by_others(path: Path) -> None:
-    path.chmod(0o602)
-
-
-def _in_a_folder_for_everybody(path: Path) -> None:
-    path.parent.chmod(0o777)
-
-
-def _missing(path: Path) -> None:
-    path.unlink()
-
-
 def _a_folder(path: Path) -> None:
     path.unlink()
     path.mkdir(mode=0o700)
@@ -298,31 +278,19 @@ def _a_fifo(path: Path) -> None:
     os.mkfifo(path, 0o600)
 
 
-def _empty(path: Path) -> None:
-    path.write_text("\n\n")
-
-
-def _binary(path: Path) -> None:
-    path.write_bytes(VALUE.encode() + b"\xff")
-
-
-def _too_large(path: Path) -> None:
-    path.write_text(VALUE * MAX_BYTES)
-
-
 @pytest.mark.parametrize(
     ("spoil", "said", "fix"),
     [
-        (_for_its_group, "others than you may read it or more (mode 0640)", "chmod go-rwx"),
-        (_for_everybody, "(mode 0604)", "chmod go-rwx"),
-        (_to_be_written_by_others, "(mode 0602)", "chmod go-rwx"),
-        (_in_a_folder_for_everybody, "could put another", "chmod go-w"),
-        (_missing, "it does not exist", "make it"),
+        (lambda path: path.chmod(0o640), "others than you may read it or more (mode 0640)", "chmod go-rwx"),
+        (lambda path: path.chmod(0o604), "(mode 0604)", "chmod go-rwx"),
+        (lambda path: path.chmod(0o602), "(mode 0602)", "chmod go-rwx"),
+        (lambda path: path.parent.chmod(0o777), "could put another", "chmod go-w"),
+        (lambda path: path.unlink(), "it does not exist", "make it"),
         (_a_folder, "is not a regular file", ""),
         (_a_fifo, "is not a regular file", ""),
-        (_empty, "it is empty", ""),
-        (_binary, "not UTF-8 text", ""),
-        (_too_large, "larger than 64 KiB", ""),
+        (lambda path: path.write_text("\n\n"), "it is empty", ""),
+        (lambda path: path.write_bytes(VALUE.encode() + b"\xff"), "not UTF-8 text", ""),
+        (lambda path: path.write_text(VALUE * MAX_BYTES), "larger than 64 KiB", ""),
     ],
 )
 async def test_a_file_that_is_not_ones_own_alone_or_holds_no_secret_is_refused(

@@ -8,6 +8,7 @@ import pytest
 
 from paddock.errors import PolicyFileError, render
 from paddock.policy.files.sources import load_source_settings, sources_path
+from support.rows import each_row
 
 TEXT = """\
 workspace = "/home/me/modules"
@@ -62,7 +63,7 @@ def test_a_file_that_others_may_write_decides_nothing(environ: dict[str, str], f
         load_source_settings(environ)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "path", "line", "said"),
     [
         ("\nworkspce = '/a'", "workspce", 2, "did you mean `workspace`?"),
