@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 from collections.abc import Callable, Sequence
 
 from .way import RefusedActError
-
-_FINE = 0
 
 
 def started(act: Callable[[], object]) -> int:
@@ -20,7 +17,7 @@ def started(act: Callable[[], object]) -> int:
         try:
             act()
         finally:
-            os._exit(_FINE)
+            os._exit(0)
     return child
 
 
@@ -41,27 +38,7 @@ def in_a_child(act: Callable[[], object]) -> str:
         OSError: `act` raised it there, or no child could be made.
         RefusedError: a signal ended it; the signal's name is the word.
     """
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.write(writer, json.dumps([True, str(act())]).encode())
-        except OSError as error:
-            os.write(writer, json.dumps([False, error.errno]).encode())
-        finally:
-            os._exit(_FINE)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as pipe:
-        answer = pipe.read()
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if code < 0:
-        raise RefusedActError(signal.Signals(-code).name, "ended the process that tried")
-    if not answer:
-        raise RuntimeError(f"the child ended with code {code} and no answer")
-    worked, value = json.loads(answer)
-    if not worked:
-        raise OSError(value, os.strerror(value))
-    return str(value)
+    return _forked(lambda output: os.write(output, str(act()).encode()))[1]
 
 
 def executed(program: str | int, argv: Sequence[str], *, by: Callable[..., object] = os.execve) -> tuple[int, str]:
@@ -71,24 +48,33 @@ def executed(program: str | int, argv: Sequence[str], *, by: Callable[..., objec
         OSError: the program did not start.
         RefusedError: a signal ended it.
     """
-    reader, writer = os.pipe()
+
+    def replaced(output: int) -> None:
+        os.dup2(output, 1)
+        by(program, list(argv), {})
+
+    return _forked(replaced)
+
+
+def _forked(act: Callable[[int], object]) -> tuple[int, str]:
+    """Return the exit code of a child, and the text that `act` wrote there to the descriptor that it was given."""
+    refused, refusing = os.pipe()
     printed, printing = os.pipe()
-    child = os.fork()
-    if child == 0:
+
+    def tried() -> None:
         try:
-            os.dup2(printing, 1)
-            by(program, list(argv), {})
+            act(printing)
         except OSError as error:
-            os.write(writer, str(error.errno).encode())
-        finally:
-            os._exit(127)
-    for end in (writer, printing):
+            os.write(refusing, str(error.errno).encode())
+
+    child = started(tried)
+    for end in (refusing, printing):
         os.close(end)
-    with os.fdopen(reader, "rb") as refusal, os.fdopen(printed, "rb") as output:
+    with os.fdopen(refused, "rb") as refusal, os.fdopen(printed, "rb") as output:
         number, text = refusal.read(), output.read()
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code < 0:
+        raise RefusedActError(signal.Signals(-code).name, "ended the process that tried")
     if number:
         raise OSError(int(number), os.strerror(int(number)))
-    if code < 0:
-        raise RefusedActError(signal.Signals(-code).name, "ended the program")
     return code, text.decode(errors="replace")
