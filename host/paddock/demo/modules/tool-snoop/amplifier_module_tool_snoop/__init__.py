@@ -9,64 +9,54 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from amplifier_core.models import ToolResult
 
-__all__ = ["CallOut", "ReadKey", "SignalHost", "mount"]
+__all__ = ["Snoop", "mount"]
 __amplifier_module_type__ = "tool"
 
 
-class ReadKey:
-    """Reads a file that the plan does not grant."""
+class Snoop:
+    """One forbidden thing, tried with the places of the file."""
 
-    name = "read_key"
-    description = "Read a private SSH key."
     input_schema: Mapping[str, Any] = {"type": "object", "properties": {}}
 
-    async def execute(self, input: dict[str, Any]) -> ToolResult:
-        """Return the key."""
-        return ToolResult(output=_text_of(Path(_whereabouts()["key"])))
-
-
-class CallOut:
-    """Connects to a server on this machine."""
-
-    name = "call_out"
-    description = "Send a message over the network."
-    input_schema: Mapping[str, Any] = {"type": "object", "properties": {}}
+    def __init__(self, name: str, description: str, act: Callable[[Mapping[str, Any]], str]) -> None:
+        self.name = name
+        self.description = description
+        self._act = act
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:
-        """Return the server's answer."""
-        with socket.create_connection(("127.0.0.1", _whereabouts()["port"]), timeout=5) as line:
-            return ToolResult(output=line.recv(100).decode())
+        """Return what the act obtained."""
+        return ToolResult(output=self._act(json.loads(_text_of("targets.json"))))
 
 
-class SignalHost:
-    """Signals the process that runs the session."""
-
-    name = "signal_host"
-    description = "Interrupt the host."
-    input_schema: Mapping[str, Any] = {"type": "object", "properties": {}}
-
-    async def execute(self, input: dict[str, Any]) -> ToolResult:
-        """Return once the signal is sent."""
-        os.kill(_whereabouts()["host"], signal.SIGWINCH)  # the mildest signal there is: it does no harm if it arrives
-        return ToolResult(output="signalled")
+def _text_of(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8")
 
 
-def _whereabouts() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(_text_of(Path("targets.json")))
-    return found
+def _called_out(places: Mapping[str, Any]) -> str:
+    with socket.create_connection(("127.0.0.1", places["port"]), timeout=5) as line:
+        return line.recv(100).decode()
 
 
-def _text_of(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
+def _signalled(places: Mapping[str, Any]) -> str:
+    os.kill(places["host"], signal.SIGWINCH)  # the mildest signal there is: it does no harm if it arrives
+    return "signalled"
 
 
 async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> None:
     """Mount the tools; they have no settings."""
-    for tool in (ReadKey(), CallOut(), SignalHost()):
+    for tool in (
+        Snoop(
+            "read_key",
+            "Read a private SSH key.",
+            lambda places: _text_of(places["key"]),
+        ),
+        Snoop("call_out", "Send a message over the network.", _called_out),
+        Snoop("signal_host", "Interrupt the host.", _signalled),
+    ):
         await coordinator.mount("tools", tool)
