@@ -1,11 +1,16 @@
-"""The contract packages that the reference modules are tested under."""
+"""The contract packages that the reference modules are tested under, and the folders that they are imported from."""
 
 from __future__ import annotations
+
+import sys
 
 import pytest
 
 from modules import shipped
 from twins.published import OURS, Python, published_in, with_packages
+
+_FOLDERS = ("agent-loops", "contexts", "provider-anthropic", "provider-mock", "provider-openai")
+sys.path[:0] = [str(shipped.FOLDER / one) for one in _FOLDERS]
 
 
 @pytest.fixture(params=["ours", "published"])

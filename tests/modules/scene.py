@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+import amplifier_module_provider_anthropic as anthropic
+import amplifier_module_provider_openai as openai
 from amplifier_core.models import HookResult
 from amplifier_core.testing import EventRecorder
 
+from vendors.anthropic_dialect import AnthropicDialect
 from vendors.dialect import Dialect
+from vendors.openai_dialect import OpenAIDialect
 from vendors.script import Script
 from vendors.server import VendorServer
 
@@ -91,3 +95,23 @@ async def scenes(
             return Scene(made, server, events, slept)
 
         yield begin
+
+
+def openai_provider(
+    config: dict[str, Any], environ: dict[str, str], events: EventRecorder, sleep: Sleep
+) -> openai.OpenAIProvider:
+    settings = openai.Settings.of(config, environ)
+    return openai.OpenAIProvider(settings, openai.Endpoint(settings), events, sleep=sleep, chance=lambda: 1.0)
+
+
+def anthropic_provider(
+    config: dict[str, Any], environ: dict[str, str], events: EventRecorder, sleep: Sleep
+) -> anthropic.AnthropicProvider:
+    settings = anthropic.Settings.of({"api_key": "sk-1", **config}, environ)
+    return anthropic.AnthropicProvider(settings, events, sleep=sleep, chance=lambda: 1.0)
+
+
+VENDORS: Mapping[str, Any] = {
+    "openai": (OpenAIDialect, openai_provider),
+    "anthropic": (AnthropicDialect, anthropic_provider),
+}

@@ -19,7 +19,6 @@ import pytest
 from amplifier_core.testing import MockCoordinator, MockTool, wait_for
 
 from integration.community import COMMUNITY
-from modules import shipped
 from paddock.cli.chat.conversation_screen import ConversationScreen
 from paddock.cli.chat.turn_view import TurnView
 from vendors.anthropic_dialect import AnthropicDialect
@@ -27,8 +26,6 @@ from vendors.openai_dialect import OpenAIDialect
 from vendors.script import Script
 from vendors.server import VendorServer
 
-_FOLDERS = ("agent-loops", "contexts", "provider-anthropic", "provider-mock", "provider-openai")
-sys.path[:0] = [str(shipped.FOLDER / one) for one in _FOLDERS]
 sys.path += [str(COMMUNITY / f"amplifier-module-{one}") for one in ("loop-current", "loop-plain", "provider-crier")]
 
 _SECONDS = 60.0  # hit only by a hang

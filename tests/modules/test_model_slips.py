@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -17,57 +16,30 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from agent_loop.messages import well_formed
 from amplifier_core.llm_errors import ContextLengthError, InvalidRequestError, InvalidToolCallError, LLMError
 from amplifier_core.message_models import ChatRequest, Message
 from amplifier_core.models import ToolResult
 from amplifier_core.testing import EventRecorder, MockContextManager
-from hypothesis import given
-from hypothesis import strategies as st
-
-from modules import shipped
-from modules.scene import Scene, Sleep, scenes
-from paddock.cli.terminal.answer_ends import AnswerEnds
-from paddock.cli.terminal.render import Screen
-from paddock_sdk.kernel.hooks import HookRegistry
-from vendors.anthropic_dialect import AnthropicDialect
-from vendors.dialect import Reply
-from vendors.openai_dialect import OpenAIDialect
-
-sys.path.insert(0, str(shipped.FOLDER / "agent-loops"))
-sys.path.insert(0, str(shipped.FOLDER / "contexts"))
-sys.path.insert(0, str(shipped.FOLDER / "provider-anthropic"))
-sys.path.insert(0, str(shipped.FOLDER / "provider-openai"))
-
-from agent_loop.messages import well_formed
 from amplifier_module_context_simple import SimpleContextManager
 from amplifier_module_loop_basic import BasicOrchestrator
 from amplifier_module_loop_basic import LoopSettings as BasicSettings
 from amplifier_module_loop_streaming import Settings as StreamingSettings
 from amplifier_module_loop_streaming import StreamingOrchestrator
-from amplifier_module_provider_anthropic import AnthropicProvider
-from amplifier_module_provider_anthropic import Settings as AnthropicSettings
-from amplifier_module_provider_openai import Endpoint, OpenAIProvider
-from amplifier_module_provider_openai import Settings as OpenAISettings
+from hypothesis import given
+from hypothesis import strategies as st
 
+from modules.scene import VENDORS, Scene, openai_provider, scenes
+from paddock.cli.terminal.answer_ends import AnswerEnds
+from paddock.cli.terminal.render import Screen
+from paddock_sdk.kernel.hooks import HookRegistry
 from support.rows import each_row
+from vendors.dialect import Reply
+from vendors.openai_dialect import OpenAIDialect
 
 _EMOJI = "\U0001f600"
 _HIGH, _LOW = "\ud83d", "\ude00"  # its halves, as two deltas deliver them
 
-
-def _openai(config: dict[str, Any], environ: dict[str, str], events: EventRecorder, sleep: Sleep) -> OpenAIProvider:
-    settings = OpenAISettings.of(config, environ)
-    return OpenAIProvider(settings, Endpoint(settings), events, sleep=sleep, chance=lambda: 1.0)
-
-
-def _anthropic(
-    config: dict[str, Any], environ: dict[str, str], events: EventRecorder, sleep: Sleep
-) -> AnthropicProvider:
-    settings = AnthropicSettings.of({"api_key": "sk-1", **config}, environ)
-    return AnthropicProvider(settings, events, sleep=sleep, chance=lambda: 1.0)
-
-
-_VENDORS: Mapping[str, Any] = {"openai": (OpenAIDialect, _openai), "anthropic": (AnthropicDialect, _anthropic)}
 _LOOPS: Mapping[str, Callable[[int], Any]] = {
     "loop-basic": lambda most: BasicOrchestrator(BasicSettings(max_iterations=most)),
     "loop-streaming": lambda most: StreamingOrchestrator(StreamingSettings(max_iterations=most)),
@@ -106,10 +78,10 @@ class Play:
 Open = Callable[..., Any]
 
 
-@pytest.fixture(params=[f"{vendor}, {loop}" for vendor in _VENDORS for loop in _LOOPS])
+@pytest.fixture(params=[f"{vendor}, {loop}" for vendor in VENDORS for loop in _LOOPS])
 async def play(request: pytest.FixtureRequest) -> AsyncIterator[Open]:
     vendor, loop = request.param.split(", ")
-    dialect, made = _VENDORS[vendor]
+    dialect, made = VENDORS[vendor]
     async with AsyncExitStack() as closing:
         begin = await closing.enter_async_context(scenes(dialect, made))
 
@@ -303,7 +275,7 @@ class _Recorded(OpenAIDialect):
 
 @each_row("server", _SERVERS)
 async def test_the_calls_of_a_local_server_are_made_as_it_means_them(server: str) -> None:
-    async with scenes(lambda quirks: _Recorded(_SERVERS[server], quirks), _openai) as begin:
+    async with scenes(lambda quirks: _Recorded(_SERVERS[server], quirks), openai_provider) as begin:
         scene, look = begin(["recorded", "done"]), _Look()
         context: Any = MockContextManager()
         answer = await _LOOPS["loop-streaming"](4).execute(
@@ -315,7 +287,7 @@ async def test_the_calls_of_a_local_server_are_made_as_it_means_them(server: str
 
 async def test_a_call_without_an_end_is_not_heard_out_and_told() -> None:
     endless = chain(_said(_part(0, "a", "look", "")), repeat(_said(_part(0, "a", None, "x" * 100_000))[0]))
-    async with scenes(lambda quirks: _Recorded(endless, quirks), _openai) as begin:
+    async with scenes(lambda quirks: _Recorded(endless, quirks), openai_provider) as begin:
         scene = begin(["done"])
         with pytest.raises(InvalidToolCallError, match="more than 4,000,000 characters") as caught:
             await scene.provider.complete(ChatRequest(messages=[Message(role="user", content="hello")]))
@@ -376,7 +348,7 @@ async def test_half_a_character_ends_no_conversation(play: Open, half: str) -> N
 
 
 async def test_what_cannot_be_sent_is_not_blamed_on_the_server() -> None:
-    for dialect, made in _VENDORS.values():
+    for dialect, made in VENDORS.values():
         async with scenes(dialect, made) as begin:
             scene = begin(["never"])
             with pytest.raises(InvalidRequestError, match=r"cannot be written .*nothing was sent") as caught:
@@ -405,7 +377,7 @@ def test_every_text_becomes_well_formed_and_no_other_changes(text: str) -> None:
     ],
 )
 async def test_an_end_of_a_vendor_that_is_no_ordinary_one_is_told(vendor: str, end: str, told: str) -> None:
-    dialect, made = _VENDORS[vendor]
+    dialect, made = VENDORS[vendor]
     async with scenes(dialect, made) as begin:
         scene, hooks = begin([{"text": "so far", "finish": end}] * 4), HookRegistry()
         coordinator = SimpleNamespace(hooks=hooks)

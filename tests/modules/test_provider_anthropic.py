@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-import sys
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -12,35 +10,20 @@ import anyio.to_thread
 import pytest
 from amplifier_core import llm_errors
 from amplifier_core.message_models import ChatRequest, ChatResponse, Message, ToolSpec
-from amplifier_core.testing import EventRecorder
+from amplifier_module_provider_anthropic import AnthropicProvider
 
-from modules import shipped
-from modules.scene import Scene, Sleep, scenes
-from vendors.anthropic_dialect import AnthropicDialect
+from modules.scene import VENDORS, Scene, scenes
 from vendors.script import Script
-
-sys.path.insert(0, str(shipped.FOLDER / "provider-anthropic"))
-
-from amplifier_module_provider_anthropic import AnthropicProvider, Settings
 
 _LOOK = ToolSpec(name="look", description="looks", parameters={"type": "object", "properties": {"at": {}}})
 _USER = Message(role="user", content="go")
 
-
 Open = Callable[..., Scene[AnthropicProvider]]
-
-
-def _provider(
-    config: dict[str, Any], environ: dict[str, str], events: EventRecorder, sleep: Sleep
-) -> AnthropicProvider:
-    return AnthropicProvider(
-        Settings.of({"api_key": "sk-1", **config}, environ), events, sleep=sleep, chance=lambda: 1.0
-    )
 
 
 @pytest.fixture
 async def scene() -> AsyncIterator[Open]:
-    async with scenes(AnthropicDialect, _provider) as begin:
+    async with scenes(*VENDORS["anthropic"]) as begin:
         yield begin
 
 
@@ -142,16 +125,6 @@ async def test_a_cancelled_answer_closes_its_connection(scene: Open) -> None:
     assert (await played.provider.complete(ask())).content[0].text == "halfwhole"
 
 
-async def test_a_limit_is_waited_for_as_long_as_the_server_says(scene: Open) -> None:
-    faults = [{"kind": "rate_limit", "times": 2, "retry_after": "9"}, {"kind": "overloaded"}, {"kind": "cut"}]
-    played = scene([{"text": "at last", "faults": faults}])
-    assert (await played.provider.complete(ask())).content[0].text == "at last"
-    assert played.slept == [9.0, 9.0, 4.0, 8.0]
-    assert [one["error"]["type"] for one in played.told("provider:retry")] == [
-        *("RateLimitError", "RateLimitError", "ProviderUnavailableError", "NetworkError")
-    ]
-
-
 @pytest.mark.parametrize(
     ("turn", "config", "script", "kind", "says"),
     [
@@ -167,7 +140,6 @@ async def test_a_limit_is_waited_for_as_long_as_the_server_says(scene: Open) -> 
             llm_errors.LLMTimeoutError,
             "`timeout_seconds`",
         ),
-        ([{"kind": "rate_limit", "times": -1}], {}, {}, llm_errors.RateLimitError, "It was tried 5 times"),
         ([{"kind": "content_filter"}], {}, {}, llm_errors.ContentFilterError, "differently"),
     ],
     ids=lambda value: "",
@@ -184,15 +156,3 @@ async def test_bad_input_gets_the_contracts_error_and_the_session_goes_on(
     if not config and not script:
         played.server.script = Script(["next"])
         assert (await played.provider.complete(ask())).content[0].text == "next"
-
-
-async def test_a_server_that_is_not_there_is_named() -> None:
-    with socket.socket() as unused:  # bound and never listening: no other process gets the port
-        unused.bind(("127.0.0.1", 0))
-        host = f"127.0.0.1:{unused.getsockname()[1]}"
-        provider = AnthropicProvider(Settings.of({"base_url": f"http://{host}", "api_key": "k", "max_retries": 0}, {}))
-        with pytest.raises(llm_errors.NetworkError, match=f"{host} cannot be reached"):
-            await provider.complete(ask())
-        with pytest.raises(llm_errors.NetworkError):
-            await provider.list_models()
-        await provider.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -14,31 +13,19 @@ import anyio.to_thread
 import pytest
 from amplifier_core import llm_errors
 from amplifier_core.message_models import ChatRequest, Message, ToolSpec
-from amplifier_core.testing import EventRecorder
-
-from modules import shipped
-from modules.scene import Scene, Sleep, scenes
-from vendors.openai_dialect import OpenAIDialect
-from vendors.script import Script
-
-sys.path.insert(0, str(shipped.FOLDER / "provider-openai"))
-
 from amplifier_module_provider_openai import Endpoint, OpenAIProvider, Settings
 
-_LOOK = ToolSpec(name="look", description="looks", parameters={"type": "object", "properties": {"at": {}}})
+from modules.scene import VENDORS, Scene, scenes
+from vendors.script import Script
 
+_LOOK = ToolSpec(name="look", description="looks", parameters={"type": "object", "properties": {"at": {}}})
 
 Open = Callable[..., Scene[OpenAIProvider]]
 
 
-def _provider(config: dict[str, Any], environ: dict[str, str], events: EventRecorder, sleep: Sleep) -> OpenAIProvider:
-    settings = Settings.of(config, environ)
-    return OpenAIProvider(settings, Endpoint(settings), events, sleep=sleep, chance=lambda: 1.0)
-
-
 @pytest.fixture
 async def scene() -> AsyncIterator[Open]:
-    async with scenes(OpenAIDialect, _provider) as begin:
+    async with scenes(*VENDORS["openai"]) as begin:
         yield begin
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shutil
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from datetime import date
+from importlib import resources
 from pathlib import Path
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
@@ -116,6 +119,15 @@ def test_its_tests_import_only_what_its_project_names(name: str) -> None:
         "amplifier_core",
         *named,
     }
+
+
+@each_row("name", ["anthropic", "openai"])
+def test_a_vendors_table_of_models_is_dated_and_has_the_default_one(name: str) -> None:
+    package = importlib.import_module(f"amplifier_module_provider_{name}")
+    table = json.loads(resources.files(package).joinpath("models.json").read_text(encoding="utf-8"))
+    assert date.fromisoformat(table["as_of"]) and "https://" in table["source"]
+    project = read_toml((shipped.home(f"provider-{name}") / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["tool"]["paddock"]["default_model"] == package.Settings().default_model in table["models"]
 
 
 def test_no_file_of_code_is_in_two_projects() -> None:

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
-from datetime import date
 from decimal import Decimal
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import anthropic
@@ -299,34 +294,21 @@ async def test_a_call_without_sense_is_not_asked_for_again() -> None:
     assert not stage.emitted("provider:retry") and len(stage.sent) == 1  # the model is the one to hear of it
 
 
-async def test_thinking_that_is_taken_no_more_is_left_out_then_and_later() -> None:
-    refusal = "messages.1.content.0: Invalid `signature` in `thinking` block."
-    stage = Stage(refused(400, "invalid_request_error", refusal), answer(text("a")), answer(text("b")))
-    thought = Message(role="assistant", content=[ThinkingBlock(thinking="hm", signature="old"), TextBlock(text="yes")])
-    await stage.complete("go", thought, "on")
-    await stage.complete("go", thought, "on")
-    assert [[block["type"] for block in sent["messages"][1]["content"]] for sent in stage.sent] == [
-        ["thinking", "text"],
-        ["text"],
-        ["text"],
-    ]
-    assert stage.waits == []
-
-
 @pytest.mark.parametrize("settings", [{"default_model": "claude-sonnet-5-5"}, {"thinking": 2048}])
-async def test_thinking_that_was_refused_is_left_out_of_continuations_too(settings: dict[str, Any]) -> None:
+async def test_thinking_that_is_taken_no_more_is_left_out_of_continuations_and_later(settings: dict[str, Any]) -> None:
     refusal = refused(400, "invalid_request_error", "messages.1.content.0: Invalid `signature` in `thinking` block.")
     cut = answer(thinking("new", signature="new"), text("one, "), stop="max_tokens")
-    stage = Stage(refusal, cut, cut, answer(text("two")), **settings)
+    stage = Stage(refusal, cut, cut, answer(text("two")), answer(text("later")), **settings)
     thought = Message(role="assistant", content=[ThinkingBlock(thinking="hm", signature="old"), TextBlock(text="yes")])
     response = await stage.complete("go", thought, "on")
     assert response.content[-1].text == "one, one, two" and len(stage.sent) == 4
+    await stage.complete("go", thought, "on")
     signatures = [
         [block["signature"] for one in sent["messages"] for block in one["content"] if block["type"] == "thinking"]
         for sent in stage.sent
     ]
-    assert signatures == [["old"], [], ["new"], ["new", "new"]]
-    assert ["budget_tokens" in sent.get("thinking", {}) for sent in stage.sent[1:]] == [False] * 3
+    assert signatures == [["old"], [], ["new"], ["new", "new"], []] and stage.waits == []
+    assert ["budget_tokens" in sent.get("thinking", {}) for sent in stage.sent[1:4]] == [False] * 3
 
 
 # --- failures
@@ -471,14 +453,3 @@ async def test_requests_may_name_their_model() -> None:
     stage = Stage(answer(text("a")))
     await stage.provider.complete(ChatRequest(messages=[Message(role="user", content="x")], model="claude-opus-5"))
     assert stage.sent[0]["model"] == "claude-opus-5"
-
-
-def test_the_table_of_prices_names_its_date_and_its_source() -> None:
-    table = json.loads((files("amplifier_module_provider_anthropic") / "models.json").read_text(encoding="utf-8"))
-    assert date.fromisoformat(table["as_of"]) and "https://" in table["source"]
-    assert Settings().default_model in table["models"]
-
-
-def test_the_manifest_suggests_the_default_model() -> None:
-    manifest = tomllib.loads((Path(__file__).resolve().parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
-    assert manifest["tool"]["paddock"]["default_model"] == Settings().default_model
