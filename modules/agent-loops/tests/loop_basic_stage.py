@@ -24,13 +24,6 @@ class Stage(loop_stage.Stage):
     def tool_messages(self) -> list[dict[str, Any]]:
         return [message for message in self.context.messages if message["role"] == "tool"]
 
-    def assert_whole(self) -> None:
-        """Every tool call has exactly one answer, right after the reply, in the order of the calls."""
-        messages = self.context.messages
-        for index, message in enumerate(messages):
-            ids = [call["id"] for call in message.get("tool_calls", [])]
-            assert [entry.get("tool_call_id") for entry in messages[index + 1 : index + 1 + len(ids)]] == ids
-
 
 def waiting_tool(
     name: str, started: asyncio.Event, gate: asyncio.Event | None = None, stopped: list[str] | None = None

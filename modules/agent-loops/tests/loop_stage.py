@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -94,5 +95,19 @@ class Stage:
             )
         return answer
 
+    async def begun(self, started: asyncio.Event) -> asyncio.Task[str]:
+        """Begin a turn, and return it when something in it has started."""
+        turn = asyncio.create_task(self.play())
+        with anyio.fail_after(60):
+            await started.wait()
+        return turn
+
     def emitted(self, event: str) -> list[dict[str, Any]]:
         return [data for name, data in self.events if name == event]
+
+    def assert_whole(self) -> None:
+        """Every tool call has exactly one answer, right after the reply, in the order of the calls."""
+        messages = self.context.messages
+        for index, message in enumerate(messages):
+            ids = [call["id"] for call in message.get("tool_calls", [])]
+            assert [entry.get("tool_call_id") for entry in messages[index + 1 : index + 1 + len(ids)]] == ids

@@ -15,7 +15,7 @@ from amplifier_core.message_models import (
 )
 from amplifier_core.models import HookResult, ToolResult
 from amplifier_core.testing import EventRecorder, MockContextManager, MockCoordinator, MockTool
-from amplifier_module_loop_basic import BasicOrchestrator, mount
+from amplifier_module_loop_basic import BasicOrchestrator
 from loop_basic_stage import Stage, waiting_tool
 from loop_stage import Provider, calls
 
@@ -113,6 +113,7 @@ async def test_the_events_of_a_turn_come_in_order_with_their_keys() -> None:
     reply = calls(ToolCall(id="c", name="look", arguments={"a": 1}), text="t")
     reply.usage = usage
     stage = Stage(reply, "done", tools=[MockTool("look", output="seen")])
+    stage.provider.default_model = "m-1"
     stage.record(
         "prompt:submit", "execution:start", "provider:request", "provider:response", "content_block:start",
         "content_block:end", "tool:pre", "tool:post", "execution:end", "prompt:complete", "orchestrator:complete",
@@ -140,11 +141,13 @@ async def test_the_events_of_a_turn_come_in_order_with_their_keys() -> None:
         "orchestrator:complete",
     ]
     assert stage.emitted("prompt:submit")[0]["prompt"] == "hi"
-    requests = [(data["provider"], data["iteration"]) for data in stage.emitted("provider:request")]
-    assert requests == [("test", 1), ("test", 2)]
+    requests = [(data["provider"], data["model"], data["iteration"]) for data in stage.emitted("provider:request")]
+    assert requests == [("test", "m-1", 1), ("test", "m-1", 2)]
+    assert stage.emitted("provider:request")[0]["messages"] == [{"role": "user", "content": "hi"}]
     assert all("max_reached" not in data for data in stage.emitted("provider:request"))
     first, second = stage.emitted("provider:response")
     assert (first["provider"], first["usage"]["total_tokens"], first["tool_calls"]) == ("test", 3, True)
+    assert first["response"]["content"][0] == {"type": "text", "text": "t"}
     assert (second["usage"], second["tool_calls"]) == (None, False)
     starts, ends = stage.emitted("content_block:start"), stage.emitted("content_block:end")
     places = [(data["block_type"], data["block_index"], data["total_blocks"]) for data in starts]
@@ -154,7 +157,7 @@ async def test_the_events_of_a_turn_come_in_order_with_their_keys() -> None:
     (pre,), (post,) = stage.emitted("tool:pre"), stage.emitted("tool:post")
     assert (pre["tool_name"], pre["tool_input"], pre["tool_call_id"]) == ("look", {"a": 1}, "c")
     assert (post["tool_name"], post["tool_input"]) == ("look", {"a": 1})
-    assert post["result"] == {"success": True, "output": "seen", "error": None}
+    assert post["tool_result"] == post["result"] == {"success": True, "output": "seen", "error": None}
     (complete,) = stage.emitted("prompt:complete")
     assert (complete["response_preview"], complete["length"]) == ("done", 4)
     (end,) = stage.emitted("orchestrator:complete")
@@ -312,15 +315,6 @@ async def test_a_withheld_result_is_replaced_by_the_reason() -> None:
     assert stage.tool_messages[0]["content"] == "Denied: confidential"
 
 
-async def test_a_lasting_injection_is_stored_once() -> None:
-    stage = Stage("ok")
-    stage.hook("prompt:submit", HookResult(action="inject_context", context_injection="remember"))
-    await stage.play()
-    texts = [message.content for message in stage.provider.requests[0].messages]
-    assert texts.count("remember") == 1
-    assert [message["content"] for message in stage.context.messages].count("remember") == 1
-
-
 async def test_without_a_coordinator_a_lasting_injection_is_stored_all_the_same() -> None:
     stage = Stage("ok")
     stage.hook("prompt:submit", HookResult(action="inject_context", context_injection="remember"))
@@ -413,31 +407,6 @@ async def test_an_injection_that_is_too_large_fails_only_its_tool_call() -> None
     stage.hook("tool:pre", HookResult(action="inject_context", context_injection="too long"))
     assert await stage.play() == "done"
     assert "exceeds 3 characters" in stage.tool_messages[0]["content"]
-
-
-# --- configuration and packaging
-
-
-@pytest.mark.parametrize("value", [0, -2, "10", 1.5, True, None])
-async def test_a_wrong_limit_is_refused_at_mount(value: Any) -> None:
-    coordinator = MockCoordinator()
-    with pytest.raises(ValueError, match="`max_iterations`"):
-        await mount(coordinator, {"max_iterations": value})
-    assert coordinator.get("orchestrator") is None
-
-
-async def test_an_unknown_setting_is_refused_with_those_there_are() -> None:
-    with pytest.raises(ValueError, match="there is no setting `retries`; there are max_iterations, show_messages"):
-        await mount(MockCoordinator(), {"retries": 3})
-
-
-async def test_it_mounts_without_configuration() -> None:
-    coordinator = MockCoordinator()
-    assert await mount(coordinator) is None
-    assert isinstance(coordinator.get("orchestrator"), BasicOrchestrator)
-    assert await coordinator.collect_contributions("observability.events") == [
-        ["message.end", "error", "content_block:discarded"]
-    ]
 
 
 async def test_a_result_that_the_context_does_not_take_leaves_no_call_open() -> None:

@@ -134,17 +134,6 @@ async def test_the_ids_reach_the_provider_and_the_tool() -> None:
     assert stage.coordinator._tool_dispatch_contexts == {}
 
 
-async def test_events_have_the_fields_of_both_contracts() -> None:
-    stage = Stage(calls("look", text="hm"), "done", tools=[MockTool("look", output="seen")])
-    stage.provider.default_model = "m-1"
-    stage.record("provider:request", "provider:response", "tool:post")
-    await stage.play("hi")
-    request, reply, post = (stage.emitted(name)[0] for name in ("provider:request", "provider:response", "tool:post"))
-    assert (request["model"], request["messages"]) == ("m-1", [{"role": "user", "content": "hi"}])
-    assert reply["response"]["content"][0] == {"type": "text", "text": "hm"}
-    assert post["tool_result"] == post["result"] == {"success": True, "output": "seen", "error": None}
-
-
 async def test_requests_do_not_show_the_conversation_where_that_is_set() -> None:
     stage = Stage("done", show_messages=False)
     stage.record("provider:request")
@@ -191,22 +180,18 @@ async def test_a_tool_is_called_by_its_own_name_and_judged_by_the_mounted_one() 
 # --- the end of a turn
 
 
-async def test_an_answered_turn_ends_with_message_end() -> None:
+@pytest.mark.parametrize(
+    ("action", "status", "shown"), [("continue", "success", "hello"), ("deny", "denied", "Denied: not today")]
+)
+async def test_a_turn_ends_with_message_end(action: str, status: str, shown: str) -> None:
     stage = Stage("hello")
+    stage.hook("prompt:submit", HookResult(action=action, reason="not today"))
     stage.record(*_ENDS)
     await stage.play()
     assert [name for name, _ in stage.events] == list(_ENDS[:4])
     (end,) = stage.emitted("message.end")
-    assert (end["status"], end["response_preview"], end["length"], end["turn_count"]) == ("success", "hello", 5, 1)
-
-
-async def test_a_denied_turn_ends_with_message_end() -> None:
-    stage = Stage()
-    stage.hook("prompt:submit", HookResult(action="deny", reason="not today"))
-    stage.record(*_ENDS)
-    await stage.play()
-    assert [name for name, _ in stage.events] == list(_ENDS[:4])
-    assert stage.emitted("message.end")[0]["status"] == "denied"
+    assert (end["status"], end["response_preview"], end["length"]) == (status, shown, len(shown))
+    assert end["turn_count"] == (status == "success")
 
 
 async def test_a_failed_turn_ends_with_error() -> None:
@@ -225,9 +210,7 @@ async def test_a_cancelled_turn_ends_with_message_end(outside: bool) -> None:
     started = asyncio.Event()
     stage = Stage(calls("stuck"), tools=[waiting_tool("stuck", started)])
     stage.record(*_ENDS)
-    turn = asyncio.create_task(stage.play())
-    with anyio.fail_after(60):
-        await started.wait()
+    turn = await stage.begun(started)
     turn.cancel() if outside else stage.coordinator.cancellation.request_immediate()
     await asyncio.wait([turn])
     assert [name for name, _ in stage.events] == list(_ENDS[:4])

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from amplifier_core.message_models import ChatResponse, TextBlock
 from amplifier_core.models import HookResult
-from amplifier_core.testing import MockCoordinator, MockTool
-from amplifier_module_loop_events import EventsOrchestrator, mount
+from amplifier_core.testing import MockTool
 from loop_events_stage import Stage
 from loop_stage import calls
 
@@ -56,21 +55,18 @@ async def test_planning_is_a_span_of_the_turn_and_its_request_one_below() -> Non
     assert "iteration" not in planning
 
 
-async def test_a_hook_may_give_the_plan() -> None:
+@pytest.mark.parametrize(
+    ("answer", "plan", "source"),
+    [(modify(plan="1. ask a friend"), "1. ask a friend", "hook"), (deny("no time"), "", None)],
+)
+async def test_a_hook_may_give_the_plan_or_refuse_planning(answer: Any, plan: str, source: str | None) -> None:
     stage = Stage("done", tools=[MockTool("look")])
-    stage.hook("plan:start", modify(plan="1. ask a friend"))
-    stage.record("plan:end")
-    await stage.play()
-    assert stage.emitted("plan:end")[0]["source"] == "hook"
-    assert "1. ask a friend" in stage.provider.requests[0].messages[-1].content
-
-
-async def test_a_hook_may_refuse_planning() -> None:
-    stage = Stage("done", tools=[MockTool("look")])
-    stage.hook("plan:start", deny("no time"))
+    stage.hook("plan:start", answer)
     stage.record("plan:end")
     assert await stage.play() == "done"
-    assert (stage.emitted("plan:end")[0]["plan"], stage.emitted("plan:end")[0]["source"]) == ("", None)
+    (end,) = stage.emitted("plan:end")
+    assert (end["plan"], end["source"]) == (plan, source)
+    assert plan in stage.provider.requests[0].messages[-1].content
 
 
 async def test_a_hook_may_change_the_plan() -> None:
@@ -172,29 +168,3 @@ async def test_a_tool_that_no_hook_exchanges_is_the_models_choice() -> None:
     (selected,) = stage.emitted("tool:selected")
     assert (selected["tool"], selected["source"], selected["original_tool"]) == ("look", "llm", None)
     assert stage.tool_results == ["seen"]
-
-
-# --- configuration and packaging
-
-
-async def test_a_wrong_setting_is_refused_at_mount() -> None:
-    coordinator = MockCoordinator()
-    with pytest.raises(ValueError, match="loop-events: `planning` must be true or false, not 'yes'"):
-        await mount(coordinator, {"planning": "yes"})
-    assert coordinator.get("orchestrator") is None
-
-
-async def test_it_mounts_without_configuration_and_names_its_events() -> None:
-    coordinator = MockCoordinator()
-    assert await mount(coordinator) is None
-    assert isinstance(coordinator.get("orchestrator"), EventsOrchestrator)
-    assert await coordinator.collect_contributions("observability.events") == [
-        [
-            "message.end",
-            "error",
-            "content_block:discarded",
-            "decision:tool_resolution",
-            "tool:selecting",
-            "tool:selected",
-        ]
-    ]

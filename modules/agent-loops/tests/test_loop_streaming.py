@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import anyio
 import pytest
 from amplifier_core.llm_errors import ProviderUnavailableError, StreamError
 from amplifier_core.message_models import ChatResponse, TextBlock, ThinkingBlock, Usage
-from amplifier_core.models import ToolResult
-from amplifier_core.testing import MockCoordinator, MockTool
-from amplifier_module_loop_streaming import StreamingOrchestrator, mount
+from amplifier_core.testing import MockTool
 from loop_stage import calls
 from loop_streaming_stage import Stage
 
@@ -106,24 +103,6 @@ async def test_a_provider_that_cannot_stream_is_asked_for_the_whole_answer() -> 
     assert [name for name, _ in stage.events] == [*_BLOCKS]
 
 
-async def test_tools_of_one_reply_run_side_by_side_and_answer_in_order() -> None:
-    gate = asyncio.Event()
-    slow, quick = MockTool("slow"), MockTool("quick")
-
-    async def wait(_: dict[str, Any]) -> ToolResult:
-        await gate.wait()
-        return ToolResult(output="slow")
-
-    async def release(_: dict[str, Any]) -> ToolResult:
-        gate.set()  # only reached if both run at once
-        return ToolResult(output="quick")
-
-    slow.execute, quick.execute = wait, release
-    stage = Stage(calls("slow", "quick"), "done", tools=[slow, quick])
-    await stage.play()
-    assert stage.said[2:4] == [("tool", "slow"), ("tool", "quick")]
-
-
 # --- a reply that is broken off
 
 
@@ -136,9 +115,7 @@ async def test_a_cancelled_reply_leaves_what_was_shown_and_closes_the_stream() -
 
     stage = Stage([{"content": "half an "}, {"content": "answer"}, hang])
     stage.record(*_PIECES, "message.end")
-    turn = asyncio.create_task(stage.play())
-    with anyio.fail_after(60):
-        await shown.wait()
+    turn = await stage.begun(shown)
     stage.coordinator.cancellation.request_immediate()
 
     assert await turn == "half an answer"
@@ -198,9 +175,7 @@ async def test_a_cancelled_reply_leaves_what_its_provider_showed() -> None:
         await never.wait()
 
     stage = Stage.announced([["half an ", "answer", hang]], [["whole"]])
-    turn = asyncio.create_task(stage.play())
-    with anyio.fail_after(60):
-        await shown.wait()
+    turn = await stage.begun(shown)
     stage.coordinator.cancellation.request_immediate()
     assert await turn == "half an answer"
     assert stage.said == [("user", "go"), ("assistant", "half an answer")]
@@ -252,44 +227,4 @@ async def test_cancelled_at_any_step_no_call_stays_open(step: int) -> None:
         await asyncio.sleep(0)
     turn.cancel()
     await asyncio.wait([turn])
-
-    messages = stage.context.messages
-    for index, message in enumerate(messages):
-        ids = [call["id"] for call in message.get("tool_calls", [])]
-        assert [entry.get("tool_call_id") for entry in messages[index + 1 : index + 1 + len(ids)]] == ids
-
-
-# --- configuration and packaging
-
-
-@pytest.mark.parametrize(
-    ("config", "says"),
-    [
-        ({"max_iterations": 0}, "`max_iterations` must be a whole number above 0, or -1 for no limit"),
-        ({"max_steering": -1}, "`max_steering` must be a whole number above 0, not -1"),
-        ({"max_goal_turns": "many"}, "`max_goal_turns` must be a whole number above 0"),
-        ({"show_messages": 1}, "`show_messages` must be true or false"),
-    ],
-)
-async def test_a_wrong_setting_is_refused_at_mount(config: dict[str, Any], says: str) -> None:
-    coordinator = MockCoordinator()
-    with pytest.raises(ValueError, match=says):
-        await mount(coordinator, config)
-    assert coordinator.get("orchestrator") is None
-
-
-async def test_it_mounts_without_configuration_and_offers_to_be_steered() -> None:
-    coordinator = MockCoordinator()
-    assert await mount(coordinator) is None
-    orchestrator = coordinator.get("orchestrator")
-    assert isinstance(orchestrator, StreamingOrchestrator)
-    assert coordinator.get_capability("session.steer") == orchestrator.steer
-    assert await coordinator.collect_contributions("observability.events") == [
-        [
-            "message.end",
-            "error",
-            "content_block:discarded",
-            "orchestrator:steering_injected",
-            "orchestrator:goal_progress",
-        ]
-    ]
+    stage.assert_whole()
